@@ -1,0 +1,140 @@
+/*
+ * The kernels: every loop over a weight row or over a tile of scores.
+ *
+ * One table an instruction set, picked when a context is made; nothing above this floor contains
+ * intrinsics. A kernel is a leaf: it allocates nothing, fails never, and keeps no state.
+ *
+ * Bit-exactness. Every table returns the same bits for the same input, so a result does not depend on
+ * the machine: the order of the additions is part of the contract below and every multiply-add is a
+ * fused one. Lane l of a partial sum holds the terms whose index is l modulo XSMI_PARTIALS, in rising
+ * order; partial sums join as xsmi_join_partials() in reference.c does. An element-wise kernel has one
+ * rounding an operation, in the order that its formula is written.
+ *
+ * Shapes. A row of weights is `d` floats, rows lie `stride` floats apart, neither need be aligned
+ * (aligned rows are faster). Pointers never alias unless said.
+ */
+#ifndef XSMI_KERNELS_H
+#define XSMI_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Examples in a packed block: the vector lanes of exact scoring run over examples. */
+#define XSMI_LANES 32
+/* Partial sums of a dot product. */
+#define XSMI_PARTIALS 64
+/* Most classes in one call of score_tile and reduce_tile; tile borders fall on multiples of it, so that
+ * the order in which partial sums of exponentials join is the same whatever the thread count. A multiple
+ * of 14 (AVX-512), 6 (AVX2) and 4 (NEON). */
+#define XSMI_CLASS_TILE 168
+/* No class: an empty place of a top list, or a target that is not among the classes. */
+#define XSMI_NO_CLASS UINT32_MAX
+
+/*
+ * The running result of exact scoring for one block of XSMI_LANES examples. Before the first tile:
+ * max = -INFINITY, sum = 0, top_score = -INFINITY, top_class = XSMI_NO_CLASS, target_score = -INFINITY
+ * (xsmi_reduction_start() does it). Afterwards log-sum-exp = max + log(sum).
+ */
+typedef struct xsmi_reduction {
+    float *max;            /* [XSMI_LANES] largest score so far */
+    double *sum;           /* [XSMI_LANES] sum of exp(score - max) so far */
+    uint32_t top;          /* length k of the top lists; 0 = none */
+    float *top_score;      /* [top][XSMI_LANES], falling */
+    uint32_t *top_class;   /* [top][XSMI_LANES]; of equal scores the smaller class first */
+    const uint32_t *target; /* [XSMI_LANES] class whose score is wanted, or XSMI_NO_CLASS; NULL = none */
+    float *target_score;   /* [XSMI_LANES], set when the tile holds the target */
+} xsmi_reduction;
+
+typedef struct xsmi_kernels {
+    const char *name; /* "scalar", "avx2", "avx512", "neon" */
+
+    /* -- rows ------------------------------------------------------------------------------------ */
+
+    /* Sum of a[i]*b[i]. */
+    float (*dot)(const float *a, const float *b, size_t n);
+    /* y[i] = fma(a, x[i], b*y[i]). (axpy is b = 1: multiplying by 1 is exact.) */
+    void (*axpby)(float *y, const float *x, size_t n, float a, float b);
+    /* y[i] = a*y[i]. */
+    void (*scale)(float *y, size_t n, float a);
+
+    /* out[j] = dot(w + rows[j]*stride, x, d) for j < m. */
+    void (*gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
+                          float *out);
+    /* Row rows[j] of w = fma(a[j], x, b[j]*row), in rising j (a row may occur twice). b NULL: all ones. */
+    void (*scatter_update)(float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
+                           const float *a, const float *b);
+
+    /* The same for a sparse x of nnz (index, value) pairs, indexes strictly rising; the sum's term i (the place
+     * in the list, not the feature) belongs to partial i modulo 16 (xsmi_join_16()). */
+    void (*sparse_gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m,
+                                 const uint32_t *index, const float *value, size_t nnz, float *out);
+    /* w[rows[j]*stride + index[i]] = fma(a[j], value[i], that), in rising j. */
+    void (*sparse_scatter_update)(float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
+                                  const float *value, size_t nnz, const float *a);
+
+    /* -- exact scoring, lanes over examples -------------------------------------------------------- */
+
+    /* packed[i*XSMI_LANES + l] = x[l][i] for l < n, 0 for the lanes from n (n <= XSMI_LANES). */
+    void (*pack)(const float *const *x, size_t n, size_t d, float *packed);
+    /* out[c*XSMI_LANES + l] = fma(s, sum_i w[c*stride+i] * packed[i*XSMI_LANES+l], bias[c]) where the sum runs in
+     * rising i by fused multiply-adds from 0 and s = scale, or scale*row_scale[c] rounded to float; row_scale
+     * NULL: all ones; bias NULL: out = s*sum. classes <= XSMI_CLASS_TILE. `packed` and `out` are 64-byte aligned. */
+    void (*score_tile)(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
+                       const float *row_scale, const float *bias, float *out);
+    /* Takes the tile of scores [classes][XSMI_LANES] of classes first, first+1, ... into r. Lane-wise: m = the larger
+     * of r->max and the tile's maximum; t = float sum, in rising class order from 0, of expf0(score - m);
+     * r->sum = r->sum*(double)expf0(r->max - m) + t (one rounding each, multiply then add); r->max = m.
+     * expf0(x) for x <= 0: the shared polynomial, relative error <= 2 ulp, exactly 0 below -87.
+     * A NaN score makes sum NaN in its lane. A lane whose maximum stays -INFINITY leaves sum as it is. */
+    void (*reduce_tile)(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r);
+    /* Row c of w = decay*row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto decay*row;
+     * c < classes, i < n. The update of a dense minibatch. */
+    void (*rank_update)(float *w, size_t stride, size_t classes, const float *g, size_t g_stride,
+                        const float *const *x, size_t n, size_t d, float decay);
+
+    /* -- one example's contiguous scores, lanes over classes ----------------------------------------- */
+
+    /* Largest of z[0..n), -INFINITY if n = 0; NaN if any is NaN. */
+    float (*row_max)(const float *z, size_t n);
+    /* Sum of expf0(z[i] - max), partial sums as dot's but in float within runs of 4096 terms and in double across
+     * runs. */
+    double (*row_sum_exp)(const float *z, size_t n, float max);
+    /* out[i] = scale * exp(z[i] - shift), for z[i] <= shift up to rounding (arguments above 0 are clamped to 0);
+     * out may be z. */
+    void (*row_softmax)(const float *z, size_t n, float shift, float scale, float *out);
+} xsmi_kernels;
+
+/* Instruction sets, for masks. Zero bits = allowed. */
+enum {
+    XSMI_CPU_AVX2 = 1u << 0,   /* AVX2 and FMA, with the system saving YMM state */
+    XSMI_CPU_AVX512 = 1u << 1, /* AVX-512 F, BW, DQ, VL, with the system saving ZMM and mask state */
+    XSMI_CPU_NEON = 1u << 2
+};
+
+/* The best table for this machine without the sets in `disabled`. Reads CPUID and XCR0, keeps nothing. */
+const xsmi_kernels *xsmi_kernels_select(uint32_t disabled);
+/* What this machine and its system support (a mask of the sets above). */
+uint32_t xsmi_cpu_features(void);
+
+extern const xsmi_kernels xsmi_kernels_scalar;
+#if defined(__x86_64__)
+extern const xsmi_kernels xsmi_kernels_avx2;
+extern const xsmi_kernels xsmi_kernels_avx512;
+#elif defined(__aarch64__)
+extern const xsmi_kernels xsmi_kernels_neon;
+#endif
+
+/* Fills a reduction's arrays with the starting values. */
+void xsmi_reduction_start(xsmi_reduction *r);
+
+/* Asks for every cache line of n floats, for a row that will be read and written soon. */
+static inline void xsmi_prefetch_row(const float *row, size_t n)
+{
+    const char *p = (const char *)row;
+    const char *end = (const char *)(row + n);
+    for (; p < end; p += 64) {
+        __builtin_prefetch(p, 1, 3);
+    }
+}
+
+#endif
