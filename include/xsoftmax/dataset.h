@@ -1,0 +1,291 @@
+/**
+ * @file dataset.h
+ * @brief Rows of features with their labels, from memory or from files.
+ */
+#ifndef XSOFTMAX_DATASET_H
+#define XSOFTMAX_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/context.h>
+#include <xsoftmax/error.h>
+
+/** @defgroup dataset Datasets
+ *
+ * A dataset is N rows of D features, dense or sparse (float32), each with zero or more labels. Inside the library a
+ * label is a **class**, a number in [0, K). A file's labels may be any numbers (or words): reading compacts the labels
+ * that occur to classes and keeps the **class map**, the file's label of each class, in rising order.
+ *
+ * Data to test or predict is read against the class map of the training data (xsm_read_options::classes). A label that
+ * the map lacks becomes #XSM_CLASS_UNSEEN: the row stays and counts as an error.
+ *
+ * **Threads.** A dataset is not changed by functions that take it const; such calls may run at once.
+ *  @{ */
+
+/** A dataset; opaque. */
+typedef struct xsm_dataset xsm_dataset;
+/** A fitted row transform; opaque. */
+typedef struct xsm_transform xsm_transform;
+
+/** Class of a label that does not occur in the class map. */
+#define XSM_CLASS_UNSEEN UINT32_MAX
+/** Most classes: 2^31 - 1. */
+#define XSM_CLASSES_MAX UINT32_C(2147483647)
+/** Most features: 2^31 - 1. */
+#define XSM_FEATURES_MAX UINT32_C(2147483647)
+
+/** Which labels of a row are kept. */
+enum {
+    XSM_LABELS_ALL = 0,     /**< All, duplicates dropped, in file order. */
+    XSM_LABELS_FIRST = 1,   /**< The first in file order. */
+    XSM_LABELS_SMALLEST = 2 /**< The one with the smallest number. */
+};
+
+/** File formats. */
+enum {
+    XSM_FORMAT_AUTO = 0,   /**< Found out from the first lines. */
+    XSM_FORMAT_XC = 1,     /**< Extreme Classification Repository text: `l1,l2 f:v f:v`, 0-based, with or without a first
+                                line `rows features labels`. */
+    XSM_FORMAT_LIBSVM = 2, /**< LIBSVM/SVMlight: `l1,l2 f:v f:v`, `#` starts a comment. */
+    XSM_FORMAT_CSV = 3,    /**< Comma-separated dense values under a header line. */
+    XSM_FORMAT_TSV = 4     /**< The same, tab-separated. */
+};
+
+/** First feature index of a LIBSVM file. */
+enum {
+    XSM_INDEX_BASE_AUTO = 0, /**< 0 if an index 0 occurs, else 1. */
+    XSM_INDEX_BASE_ZERO = 1, /**< 0. */
+    XSM_INDEX_BASE_ONE = 2   /**< 1; an index 0 is an error. */
+};
+
+/** What data must agree with: the classes and features of the data or model that it will be used with. A view; the
+ *  pointers are borrowed from the object that filled it. */
+typedef struct xsm_class_map {
+    size_t size;              /**< sizeof(xsm_class_map). */
+    uint32_t classes;         /**< K. */
+    uint32_t features;        /**< D. */
+    const int64_t *labels;    /**< [K] the file's label of each class, rising; NULL = the class number itself. */
+    const char *const *names; /**< [K] name of each class, or NULL. */
+} xsm_class_map;
+
+/** Starting value of an #xsm_class_map. */
+#define XSM_CLASS_MAP_INIT                                                                                             \
+    {                                                                                                                  \
+        sizeof(xsm_class_map), 0, 0, NULL, NULL                                                                        \
+    }
+
+/** How to read a file. Start with #XSM_READ_OPTIONS_INIT. */
+typedef struct xsm_read_options {
+    size_t size;              /**< sizeof(xsm_read_options). */
+    int32_t format;           /**< An XSM_FORMAT_* value. */
+    int32_t labels;           /**< An XSM_LABELS_* value. */
+    int32_t index_base;       /**< An XSM_INDEX_BASE_* value; LIBSVM only. */
+    uint32_t features;        /**< Number of features D; 0 = from the header, the class map, or the largest index. */
+    const char *label_column; /**< CSV and TSV: name of the label column; NULL = "label". */
+    const xsm_class_map *classes; /**< Training data's classes and features, or NULL. Without `features`, D is taken
+                                       from here, and larger feature indexes are dropped and counted. */
+} xsm_read_options;
+
+/** Starting value of an #xsm_read_options. */
+#define XSM_READ_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL                                                               \
+    }
+
+/** Where bytes come from when they do not come from a file. */
+typedef struct xsm_source {
+    void *user; /**< Handed to read(). */
+    /** Reads up to `size` bytes; returns how many, 0 at the end, below 0 when it failed. */
+    int64_t (*read)(void *user, void *buffer, size_t size);
+} xsm_source;
+
+/** Labels of rows in the caller's memory, as classes in [0, `classes`). */
+typedef struct xsm_labels {
+    size_t size;             /**< sizeof(xsm_labels). */
+    uint32_t classes;        /**< K. */
+    uint32_t reserved;       /**< Zero. */
+    const uint64_t *offsets; /**< [N+1] row i has labels offsets[i]..offsets[i+1]; NULL = one label a row. */
+    const uint32_t *labels;  /**< The labels, no label twice in a row. #XSM_CLASS_UNSEEN is accepted. */
+} xsm_labels;
+
+/** Ownership of the arrays handed to a constructor. */
+enum {
+    XSM_COPY = 0,  /**< The dataset keeps a copy. */
+    XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it and stay unchanged. Features are
+                        not copied unless a transform has to change them; labels likewise. */
+};
+
+/** What a dataset holds. */
+typedef struct xsm_dataset_info {
+    size_t size;               /**< sizeof(xsm_dataset_info). */
+    uint64_t rows;             /**< N. */
+    uint64_t values;           /**< Stored feature values: non-zeros when sparse, N*D when dense. */
+    uint64_t labels;           /**< Labels over all rows, unseen ones included. */
+    uint64_t unlabelled;       /**< Rows without a label. */
+    uint64_t empty;            /**< Rows without a non-zero feature. */
+    uint64_t unseen_rows;      /**< Rows of which no label is in the class map, though they have one. */
+    uint64_t unseen_labels;    /**< Labels that are not in the class map. */
+    uint64_t dropped_features; /**< Feature values that were dropped when reading because D is smaller. */
+    uint32_t features;         /**< D. */
+    uint32_t classes;          /**< K. */
+    int32_t sparse;            /**< 1 = sparse, 0 = dense. */
+    int32_t format;            /**< XSM_FORMAT_* value of the file, 0 if from memory. */
+} xsm_dataset_info;
+
+/** Starting value of an #xsm_dataset_info. */
+#define XSM_DATASET_INFO_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_dataset_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                   \
+    }
+
+/** One row, as a view into the dataset. */
+typedef struct xsm_row {
+    size_t size;            /**< sizeof(xsm_row). */
+    const float *values;    /**< [count] feature values. */
+    const uint32_t *index;  /**< [count] their features, rising; NULL when dense (feature i is value i). */
+    uint64_t count;         /**< Values: non-zeros when sparse, D when dense. */
+    const uint32_t *labels; /**< [label_count] classes, or #XSM_CLASS_UNSEEN. */
+    uint64_t label_count;   /**< Labels. */
+} xsm_row;
+
+/** Starting value of an #xsm_row. */
+#define XSM_ROW_INIT                                                                                                   \
+    {                                                                                                                  \
+        sizeof(xsm_row), NULL, NULL, 0, NULL, 0                                                                        \
+    }
+
+/** Rows that a row must not be, for xsm_dataset_drop(). */
+enum {
+    XSM_DROP_UNLABELLED = 1, /**< Without a label. */
+    XSM_DROP_EMPTY = 2       /**< Without a non-zero feature. */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes a dataset of dense rows.
+ *  @param context  context, or NULL
+ *  @param values   row i, feature j at values[i*stride + j]
+ *  @param rows     N >= 1
+ *  @param features D >= 1
+ *  @param stride   floats from row to row, >= D
+ *  @param labels   labels of the rows, or NULL for rows to predict
+ *  @param ownership #XSM_COPY or #XSM_BORROW
+ *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for a label not below K or a value that is not finite (the
+ *          message names row and place); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. O(N D). */
+XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const float *values, uint64_t rows, uint32_t features,
+                                          size_t stride, const xsm_labels *labels, int32_t ownership, xsm_dataset **out,
+                                          xsm_error *err);
+/** Makes a dataset of sparse rows (CSR).
+ *  @param context  context, or NULL
+ *  @param offsets  [N+1] row i has the values offsets[i]..offsets[i+1]; offsets[0] = 0, never falling
+ *  @param index    features of the values, in [0, D), strictly rising within a row
+ *  @param values   the values
+ *  @param rows     N >= 1
+ *  @param features D >= 1
+ *  @param labels   labels of the rows, or NULL
+ *  @param ownership #XSM_COPY or #XSM_BORROW
+ *  @param[out] out the dataset, the caller's
+ *  @param err      what went wrong, or NULL
+ *  @return as xsm_dataset_from_dense(), and #XSM_ERROR_RANGE for offsets or indexes out of order. O(N + values). */
+XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const uint64_t *offsets, const uint32_t *index,
+                                        const float *values, uint64_t rows, uint32_t features, const xsm_labels *labels,
+                                        int32_t ownership, xsm_dataset **out, xsm_error *err);
+
+/** Reads a file, plain or gzip-compressed (found out from its first bytes).
+ *  @param context context, or NULL
+ *  @param path    the file
+ *  @param options how to read it, or NULL
+ *  @param[out] out the dataset, the caller's
+ *  @param err     what went wrong, with line and column
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_UNSUPPORTED for gzip in a build without
+ *          zlib; #XSM_ERROR_DATA for a file without rows. */
+XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options,
+                                    xsm_dataset **out, xsm_error *err);
+/** The same from the host's own source of bytes, such as standard input or a buffer; `name` stands for the path in
+ *  error messages. */
+XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
+                                           const xsm_read_options *options, xsm_dataset **out, xsm_error *err);
+/** Releases a dataset; NULL is fine. */
+XSM_API void xsm_dataset_free(xsm_dataset *dataset);
+
+/** Fills `info` (start it with #XSM_DATASET_INFO_INIT). O(1).
+ *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_dataset_get_info(const xsm_dataset *dataset, xsm_dataset_info *info, xsm_error *err);
+/** Fills `row` (start it with #XSM_ROW_INIT) with a view of row `index`, valid until the dataset changes. O(1). */
+XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t index, xsm_row *row, xsm_error *err);
+/** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes. */
+XSM_API xsm_status xsm_dataset_get_classes(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
+/** Rows that carry each class, [K]; borrowed from the dataset, valid until it changes. */
+XSM_API const uint64_t *xsm_dataset_class_counts(const xsm_dataset *dataset);
+
+/** Gives the classes names, for CSV-free data: line i (from 0) of the file names the file's label i.
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is not UTF-8 or an empty line; #XSM_ERROR_SHAPE when
+ *          a label of the class map has no line; #XSM_ERROR_MEMORY. The dataset is untouched on failure. */
+XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
+
+/** Removes rows.
+ *  @param dataset the dataset
+ *  @param which   sum of XSM_DROP_* values
+ *  @param[out] dropped number of rows removed, or NULL
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_DATA when no row would be left (the dataset is untouched); #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64_t *dropped, xsm_error *err);
+/** Keeps one label a row (an XSM_LABELS_* value; "smallest" goes by the file's label). The classes stay as they are. */
+XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
+/** Renumbers the classes so that each occurs; the class map keeps the file's labels. */
+XSM_API xsm_status xsm_dataset_compact(xsm_dataset *dataset, xsm_error *err);
+/** Permutes the rows, each order equally likely, the same for the same seed. */
+XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_error *err);
+/** Copies chosen rows, in the order given, with the same features and classes.
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that is not there; #XSM_ERROR_ARGUMENT for no rows; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
+                                      xsm_dataset **out, xsm_error *err);
+/** Splits into two datasets at random: `part` gets floor(fraction*N + 1/2) rows, `rest` the others, both in the
+ *  original order.
+ *  @param dataset  the dataset, unchanged
+ *  @param fraction in (0, 1); both parts must get a row
+ *  @param seed     the same seed gives the same split
+ *  @param[out] part the chosen rows, the caller's
+ *  @param[out] rest the other rows, the caller's
+ *  @param err      what went wrong, or NULL */
+XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction, uint64_t seed, xsm_dataset **part,
+                                     xsm_dataset **rest, xsm_error *err);
+
+/** Makes a row transform from its description: steps separated by commas, done in that order.
+ *
+ *  | step | what it does |
+ *  |---|---|
+ *  | `truncate=N` | drops the features from N on; D becomes min(D, N) |
+ *  | `tfidf` | multiplies feature j by log((1 + N) / (1 + n_j)) + 1, n_j the training rows where it is not zero |
+ *  | `unit` | divides a row by its Euclidean norm (a row of zeros stays) |
+ *
+ *  An empty description does nothing.
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown step (the message lists those known); #XSM_ERROR_RANGE;
+ *          #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out,
+                                     xsm_error *err);
+/** Learns from training rows what the steps need (the idf weights; the D that they were fitted for). Steps see the
+ *  rows as the steps before them leave them. The dataset is not changed. */
+XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
+/** Transforms a dataset in place. A borrowed dataset takes its own copy first.
+ *  @return #XSM_OK; #XSM_ERROR_STATE before xsm_transform_fit(); #XSM_ERROR_SHAPE when D differs from the fitted one;
+ *          #XSM_ERROR_MEMORY. The dataset is untouched on failure. */
+XSM_API xsm_status xsm_transform_apply(const xsm_transform *transform, xsm_dataset *dataset, xsm_error *err);
+/** The description that the transform was made from, in its normal form; borrowed. */
+XSM_API const char *xsm_transform_description(const xsm_transform *transform);
+/** Releases a transform; NULL is fine. */
+XSM_API void xsm_transform_free(xsm_transform *transform);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,91 @@
+/**
+ * @file error.h
+ * @brief What a call returns and how it says what went wrong.
+ */
+#ifndef XSOFTMAX_ERROR_H
+#define XSOFTMAX_ERROR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/version.h>
+
+/** @defgroup error Errors
+ *
+ * A function that can fail returns an #xsm_status and takes an #xsm_error as its last argument. On failure its
+ * outputs are untouched, nothing is leaked, and the error says what was wrong, where, and what would be accepted.
+ * The library prints nothing, never ends the process, and keeps no error of its own: there is no last error to ask
+ * for, in a thread or elsewhere.
+ *
+ * @code
+ * xsm_error err = XSM_ERROR_INIT;
+ * if (xsm_dataset_read(ctx, "train.txt", NULL, &train, &err) != XSM_OK) {
+ *     fprintf(stderr, "%s\n", err.message);
+ * }
+ * @endcode
+ *  @{ */
+
+/** Every status: name, number, meaning. Numbers are stable and never used again for something else. */
+#define XSM_STATUS_LIST(X)                                                                                             \
+    X(XSM_OK, 0, "success")                                                                                            \
+    X(XSM_CANCELLED, 1, "stopped because a callback asked for it")                                                     \
+    X(XSM_ERROR_ARGUMENT, 10, "invalid argument")                                                                      \
+    X(XSM_ERROR_MEMORY, 11, "out of memory")                                                                           \
+    X(XSM_ERROR_IO, 12, "reading or writing failed")                                                                   \
+    X(XSM_ERROR_FORMAT, 13, "malformed input")                                                                         \
+    X(XSM_ERROR_RANGE, 14, "value outside the accepted range")                                                         \
+    X(XSM_ERROR_LIMIT, 15, "size beyond what is supported")                                                            \
+    X(XSM_ERROR_NAME, 16, "unknown name")                                                                              \
+    X(XSM_ERROR_SHAPE, 17, "sizes that do not agree")                                                                  \
+    X(XSM_ERROR_STATE, 18, "call out of order")                                                                        \
+    X(XSM_ERROR_UNSUPPORTED, 19, "combination that is not supported")                                                  \
+    X(XSM_ERROR_DIVERGED, 20, "training diverged")                                                                     \
+    X(XSM_ERROR_CHECKSUM, 21, "contents do not match their checksum")                                                  \
+    X(XSM_ERROR_FILE_VERSION, 22, "file written by a newer release")                                                   \
+    X(XSM_ERROR_STRUCT_OLD, 23, "struct smaller than its first version")                                               \
+    X(XSM_ERROR_STRUCT_NEW, 24, "struct with settings that this release does not know")                                \
+    X(XSM_ERROR_DATA, 25, "data that cannot be used for this")                                                         \
+    X(XSM_ERROR_RUNNER, 26, "the host's runner failed")                                                                \
+    X(XSM_ERROR_INTERNAL, 99, "defect in the library")
+
+/** Result of a call: #XSM_OK, or another value of #XSM_STATUS_LIST. Failures are 10 and above. */
+typedef int32_t xsm_status;
+
+enum {
+#define XSM_STATUS_ENTRY_(name, number, text) name = number,
+    XSM_STATUS_LIST(XSM_STATUS_ENTRY_)
+#undef XSM_STATUS_ENTRY_
+};
+
+/** What went wrong. Owned by the caller; start it with #XSM_ERROR_INIT, reuse it freely. */
+typedef struct xsm_error {
+    size_t size;       /**< sizeof(xsm_error) of the program that made it. */
+    xsm_status status; /**< The same value that the call returned. */
+    uint32_t reserved; /**< Zero. */
+    uint64_t line;     /**< Line of the file, from 1; 0 = not about a line. */
+    uint64_t column;   /**< Column in bytes, from 1; 0 = not about a column. */
+    char message[480]; /**< One sentence without a line end, UTF-8, always terminated. */
+} xsm_error;
+
+/** Starting value of an #xsm_error. */
+#define XSM_ERROR_INIT                                                                                                 \
+    {                                                                                                                  \
+        sizeof(xsm_error), 0, 0, 0, 0, {0}                                                                             \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Name of a status, such as "XSM_ERROR_FORMAT"; NULL for a number that is none. Static string, any thread. */
+XSM_API const char *xsm_status_name(xsm_status status);
+/** Meaning of a status in a few words; NULL for a number that is none. Static string, any thread. */
+XSM_API const char *xsm_status_text(xsm_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,88 @@
+/*
+ * The ground floor: errors, contexts, memory, option structs, jobs. Knows nothing of models or data.
+ */
+#ifndef XSMI_BASE_H
+#define XSMI_BASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+
+#include <xsoftmax/context.h>
+#include <xsoftmax/error.h>
+
+#include "kernels/kernels.h"
+
+/* Alignment of everything that kernels touch. */
+#define XSMI_ALIGNMENT 64
+
+/* -- errors (error.c) ------------------------------------------------------------------------------------------- */
+
+/* Fills err (may be NULL) and returns status. The message is cut on a character border when it is too long. */
+xsm_status xsmi_fail(xsm_error *err, xsm_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same with a place in a file. */
+xsm_status xsmi_fail_at(xsm_error *err, xsm_status status, uint64_t line, uint64_t column, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+/* Out of memory while getting `bytes` for `what`. */
+xsm_status xsmi_fail_memory(xsm_error *err, size_t bytes, const char *what);
+/* Copies src's contents to err (may be NULL), for errors that were gathered elsewhere (in a job, say). */
+xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
+
+/* Returns from the calling function when `call` is not XSM_OK. Only where nothing has to be undone. */
+#define XSMI_TRY(call)                                                                                                 \
+    do {                                                                                                               \
+        xsm_status xsmi_status_ = (call);                                                                              \
+        if (xsmi_status_ != XSM_OK) {                                                                                  \
+            return xsmi_status_;                                                                                       \
+        }                                                                                                              \
+    } while (0)
+
+/* -- option structs (options.c) ----------------------------------------------------------------------------------- */
+
+/* Copies a public struct that starts with size_t size into `known` (of known_size bytes, already holding the
+ * defaults): `given` may be NULL (defaults), shorter (down to first_size, the struct's first released size), or longer
+ * if the tail that we do not know is all zero. known->size is set to known_size. */
+xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, const void *given, const char *name,
+                             xsm_error *err);
+/* Copies our struct `known` out to the caller's `given`, which starts with its size; writes no byte beyond either
+ * and leaves given->size as it is. */
+xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
+                              xsm_error *err);
+
+/* -- contexts and memory (context.c) --------------------------------------------------------------------------------- */
+
+/* Another hold on ctx, or a new default context if it is NULL. */
+xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *err);
+xsm_context *xsmi_context_retain(xsm_context *ctx);
+const xsmi_kernels *xsmi_context_kernels(const xsm_context *ctx);
+void xsmi_log(const xsm_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* a*b or a+b; false when the result does not fit. */
+static inline bool xsmi_multiply(size_t a, size_t b, size_t *result)
+{
+    return !__builtin_mul_overflow(a, b, result);
+}
+static inline bool xsmi_add(size_t a, size_t b, size_t *result)
+{
+    return !__builtin_add_overflow(a, b, result);
+}
+
+/* Memory of `count` elements of `each` bytes, aligned to XSMI_ALIGNMENT; NULL when there is none or the product does
+ * not fit. count = 0 gives a valid pointer. Blocks of 2 MiB and more are aligned to 2 MiB and advised into huge pages.
+ * Release with the same count and size. */
+void *xsmi_allocate(xsm_context *ctx, size_t count, size_t each);
+void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each);
+/* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. */
+void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, size_t new_count, size_t each);
+void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
+/* A terminated copy of length bytes. Release with xsmi_release_text(). */
+char *xsmi_copy_text(xsm_context *ctx, const char *text, size_t length);
+void xsmi_release_text(xsm_context *ctx, char *text);
+
+/* -- jobs (context.c) ----------------------------------------------------------------------------------------------- */
+
+/* Runs job for each index in [0, count) on the context's threads; returns when all have ended. Without threads, or
+ * for one job, everything runs on the caller as thread 0. */
+xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
+
+#endif

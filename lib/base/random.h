@@ -1,0 +1,42 @@
+/*
+ * Counter-based random streams: Philox4x32-10 (Salmon et al. 2011) from Random123.
+ *
+ * A stream is named by (seed, purpose, position), so that a draw does not depend on who drew before: the same on any
+ * number of threads, in any order of work. Making a stream costs nothing; its first draw one Philox block (ten rounds).
+ */
+#ifndef XSMI_RANDOM_H
+#define XSMI_RANDOM_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+/* What a stream is for: streams with different purposes are independent. Numbers are part of the promise that a seed
+ * gives the same result: never change one. */
+enum {
+    XSMI_STREAM_SHUFFLE = 1,   /* position = epoch */
+    XSMI_STREAM_NEGATIVES = 2, /* position = running count of examples */
+    XSMI_STREAM_SPLIT = 3,
+    XSMI_STREAM_PERMUTE = 4
+};
+
+typedef struct xsmi_stream {
+    uint32_t key[2];
+    uint32_t counter[4]; /* block, purpose, position low, position high */
+    uint32_t block[4];
+    uint32_t used; /* words of block that are spent */
+} xsmi_stream;
+
+void xsmi_stream_start(xsmi_stream *s, uint64_t seed, uint32_t purpose, uint64_t position);
+/* The next 32 random bits. */
+uint32_t xsmi_stream_next(xsmi_stream *s);
+/* Uniform in [0, n), exactly (Lemire's multiplication with rejection); n >= 1. */
+uint64_t xsmi_stream_below(xsmi_stream *s, uint64_t n);
+/* Uniform in [0, 1), 53 bits. */
+double xsmi_stream_uniform(xsmi_stream *s);
+/* Draws m distinct classes from {0..n-1} without `excluded`, each set equally likely (Floyd's algorithm; 1 <= m <=
+ * n-1; m = n-1 gives all the others in rising order). O(m) for m <= 32, else O(m log m). */
+void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t m, uint32_t *out);
+/* Permutes `order` of n numbers (Fisher-Yates). */
+void xsmi_stream_permute(xsmi_stream *s, uint64_t *order, size_t n);
+
+#endif
