@@ -1,0 +1,183 @@
+/**
+ * @file model.h
+ * @brief Parameters that score classes, in memory and on disk.
+ */
+#ifndef XSOFTMAX_MODEL_H
+#define XSOFTMAX_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/batch.h>
+#include <xsoftmax/dataset.h>
+
+/** @defgroup model Models
+ *
+ * A linear model scores class k of a row x as z_k = w_k . x + b_k, with weights W (K rows of D float32) and, if asked
+ * for, a bias b. All start at zero.
+ *
+ * **On disk** a model is one safetensors file: tensors `weight` [K,D], `bias` [K] if there is one, `labels` [K] int64
+ * (the file's label of each class), `idf` [D] float32 if the rows are tf-idf weighted, `label_names` (UTF-8 bytes, a
+ * name a line) if the classes have names; metadata with the format version, the estimator and its options, the
+ * transform for new rows and a checksum. It is replaced in one piece, and mapped, not read, when loaded.
+ *
+ * **Threads.** Functions that take a model const may run at once. A model being trained must not be used otherwise.
+ *  @{ */
+
+/** A model; opaque. */
+typedef struct xsm_model xsm_model;
+
+/** Order of the weights in memory. Files always hold [K,D]. */
+enum {
+    XSM_LAYOUT_CLASS_MAJOR = 0,  /**< A class's weights are contiguous: for sampled estimators and dense features. */
+    XSM_LAYOUT_FEATURE_MAJOR = 1 /**< A feature's weights are contiguous: for exact scoring of sparse features. */
+};
+
+/** Settings of a new model. Start with #XSM_MODEL_OPTIONS_INIT. */
+typedef struct xsm_model_options {
+    size_t size;    /**< sizeof(xsm_model_options). */
+    int32_t bias;   /**< 1 = with a bias, 0 = without. */
+    int32_t layout; /**< An XSM_LAYOUT_* value. */
+} xsm_model_options;
+
+/** Starting value of an #xsm_model_options: without bias, class-major. */
+#define XSM_MODEL_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_model_options), 0, 0                                                                                \
+    }
+
+/** How to load a model. Start with #XSM_LOAD_OPTIONS_INIT. */
+typedef struct xsm_load_options {
+    size_t size;         /**< sizeof(xsm_load_options). */
+    int32_t skip_verify; /**< 1 = do not compare contents with the checksum, so that loading reads no weights. */
+    int32_t reserved;    /**< Zero. */
+} xsm_load_options;
+
+/** Starting value of an #xsm_load_options. */
+#define XSM_LOAD_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_load_options), 0, 0                                                                                 \
+    }
+
+/** Raw parameters. The weight of class k and feature j is `weight[k*class_step + j*feature_step]`. */
+typedef struct xsm_parameters {
+    size_t size;         /**< sizeof(xsm_parameters). */
+    float *weight;       /**< The weights; never NULL. */
+    float *bias;         /**< [K], or NULL. */
+    size_t class_step;   /**< Floats from a class to the next. */
+    size_t feature_step; /**< Floats from a feature to the next. */
+    uint32_t classes;    /**< K. */
+    uint32_t features;   /**< D. */
+} xsm_parameters;
+
+/** Starting value of an #xsm_parameters. */
+#define XSM_PARAMETERS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(xsm_parameters), NULL, NULL, 0, 0, 0, 0                                                                 \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes a linear model of zeros.
+ *  @param context  context, or NULL
+ *  @param features D, 1 to #XSM_FEATURES_MAX
+ *  @param classes  K, 1 to #XSM_CLASSES_MAX
+ *  @param options  settings, or NULL
+ *  @param[out] out the model, the caller's to release with xsm_model_free()
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT when K*D floats cannot be addressed; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
+                                        const xsm_model_options *options, xsm_model **out, xsm_error *err);
+/** Releases a model; NULL is fine. */
+XSM_API void xsm_model_free(xsm_model *model);
+
+/** K. */
+XSM_API uint32_t xsm_model_classes(const xsm_model *model);
+/** D, the number of features of the rows that the model scores (after its transform). */
+XSM_API uint32_t xsm_model_features(const xsm_model *model);
+/** D of the rows as they are read, before the model's transform. */
+XSM_API uint32_t xsm_model_input_features(const xsm_model *model);
+/** 1 with a bias, else 0. */
+XSM_API int32_t xsm_model_has_bias(const xsm_model *model);
+/** Order of the weights in memory, an XSM_LAYOUT_* value. */
+XSM_API int32_t xsm_model_layout(const xsm_model *model);
+/** Reorders the weights; needs memory for a second copy meanwhile. O(K D). */
+XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
+
+/** Gives the classes the labels and names of a class map with K classes (copied). Rows to test or predict are then read
+ *  with xsm_model_get_classes().
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE when the map has other than K classes; #XSM_ERROR_RANGE for labels that do not
+ *          rise; #XSM_ERROR_FORMAT for a name with a line end; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_model_set_classes(xsm_model *model, const xsm_class_map *map, xsm_error *err);
+/** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, its `features` being
+ *  xsm_model_input_features(); valid until the model changes. */
+XSM_API xsm_status xsm_model_get_classes(const xsm_model *model, xsm_class_map *map, xsm_error *err);
+/** Keeps a copy of a fitted transform, to be saved and applied to new rows by xsm_model_transform().
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE when the transform yields other than D features; #XSM_ERROR_STATE when it is not
+ *          fitted; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform *transform, xsm_error *err);
+/** Applies the model's transform, if it has one, to rows as they were read. */
+XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
+/** Sets an entry of the file's metadata. Keys that the library writes itself (`format_version`, `checksum`,
+ *  `transform`, `library`) are refused. NULL removes the entry.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_FORMAT for text that is not UTF-8; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
+/** An entry of the metadata, NULL if it is not there; valid until the model changes. */
+XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *key);
+/** Key number `index` (from 0) of the metadata in alphabetic order, NULL past the last. */
+XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index);
+
+/** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
+ *  write until the model is next trained or freed. Weights kept as scale times row are multiplied out first, and a
+ *  mapped file is copied to memory. O(1), or O(K D) when there was something to multiply out or copy. */
+XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
+
+/** Scores chosen classes of the rows of a batch.
+ *  @param model   the model
+ *  @param batch   n rows with the model's D
+ *  @param classes [n][count] classes of each row
+ *  @param count   classes a row
+ *  @param[out] scores [n][count]
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for a class that is not below K. O(n count nnz). */
+XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *batch, const uint32_t *classes,
+                                    size_t count, float *scores, xsm_error *err);
+/** Scores the classes first..first+count of the rows of a batch, tile by tile.
+ *  @param model  the model
+ *  @param batch  n rows with the model's D
+ *  @param first  first class
+ *  @param count  number of classes; first + count <= K
+ *  @param[out] scores row i's at scores[i*stride]
+ *  @param stride floats from row to row, >= count
+ *  @param err    what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY. O(n count D), at the speed of
+ *          arithmetic. */
+XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch *batch, uint32_t first, uint32_t count,
+                                         float *scores, size_t stride, xsm_error *err);
+
+/** Saves the model, replacing what is at `path` in one piece: after a crash the old file or the new is there, whole.
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_MEMORY; #XSM_ERROR_DIVERGED if a weight is not finite (nothing is
+ *          written) */
+XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_error *err);
+/** Maps a saved model. The file must not be changed in place while the model lives (replacing it, as
+ *  xsm_model_save() does, is fine).
+ *  @param context context, or NULL
+ *  @param path    the file
+ *  @param options settings, or NULL
+ *  @param[out] out the model, the caller's
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT, naming what is not as it should be; #XSM_ERROR_CHECKSUM;
+ *          #XSM_ERROR_FILE_VERSION; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options,
+                                  xsm_model **out, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * Inside of a model, for the floors above that score and update rows in their inner loops.
+ *
+ * The weight of class k is alpha * row_scale[k] * row k of `weight` (row_scale NULL: all ones): ridge shrinks a row, or
+ * all rows, by changing one number. Only the optimizers change scales and rows.
+ */
+#ifndef XSMI_MODEL_H
+#define XSMI_MODEL_H
+
+#include "base/base.h"
+#include "base/file.h"
+#include "data/dataset.h"
+
+#include <xsoftmax/model.h>
+
+typedef struct xsmi_metadata {
+    char *key, *value;
+} xsmi_metadata;
+
+struct xsm_model {
+    xsm_context *context;
+    const xsmi_kernels *kernels;
+    uint32_t classes, features;
+    int32_t layout;
+
+    /* Class-major: row k at weight + k*stride, stride >= features. Feature-major: row j at weight + j*stride,
+     * stride >= classes. Read-only when mapped. */
+    float *weight;
+    size_t stride;
+    size_t weight_count; /* floats allocated; 0 when mapped */
+    float *bias;         /* [classes] or NULL */
+    bool bias_owned;     /* false when it lies in the mapping */
+    double alpha;
+    double *row_scale; /* [classes] or NULL; class-major only */
+    xsmi_mapping mapping;
+
+    int64_t *labels;     /* [classes] or NULL = the class number */
+    char **names;        /* [classes] or NULL */
+    xsm_transform *transform;
+    xsmi_metadata *metadata; /* alphabetic */
+    size_t metadata_count;
+};
+
+/* Row stride for `length` floats: whole cache lines, and off multiples of 4 KB. */
+size_t xsmi_row_stride(size_t length);
+/* Copies a mapped model to memory of its own, so that it can be changed. */
+xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
+/* Makes row_scale, all ones, if there is none. */
+xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err);
+/* Multiplies alpha and row_scale into the rows, in parallel. */
+xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
+/* Checks that a batch is one that this model can score. */
+xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err);
+
+static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
+{
+    return batch->rows ? batch->rows[i] : batch->first + i;
+}
+
+/* Scores of m classes of one row, scales and bias included. Inner loop: no checks, no allocation. */
+void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                              double alpha, float *scores);
+
+/*
+ * Exact scores of one block of at most XSMI_LANES rows against every class, folded into `out` as they come; the
+ * scores themselves are never kept. Dense rows go through the packed kernels, sparse rows row by row.
+ * Results do not depend on the number of threads that call it. `scratch` is xsmi_model_exact_scratch() bytes.
+ */
+typedef struct xsmi_exact {
+    size_t rows;             /* n <= XSMI_LANES */
+    const uint64_t *row;     /* [n] row numbers in dataset */
+    const xsm_dataset *dataset;
+    const uint32_t *target;  /* [XSMI_LANES] or NULL, as xsmi_reduction's */
+    uint32_t top;            /* length of the top lists */
+    /* results */
+    double *log_sum_exp;     /* [n] */
+    float *target_score;     /* [n], with target */
+    float *top_score;        /* [n][top] falling */
+    uint32_t *top_class;     /* [n][top]; XSMI_NO_CLASS past the K-th */
+} xsmi_exact;
+
+/* Blocks scored together, so that a tile of weights is used while it is in the cache. */
+#define XSMI_EXACT_BLOCKS 8
+
+/* Bytes of scratch for `blocks` blocks against this model. */
+size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top);
+/* Scores `blocks` (<= XSMI_EXACT_BLOCKS) blocks against all classes. */
+void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void *scratch);
+
+#endif
