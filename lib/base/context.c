@@ -1,0 +1,272 @@
+/*
+ * Contexts: the host's memory, threads and log, and the kernel table for this machine.
+ *
+ * A context counts its holders, so that objects may outlive the caller's hold on it.
+ */
+#include "base/base.h"
+
+#include <omp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define THREADS_MAX 4096
+#define HUGE_PAGE ((size_t)2 << 20)
+
+struct xsm_context {
+    atomic_size_t holders;
+    xsm_allocator allocator;
+    xsm_log_function log;
+    void *log_user;
+    xsm_runner runner; /* run == NULL: OpenMP */
+    const xsmi_kernels *kernels;
+};
+
+static void *default_allocate(void *user, size_t size, size_t alignment)
+{
+    (void)user;
+    void *memory = NULL;
+    if (alignment < sizeof(void *)) {
+        alignment = sizeof(void *);
+    }
+    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
+}
+
+static void default_release(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)size;
+    (void)alignment;
+    free(memory);
+}
+
+xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err)
+{
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_context_new: out is NULL");
+    }
+    xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_context_options", err));
+    xsm_allocator allocator = {NULL, default_allocate, default_release};
+    if (o.allocator) {
+        if (!o.allocator->allocate || !o.allocator->release) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "an allocator needs both allocate() and release()");
+        }
+        allocator = *o.allocator;
+    }
+    xsm_runner runner = {NULL, 1, 0, NULL};
+    if (o.runner) {
+        if (!o.runner->run || o.runner->threads == 0 || o.runner->reserved != 0) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "a runner needs run(), at least one thread, and zero in `reserved`");
+        }
+        runner = *o.runner;
+    } else {
+        runner.threads = o.threads ? o.threads : (uint32_t)omp_get_num_procs();
+    }
+    if (runner.threads > THREADS_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u threads asked for; at most %d are supported", runner.threads,
+                         THREADS_MAX);
+    }
+    const uint32_t all_sets = XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_AVX512 | XSM_CPU_DISABLE_NEON;
+    if (o.cpu_disable & ~all_sets) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "cpu_disable has bits 0x%x that name no instruction set",
+                         o.cpu_disable & ~all_sets);
+    }
+    xsm_context *ctx = allocator.allocate(allocator.user, sizeof *ctx, XSMI_ALIGNMENT);
+    if (!ctx) {
+        return xsmi_fail_memory(err, sizeof *ctx, "a context");
+    }
+    atomic_init(&ctx->holders, 1);
+    ctx->allocator = allocator;
+    ctx->log = o.log;
+    ctx->log_user = o.log_user;
+    ctx->runner = runner;
+    ctx->kernels = xsmi_kernels_select(o.cpu_disable);
+    *out = ctx;
+    return XSM_OK;
+}
+
+void xsm_context_free(xsm_context *ctx)
+{
+    if (ctx && atomic_fetch_sub_explicit(&ctx->holders, 1, memory_order_acq_rel) == 1) {
+        xsm_allocator allocator = ctx->allocator;
+        allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
+    }
+}
+
+xsm_context *xsmi_context_retain(xsm_context *ctx)
+{
+    atomic_fetch_add_explicit(&ctx->holders, 1, memory_order_relaxed);
+    return ctx;
+}
+
+xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *err)
+{
+    if (!ctx) {
+        return xsm_context_new(NULL, out, err);
+    }
+    *out = xsmi_context_retain(ctx);
+    return XSM_OK;
+}
+
+uint32_t xsm_context_threads(const xsm_context *ctx)
+{
+    return ctx ? ctx->runner.threads : 0;
+}
+
+const char *xsm_context_instruction_set(const xsm_context *ctx)
+{
+    return ctx ? ctx->kernels->name : NULL;
+}
+
+const xsmi_kernels *xsmi_context_kernels(const xsm_context *ctx)
+{
+    return ctx->kernels;
+}
+
+void xsmi_log(const xsm_context *ctx, int32_t level, const char *format, ...)
+{
+    if (!ctx->log) {
+        return;
+    }
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    ctx->log(ctx->log_user, level, message);
+}
+
+/* -- memory ------------------------------------------------------------------------------------------------------- */
+
+static size_t alignment_for(size_t bytes)
+{
+    return bytes >= HUGE_PAGE ? HUGE_PAGE : XSMI_ALIGNMENT;
+}
+
+static void *allocate_bytes(xsm_context *ctx, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2) {
+        return NULL;
+    }
+    size_t alignment = alignment_for(bytes);
+    size_t size = bytes ? bytes : 1;
+    void *memory = ctx->allocator.allocate(ctx->allocator.user, size, alignment);
+    if (memory && bytes >= HUGE_PAGE) {
+        /* Random rows of a large matrix would otherwise miss the TLB each time. Only advice: a refusal is fine. */
+        (void)madvise(memory, bytes & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
+    }
+    return memory;
+}
+
+void *xsmi_allocate(xsm_context *ctx, size_t count, size_t each)
+{
+    size_t bytes;
+    return xsmi_multiply(count, each, &bytes) ? allocate_bytes(ctx, bytes) : NULL;
+}
+
+typedef struct clear_job {
+    unsigned char *memory;
+    size_t bytes;
+} clear_job;
+
+/* Pieces of a large block: each a multiple of the page size, so that first touches spread over the threads. */
+#define CLEAR_PIECE ((size_t)8 << 20)
+
+static void clear_piece(void *state, size_t index, uint32_t thread)
+{
+    clear_job *job = state;
+    size_t start = index * CLEAR_PIECE;
+    size_t bytes = job->bytes - start < CLEAR_PIECE ? job->bytes - start : CLEAR_PIECE;
+    (void)thread;
+    memset(job->memory + start, 0, bytes);
+}
+
+void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each)
+{
+    void *memory = xsmi_allocate(ctx, count, each);
+    if (memory) {
+        clear_job job = {memory, count * each};
+        if (xsmi_run(ctx, clear_piece, &job, (job.bytes + CLEAR_PIECE - 1) / CLEAR_PIECE, NULL) != XSM_OK) {
+            memset(memory, 0, job.bytes); /* a runner that failed cannot be told from one that did half the work */
+        }
+    }
+    return memory;
+}
+
+void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, size_t new_count, size_t each)
+{
+    void *grown = xsmi_allocate(ctx, new_count, each);
+    if (grown && memory) {
+        memcpy(grown, memory, (old_count < new_count ? old_count : new_count) * each);
+        xsmi_release(ctx, memory, old_count, each);
+    }
+    return grown;
+}
+
+void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each)
+{
+    if (memory) {
+        size_t bytes = count * each;
+        ctx->allocator.release(ctx->allocator.user, memory, bytes ? bytes : 1, alignment_for(bytes));
+    }
+}
+
+char *xsmi_copy_text(xsm_context *ctx, const char *text, size_t length)
+{
+    if (length == SIZE_MAX) {
+        return NULL;
+    }
+    char *copy = xsmi_allocate(ctx, length + 1, 1);
+    if (copy) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+void xsmi_release_text(xsm_context *ctx, char *text)
+{
+    if (text) {
+        xsmi_release(ctx, text, strlen(text) + 1, 1);
+    }
+}
+
+void *xsm_context_allocate(xsm_context *ctx, size_t size)
+{
+    return ctx ? xsmi_allocate(ctx, size, 1) : NULL;
+}
+
+void xsm_context_release(xsm_context *ctx, void *memory, size_t size)
+{
+    if (ctx) {
+        xsmi_release(ctx, memory, size, 1);
+    }
+}
+
+/* -- jobs --------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err)
+{
+    /* Inside a parallel region of the host's the threads are taken already: more would only get in their way. */
+    if (count <= 1 || ctx->runner.threads == 1 || (!ctx->runner.run && omp_in_parallel())) {
+        for (size_t i = 0; i < count; i++) {
+            job(state, i, 0);
+        }
+        return XSM_OK;
+    }
+    if (ctx->runner.run) {
+        int32_t result = ctx->runner.run(ctx->runner.user, job, state, count);
+        return result == 0 ? XSM_OK : xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
+    }
+    int threads = (int)(count < ctx->runner.threads ? count : ctx->runner.threads);
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (size_t i = 0; i < count; i++) {
+        job(state, i, (uint32_t)omp_get_thread_num());
+    }
+    return XSM_OK;
+}

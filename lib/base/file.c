@@ -1,0 +1,243 @@
+/* Mapping files and replacing them whole. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The system's words for an error number, without strerror()'s shared buffer. */
+static const char *reason(int number, char *buffer, size_t size)
+{
+    return strerror_r(number, buffer, size); /* the GNU form, which returns the text */
+}
+
+xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
+{
+    char text[128];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot open: %s", path, reason(errno, text, sizeof text));
+    }
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: not a regular file", path);
+    }
+    if (st.st_size == 0) {
+        close(fd);
+        out->data = (const unsigned char *)""; /* a mapping cannot be empty */
+        out->size = 0;
+        return XSM_OK;
+    }
+    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    int failure = errno;
+    close(fd);
+    if (data == MAP_FAILED) {
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot map: %s", path, reason(failure, text, sizeof text));
+    }
+    out->data = data;
+    out->size = (size_t)st.st_size;
+    return XSM_OK;
+}
+
+void xsmi_unmap_file(xsmi_mapping *mapping)
+{
+    if (mapping->data && mapping->size > 0) {
+        munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    }
+    mapping->data = NULL;
+    mapping->size = 0;
+}
+
+struct xsmi_replace {
+    xsm_context *context;
+    char *path;
+    char *temporary; /* NULL when written in place */
+    int fd;
+};
+
+static void release(xsmi_replace *file)
+{
+    xsm_context *ctx = file->context;
+    if (file->fd >= 0) {
+        close(file->fd);
+    }
+    xsmi_release_text(ctx, file->path);
+    xsmi_release_text(ctx, file->temporary);
+    xsmi_release(ctx, file, 1, sizeof *file);
+    xsm_context_free(ctx);
+}
+
+/* A symbolic link is followed, so that what it points to is replaced, not the link. */
+static char *resolve(xsm_context *ctx, const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *copy = xsmi_copy_text(ctx, real ? real : path, strlen(real ? real : path));
+    free(real);
+    return copy;
+}
+
+/* Makes a new file beside `path` with the rights that the process's mask allows, which mkstemp() would not. */
+static int open_temporary(const char *path, char *name, size_t room)
+{
+    int fd = -1;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        uint64_t number;
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+            return -1;
+        }
+        snprintf(name, room, "%s.%016llx.tmp", path, (unsigned long long)number);
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST) {
+            break;
+        }
+    }
+    return fd;
+}
+
+xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **out, xsm_error *err)
+{
+    char text[128];
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    xsmi_replace *file = xsmi_allocate(ctx, 1, sizeof *file);
+    if (!file) {
+        return xsmi_fail_memory(err, sizeof *file, "a file being written");
+    }
+    file->context = xsmi_context_retain(ctx);
+    file->fd = -1;
+    file->temporary = NULL;
+    file->path = resolve(ctx, path);
+    size_t room = file->path ? strlen(file->path) + sizeof ".0123456789abcdef.tmp" : 0;
+    if (!file->path) {
+        release(file);
+        return xsmi_fail_memory(err, strlen(path) + 1, "a path");
+    }
+    if (exists && !S_ISREG(st.st_mode)) {
+        if (S_ISDIR(st.st_mode)) {
+            release(file);
+            return xsmi_fail(err, XSM_ERROR_IO, "%s: is a directory", path);
+        }
+        file->fd = open(file->path, O_WRONLY | O_CLOEXEC);
+    } else {
+        file->temporary = xsmi_allocate(ctx, room, 1);
+        if (!file->temporary) {
+            release(file);
+            return xsmi_fail_memory(err, room, "a path");
+        }
+        file->fd = open_temporary(file->path, file->temporary, room);
+        if (file->fd >= 0 && exists) {
+            (void)fchmod(file->fd, st.st_mode & 07777); /* the new file is as open to others as the old one */
+        }
+    }
+    if (file->fd < 0) {
+        int failure = errno;
+        xsm_status status =
+            xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, reason(failure, text, sizeof text));
+        release(file);
+        return status;
+    }
+    *out = file;
+    return XSM_OK;
+}
+
+static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size_t size, bool at, uint64_t offset,
+                            xsm_error *err)
+{
+    char text[128];
+    while (size > 0) {
+        size_t piece = size < (size_t)1 << 30 ? size : (size_t)1 << 30;
+        ssize_t written = at ? pwrite(file->fd, bytes, piece, (off_t)offset) : write(file->fd, bytes, piece);
+        if (written < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path, reason(errno, text, sizeof text));
+        }
+        bytes += written;
+        offset += (uint64_t)written;
+        size -= (size_t)written;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_replace_write(xsmi_replace *file, const void *data, size_t size, xsm_error *err)
+{
+    return write_all(file, data, size, false, 0, err);
+}
+
+xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void *data, size_t size, xsm_error *err)
+{
+    return write_all(file, data, size, true, offset, err);
+}
+
+/* A rename is only durable once its folder is. Some file systems cannot sync a folder; that is no failure. */
+static void sync_folder(xsmi_replace *file)
+{
+    char *slash = strrchr(file->temporary, '/');
+    const char *folder = ".";
+    if (slash) {
+        if (slash == file->temporary) {
+            folder = "/";
+        } else {
+            *slash = '\0'; /* the name is not needed any more; the length is restored before release */
+            folder = file->temporary;
+        }
+    }
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    if (slash) {
+        *slash = '/';
+    }
+}
+
+xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err)
+{
+    char text[128];
+    if (!file->temporary) {
+        int fd = file->fd;
+        file->fd = -1;
+        if (close(fd) != 0) {
+            xsm_status status =
+                xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path, reason(errno, text, sizeof text));
+            release(file);
+            return status;
+        }
+        release(file);
+        return XSM_OK;
+    }
+    bool failed = fsync(file->fd) != 0;
+    int fd = file->fd;
+    file->fd = -1;
+    failed = (close(fd) != 0) || failed;
+    failed = failed || rename(file->temporary, file->path) != 0;
+    if (failed) {
+        xsm_status status =
+            xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path, reason(errno, text, sizeof text));
+        unlink(file->temporary);
+        release(file);
+        return status;
+    }
+    sync_folder(file);
+    release(file);
+    return XSM_OK;
+}
+
+void xsmi_replace_abandon(xsmi_replace *file)
+{
+    if (file) {
+        if (file->temporary) {
+            unlink(file->temporary);
+        }
+        release(file);
+    }
+}

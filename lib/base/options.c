@@ -1,0 +1,57 @@
+/*
+ * Structs that programs built against other releases hand in: each starts with its size, members are only ever added
+ * at the end, and zero means the default, so both directions can be told apart and served.
+ */
+#include "base/base.h"
+
+#include <string.h>
+
+static xsm_status check_size(size_t known_size, size_t first_size, const void *given, const char *name, size_t *size,
+                             xsm_error *err)
+{
+    memcpy(size, given, sizeof *size);
+    if (*size < first_size) {
+        return xsmi_fail(err, XSM_ERROR_STRUCT_OLD, "%s.size is %zu, which is less than its first version's %zu bytes",
+                         name, *size, first_size);
+    }
+    if (*size > known_size) {
+        const unsigned char *bytes = given;
+        if (*size > known_size + 65536) {
+            return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "%s.size is %zu, which no release of the library has", name,
+                             *size);
+        }
+        for (size_t i = known_size; i < *size; i++) {
+            if (bytes[i] != 0) {
+                return xsmi_fail(err, XSM_ERROR_STRUCT_NEW,
+                                 "%s has a setting at byte %zu, which this release (%zu bytes) does not know", name, i,
+                                 known_size);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, const void *given, const char *name,
+                             xsm_error *err)
+{
+    if (given) {
+        size_t size;
+        XSMI_TRY(check_size(known_size, first_size, given, name, &size, err));
+        memcpy(known, given, size < known_size ? size : known_size);
+    }
+    memcpy(known, &known_size, sizeof known_size);
+    return XSM_OK;
+}
+
+xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
+                              xsm_error *err)
+{
+    if (!given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s is NULL", name);
+    }
+    size_t size;
+    XSMI_TRY(check_size(known_size, first_size, given, name, &size, err));
+    size_t bytes = size < known_size ? size : known_size;
+    memcpy((unsigned char *)given + sizeof size, (const unsigned char *)known + sizeof size, bytes - sizeof size);
+    return XSM_OK;
+}

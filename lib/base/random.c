@@ -1,0 +1,135 @@
+/* Counter-based streams on Random123's Philox4x32-10, and the few ways of drawing that the library needs. */
+#include "base/random.h"
+
+#include <Random123/philox.h>
+
+#include <stdbool.h>
+#include <string.h>
+
+void xsmi_stream_start(xsmi_stream *s, uint64_t seed, uint32_t purpose, uint64_t position)
+{
+    s->key[0] = (uint32_t)seed;
+    s->key[1] = (uint32_t)(seed >> 32);
+    s->counter[0] = 0;
+    s->counter[1] = purpose;
+    s->counter[2] = (uint32_t)position;
+    s->counter[3] = (uint32_t)(position >> 32);
+    s->used = 4;
+}
+
+uint32_t xsmi_stream_next(xsmi_stream *s)
+{
+    if (s->used == 4) {
+        philox4x32_ctr_t counter = {{s->counter[0], s->counter[1], s->counter[2], s->counter[3]}};
+        philox4x32_key_t key = {{s->key[0], s->key[1]}};
+        philox4x32_ctr_t block = philox4x32_R(10, counter, key);
+        memcpy(s->block, block.v, sizeof s->block);
+        /* 2^34 draws from one stream would wrap into another purpose's; nothing draws that many at one position but a
+         * permutation of 2^33 rows, for which the carry goes on into the high bits of the purpose. */
+        if (++s->counter[0] == 0) {
+            s->counter[1] += 1u << 16;
+        }
+        s->used = 0;
+    }
+    return s->block[s->used++];
+}
+
+static uint64_t next64(xsmi_stream *s)
+{
+    uint64_t high = xsmi_stream_next(s);
+    return high << 32 | xsmi_stream_next(s);
+}
+
+uint64_t xsmi_stream_below(xsmi_stream *s, uint64_t n)
+{
+    /* D. Lemire, Fast random integer generation in an interval, 2019. */
+    if (n <= UINT32_MAX) {
+        uint64_t product = (uint64_t)xsmi_stream_next(s) * n;
+        if ((uint32_t)product < (uint32_t)n) {
+            uint32_t threshold = (uint32_t)(-(uint32_t)n % (uint32_t)n);
+            while ((uint32_t)product < threshold) {
+                product = (uint64_t)xsmi_stream_next(s) * n;
+            }
+        }
+        return product >> 32;
+    }
+    __extension__ typedef unsigned __int128 wide;
+    wide product = (wide)next64(s) * n;
+    if ((uint64_t)product < n) {
+        uint64_t threshold = -n % n;
+        while ((uint64_t)product < threshold) {
+            product = (wide)next64(s) * n;
+        }
+    }
+    return (uint64_t)(product >> 64);
+}
+
+double xsmi_stream_uniform(xsmi_stream *s)
+{
+    return (double)(next64(s) >> 11) * 0x1p-53;
+}
+
+/* Place of `value` in the rising list, or where it would stand. */
+static size_t lower_place(const uint32_t *list, size_t n, uint32_t value)
+{
+    size_t low = 0;
+    while (n > 0) {
+        size_t half = n / 2;
+        if (list[low + half] < value) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return low;
+}
+
+void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t m, uint32_t *out)
+{
+    uint32_t others = n - 1; /* numbers 0..others-1 stand for the classes, those from `excluded` on shifted by one */
+    if (m >= others) {
+        for (uint32_t i = 0; i < others; i++) {
+            out[i] = i + (i >= excluded);
+        }
+        return;
+    }
+    /* R. Floyd (in J. Bentley, Programming Pearls: a sample of brilliance, 1987): the set after the step for j is a
+     * uniform sample of {0..j}. A short list is searched as it is, a long one is kept sorted. */
+    bool sorted = m > 32;
+    size_t taken = 0;
+    for (uint32_t j = others - m; j < others; j++) {
+        uint32_t t = (uint32_t)xsmi_stream_below(s, (uint64_t)j + 1);
+        if (sorted) {
+            size_t place = lower_place(out, taken, t);
+            if (place < taken && out[place] == t) {
+                out[taken++] = j; /* j is larger than all that are there */
+            } else {
+                memmove(out + place + 1, out + place, (taken - place) * sizeof *out);
+                out[place] = t;
+                taken++;
+            }
+        } else {
+            for (size_t i = 0; i < taken; i++) {
+                if (out[i] == t) {
+                    t = j;
+                    break;
+                }
+            }
+            out[taken++] = t;
+        }
+    }
+    for (uint32_t i = 0; i < m; i++) {
+        out[i] += out[i] >= excluded;
+    }
+}
+
+void xsmi_stream_permute(xsmi_stream *s, uint64_t *order, size_t n)
+{
+    for (size_t i = n; i > 1; i--) {
+        size_t j = (size_t)xsmi_stream_below(s, i);
+        uint64_t held = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = held;
+    }
+}
