@@ -72,8 +72,8 @@ typedef struct xsm_context_options {
     xsm_log_function log;           /**< Default: silence. */
     void *log_user;                 /**< Handed to log(). */
     const xsm_runner *runner;       /**< Default: OpenMP with `threads` threads. Copied. */
-    uint32_t threads; /**< Without a runner: threads to use, at most 4096; 1 = none but the caller's. Default: the
-                           processors that this process may run on. */
+    uint32_t threads;     /**< Without a runner: threads to use, at most 4096; 1 = none but the caller's. Default: the
+                               processors that this process may run on. */
     uint32_t cpu_disable; /**< Sum of XSM_CPU_DISABLE_* values. Results are the same bits with any of them. */
 } xsm_context_options;
 

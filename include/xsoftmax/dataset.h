@@ -44,9 +44,9 @@ enum {
 
 /** File formats. */
 enum {
-    XSM_FORMAT_AUTO = 0,   /**< Found out from the first lines. */
-    XSM_FORMAT_XC = 1,     /**< Extreme Classification Repository text: `l1,l2 f:v f:v`, 0-based, with or without a first
-                                line `rows features labels`. */
+    XSM_FORMAT_AUTO = 0, /**< Found out from the first lines. */
+    XSM_FORMAT_XC = 1,   /**< Extreme Classification Repository text: `l1,l2 f:v f:v`, 0-based, with or without a first
+                              line `rows features labels`. */
     XSM_FORMAT_LIBSVM = 2, /**< LIBSVM/SVMlight: `l1,l2 f:v f:v`, `#` starts a comment. */
     XSM_FORMAT_CSV = 3,    /**< Comma-separated dense values under a header line. */
     XSM_FORMAT_TSV = 4     /**< The same, tab-separated. */
@@ -112,8 +112,8 @@ typedef struct xsm_labels {
 /** Ownership of the arrays handed to a constructor. */
 enum {
     XSM_COPY = 0,  /**< The dataset keeps a copy. */
-    XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it and stay unchanged. Features are
-                        not copied unless a transform has to change them; labels likewise. */
+    XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it and stay unchanged. Features
+                      are not copied unless a transform has to change them; labels likewise. */
 };
 
 /** What a dataset holds. */

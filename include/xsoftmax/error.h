@@ -70,7 +70,10 @@ typedef struct xsm_error {
 /** Starting value of an #xsm_error. */
 #define XSM_ERROR_INIT                                                                                                 \
     {                                                                                                                  \
-        sizeof(xsm_error), 0, 0, 0, 0, {0}                                                                             \
+        sizeof(xsm_error), 0, 0, 0, 0,                                                                                 \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
     }
 
 #ifdef __cplusplus

@@ -49,7 +49,8 @@ xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, 
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
                               xsm_error *err);
 
-/* -- contexts and memory (context.c) --------------------------------------------------------------------------------- */
+/* -- contexts and memory (context.c) ---------------------------------------------------------------------------------
+ */
 
 /* Another hold on ctx, or a new default context if it is NULL. */
 xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *err);
@@ -79,7 +80,8 @@ void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
 char *xsmi_copy_text(xsm_context *ctx, const char *text, size_t length);
 void xsmi_release_text(xsm_context *ctx, char *text);
 
-/* -- jobs (context.c) ----------------------------------------------------------------------------------------------- */
+/* -- jobs (context.c) -----------------------------------------------------------------------------------------------
+ */
 
 /* Runs job for each index in [0, count) on the context's threads; returns when all have ended. Without threads, or
  * for one job, everything runs on the caller as thread 0. */

@@ -87,8 +87,9 @@ static char *resolve(xsm_context *ctx, const char *path)
 static int open_temporary(const char *path, char *name, size_t room)
 {
     int fd = -1;
+    uint64_t number = 0;
+    snprintf(name, room, "%s.%016llx.tmp", path, (unsigned long long)number);
     for (int attempt = 0; attempt < 100; attempt++) {
-        uint64_t number;
         if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
             return -1;
         }

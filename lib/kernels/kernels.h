@@ -36,13 +36,13 @@
  * (xsmi_reduction_start() does it). Afterwards log-sum-exp = max + log(sum).
  */
 typedef struct xsmi_reduction {
-    float *max;            /* [XSMI_LANES] largest score so far */
-    double *sum;           /* [XSMI_LANES] sum of exp(score - max) so far */
-    uint32_t top;          /* length k of the top lists; 0 = none */
-    float *top_score;      /* [top][XSMI_LANES], falling */
-    uint32_t *top_class;   /* [top][XSMI_LANES]; of equal scores the smaller class first */
+    float *max;             /* [XSMI_LANES] largest score so far */
+    double *sum;            /* [XSMI_LANES] sum of exp(score - max) so far */
+    uint32_t top;           /* length k of the top lists; 0 = none */
+    float *top_score;       /* [top][XSMI_LANES], falling */
+    uint32_t *top_class;    /* [top][XSMI_LANES]; of equal scores the smaller class first */
     const uint32_t *target; /* [XSMI_LANES] class whose score is wanted, or XSMI_NO_CLASS; NULL = none */
-    float *target_score;   /* [XSMI_LANES], set when the tile holds the target */
+    float *target_score;    /* [XSMI_LANES], set when the tile holds the target */
 } xsmi_reduction;
 
 typedef struct xsmi_kernels {
@@ -66,8 +66,8 @@ typedef struct xsmi_kernels {
 
     /* The same for a sparse x of nnz (index, value) pairs, indexes strictly rising; the sum's term i (the place
      * in the list, not the feature) belongs to partial i modulo 16 (xsmi_join_16()). */
-    void (*sparse_gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m,
-                                 const uint32_t *index, const float *value, size_t nnz, float *out);
+    void (*sparse_gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
+                                 const float *value, size_t nnz, float *out);
     /* w[rows[j]*stride + index[i]] = fma(a[j], value[i], that), in rising j. */
     void (*sparse_scatter_update)(float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
                                   const float *value, size_t nnz, const float *a);
@@ -89,8 +89,8 @@ typedef struct xsmi_kernels {
     void (*reduce_tile)(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r);
     /* Row c of w = decay*row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto decay*row;
      * c < classes, i < n. The update of a dense minibatch. */
-    void (*rank_update)(float *w, size_t stride, size_t classes, const float *g, size_t g_stride,
-                        const float *const *x, size_t n, size_t d, float decay);
+    void (*rank_update)(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
+                        size_t n, size_t d, float decay);
 
     /* -- one example's contiguous scores, lanes over classes ----------------------------------------- */
 

@@ -34,8 +34,8 @@ struct xsm_model {
     double *row_scale; /* [classes] or NULL; class-major only */
     xsmi_mapping mapping;
 
-    int64_t *labels;     /* [classes] or NULL = the class number */
-    char **names;        /* [classes] or NULL */
+    int64_t *labels; /* [classes] or NULL = the class number */
+    char **names;    /* [classes] or NULL */
     xsm_transform *transform;
     xsmi_metadata *metadata; /* alphabetic */
     size_t metadata_count;
@@ -67,16 +67,16 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
  * Results do not depend on the number of threads that call it. `scratch` is xsmi_model_exact_scratch() bytes.
  */
 typedef struct xsmi_exact {
-    size_t rows;             /* n <= XSMI_LANES */
-    const uint64_t *row;     /* [n] row numbers in dataset */
+    size_t rows;         /* n <= XSMI_LANES */
+    const uint64_t *row; /* [n] row numbers in dataset */
     const xsm_dataset *dataset;
-    const uint32_t *target;  /* [XSMI_LANES] or NULL, as xsmi_reduction's */
-    uint32_t top;            /* length of the top lists */
+    const uint32_t *target; /* [XSMI_LANES] or NULL, as xsmi_reduction's */
+    uint32_t top;           /* length of the top lists */
     /* results */
-    double *log_sum_exp;     /* [n] */
-    float *target_score;     /* [n], with target */
-    float *top_score;        /* [n][top] falling */
-    uint32_t *top_class;     /* [n][top]; XSMI_NO_CLASS past the K-th */
+    double *log_sum_exp; /* [n] */
+    float *target_score; /* [n], with target */
+    float *top_score;    /* [n][top] falling */
+    uint32_t *top_class; /* [n][top]; XSMI_NO_CLASS past the K-th */
 } xsmi_exact;
 
 /* Blocks scored together, so that a tile of weights is used while it is in the cache. */
