@@ -1,0 +1,81 @@
+/*
+ * The arithmetic that every kernel table shares: the exponential's constants and the joining of partial sums.
+ *
+ * Results are bit-identical across instruction sets because each set does these steps, in this order, with one
+ * rounding a step. Whoever changes a constant or an order here changes the results of every machine alike.
+ */
+#ifndef XSMI_ARITHMETIC_H
+#define XSMI_ARITHMETIC_H
+
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * exp(x) = 2^n * exp(r), n = x/ln 2 rounded to an integer, r = x - n ln 2 in [-ln 2/2, ln 2/2].
+ *
+ * Rounding to an integer is an addition of 1.5 * 2^23 (W. Kahan's trick): the sum's last bits are then the integer.
+ * The exponent bias 127 rides along, so that shifting the sum left by 23 bits makes the float 2^n. ln 2 is split in
+ * two after Cody & Waite (Software Manual for the Elementary Functions, 1980); with a fused multiply-add the first
+ * step is exact.
+ *
+ * exp(r) = 1 + r + c2 r^2 + ... + c6 r^6 minimises the largest relative error (Remez exchange, coefficients rounded to
+ * float one after the other from the lowest): 5e-9 before rounding. 1 and r are held fixed so that exp(0) is 1 exactly.
+ */
+#define XSMI_EXP_LOG2E 0x1.715476p+0f
+#define XSMI_EXP_SHIFT 12583039.0f /* 1.5 * 2^23 + 127 */
+#define XSMI_EXP_LN2_HIGH 0x1.62e43p-1f
+#define XSMI_EXP_LN2_LOW -0x1.05c61p-29f
+#define XSMI_EXP_C2 0x1.fffffcp-2f
+#define XSMI_EXP_C3 0x1.55548cp-3f
+#define XSMI_EXP_C4 0x1.555858p-5f
+#define XSMI_EXP_C5 0x1.12432p-7f
+#define XSMI_EXP_C6 0x1.6af29p-10f
+/* Below this the result is 0; above it no result is subnormal, which some processors are slow on. */
+#define XSMI_EXP_LEAST -87.0f
+
+/* Terms of row_sum_exp that are summed in float before they join the double. */
+#define XSMI_SUM_RUN 4096
+
+/* expf0() of the contract, for x up to 88. NaN gives NaN. */
+static inline float xsmi_expf0(float x)
+{
+    float shifted = __builtin_fmaf(x, XSMI_EXP_LOG2E, XSMI_EXP_SHIFT);
+    float n = shifted - XSMI_EXP_SHIFT;
+    float r = __builtin_fmaf(n, -XSMI_EXP_LN2_HIGH, x);
+    r = __builtin_fmaf(n, -XSMI_EXP_LN2_LOW, r);
+    float p = __builtin_fmaf(XSMI_EXP_C6, r, XSMI_EXP_C5);
+    p = __builtin_fmaf(p, r, XSMI_EXP_C4);
+    p = __builtin_fmaf(p, r, XSMI_EXP_C3);
+    p = __builtin_fmaf(p, r, XSMI_EXP_C2);
+    p = __builtin_fmaf(p, r, 1.0f);
+    p = __builtin_fmaf(p, r, 1.0f);
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof(bits));
+    bits <<= 23;
+    float power;
+    memcpy(&power, &bits, sizeof(power));
+    return x < XSMI_EXP_LEAST ? 0.0f : p * power;
+}
+
+/* Sum of 16 partial sums: lanes join with the lane 8, then 4, then 2, then 1 further on. `p` is overwritten. */
+static inline float xsmi_join_16(float p[16])
+{
+    for (int half = 8; half > 0; half /= 2) {
+        for (int l = 0; l < half; ++l) {
+            p[l] += p[l + half];
+        }
+    }
+    return p[0];
+}
+
+/* Sum of XSMI_PARTIALS partial sums: the four quarters join as (0 + 1) + (2 + 3), then as xsmi_join_16() does. */
+static inline float xsmi_join_partials(const float p[64])
+{
+    float q[16];
+    for (int l = 0; l < 16; ++l) {
+        q[l] = (p[l] + p[l + 16]) + (p[l + 32] + p[l + 48]);
+    }
+    return xsmi_join_16(q);
+}
+
+#endif

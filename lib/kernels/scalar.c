@@ -1,0 +1,208 @@
+/*
+ * The scalar kernels: what every other table is tested against, and what runs where there are no vectors.
+ *
+ * It is built without automatic vectorisation so that it stays one operation at a time, as the contract in kernels.h
+ * words it. A fused multiply-add is libm's fmaf where the processor has none: slow, but the same bits.
+ */
+#include "kernels/arithmetic.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+
+static float dot(const float *a, const float *b, size_t n)
+{
+    float partial[XSMI_PARTIALS] = {0};
+    for (size_t i = 0; i < n; ++i) {
+        size_t l = i % XSMI_PARTIALS;
+        partial[l] = __builtin_fmaf(a[i], b[i], partial[l]);
+    }
+    return xsmi_join_partials(partial);
+}
+
+static void axpby(float *y, const float *x, size_t n, float a, float b)
+{
+    for (size_t i = 0; i < n; ++i) {
+        y[i] = __builtin_fmaf(a, x[i], b * y[i]);
+    }
+}
+
+static void scale(float *y, size_t n, float a)
+{
+    for (size_t i = 0; i < n; ++i) {
+        y[i] = a * y[i];
+    }
+}
+
+static void gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
+                          float *out)
+{
+    for (size_t j = 0; j < m; ++j) {
+        out[j] = dot(w + rows[j] * stride, x, d);
+    }
+}
+
+static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
+                           const float *a, const float *b)
+{
+    for (size_t j = 0; j < m; ++j) {
+        axpby(w + rows[j] * stride, x, d, a[j], b == NULL ? 1.0f : b[j]);
+    }
+}
+
+static void sparse_gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
+                                 const float *value, size_t nnz, float *out)
+{
+    for (size_t j = 0; j < m; ++j) {
+        const float *row = w + rows[j] * stride;
+        float partial[16] = {0};
+        for (size_t i = 0; i < nnz; ++i) {
+            partial[i % 16] = __builtin_fmaf(row[index[i]], value[i], partial[i % 16]);
+        }
+        out[j] = xsmi_join_16(partial);
+    }
+}
+
+static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
+                                  const float *value, size_t nnz, const float *a)
+{
+    for (size_t j = 0; j < m; ++j) {
+        float *row = w + rows[j] * stride;
+        for (size_t i = 0; i < nnz; ++i) {
+            row[index[i]] = __builtin_fmaf(a[j], value[i], row[index[i]]);
+        }
+    }
+}
+
+static void pack(const float *const *x, size_t n, size_t d, float *packed)
+{
+    for (size_t i = 0; i < d; ++i) {
+        for (size_t l = 0; l < XSMI_LANES; ++l) {
+            packed[i * XSMI_LANES + l] = l < n ? x[l][i] : 0.0f;
+        }
+    }
+}
+
+static void score_tile(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
+                       const float *row_scale, const float *bias, float *out)
+{
+    for (size_t c = 0; c < classes; ++c) {
+        const float *row = w + c * stride;
+        float sum[XSMI_LANES] = {0};
+        for (size_t i = 0; i < d; ++i) {
+            for (size_t l = 0; l < XSMI_LANES; ++l) {
+                sum[l] = __builtin_fmaf(row[i], packed[i * XSMI_LANES + l], sum[l]);
+            }
+        }
+        float s = row_scale == NULL ? scale : scale * row_scale[c];
+        for (size_t l = 0; l < XSMI_LANES; ++l) {
+            out[c * XSMI_LANES + l] = bias == NULL ? s * sum[l] : __builtin_fmaf(s, sum[l], bias[c]);
+        }
+    }
+}
+
+/* Takes (score, class) into lane l's falling list; the classes come in rising order, so that equals go behind. */
+static void insert_top(xsmi_reduction *r, size_t l, float score, uint32_t class)
+{
+    uint32_t place = r->top;
+    while (place > 0 && score > r->top_score[(place - 1) * XSMI_LANES + l]) {
+        --place;
+    }
+    if (place == r->top) {
+        return;
+    }
+    for (uint32_t k = r->top - 1; k > place; --k) {
+        r->top_score[k * XSMI_LANES + l] = r->top_score[(k - 1) * XSMI_LANES + l];
+        r->top_class[k * XSMI_LANES + l] = r->top_class[(k - 1) * XSMI_LANES + l];
+    }
+    r->top_score[place * XSMI_LANES + l] = score;
+    r->top_class[place * XSMI_LANES + l] = class;
+}
+
+static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r)
+{
+    for (size_t l = 0; l < XSMI_LANES; ++l) {
+        float max = r->max[l];
+        for (size_t c = 0; c < classes; ++c) {
+            float score = scores[c * XSMI_LANES + l];
+            if (score > max) {
+                max = score;
+            }
+            insert_top(r, l, score, first + (uint32_t)c);
+        }
+        /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
+        float shift = max == -INFINITY ? 0.0f : max;
+        float sum = 0.0f;
+        for (size_t c = 0; c < classes; ++c) {
+            sum += xsmi_expf0(scores[c * XSMI_LANES + l] - shift);
+        }
+        double before = r->sum[l] * (double)xsmi_expf0(r->max[l] - shift);
+        r->sum[l] = before + (double)sum;
+        r->max[l] = max;
+        if (r->target != NULL && r->target[l] - first < classes) {
+            r->target_score[l] = scores[(r->target[l] - first) * XSMI_LANES + l];
+        }
+    }
+}
+
+static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride,
+                        const float *const *x, size_t n, size_t d, float decay)
+{
+    for (size_t c = 0; c < classes; ++c) {
+        float *row = w + c * stride;
+        scale(row, d, decay);
+        for (size_t i = 0; i < n; ++i) {
+            axpby(row, x[i], d, g[i * g_stride + c], 1.0f);
+        }
+    }
+}
+
+static float row_max(const float *z, size_t n)
+{
+    float max = -INFINITY;
+    for (size_t i = 0; i < n; ++i) {
+        if (z[i] != z[i]) {
+            return NAN;
+        }
+        max = z[i] > max ? z[i] : max;
+    }
+    return max;
+}
+
+static double row_sum_exp(const float *z, size_t n, float max)
+{
+    double total = 0.0;
+    for (size_t run = 0; run < n; run += XSMI_SUM_RUN) {
+        float partial[XSMI_PARTIALS] = {0};
+        for (size_t i = run; i < n && i < run + XSMI_SUM_RUN; ++i) {
+            partial[i % XSMI_PARTIALS] += xsmi_expf0(z[i] - max);
+        }
+        total += (double)xsmi_join_partials(partial);
+    }
+    return total;
+}
+
+static void row_softmax(const float *z, size_t n, float shift, float scale, float *out)
+{
+    for (size_t i = 0; i < n; ++i) {
+        float x = z[i] - shift;
+        out[i] = scale * xsmi_expf0(x > 0.0f ? 0.0f : x);
+    }
+}
+
+const xsmi_kernels xsmi_kernels_scalar = {
+    .name = "scalar",
+    .dot = dot,
+    .axpby = axpby,
+    .scale = scale,
+    .gather_scores = gather_scores,
+    .scatter_update = scatter_update,
+    .sparse_gather_scores = sparse_gather_scores,
+    .sparse_scatter_update = sparse_scatter_update,
+    .pack = pack,
+    .score_tile = score_tile,
+    .reduce_tile = reduce_tile,
+    .rank_update = rank_update,
+    .row_max = row_max,
+    .row_sum_exp = row_sum_exp,
+    .row_softmax = row_softmax,
+};
