@@ -7,7 +7,7 @@
  * Bit-exactness. Every table returns the same bits for the same input, so a result does not depend on
  * the machine: the order of the additions is part of the contract below and every multiply-add is a
  * fused one. Lane l of a partial sum holds the terms whose index is l modulo XSMI_PARTIALS, in rising
- * order; partial sums join as xsmi_join_partials() in reference.c does. An element-wise kernel has one
+ * order; partial sums join as xsmi_join_partials() in arithmetic.h does. An element-wise kernel has one
  * rounding an operation, in the order that its formula is written.
  *
  * Shapes. A row of weights is `d` floats, rows lie `stride` floats apart, neither need be aligned
