@@ -5,6 +5,17 @@
 #ifndef XSOFTMAX_H
 #define XSOFTMAX_H
 
+#include <xsoftmax/batch.h>
+#include <xsoftmax/context.h>
+#include <xsoftmax/dataset.h>
+#include <xsoftmax/error.h>
+#include <xsoftmax/estimator.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/model.h>
+#include <xsoftmax/optimizer.h>
+#include <xsoftmax/option.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/trainer.h>
 #include <xsoftmax/version.h>
 
 #endif

@@ -1,0 +1,152 @@
+/**
+ * @file estimator.h
+ * @brief Estimators: which classes a step looks at, and the score gradient that comes of it.
+ */
+#ifndef XSOFTMAX_ESTIMATOR_H
+#define XSOFTMAX_ESTIMATOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/batch.h>
+#include <xsoftmax/model.h>
+#include <xsoftmax/option.h>
+
+/** @defgroup estimator Estimators
+ *
+ * An estimator turns a batch into a **sparse score gradient**: for each example a list of classes k with coefficients
+ * g_ik, so that the gradient with respect to a row of weights is the sum of g_ik x_i. It never touches the weights
+ * itself; an optimizer does, or the host.
+ *
+ * **Scale.** A gradient estimates the gradient of the *mean* loss per example. The papers' sums over N examples have
+ * the factor N in front of their learning rate: eta here = N times eta there. Ridge mu means that the whole objective
+ * is f = sum_i loss_i + (mu/2) ||W||^2 (the bias is free), so a step on the mean shrinks by mu/N. This is the same for
+ * every estimator.
+ *
+ * Built in:
+ *
+ * | name | what a step looks at | converges to |
+ * |---|---|---|
+ * | `softmax` | all classes | the maximum likelihood |
+ * | `ove` | the label and m others | the one-vs-each bound's optimum (Titsias 2016) |
+ * | `umax` | the label and m others | the maximum likelihood, for small steps (Fagan and Iyengar 2018) |
+ * | `implicit` | the label and m others | the maximum likelihood (Fagan and Iyengar 2018) |
+ *
+ * **Threads.** One thread at a time on one estimator; it uses its context's threads itself.
+ *  @{ */
+
+/** An estimator; opaque. */
+typedef struct xsm_estimator xsm_estimator;
+/** A sparse score gradient, reused from step to step; opaque. */
+typedef struct xsm_gradient xsm_gradient;
+/** Table of an estimator of the host's own, see ext/estimator.h. */
+typedef struct xsm_estimator_ops xsm_estimator_ops;
+
+/** What a gradient holds. Pointers are borrowed until the gradient is next filled or freed.
+ *
+ * The step that goes with it, for an example x_i, its classes k and learning rate eta:
+ * w_k <- shrink_ik (decay w_k - eta g_ik x_i), b_k <- b_k - eta g_ik,
+ * and w_k <- decay w_k for the classes that the batch does not name. `decay` is taken once a batch. */
+typedef struct xsm_gradient_view {
+    size_t size;               /**< sizeof(xsm_gradient_view). */
+    uint64_t examples;         /**< n. */
+    uint64_t width;            /**< Places a row in the arrays below. */
+    const uint32_t *lengths;   /**< [n] classes of each example; NULL = `width` for each. */
+    const uint32_t *classes;   /**< [n][width]; NULL = place k is class k. */
+    const float *coefficients; /**< [n][width] the g_ik, the mean over the batch taken. */
+    const float *shrinks;      /**< [n][width], or NULL = 1: factors of estimators that take a proximal step. */
+    double decay;              /**< Factor that the ridge asks of every weight. */
+    double loss;               /**< Mean over the batch of the estimator's own estimate of the loss. */
+} xsm_gradient_view;
+
+/** Starting value of an #xsm_gradient_view. */
+#define XSM_GRADIENT_VIEW_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_gradient_view), 0, 0, NULL, NULL, NULL, NULL, 1, 0                                                  \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Number of built-in estimators. */
+XSM_API size_t xsm_estimator_count(void);
+/** Table of built-in estimator number `index`, NULL past the last. Static. */
+XSM_API const xsm_estimator_ops *xsm_estimator_at(size_t index);
+/** Table of a built-in estimator by name; NULL if there is none. Static. */
+XSM_API const xsm_estimator_ops *xsm_estimator_find(const char *name);
+/** Name of an estimator's table. */
+XSM_API const char *xsm_estimator_ops_name(const xsm_estimator_ops *ops);
+/** What an estimator does, in one line. */
+XSM_API const char *xsm_estimator_ops_summary(const xsm_estimator_ops *ops);
+/** Option number `index` of an estimator, those that all have (`ridge`, `seed`) first; NULL past the last. */
+XSM_API const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t index);
+
+/** Makes an estimator with its default options.
+ *  @param context context, or NULL
+ *  @param name    "softmax", "ove", "umax" or "implicit"
+ *  @param[out] out the estimator, the caller's to release with xsm_estimator_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimator **out, xsm_error *err);
+/** The same from a table, of the library's or the host's own; the table must outlive the estimator.
+ *  @return as xsm_estimator_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
+ *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for one of another ABI */
+XSM_API xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *ops, xsm_estimator **out,
+                                          xsm_error *err);
+/** Releases an estimator; NULL is fine. */
+XSM_API void xsm_estimator_free(xsm_estimator *estimator);
+/** The estimator's name; borrowed. */
+XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);
+
+/** Sets an option from text. Options can be set until the estimator is bound.
+ *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest option; #XSM_ERROR_RANGE or #XSM_ERROR_FORMAT for
+ *          the value, the message saying what is accepted; #XSM_ERROR_STATE when it is bound */
+XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name, const char *value, xsm_error *err);
+/** Sets a number; whole numbers only for an integer option. */
+XSM_API xsm_status xsm_estimator_set_double(xsm_estimator *estimator, const char *name, double value, xsm_error *err);
+/** Sets a whole number. */
+XSM_API xsm_status xsm_estimator_set_int(xsm_estimator *estimator, const char *name, int64_t value, xsm_error *err);
+/** Writes an option's value as text to buffer (always terminated, cut if need be) and returns the length that it has
+ *  whole; 0 if there is no such option. */
+XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *name, char *buffer, size_t size);
+
+/** Prepares an estimator for a model and its training data: checks that they fit, sizes its state. Both must stay
+ *  while the estimator is used. Binding again starts anew.
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE when D or K of the two differ; #XSM_ERROR_DATA for rows without a label or with
+ *          more than the estimator takes; #XSM_ERROR_RANGE for an option that does not fit the data (more negatives
+ * than there are other classes); #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_estimator_bind(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
+                                      xsm_error *err);
+/** Most examples in a batch of this estimator; 0 = any number. */
+XSM_API uint64_t xsm_estimator_batch_limit(const xsm_estimator *estimator);
+
+/** Computes a score gradient at the model's weights. Each call goes on in the estimator's random stream.
+ *  @param estimator a bound estimator
+ *  @param batch     rows of the data that it is bound to
+ *  @param eta       learning rate, > 0: estimators whose step is not linear in it need it
+ *  @param gradient  filled; on failure it holds nothing
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT, #XSM_ERROR_RANGE, #XSM_ERROR_UNSUPPORTED for
+ *          the batch; #XSM_ERROR_DIVERGED when scores or coefficients are not finite, the estimator and the model then
+ *          being as before the call; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_estimator_gradient(xsm_estimator *estimator, const xsm_batch *batch, double eta,
+                                          xsm_gradient *gradient, xsm_error *err);
+
+/** Makes an empty gradient.
+ *  @param context context, or NULL
+ *  @param[out] out the gradient, the caller's to release with xsm_gradient_free()
+ *  @param err     what went wrong, or NULL */
+XSM_API xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err);
+/** Releases a gradient; NULL is fine. */
+XSM_API void xsm_gradient_free(xsm_gradient *gradient);
+/** Fills `view` (start it with #XSM_GRADIENT_VIEW_INIT). */
+XSM_API xsm_status xsm_gradient_get(const xsm_gradient *gradient, xsm_gradient_view *view, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,109 @@
+/**
+ * @file ext/estimator.h
+ * @brief The table behind an estimator, for those who bring their own.
+ */
+#ifndef XSOFTMAX_EXT_ESTIMATOR_H
+#define XSOFTMAX_EXT_ESTIMATOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/estimator.h>
+
+/** @defgroup ext_estimator Writing an estimator
+ *
+ * An estimator is a constant table of functions over a state of `state_size` bytes. The library allocates the state,
+ * zeroes it, puts the options' values where the option table says, and calls the functions for whole batches:
+ * select() says which classes are to be scored, the library scores them, gradient() turns scores into coefficients.
+ * gradient() gives each example's own loss and coefficients; the library takes the mean over the batch.
+ *
+ * **Threads.** select() and gradient() are called from several threads at once, never at once for two examples of the
+ * same row: a state kept by row needs no lock, anything else in the state must be constant after bind().
+ *
+ * **Growth.** Members are added at the end only. A table says its `size`; what is beyond it counts as NULL.
+ *  @{ */
+
+/** Value of xsm_estimator_ops::abi for tables of this header. */
+#define XSM_ESTIMATOR_ABI 1
+
+/** What an estimator is. */
+enum {
+    XSM_ESTIMATOR_EXACT = 1,      /**< Looks at every class: no select(), gradient() gets scores [n][K]. */
+    XSM_ESTIMATOR_PROXIMAL = 2,   /**< gradient() fills `shrinks`, and the ridge is its own affair. */
+    XSM_ESTIMATOR_ROW_STATE = 4,  /**< Keeps something by row: examples of one row are handled in order. */
+    XSM_ESTIMATOR_MULTI_LABEL = 8 /**< Takes rows with several labels; otherwise one label a row is required. */
+};
+
+/** What an estimator is bound to. */
+typedef struct xsm_problem {
+    size_t size;                  /**< sizeof(xsm_problem). */
+    xsm_context *context;         /**< For xsm_context_allocate(). */
+    uint64_t examples;            /**< N. */
+    uint32_t classes;             /**< K. */
+    uint32_t features;            /**< D. */
+    const uint64_t *class_counts; /**< [K] rows that carry each class. */
+    double ridge;                 /**< mu. */
+    uint64_t seed;                /**< Names the random stream. */
+    int32_t bias;                 /**< 1 if the model has a bias. */
+    int32_t reserved;             /**< Zero. */
+} xsm_problem;
+
+/** One example. */
+typedef struct xsm_example {
+    uint64_t row;           /**< Its row; what is kept by row is kept by this number. */
+    uint64_t position;      /**< Examples handled before it in the whole run: names the random stream. */
+    const uint32_t *labels; /**< [label_count] true classes, all below K. */
+    uint64_t label_count;   /**< At least 1. */
+    double squared_norm;    /**< ||x||^2. */
+} xsm_example;
+
+/** Scores in, coefficients out. Place j of example i is at [i*width + j]. */
+typedef struct xsm_score_block {
+    size_t size;                 /**< sizeof(xsm_score_block). */
+    const xsm_example *examples; /**< [count]. */
+    uint64_t count;              /**< Examples n. */
+    uint64_t width;              /**< Places a row. */
+    const uint32_t *lengths;     /**< [count] places in use, as select() said; NULL = all. */
+    const uint32_t *classes;     /**< [count][width], as select() said; NULL = place k is class k. */
+    const float *scores;         /**< [count][width], finite. For exact estimators the same memory as `coefficients`. */
+    const float *linear;         /**< [count][width] the scores without the bias (the same memory as `scores` when the
+                                      model has none); NULL for exact estimators. */
+    double eta;                  /**< Learning rate. */
+    float *coefficients;         /**< [count][width] g_ik, to be filled. */
+    float *shrinks;              /**< [count][width], all 1, to be filled by proximal estimators; otherwise NULL. */
+    double *losses;              /**< [count] estimate of each example's loss, to be filled. */
+} xsm_score_block;
+
+/** The table. Required members are marked; the others may be NULL or zero. */
+struct xsm_estimator_ops {
+    size_t size;               /**< Required: sizeof(xsm_estimator_ops). */
+    uint32_t abi;              /**< Required: #XSM_ESTIMATOR_ABI. */
+    uint32_t flags;            /**< Sum of XSM_ESTIMATOR_* values. */
+    const char *name;          /**< Required: lower-case words joined by hyphens. */
+    const char *summary;       /**< Required: one line. */
+    size_t state_size;         /**< Bytes of state. */
+    const xsm_option *options; /**< [option_count]. */
+    uint32_t option_count;     /**< Options. */
+    uint32_t option_size;      /**< sizeof(xsm_option), if there are options. */
+    uint64_t batch_limit;      /**< Most examples a batch; 0 = any number. */
+
+    /** Required. Checks options against the problem and allocates what the state needs. On failure the library calls
+     *  unbind(). `problem` is valid during the call only. */
+    xsm_status (*bind)(void *state, const xsm_problem *problem, xsm_error *err);
+    /** Releases what bind() allocated; must be fine on a state that bind() left half-made or never saw. */
+    void (*unbind)(void *state);
+    /** Required unless exact: the most classes that select() lists for an example, labels included. */
+    uint64_t (*width)(const void *state);
+    /** Required unless exact: lists the classes to score of each example, at most width() each, in
+     *  classes[i*width + j], no class twice, and their number in lengths[i]. Depends on nothing but the state after
+     *  bind() and the example. */
+    void (*select)(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                   uint32_t *lengths);
+    /** Required: fills coefficients and losses. Cannot fail: coefficients that are not finite are reported as
+     *  divergence by the library, which then does not use the gradient. */
+    void (*gradient)(void *state, const xsm_score_block *block);
+};
+
+/** @} */
+
+#endif
