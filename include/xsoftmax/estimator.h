@@ -128,8 +128,8 @@ XSM_API uint64_t xsm_estimator_batch_limit(const xsm_estimator *estimator);
  *  @param gradient  filled; on failure it holds nothing
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT, #XSM_ERROR_RANGE, #XSM_ERROR_UNSUPPORTED for
- *          the batch; #XSM_ERROR_DIVERGED when scores or coefficients are not finite, the estimator and the model then
- *          being as before the call; #XSM_ERROR_MEMORY */
+ *          the batch; #XSM_ERROR_DIVERGED when scores or coefficients are not finite or too large for a step;
+ *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
 XSM_API xsm_status xsm_estimator_gradient(xsm_estimator *estimator, const xsm_batch *batch, double eta,
                                           xsm_gradient *gradient, xsm_error *err);
 

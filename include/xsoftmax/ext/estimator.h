@@ -61,7 +61,8 @@ typedef struct xsm_example {
 typedef struct xsm_score_block {
     size_t size;                 /**< sizeof(xsm_score_block). */
     const xsm_example *examples; /**< [count]. */
-    uint64_t count;              /**< Examples n. */
+    uint64_t count;              /**< Examples in this block. */
+    uint64_t batch;              /**< Examples n in the whole batch, of which the block is a part. */
     uint64_t width;              /**< Places a row. */
     const uint32_t *lengths;     /**< [count] places in use, as select() said; NULL = all. */
     const uint32_t *classes;     /**< [count][width], as select() said; NULL = place k is class k. */

@@ -1,0 +1,318 @@
+/* Options by name. */
+#include "base/option.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const xsm_option *xsmi_option_at(const xsmi_option_table *table, size_t index)
+{
+    return index < table->count ? (const xsm_option *)(const void *)((const char *)table->options + index * table->each)
+                                : NULL;
+}
+
+const xsm_option *xsmi_option_find(const xsmi_option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const xsm_option *option = xsmi_option_at(table, i);
+        if (strcmp(option->name, name) == 0) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+/* -- numbers ------------------------------------------------------------------------------------------------------ */
+
+bool xsmi_parse_double(const char *text, double *value)
+{
+    /* strtod() reads the decimal sign of the current locale: hand it that sign in place of the point. Hexadecimal,
+     * names and leading blanks are refused here. */
+    size_t length = strlen(text);
+    char copy[512];
+    if (length == 0 || length >= sizeof copy - 8 || strspn(text, "0123456789+-.eE") != length) {
+        return false;
+    }
+    const char *sign = localeconv()->decimal_point;
+    const char *point = strchr(text, '.');
+    if (point && strlen(sign) < 8) {
+        size_t before = (size_t)(point - text);
+        snprintf(copy, sizeof copy, "%.*s%s%s", (int)before, text, sign, point + 1);
+    } else {
+        memcpy(copy, text, length + 1);
+    }
+    char *end;
+    double result = strtod(copy, &end);
+    if (*end != '\0' || end == copy || !isfinite(result)) {
+        return false;
+    }
+    *value = result;
+    return true;
+}
+
+bool xsmi_parse_int(const char *text, int64_t *value)
+{
+    char *end;
+    if (*text == '\0' || strspn(text, "0123456789+-") != strlen(text)) {
+        return false;
+    }
+    int saved = errno;
+    errno = 0;
+    intmax_t result = strtoimax(text, &end, 10);
+    bool fits = errno == 0;
+    errno = saved;
+    if (*end != '\0' || !fits || result < INT64_MIN || result > INT64_MAX) {
+        return false;
+    }
+    *value = (int64_t)result;
+    return true;
+}
+
+/* Shortest text that reads back as the same number, with a point whatever the locale. */
+static size_t print_double(double value, char *buffer, size_t size)
+{
+    char text[64];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+    const char *sign = localeconv()->decimal_point;
+    char *found = *sign ? strstr(text, sign) : NULL;
+    if (found && strcmp(sign, ".") != 0) {
+        *found = '.';
+        memmove(found + 1, found + strlen(sign), strlen(found + strlen(sign)) + 1);
+    }
+    return (size_t)snprintf(buffer, size, "%s", text);
+}
+
+/* -- names ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Edit distance with transpositions, for short words; SIZE_MAX for words too long to be names. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    size_t n = strlen(a), m = strlen(b);
+    if (n > LONGEST || m > LONGEST) {
+        return SIZE_MAX;
+    }
+    size_t rows[3][LONGEST + 1];
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= m; j++) {
+        before[j] = last[j] = j;
+    }
+    for (size_t i = 1; i <= n; i++) {
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best) {
+                best = before[j - 2] + 1;
+            }
+            now[j] = best;
+        }
+        size_t *spent = before;
+        before = last;
+        last = now;
+        now = spent;
+    }
+    return last[m];
+}
+
+const char *xsmi_nearest(const char *name, const void *list, size_t count, const char *(*name_at)(const void *, size_t))
+{
+    const char *nearest = NULL;
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const char *candidate = name_at(list, i);
+        size_t d = distance(name, candidate);
+        if (d < least) {
+            least = d;
+            nearest = candidate;
+        }
+    }
+    size_t length = strlen(name);
+    return least <= (length < 4 ? 1 : length / 2) ? nearest : NULL;
+}
+
+/* -- values ---------------------------------------------------------------------------------------------------------
+ */
+
+static const char *choice_list(const xsm_option *option, char *buffer, size_t size)
+{
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (size_t i = 0; option->choices[i]; i++) {
+        int added = snprintf(buffer + used, size - used, "%s%s", i ? ", " : "", option->choices[i]);
+        if (added < 0 || (size_t)added >= size - used) {
+            break;
+        }
+        used += (size_t)added;
+    }
+    return buffer;
+}
+
+static xsm_status out_of_range(const xsm_option *option, double value, xsm_error *err)
+{
+    char low[32], high[32], given[32];
+    print_double(option->minimum, low, sizeof low);
+    print_double(option->maximum, high, sizeof high);
+    print_double(value, given, sizeof given);
+    return xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' is %s; accepted is %s to %s", option->name, given, low, high);
+}
+
+static void *place(const xsm_option *option, void *values)
+{
+    return (char *)values + option->offset;
+}
+
+xsm_status xsmi_option_set_int(const xsm_option *option, void *values, int64_t value, xsm_error *err)
+{
+    if (option->type == XSM_OPTION_DOUBLE) {
+        return xsmi_option_set_double(option, values, (double)value, err);
+    }
+    if (option->type == XSM_OPTION_CHOICE) {
+        char list[256];
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' takes a word: %s", option->name,
+                         choice_list(option, list, sizeof list));
+    }
+    if (option->type == XSM_OPTION_BOOL) {
+        if (value != 0 && value != 1) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' takes yes or no (1 or 0)", option->name);
+        }
+        int32_t truth = (int32_t)value;
+        memcpy(place(option, values), &truth, sizeof truth);
+        return XSM_OK;
+    }
+    if ((double)value < option->minimum || (double)value > option->maximum) {
+        return out_of_range(option, (double)value, err);
+    }
+    memcpy(place(option, values), &value, sizeof value);
+    return XSM_OK;
+}
+
+xsm_status xsmi_option_set_double(const xsm_option *option, void *values, double value, xsm_error *err)
+{
+    if (option->type == XSM_OPTION_DOUBLE) {
+        if (!(value >= option->minimum && value <= option->maximum)) {
+            return out_of_range(option, value, err);
+        }
+        memcpy(place(option, values), &value, sizeof value);
+        return XSM_OK;
+    }
+    if (!(value >= -9007199254740992.0 && value <= 9007199254740992.0) || value != floor(value)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' takes a whole number", option->name);
+    }
+    return xsmi_option_set_int(option, values, (int64_t)value, err);
+}
+
+xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const char *value, xsm_error *err)
+{
+    double number;
+    int64_t whole;
+    char list[256];
+    switch (option->type) {
+    case XSM_OPTION_DOUBLE:
+        if (!xsmi_parse_double(value, &number)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%s'; a number is needed", option->name, value);
+        }
+        return xsmi_option_set_double(option, values, number, err);
+    case XSM_OPTION_INT:
+        if (!xsmi_parse_int(value, &whole)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%s'; a whole number is needed", option->name,
+                             value);
+        }
+        return xsmi_option_set_int(option, values, whole, err);
+    case XSM_OPTION_BOOL: {
+        bool yes = strcmp(value, "yes") == 0;
+        if (!yes && strcmp(value, "no") != 0) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%s'; accepted is yes or no", option->name, value);
+        }
+        return xsmi_option_set_int(option, values, yes, err);
+    }
+    default:
+        for (int32_t i = 0; option->choices[i]; i++) {
+            if (strcmp(option->choices[i], value) == 0) {
+                memcpy(place(option, values), &i, sizeof i);
+                return XSM_OK;
+            }
+        }
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%s'; accepted is one of %s", option->name, value,
+                         choice_list(option, list, sizeof list));
+    }
+}
+
+size_t xsmi_option_print(const xsm_option *option, const void *values, char *buffer, size_t size)
+{
+    const void *from = (const char *)values + option->offset;
+    double number;
+    int64_t whole;
+    int32_t small;
+    switch (option->type) {
+    case XSM_OPTION_DOUBLE:
+        memcpy(&number, from, sizeof number);
+        return print_double(number, buffer, size);
+    case XSM_OPTION_INT:
+        memcpy(&whole, from, sizeof whole);
+        return (size_t)snprintf(buffer, size, "%" PRId64, whole);
+    case XSM_OPTION_BOOL:
+        memcpy(&small, from, sizeof small);
+        return (size_t)snprintf(buffer, size, "%s", small ? "yes" : "no");
+    default:
+        memcpy(&small, from, sizeof small);
+        return (size_t)snprintf(buffer, size, "%s", option->choices[small]);
+    }
+}
+
+void xsmi_option_defaults(const xsmi_option_table *table, void *values)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const xsm_option *option = xsmi_option_at(table, i);
+        (void)xsmi_option_set_text(option, values, option->initial, NULL); /* parses: the table was checked */
+    }
+}
+
+xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const char *owner, xsm_error *err)
+{
+    if (table->count > 0 && (!table->options || table->each < sizeof(xsm_option) || table->each > 4096 ||
+                             table->each % _Alignof(xsm_option) != 0)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: the option table is missing or its option_size (%zu) is not that of xsm_option", owner,
+                         table->each);
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        const xsm_option *option = xsmi_option_at(table, i);
+        if (!option->name || !option->initial || !option->help) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: option %zu lacks a name, a default or a help text", owner,
+                             i);
+        }
+        size_t member = option->type == XSM_OPTION_DOUBLE   ? sizeof(double)
+                        : option->type == XSM_OPTION_INT    ? sizeof(int64_t)
+                        : option->type == XSM_OPTION_BOOL   ? sizeof(int32_t)
+                        : option->type == XSM_OPTION_CHOICE ? sizeof(int32_t)
+                                                            : 0;
+        if (member == 0 || (option->type == XSM_OPTION_CHOICE && !option->choices)) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: option '%s' has no valid type", owner, option->name);
+        }
+        if (option->offset > size || size - option->offset < member) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: option '%s' lies outside the state of %zu bytes", owner,
+                             option->name, size);
+        }
+        union {
+            double number;
+            int64_t whole;
+            int32_t small;
+        } value;
+        xsm_option here = *option;
+        here.offset = 0;
+        XSMI_TRY(xsmi_option_set_text(&here, &value, option->initial, err));
+    }
+    return XSM_OK;
+}

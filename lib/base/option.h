@@ -1,0 +1,37 @@
+/*
+ * Options by name, from tables of xsm_option: the one place that parses, checks, prints and suggests.
+ */
+#ifndef XSMI_OPTION_H
+#define XSMI_OPTION_H
+
+#include "base/base.h"
+
+#include <xsoftmax/option.h>
+
+/* A table of options and the memory that holds their values. */
+typedef struct xsmi_option_table {
+    const xsm_option *options;
+    size_t count;
+    size_t each; /* bytes from an option to the next: a host's table may be of another release */
+} xsmi_option_table;
+
+const xsm_option *xsmi_option_at(const xsmi_option_table *table, size_t index);
+const xsm_option *xsmi_option_find(const xsmi_option_table *table, const char *name);
+/* Checks a table itself: names, types, defaults that parse, members inside `size` bytes. `owner` is for messages. */
+xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const char *owner, xsm_error *err);
+/* Puts the default values in. The table was checked. */
+void xsmi_option_defaults(const xsmi_option_table *table, void *values);
+xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const char *value, xsm_error *err);
+xsm_status xsmi_option_set_double(const xsm_option *option, void *values, double value, xsm_error *err);
+xsm_status xsmi_option_set_int(const xsm_option *option, void *values, int64_t value, xsm_error *err);
+/* Writes the value as text; returns the whole length. */
+size_t xsmi_option_print(const xsm_option *option, const void *values, char *buffer, size_t size);
+
+/* Of count names, the one nearest to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */
+const char *xsmi_nearest(const char *name, const void *list, size_t count,
+                         const char *(*name_at)(const void *, size_t));
+/* Parses a whole text as a number, whatever the locale; false when it is none or does not fit. */
+bool xsmi_parse_double(const char *text, double *value);
+bool xsmi_parse_int(const char *text, int64_t *value);
+
+#endif

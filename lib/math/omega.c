@@ -1,0 +1,44 @@
+/*
+ * The Wright omega function on the real line, W0(e^t).
+ *
+ * A start that is right to a few per cent, then two steps of Fritsch, Shafer and Crowley's iteration (CACM algorithm
+ * 443, 1973, in the form of Lawrence, Corless and Jeffrey, ACM TOMS algorithm 917, 2012), whose error goes with the
+ * fourth power.
+ */
+#include "math/omega.h"
+
+/* One step of the iteration from w, where r = t - w - log(w). */
+static double improve(double w, double r)
+{
+    double w1 = 1 + w;
+    double q = w1 * (w1 + 2.0 / 3.0 * r) * 2;
+    return w * (1 + r / w1 * (q - r) / (q - 2 * r));
+}
+
+double xsmi_omega(double t)
+{
+    if (!(t > -745.2)) {
+        return isnan(t) ? t : 0;
+    }
+    if (t < 0) {
+        /* w = e^t (1 - e^t + ...). The residual is taken relative to e^t: t - log(w) would cancel. */
+        double e = exp(t);
+        if (t < -36.8) {
+            return e; /* the second term is below half an ulp */
+        }
+        double w = e / (1 + e / (1 + e));
+        w = improve(w, -w - log(w / e));
+        return improve(w, -w - log(w / e));
+    }
+    double w;
+    if (t < 4) {
+        /* Expansion about t = 1, where w = 1: 1 + x/2 + x^2/16 - x^3/192 - x^4/3072 (algorithm 917). */
+        double x = t - 1;
+        w = 1 + x * (0.5 + x * (1.0 / 16 + x * (-1.0 / 192 - x / 3072)));
+    } else {
+        double l = log(t);
+        w = t - l + l / t; /* de Bruijn's asymptotic series */
+    }
+    w = improve(w, t - w - log(w));
+    return improve(w, t - w - log(w));
+}

@@ -1,0 +1,29 @@
+/*
+ * Scalar functions of the implicit step and the losses, in double and in log space.
+ */
+#ifndef XSMI_OMEGA_H
+#define XSMI_OMEGA_H
+
+#include <math.h>
+
+/* Wright omega of a real argument: w + log(w) = t, that is W0(e^t). Cannot overflow; relative error at most 4 ulp over
+ * [-745, 1e8] (0 below, where e^t is 0). */
+double xsmi_omega(double t);
+
+/* log(1 + e^t) without overflow. */
+static inline double xsmi_softplus(double t)
+{
+    return t > 0 ? t + log1p(exp(-t)) : log1p(exp(t));
+}
+
+/* 1 / (1 + e^-t). */
+static inline double xsmi_sigmoid(double t)
+{
+    if (t >= 0) {
+        return 1 / (1 + exp(-t));
+    }
+    double e = exp(t);
+    return e / (1 + e);
+}
+
+#endif
