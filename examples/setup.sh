@@ -1,0 +1,99 @@
+# shellcheck shell=sh
+# What examples/run.sh and tests/run.sh share: the packages that a fresh Debian lacks, and the build.
+# Sourced, not run; the sourcing script sets `root` to the top of the source tree.
+: "${root:?}"
+
+# A package and what shows that it is there already, however it was installed: a command (meson), a header that the C
+# compiler finds (zlib.h), or a pkg-config module (jansson.pc).
+# shellcheck disable=SC2034
+build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config gcc:gcc g++:g++ libc6-dev:stdio.h
+    zlib1g-dev:zlib.h libjansson-dev:jansson.pc librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
+# shellcheck disable=SC2034
+test_packages='libcmocka-dev:cmocka.pc'
+
+say() {
+    printf '%s\n' "$*"
+}
+
+fail() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# is_there PROBE
+is_there() {
+    case $1 in
+    *.h) printf '#include <%s>\n' "$1" | ${CC:-cc} -E - >/dev/null 2>&1 ;;
+    *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+# as_root COMMAND...: runs it as root, through sudo where need be.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        printf '%s: root or sudo is needed for: %s\n' "${0##*/}" "$*" >&2
+        return 1
+    fi
+}
+
+# quietly COMMAND...: runs it without a word; when it fails, its last lines are shown.
+quietly() {
+    quietly_log=$(mktemp "${TMPDIR:-/tmp}/xsoftmax-log.XXXXXX") || return 1
+    quietly_status=0
+    "$@" >"$quietly_log" 2>&1 </dev/null || quietly_status=$?
+    if [ "$quietly_status" -ne 0 ]; then
+        tail -n 30 "$quietly_log" >&2
+    fi
+    rm -f "$quietly_log"
+    return "$quietly_status"
+}
+
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "$@"
+}
+
+apt_update() {
+    as_root apt-get -qq update
+}
+
+# need_packages PACKAGE:PROBE...: installs what is missing, nothing else. Returns 1, having said why, if it cannot.
+need_packages() {
+    missing=
+    for spec in "$@"; do
+        is_there "${spec#*:}" || missing="$missing ${spec%%:*}"
+    done
+    [ -n "$missing" ] || return 0
+    if ! command -v apt-get >/dev/null 2>&1; then
+        printf '%s: missing, and there is no apt-get to install them:%s\n' "${0##*/}" "$missing" >&2
+        return 1
+    fi
+    say "Installing$missing ..."
+    # The lists may be absent or too old to name files that still exist: update only once the first try has failed.
+    # shellcheck disable=SC2086
+    if ! apt_install $missing >/dev/null 2>&1 </dev/null; then
+        quietly apt_update || return 1
+        quietly apt_install $missing || return 1
+    fi
+    for spec in "$@"; do
+        if ! is_there "${spec#*:}"; then
+            printf '%s: %s is not found, although %s is installed\n' "${0##*/}" "${spec#*:}" "${spec%%:*}" >&2
+            return 1
+        fi
+    done
+}
+
+# build_tree DIRECTORY [MESON-OPTION...]: configures the directory the first time, and builds it. The options count
+# when it is first configured.
+build_tree() {
+    build_directory=$1
+    shift
+    if [ ! -f "$build_directory/build.ninja" ]; then
+        quietly meson setup "$build_directory" "$root" "$@" || return 1
+    fi
+    quietly ninja -C "$build_directory"
+}
