@@ -57,17 +57,14 @@ uint32_t xsmi_cpu_features(void)
 const xsmi_kernels *xsmi_kernels_select(uint32_t disabled)
 {
     uint32_t features = xsmi_cpu_features() & ~disabled;
-#if defined(__x86_64__) && defined(XSMI_HAVE_AVX512)
+#if defined(__x86_64__)
     if (features & XSMI_CPU_AVX512) {
         return &xsmi_kernels_avx512;
     }
-#endif
-#if defined(__x86_64__) && defined(XSMI_HAVE_AVX2)
     if (features & XSMI_CPU_AVX2) {
         return &xsmi_kernels_avx2;
     }
-#endif
-#if defined(__aarch64__) && defined(XSMI_HAVE_NEON)
+#elif defined(__aarch64__)
     if (features & XSMI_CPU_NEON) {
         return &xsmi_kernels_neon;
     }

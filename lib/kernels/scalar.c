@@ -129,6 +129,7 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
             }
             insert_top(r, l, score, first + (uint32_t)c);
         }
+        max += 0.0f; /* -0 becomes +0, so that the order of the comparisons does not show */
         /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
         float shift = max == -INFINITY ? 0.0f : max;
         float sum = 0.0f;
@@ -165,7 +166,7 @@ static float row_max(const float *z, size_t n)
         }
         max = z[i] > max ? z[i] : max;
     }
-    return max;
+    return max + 0.0f; /* as in reduce_tile */
 }
 
 static double row_sum_exp(const float *z, size_t n, float max)

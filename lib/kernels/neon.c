@@ -1,0 +1,163 @@
+/*
+ * NEON of aarch64: 4 floats a vector, 32 vectors.
+ */
+#include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VW 4
+#define ROWS 1
+#define TILE_CLASSES 6
+#define TILE_VECTORS 4
+
+typedef float32x4_t vf;
+typedef uint32x4_t vm;
+
+#define V_INLINE static inline __attribute__((always_inline))
+
+V_INLINE vm m_first(size_t n)
+{
+    static const uint32_t lane[VW] = {0, 1, 2, 3};
+    return vcltq_u32(vld1q_u32(lane), vdupq_n_u32((uint32_t)n));
+}
+
+V_INLINE vf v_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+V_INLINE void v_store(float *p, vf a)
+{
+    vst1q_f32(p, a);
+}
+
+/* There are no masked loads and stores: lanes one by one, at most three. */
+V_INLINE vf v_load_first(const float *p, size_t n)
+{
+    vf a = vdupq_n_f32(0.0f);
+    a = vld1q_lane_f32(p, a, 0);
+    if (n > 1) {
+        a = vld1q_lane_f32(p + 1, a, 1);
+    }
+    if (n > 2) {
+        a = vld1q_lane_f32(p + 2, a, 2);
+    }
+    return a;
+}
+
+V_INLINE void v_store_first(float *p, vf a, size_t n)
+{
+    vst1q_lane_f32(p, a, 0);
+    if (n > 1) {
+        vst1q_lane_f32(p + 1, a, 1);
+    }
+    if (n > 2) {
+        vst1q_lane_f32(p + 2, a, 2);
+    }
+}
+
+V_INLINE vf v_set(float a)
+{
+    return vdupq_n_f32(a);
+}
+
+V_INLINE vf v_set_at(const float *p)
+{
+    return vld1q_dup_f32(p);
+}
+
+V_INLINE vf v_add(vf a, vf b)
+{
+    return vaddq_f32(a, b);
+}
+
+V_INLINE vf v_sub(vf a, vf b)
+{
+    return vsubq_f32(a, b);
+}
+
+V_INLINE vf v_mul(vf a, vf b)
+{
+    return vmulq_f32(a, b);
+}
+
+V_INLINE vf v_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+/* Not vmaxq and vminq, which treat NaN and the two zeros in another way. */
+V_INLINE vf v_max(vf a, vf b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+
+V_INLINE vf v_min(vf a, vf b)
+{
+    return vbslq_f32(vcltq_f32(a, b), a, b);
+}
+
+V_INLINE vm m_less(vf a, vf b)
+{
+    return vcltq_f32(a, b);
+}
+
+V_INLINE vm m_unordered(vf a, vf b)
+{
+    return vmvnq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b)));
+}
+
+V_INLINE vm m_or(vm a, vm b)
+{
+    return vorrq_u32(a, b);
+}
+
+V_INLINE int m_any(vm a)
+{
+    return vmaxvq_u32(a) != 0;
+}
+
+V_INLINE vf v_select(vm m, vf a, vf b)
+{
+    return vbslq_f32(m, a, b);
+}
+
+V_INLINE vf v_power(vf a)
+{
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(a), 23));
+}
+
+V_INLINE float v_join(const vf a[4])
+{
+    vf b = vaddq_f32(vaddq_f32(a[0], a[2]), vaddq_f32(a[1], a[3]));
+    float32x2_t c = vadd_f32(vget_low_f32(b), vget_high_f32(b));
+    return vget_lane_f32(c, 0) + vget_lane_f32(c, 1);
+}
+
+V_INLINE vf v_gather(const float *p, const uint32_t *index)
+{
+    vf a = vdupq_n_f32(0.0f);
+    a = vld1q_lane_f32(p + index[0], a, 0);
+    a = vld1q_lane_f32(p + index[1], a, 1);
+    a = vld1q_lane_f32(p + index[2], a, 2);
+    return vld1q_lane_f32(p + index[3], a, 3);
+}
+
+V_INLINE vf v_load_quads(const float *const *rows)
+{
+    return vld1q_f32(rows[0]);
+}
+
+V_INLINE void v_transpose_quads(vf a[4])
+{
+    float32x4x2_t row01 = vtrnq_f32(a[0], a[1]);
+    float32x4x2_t row23 = vtrnq_f32(a[2], a[3]);
+    a[0] = vcombine_f32(vget_low_f32(row01.val[0]), vget_low_f32(row23.val[0]));
+    a[1] = vcombine_f32(vget_low_f32(row01.val[1]), vget_low_f32(row23.val[1]));
+    a[2] = vcombine_f32(vget_high_f32(row01.val[0]), vget_high_f32(row23.val[0]));
+    a[3] = vcombine_f32(vget_high_f32(row01.val[1]), vget_high_f32(row23.val[1]));
+}
+
+#include "kernels/vector_tiles.h"
+
+const xsmi_kernels xsmi_kernels_neon = XSMI_VECTOR_KERNELS("neon");

@@ -1,0 +1,366 @@
+/*
+ * The kernels on rows, written once over a small vocabulary of vector operations; avx512.c, avx2.c and neon.c
+ * define the vocabulary and include this file.
+ *
+ * The vocabulary: VW floats in a vector vf, a mask vm of VW lanes;
+ *   v_load, v_store            unaligned
+ *   v_load_first, v_store_first  the first n < VW lanes only (others read as 0, and no other byte is touched)
+ *   v_set, v_add, v_sub, v_mul, v_fma (a*b + c)
+ *   v_max, v_min               a if a is larger (smaller) than b, else b; so b where either is NaN
+ *   m_first, m_less, m_unordered, m_or, m_any, v_select (a where the mask is set, else b)
+ *   v_power                    the float whose exponent field is the low eight bits of each lane: 2^n of arithmetic.h
+ *   v_join                     joins 16/VW vectors as xsmi_join_16() does
+ *   v_gather                   p[index[0..VW)]
+ * and ROWS, how many dot products share one reading of x.
+ */
+#ifndef XSMI_VECTOR_ROWS_H
+#define XSMI_VECTOR_ROWS_H
+
+#include "kernels/arithmetic.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+
+#define XSMI_INLINE static inline __attribute__((always_inline))
+
+/* The small loops over registers must vanish, or the arrays that they index stay in memory. */
+#ifdef __clang__
+#define XSMI_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define XSMI_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+/* Vectors in a set of partial sums, and in a quarter of it. */
+#define PARTS (XSMI_PARTIALS / VW)
+#define QUARTER (16 / VW)
+
+XSMI_INLINE float join_partials(const vf acc[PARTS])
+{
+    vf quarter[QUARTER];
+    XSMI_UNROLL
+    for (size_t k = 0; k < QUARTER; ++k) {
+        quarter[k] = v_add(v_add(acc[k], acc[k + QUARTER]), v_add(acc[k + 2 * QUARTER], acc[k + 3 * QUARTER]));
+    }
+    return v_join(quarter);
+}
+
+/* expf0() of arithmetic.h without the cut at XSMI_EXP_LEAST: p and power, whose product it is. */
+XSMI_INLINE vf exp_parts(vf x, vf *power)
+{
+    vf shifted = v_fma(x, v_set(XSMI_EXP_LOG2E), v_set(XSMI_EXP_SHIFT));
+    vf n = v_sub(shifted, v_set(XSMI_EXP_SHIFT));
+    vf r = v_fma(n, v_set(-XSMI_EXP_LN2_HIGH), x);
+    r = v_fma(n, v_set(-XSMI_EXP_LN2_LOW), r);
+    vf p = v_fma(v_set(XSMI_EXP_C6), r, v_set(XSMI_EXP_C5));
+    p = v_fma(p, r, v_set(XSMI_EXP_C4));
+    p = v_fma(p, r, v_set(XSMI_EXP_C3));
+    p = v_fma(p, r, v_set(XSMI_EXP_C2));
+    p = v_fma(p, r, v_set(1.0f));
+    *power = v_power(shifted);
+    return v_fma(p, r, v_set(1.0f));
+}
+
+XSMI_INLINE vf v_expf0(vf x)
+{
+    vf power;
+    vf p = exp_parts(x, &power);
+    return v_select(m_less(x, v_set(XSMI_EXP_LEAST)), v_set(0.0f), v_mul(p, power));
+}
+
+/* sum + expf0(x). The product p * power is exact, so one fused step rounds as multiplying and adding would. */
+XSMI_INLINE vf add_expf0(vf sum, vf x)
+{
+    vf power;
+    vf p = exp_parts(x, &power);
+    return v_select(m_less(x, v_set(XSMI_EXP_LEAST)), sum, v_fma(p, power, sum));
+}
+
+/* `rows` dot products at once: x is read once, and the chains of one row hide the latency of another's. */
+XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, size_t n, float *out)
+{
+    vf acc[ROWS][PARTS];
+    XSMI_UNROLL
+    for (size_t j = 0; j < rows; ++j) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < PARTS; ++k) {
+            acc[j][k] = v_set(0.0f);
+        }
+    }
+    size_t i = 0;
+    for (; i + XSMI_PARTIALS <= n; i += XSMI_PARTIALS) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < PARTS; ++k) {
+            vf xk = v_load(x + i + k * VW);
+            XSMI_UNROLL
+            for (size_t j = 0; j < rows; ++j) {
+                acc[j][k] = v_fma(v_load(row[j] + i + k * VW), xk, acc[j][k]);
+            }
+        }
+    }
+    if (i < n) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < PARTS; ++k) {
+            size_t at = i + k * VW;
+            if (at + VW <= n) {
+                vf xk = v_load(x + at);
+                XSMI_UNROLL
+                for (size_t j = 0; j < rows; ++j) {
+                    acc[j][k] = v_fma(v_load(row[j] + at), xk, acc[j][k]);
+                }
+            } else if (at < n) {
+                vm rest = m_first(n - at);
+                vf xk = v_load_first(x + at, n - at);
+                XSMI_UNROLL
+                for (size_t j = 0; j < rows; ++j) {
+                    /* Not a plain fma: adding 0 would turn a partial sum of -0 into +0. */
+                    vf sum = v_fma(v_load_first(row[j] + at, n - at), xk, acc[j][k]);
+                    acc[j][k] = v_select(rest, sum, acc[j][k]);
+                }
+            }
+        }
+    }
+    XSMI_UNROLL
+    for (size_t j = 0; j < rows; ++j) {
+        out[j] = join_partials(acc[j]);
+    }
+}
+
+static float dot(const float *a, const float *b, size_t n)
+{
+    float out;
+    dot_rows(1, &a, b, n, &out);
+    return out;
+}
+
+static void axpby(float *y, const float *x, size_t n, float a, float b)
+{
+    const vf va = v_set(a);
+    const vf vb = v_set(b);
+    size_t i = 0;
+    for (; i + 2 * VW <= n; i += 2 * VW) {
+        vf y0 = v_fma(va, v_load(x + i), v_mul(vb, v_load(y + i)));
+        vf y1 = v_fma(va, v_load(x + i + VW), v_mul(vb, v_load(y + i + VW)));
+        v_store(y + i, y0);
+        v_store(y + i + VW, y1);
+    }
+    if (i + VW <= n) {
+        v_store(y + i, v_fma(va, v_load(x + i), v_mul(vb, v_load(y + i))));
+        i += VW;
+    }
+    if (i < n) {
+        vf last = v_fma(va, v_load_first(x + i, n - i), v_mul(vb, v_load_first(y + i, n - i)));
+        v_store_first(y + i, last, n - i);
+    }
+}
+
+static void scale(float *y, size_t n, float a)
+{
+    const vf va = v_set(a);
+    size_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        v_store(y + i, v_mul(va, v_load(y + i)));
+    }
+    if (i < n) {
+        v_store_first(y + i, v_mul(va, v_load_first(y + i, n - i)), n - i);
+    }
+}
+
+XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const uint32_t *rows, const float *x, size_t d,
+                             float *out)
+{
+    const float *row[ROWS];
+    XSMI_UNROLL
+    for (size_t j = 0; j < some; ++j) {
+        row[j] = w + rows[j] * stride;
+    }
+    dot_rows(some, row, x, d, out);
+}
+
+static void gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
+                          float *out)
+{
+    size_t j = 0;
+    for (; j + ROWS <= m; j += ROWS) {
+        gather_some(ROWS, w, stride, rows + j, x, d, out + j);
+    }
+    for (; j < m; ++j) {
+        gather_some(1, w, stride, rows + j, x, d, out + j);
+    }
+}
+
+static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
+                           const float *a, const float *b)
+{
+    for (size_t j = 0; j < m; ++j) {
+        axpby(w + rows[j] * stride, x, d, a[j], b == NULL ? 1.0f : b[j]);
+    }
+}
+
+/* A sparse dot product's 16 partial sums fill QUARTER vectors; SPARSE_ROWS rows hide one another's latency. */
+#define SPARSE_ROWS 4
+
+XSMI_INLINE void sparse_dots(size_t some, const float *w, size_t stride, const uint32_t *rows, const uint32_t *index,
+                             const float *value, size_t nnz, float *out)
+{
+    const float *row[SPARSE_ROWS];
+    vf acc[SPARSE_ROWS][QUARTER];
+    XSMI_UNROLL
+    for (size_t j = 0; j < some; ++j) {
+        row[j] = w + rows[j] * stride;
+        XSMI_UNROLL
+        for (size_t k = 0; k < QUARTER; ++k) {
+            acc[j][k] = v_set(0.0f);
+        }
+    }
+    size_t i = 0;
+    for (; i + 16 <= nnz; i += 16) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < QUARTER; ++k) {
+            vf v = v_load(value + i + k * VW);
+            XSMI_UNROLL
+            for (size_t j = 0; j < some; ++j) {
+                acc[j][k] = v_fma(v_gather(row[j], index + i + k * VW), v, acc[j][k]);
+            }
+        }
+    }
+    XSMI_UNROLL
+    for (size_t j = 0; j < some; ++j) {
+        float partial[16];
+        XSMI_UNROLL
+        for (size_t k = 0; k < QUARTER; ++k) {
+            v_store(partial + k * VW, acc[j][k]);
+        }
+        for (size_t l = 0; i + l < nnz; ++l) {
+            partial[l] = __builtin_fmaf(row[j][index[i + l]], value[i + l], partial[l]);
+        }
+        XSMI_UNROLL
+        for (size_t k = 0; k < QUARTER; ++k) {
+            acc[j][k] = v_load(partial + k * VW);
+        }
+        out[j] = v_join(acc[j]);
+    }
+}
+
+static void sparse_gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
+                                 const float *value, size_t nnz, float *out)
+{
+    size_t j = 0;
+    for (; j + SPARSE_ROWS <= m; j += SPARSE_ROWS) {
+        sparse_dots(SPARSE_ROWS, w, stride, rows + j, index, value, nnz, out + j);
+    }
+    for (; j < m; ++j) {
+        sparse_dots(1, w, stride, rows + j, index, value, nnz, out + j);
+    }
+}
+
+static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
+                                  const float *value, size_t nnz, const float *a)
+{
+    for (size_t j = 0; j < m; ++j) {
+        float *row = w + rows[j] * stride;
+        for (size_t i = 0; i < nnz; ++i) {
+            row[index[i]] = __builtin_fmaf(a[j], value[i], row[index[i]]);
+        }
+    }
+}
+
+static float row_max(const float *z, size_t n)
+{
+    vf acc[PARTS];
+    XSMI_UNROLL
+    for (size_t k = 0; k < PARTS; ++k) {
+        acc[k] = v_set(-INFINITY);
+    }
+    vm nan = m_unordered(acc[0], acc[0]);
+    size_t i = 0;
+    for (; i + XSMI_PARTIALS <= n; i += XSMI_PARTIALS) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < PARTS; k += 2) {
+            vf z0 = v_load(z + i + k * VW);
+            vf z1 = v_load(z + i + (k + 1) * VW);
+            nan = m_or(nan, m_unordered(z0, z1));
+            acc[k] = v_max(z0, acc[k]);
+            acc[k + 1] = v_max(z1, acc[k + 1]);
+        }
+    }
+    for (; i + VW <= n; i += VW) {
+        vf z0 = v_load(z + i);
+        nan = m_or(nan, m_unordered(z0, z0));
+        acc[0] = v_max(z0, acc[0]);
+    }
+    if (i < n) {
+        vf z0 = v_select(m_first(n - i), v_load_first(z + i, n - i), v_set(-INFINITY));
+        nan = m_or(nan, m_unordered(z0, z0));
+        acc[0] = v_max(z0, acc[0]);
+    }
+    if (m_any(nan)) {
+        return NAN;
+    }
+    XSMI_UNROLL
+    for (size_t k = 1; k < PARTS; ++k) {
+        acc[0] = v_max(acc[k], acc[0]);
+    }
+    float lane[VW];
+    v_store(lane, acc[0]);
+    float max = lane[0];
+    for (size_t l = 1; l < VW; ++l) {
+        max = lane[l] > max ? lane[l] : max;
+    }
+    /* Which of +0 and -0 came out depends on the order of the comparisons; the sum is +0 either way. */
+    return max + 0.0f;
+}
+
+static double row_sum_exp(const float *z, size_t n, float max)
+{
+    const vf shift = v_set(max);
+    double total = 0.0;
+    for (size_t run = 0; run < n; run += XSMI_SUM_RUN) {
+        size_t end = n - run < XSMI_SUM_RUN ? n : run + XSMI_SUM_RUN;
+        vf acc[PARTS];
+        XSMI_UNROLL
+        for (size_t k = 0; k < PARTS; ++k) {
+            acc[k] = v_set(0.0f);
+        }
+        size_t i = run;
+        for (; i + XSMI_PARTIALS <= end; i += XSMI_PARTIALS) {
+            XSMI_UNROLL
+            for (size_t k = 0; k < PARTS; ++k) {
+                acc[k] = add_expf0(acc[k], v_sub(v_load(z + i + k * VW), shift));
+            }
+        }
+        if (i < end) {
+            XSMI_UNROLL
+            for (size_t k = 0; k < PARTS; ++k) {
+                size_t at = i + k * VW;
+                if (at + VW <= end) {
+                    acc[k] = add_expf0(acc[k], v_sub(v_load(z + at), shift));
+                } else if (at < end) {
+                    vf sum = add_expf0(acc[k], v_sub(v_load_first(z + at, end - at), shift));
+                    acc[k] = v_select(m_first(end - at), sum, acc[k]);
+                }
+            }
+        }
+        total += (double)join_partials(acc);
+    }
+    return total;
+}
+
+XSMI_INLINE vf softmax_vector(vf z, vf shift, vf scale)
+{
+    return v_mul(scale, v_expf0(v_min(v_set(0.0f), v_sub(z, shift))));
+}
+
+static void row_softmax(const float *z, size_t n, float shift, float scale, float *out)
+{
+    const vf vshift = v_set(shift);
+    const vf vscale = v_set(scale);
+    size_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        v_store(out + i, softmax_vector(v_load(z + i), vshift, vscale));
+    }
+    if (i < n) {
+        v_store_first(out + i, softmax_vector(v_load_first(z + i, n - i), vshift, vscale), n - i);
+    }
+}
+
+#endif

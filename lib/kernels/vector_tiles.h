@@ -1,0 +1,330 @@
+/*
+ * The kernels on tiles of scores, over the vocabulary of vector_rows.h and
+ *   v_set_at                   a float of memory in every lane
+ *   v_load_quads               four floats from each of VW/4 rows: rows[0], rows[4], ..., at the same place
+ *   v_transpose_quads          transposes the 4 x 4 blocks of four such vectors
+ *   TILE_CLASSES, TILE_VECTORS the block of accumulators: classes x vectors of examples (or of features)
+ *
+ * Exact scoring follows the outer-product scheme of Goto & van de Geijn (Anatomy of High-Performance Matrix
+ * Multiplication, ACM TOMS 34(3), 2008) with the roles turned: the batch is packed, once for all classes, and the
+ * weights are read where they lie as broadcast scalars, because packing them would cost as much as reading them.
+ */
+#ifndef XSMI_VECTOR_TILES_H
+#define XSMI_VECTOR_TILES_H
+
+#include "kernels/vector_rows.h"
+
+#define TILE_LANES (TILE_VECTORS * VW)
+
+static void pack(const float *const *x, size_t n, size_t d, float *packed)
+{
+    static const float zeros[4] = {0};
+    for (size_t first = 0; first < XSMI_LANES; first += VW) {
+        size_t i = 0;
+        for (; i + 4 <= d; i += 4) {
+            const float *row[VW];
+            for (size_t l = 0; l < VW; ++l) {
+                row[l] = first + l < n ? x[first + l] + i : zeros;
+            }
+            vf quad[4];
+            XSMI_UNROLL
+            for (size_t k = 0; k < 4; ++k) {
+                quad[k] = v_load_quads(row + k);
+            }
+            v_transpose_quads(quad);
+            XSMI_UNROLL
+            for (size_t k = 0; k < 4; ++k) {
+                v_store(packed + (i + k) * XSMI_LANES + first, quad[k]);
+            }
+        }
+        for (; i < d; ++i) {
+            for (size_t l = first; l < first + VW; ++l) {
+                packed[i * XSMI_LANES + l] = l < n ? x[l][i] : 0.0f;
+            }
+        }
+    }
+}
+
+/* `classes` x TILE_LANES scores; `classes` is a constant wherever this is inlined. */
+XSMI_INLINE void score_block(const size_t classes, const float *w, size_t stride, const float *packed, size_t d,
+                             float scale, const float *row_scale, const float *bias, float *out)
+{
+    vf acc[TILE_CLASSES][TILE_VECTORS];
+    XSMI_UNROLL
+    for (size_t c = 0; c < classes; ++c) {
+        XSMI_UNROLL
+        for (size_t v = 0; v < TILE_VECTORS; ++v) {
+            acc[c][v] = v_set(0.0f);
+        }
+    }
+    for (size_t i = 0; i < d; ++i) {
+        vf x[TILE_VECTORS];
+        XSMI_UNROLL
+        for (size_t v = 0; v < TILE_VECTORS; ++v) {
+            x[v] = v_load(packed + i * XSMI_LANES + v * VW);
+        }
+        XSMI_UNROLL
+        for (size_t c = 0; c < classes; ++c) {
+            vf wc = v_set_at(w + c * stride + i);
+            XSMI_UNROLL
+            for (size_t v = 0; v < TILE_VECTORS; ++v) {
+                acc[c][v] = v_fma(wc, x[v], acc[c][v]);
+            }
+        }
+    }
+    XSMI_UNROLL
+    for (size_t c = 0; c < classes; ++c) {
+        vf s = v_set(row_scale == NULL ? scale : scale * row_scale[c]);
+        XSMI_UNROLL
+        for (size_t v = 0; v < TILE_VECTORS; ++v) {
+            vf score = bias == NULL ? v_mul(s, acc[c][v]) : v_fma(s, acc[c][v], v_set(bias[c]));
+            v_store(out + c * XSMI_LANES + v * VW, score);
+        }
+    }
+}
+
+static void score_tile(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
+                       const float *row_scale, const float *bias, float *out)
+{
+    size_t c = 0;
+    while (c < classes) {
+        size_t left = classes - c;
+        size_t now = left >= TILE_CLASSES ? TILE_CLASSES : left >= 4 ? 4 : 1;
+        const float *scales = row_scale == NULL ? NULL : row_scale + c;
+        const float *biases = bias == NULL ? NULL : bias + c;
+        for (size_t l = 0; l < XSMI_LANES; l += TILE_LANES) {
+            const float *block = packed + l;
+            const float *rows = w + c * stride;
+            float *scores = out + c * XSMI_LANES + l;
+            if (now == TILE_CLASSES) {
+                score_block(TILE_CLASSES, rows, stride, block, d, scale, scales, biases, scores);
+            } else if (now == 4) {
+                score_block(4, rows, stride, block, d, scale, scales, biases, scores);
+            } else {
+                score_block(1, rows, stride, block, d, scale, scales, biases, scores);
+            }
+        }
+        c += now;
+    }
+}
+
+/* Lane-wise, score and class enter the falling lists where `larger` is set; what they push out moves down. Classes
+ * travel as the bits of floats: they are only loaded, chosen and stored. */
+XSMI_INLINE void insert_top(xsmi_reduction *r, size_t lane, vf score, vf class)
+{
+    float *scores = r->top_score + lane;
+    float *classes = (float *)(void *)(r->top_class + lane);
+    vm moved = m_less(v_load(scores), score);
+    for (size_t k = 0; k < r->top; ++k) {
+        vf old_score = v_load(scores + k * XSMI_LANES);
+        vf old_class = v_load(classes + k * XSMI_LANES);
+        /* Below the place of entry everything moves, equals too: they keep their order. */
+        moved = m_or(moved, m_less(old_score, score));
+        v_store(scores + k * XSMI_LANES, v_select(moved, score, old_score));
+        v_store(classes + k * XSMI_LANES, v_select(moved, class, old_class));
+        score = v_select(moved, old_score, score);
+        class = v_select(moved, old_class, class);
+    }
+}
+
+/* The lanes of one vector. */
+XSMI_INLINE void update_top(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r, size_t lane)
+{
+    const float *least = r->top_score + (size_t)(r->top - 1) * XSMI_LANES + lane;
+    vf threshold = v_load(least);
+    for (size_t c = 0; c < classes; ++c) {
+        vf score = v_load(scores + c * XSMI_LANES + lane);
+        if (__builtin_expect(m_any(m_less(threshold, score)), 0)) {
+            uint32_t class = first + (uint32_t)c;
+            float bits;
+            memcpy(&bits, &class, sizeof(bits));
+            insert_top(r, lane, score, v_set(bits));
+            threshold = v_load(least);
+        }
+    }
+}
+
+/* REDUCE_VECTORS vectors of lanes: several exponentials in flight. */
+#define REDUCE_VECTORS 2
+
+XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r, size_t lane)
+{
+    /* Four chains: a maximum takes four cycles and two can start in each. */
+    vf max[4][REDUCE_VECTORS];
+    vf before[REDUCE_VECTORS];
+    XSMI_UNROLL
+    for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+        before[v] = v_load(r->max + lane + v * VW);
+        XSMI_UNROLL
+        for (size_t k = 0; k < 4; ++k) {
+            max[k][v] = v_set(-INFINITY);
+        }
+    }
+    size_t c = 0;
+    for (; c + 4 <= classes; c += 4) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < 4; ++k) {
+            XSMI_UNROLL
+            for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+                max[k][v] = v_max(v_load(scores + (c + k) * XSMI_LANES + lane + v * VW), max[k][v]);
+            }
+        }
+    }
+    for (; c < classes; ++c) {
+        XSMI_UNROLL
+        for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+            max[0][v] = v_max(v_load(scores + c * XSMI_LANES + lane + v * VW), max[0][v]);
+        }
+    }
+    vf shift[REDUCE_VECTORS];
+    vf sum[REDUCE_VECTORS];
+    XSMI_UNROLL
+    for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+        vf tile_max = v_max(v_max(max[0][v], max[1][v]), v_max(max[2][v], max[3][v]));
+        if (r->top > 0) {
+            vf least = v_load(r->top_score + (size_t)(r->top - 1) * XSMI_LANES + lane + v * VW);
+            if (m_any(m_less(least, tile_max))) {
+                update_top(scores, classes, first, r, lane + v * VW);
+            }
+        }
+        /* + 0: which zero the maximum is depends on the order of the comparisons. */
+        vf all_max = v_add(v_max(tile_max, before[v]), v_set(0.0f));
+        v_store(r->max + lane + v * VW, all_max);
+        /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
+        shift[v] = v_select(m_less(v_set(-INFINITY), all_max), all_max, v_set(0.0f));
+        sum[v] = v_set(0.0f);
+    }
+    for (c = 0; c < classes; ++c) {
+        XSMI_UNROLL
+        for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+            sum[v] = add_expf0(sum[v], v_sub(v_load(scores + c * XSMI_LANES + lane + v * VW), shift[v]));
+        }
+    }
+    float tile_sum[REDUCE_VECTORS * VW];
+    float factor[REDUCE_VECTORS * VW];
+    XSMI_UNROLL
+    for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+        v_store(tile_sum + v * VW, sum[v]);
+        v_store(factor + v * VW, v_expf0(v_sub(before[v], shift[v])));
+    }
+    for (size_t l = 0; l < REDUCE_VECTORS * VW; ++l) {
+        double scaled = r->sum[lane + l] * (double)factor[l];
+        r->sum[lane + l] = scaled + (double)tile_sum[l];
+    }
+}
+
+static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r)
+{
+    for (size_t lane = 0; lane < XSMI_LANES; lane += REDUCE_VECTORS * VW) {
+        reduce_lanes(scores, classes, first, r, lane);
+    }
+    if (r->target != NULL) {
+        for (size_t l = 0; l < XSMI_LANES; ++l) {
+            uint32_t at = r->target[l] - first;
+            if (__builtin_expect(at < classes, 0)) {
+                r->target_score[l] = scores[(size_t)at * XSMI_LANES + l];
+            }
+        }
+    }
+}
+
+/* `classes` x `vectors` * VW weights stay in registers while the batch passes by. */
+XSMI_INLINE void rank_block(const size_t classes, const size_t vectors, float *w, size_t stride, const float *g,
+                            size_t g_stride, const float *const *x, size_t at, size_t n, float decay)
+{
+    vf acc[TILE_CLASSES][TILE_VECTORS];
+    const vf vdecay = v_set(decay);
+    XSMI_UNROLL
+    for (size_t c = 0; c < classes; ++c) {
+        XSMI_UNROLL
+        for (size_t v = 0; v < vectors; ++v) {
+            acc[c][v] = v_mul(vdecay, v_load(w + c * stride + at + v * VW));
+        }
+    }
+    for (size_t i = 0; i < n; ++i) {
+        vf xi[TILE_VECTORS];
+        XSMI_UNROLL
+        for (size_t v = 0; v < vectors; ++v) {
+            xi[v] = v_load(x[i] + at + v * VW);
+        }
+        XSMI_UNROLL
+        for (size_t c = 0; c < classes; ++c) {
+            vf gc = v_set_at(g + i * g_stride + c);
+            XSMI_UNROLL
+            for (size_t v = 0; v < vectors; ++v) {
+                acc[c][v] = v_fma(gc, xi[v], acc[c][v]);
+            }
+        }
+    }
+    XSMI_UNROLL
+    for (size_t c = 0; c < classes; ++c) {
+        XSMI_UNROLL
+        for (size_t v = 0; v < vectors; ++v) {
+            v_store(w + c * stride + at + v * VW, acc[c][v]);
+        }
+    }
+}
+
+/* The last features, fewer than a vector. */
+XSMI_INLINE void rank_rest(const size_t classes, float *w, size_t stride, const float *g, size_t g_stride,
+                           const float *const *x, size_t at, size_t rest, size_t n, float decay)
+{
+    vf acc[TILE_CLASSES];
+    const vf vdecay = v_set(decay);
+    XSMI_UNROLL
+    for (size_t c = 0; c < classes; ++c) {
+        acc[c] = v_mul(vdecay, v_load_first(w + c * stride + at, rest));
+    }
+    for (size_t i = 0; i < n; ++i) {
+        vf xi = v_load_first(x[i] + at, rest);
+        XSMI_UNROLL
+        for (size_t c = 0; c < classes; ++c) {
+            acc[c] = v_fma(v_set_at(g + i * g_stride + c), xi, acc[c]);
+        }
+    }
+    XSMI_UNROLL
+    for (size_t c = 0; c < classes; ++c) {
+        v_store_first(w + c * stride + at, acc[c], rest);
+    }
+}
+
+XSMI_INLINE void rank_classes(const size_t classes, float *w, size_t stride, const float *g, size_t g_stride,
+                              const float *const *x, size_t n, size_t d, float decay)
+{
+    size_t at = 0;
+    for (; at + TILE_LANES <= d; at += TILE_LANES) {
+        rank_block(classes, TILE_VECTORS, w, stride, g, g_stride, x, at, n, decay);
+    }
+    for (; at + VW <= d; at += VW) {
+        rank_block(classes, 1, w, stride, g, g_stride, x, at, n, decay);
+    }
+    if (at < d) {
+        rank_rest(classes, w, stride, g, g_stride, x, at, d - at, n, decay);
+    }
+}
+
+static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
+                        size_t n, size_t d, float decay)
+{
+    size_t c = 0;
+    for (; c + TILE_CLASSES <= classes; c += TILE_CLASSES) {
+        rank_classes(TILE_CLASSES, w + c * stride, stride, g + c, g_stride, x, n, d, decay);
+    }
+    for (; c + 4 <= classes; c += 4) {
+        rank_classes(4, w + c * stride, stride, g + c, g_stride, x, n, d, decay);
+    }
+    for (; c < classes; ++c) {
+        rank_classes(1, w + c * stride, stride, g + c, g_stride, x, n, d, decay);
+    }
+}
+
+#define XSMI_VECTOR_KERNELS(set)                                                                                       \
+    {                                                                                                                  \
+        .name = set, .dot = dot, .axpby = axpby, .scale = scale, .gather_scores = gather_scores,                       \
+        .scatter_update = scatter_update, .sparse_gather_scores = sparse_gather_scores,                                \
+        .sparse_scatter_update = sparse_scatter_update, .pack = pack, .score_tile = score_tile,                        \
+        .reduce_tile = reduce_tile, .rank_update = rank_update, .row_max = row_max, .row_sum_exp = row_sum_exp,        \
+        .row_softmax = row_softmax,                                                                                    \
+    }
+
+#endif
