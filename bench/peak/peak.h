@@ -1,0 +1,27 @@
+/*
+ * Ceilings to compare kernels with, measured in the same run: fused multiply-adds that never leave the registers, and
+ * plain passes over memory. One set of loops an instruction set; nothing of the library is used.
+ */
+#ifndef PEAK_H
+#define PEAK_H
+
+#include <stddef.h>
+
+typedef struct peak_loops {
+    const char *name; /* as the kernel table's */
+    /* Floating-point operations in a round of fma(). */
+    double fma_operations;
+    float (*fma)(size_t rounds);
+    /* Reads n floats, 64-byte aligned, n a multiple of 64. */
+    float (*read)(const float *x, size_t n);
+    /* Reads and writes them. */
+    void (*update)(float *x, size_t n);
+} peak_loops;
+
+/* The loops for a kernel table's name, or NULL. They run only where the table does. */
+const peak_loops *peak_find(const char *name);
+
+/* Seconds on a clock that only rises. */
+double peak_clock(void);
+
+#endif

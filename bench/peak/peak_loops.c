@@ -1,0 +1,83 @@
+/*
+ * The loops of one instruction set, written with the compilers' vector types and built once a set with that set's
+ * flags: PEAK_NAME is the set's name, PEAK_LANES the floats in its vectors. Multiply and add are fused by the compiler
+ * (-ffp-contract=fast) where the set can; the base x86-64 cannot, and does them one after the other.
+ */
+#include "peak.h"
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+typedef float vector __attribute__((vector_size(PEAK_LANES * sizeof(float)), aligned(4), may_alias));
+
+/* Enough independent chains for two units of latency four, few enough for 16 registers. */
+#define CHAINS 12
+
+static float first_lane(vector v)
+{
+    float lane[PEAK_LANES];
+    __builtin_memcpy(lane, &v, sizeof(lane));
+    return lane[0];
+}
+
+static float fma_loop(size_t rounds)
+{
+    vector acc[CHAINS];
+    const vector zero = {0};
+    const vector a = zero + 0.999f;
+    const vector b = zero + 0.001f;
+    for (int k = 0; k < CHAINS; ++k) {
+        acc[k] = zero + (float)k;
+    }
+    for (size_t r = 0; r < rounds; ++r) {
+        UNROLL
+        for (int k = 0; k < CHAINS; ++k) {
+            acc[k] = acc[k] * a + b;
+        }
+    }
+    vector sum = zero;
+    for (int k = 0; k < CHAINS; ++k) {
+        sum += acc[k];
+    }
+    return first_lane(sum);
+}
+
+static float read_loop(const float *x, size_t n)
+{
+    vector acc[4] = {{0}};
+    for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
+        UNROLL
+        for (int k = 0; k < 4; ++k) {
+            acc[k] += *(const vector *)(const void *)(x + i + k * PEAK_LANES);
+        }
+    }
+    return first_lane(acc[0] + acc[1] + acc[2] + acc[3]);
+}
+
+static void update_loop(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
+        UNROLL
+        for (int k = 0; k < 4; ++k) {
+            vector *v = (vector *)(void *)(x + i + k * PEAK_LANES);
+            *v = *v * -1.0f;
+        }
+    }
+}
+
+extern const peak_loops JOIN(peak_, PEAK_NAME);
+const peak_loops JOIN(peak_, PEAK_NAME) = {
+    .name = TEXT(PEAK_NAME),
+    .fma_operations = 2.0 * CHAINS * PEAK_LANES,
+    .fma = fma_loop,
+    .read = read_loop,
+    .update = update_loop,
+};
