@@ -14,6 +14,8 @@
 
 #include "kernels/vector_rows.h"
 
+#include <stdbool.h>
+
 #define TILE_LANES (TILE_VECTORS * VW)
 
 static void pack(const float *const *x, size_t n, size_t d, float *packed)
@@ -45,9 +47,41 @@ static void pack(const float *const *x, size_t n, size_t d, float *packed)
     }
 }
 
+/* Floats at .. at + VW of a row piece of which `used` exist: the others read as 0 and are not written. */
+XSMI_INLINE vf load_used(const float *p, size_t at, size_t used)
+{
+    if (at + VW <= used) {
+        return v_load(p + at);
+    }
+    return at < used ? v_load_first(p + at, used - at) : v_set(0.0f);
+}
+
+XSMI_INLINE void store_used(float *p, vf a, size_t at, size_t used)
+{
+    if (at + VW <= used) {
+        v_store(p + at, a);
+    } else if (at < used) {
+        v_store_first(p + at, a, used - at);
+    }
+}
+
+/* Asks for the pieces of the next block of rows while this one is worked on. */
+XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, size_t used)
+{
+    size_t n = left < TILE_CLASSES ? left : TILE_CLASSES;
+    for (size_t c = 0; c < n; ++c) {
+        xsmi_prefetch_row(rows + c * stride, used);
+    }
+}
+
+/* Floats in a cache line, and how far ahead of their use the weights are asked for: a thousand cycles, about. */
+#define LINE 16
+#define PREFETCH_AHEAD 64
+
 /* `classes` x TILE_LANES scores; `classes` is a constant wherever this is inlined. */
-XSMI_INLINE void score_block(const size_t classes, const float *w, size_t stride, const float *packed, size_t d,
-                             float scale, const float *row_scale, const float *bias, float *out)
+XSMI_INLINE void score_block(const size_t classes, const bool prefetch, const float *w, size_t stride,
+                             const float *packed, size_t d, float scale, const float *row_scale, const float *bias,
+                             float *out)
 {
     vf acc[TILE_CLASSES][TILE_VECTORS];
     XSMI_UNROLL
@@ -57,18 +91,30 @@ XSMI_INLINE void score_block(const size_t classes, const float *w, size_t stride
             acc[c][v] = v_set(0.0f);
         }
     }
-    for (size_t i = 0; i < d; ++i) {
-        vf x[TILE_VECTORS];
-        XSMI_UNROLL
-        for (size_t v = 0; v < TILE_VECTORS; ++v) {
-            x[v] = v_load(packed + i * XSMI_LANES + v * VW);
+    for (size_t line = 0; line < d; line += LINE) {
+        if (prefetch) {
+            /* Past the row's end comes the next block of rows; asking for rows that do not exist does no harm. */
+            size_t ahead =
+                line + PREFETCH_AHEAD < d ? line + PREFETCH_AHEAD : line + PREFETCH_AHEAD - d + classes * stride;
+            XSMI_UNROLL
+            for (size_t c = 0; c < classes; ++c) {
+                __builtin_prefetch((const void *)((uintptr_t)w + (ahead + c * stride) * sizeof(float)), 0, 3);
+            }
         }
-        XSMI_UNROLL
-        for (size_t c = 0; c < classes; ++c) {
-            vf wc = v_set_at(w + c * stride + i);
+        size_t end = d - line < LINE ? d : line + LINE;
+        for (size_t i = line; i < end; ++i) {
+            vf x[TILE_VECTORS];
             XSMI_UNROLL
             for (size_t v = 0; v < TILE_VECTORS; ++v) {
-                acc[c][v] = v_fma(wc, x[v], acc[c][v]);
+                x[v] = v_load(packed + i * XSMI_LANES + v * VW);
+            }
+            XSMI_UNROLL
+            for (size_t c = 0; c < classes; ++c) {
+                vf wc = v_set_at(w + c * stride + i);
+                XSMI_UNROLL
+                for (size_t v = 0; v < TILE_VECTORS; ++v) {
+                    acc[c][v] = v_fma(wc, x[v], acc[c][v]);
+                }
             }
         }
     }
@@ -97,11 +143,11 @@ static void score_tile(const float *w, size_t stride, size_t classes, const floa
             const float *rows = w + c * stride;
             float *scores = out + c * XSMI_LANES + l;
             if (now == TILE_CLASSES) {
-                score_block(TILE_CLASSES, rows, stride, block, d, scale, scales, biases, scores);
+                score_block(TILE_CLASSES, l == 0, rows, stride, block, d, scale, scales, biases, scores);
             } else if (now == 4) {
-                score_block(4, rows, stride, block, d, scale, scales, biases, scores);
+                score_block(4, false, rows, stride, block, d, scale, scales, biases, scores);
             } else {
-                score_block(1, rows, stride, block, d, scale, scales, biases, scores);
+                score_block(1, false, rows, stride, block, d, scale, scales, biases, scores);
             }
         }
         c += now;
@@ -228,30 +274,35 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
     }
 }
 
-/* `classes` x `vectors` * VW weights stay in registers while the batch passes by. */
-XSMI_INLINE void rank_block(const size_t classes, const size_t vectors, float *w, size_t stride, const float *g,
-                            size_t g_stride, const float *const *x, size_t at, size_t n, float decay)
+/* Examples whose features are copied together for rank_update: with TILE_LANES features each, half of a small L1. */
+#define RANK_EXAMPLES 256
+
+/* `classes` x TILE_LANES weights stay in registers while n examples pass by; `used` of the features exist. */
+XSMI_INLINE void rank_block(const size_t classes, float *w, size_t stride, const float *g, size_t g_stride,
+                            const float *x, size_t n, size_t used, const float *decay)
 {
     vf acc[TILE_CLASSES][TILE_VECTORS];
-    const vf vdecay = v_set(decay);
     XSMI_UNROLL
     for (size_t c = 0; c < classes; ++c) {
         XSMI_UNROLL
-        for (size_t v = 0; v < vectors; ++v) {
-            acc[c][v] = v_mul(vdecay, v_load(w + c * stride + at + v * VW));
+        for (size_t v = 0; v < TILE_VECTORS; ++v) {
+            acc[c][v] = load_used(w + c * stride, v * VW, used);
+            if (decay != NULL) {
+                acc[c][v] = v_mul(v_set(*decay), acc[c][v]);
+            }
         }
     }
     for (size_t i = 0; i < n; ++i) {
         vf xi[TILE_VECTORS];
         XSMI_UNROLL
-        for (size_t v = 0; v < vectors; ++v) {
-            xi[v] = v_load(x[i] + at + v * VW);
+        for (size_t v = 0; v < TILE_VECTORS; ++v) {
+            xi[v] = v_load(x + i * TILE_LANES + v * VW);
         }
         XSMI_UNROLL
         for (size_t c = 0; c < classes; ++c) {
             vf gc = v_set_at(g + i * g_stride + c);
             XSMI_UNROLL
-            for (size_t v = 0; v < vectors; ++v) {
+            for (size_t v = 0; v < TILE_VECTORS; ++v) {
                 acc[c][v] = v_fma(gc, xi[v], acc[c][v]);
             }
         }
@@ -259,62 +310,48 @@ XSMI_INLINE void rank_block(const size_t classes, const size_t vectors, float *w
     XSMI_UNROLL
     for (size_t c = 0; c < classes; ++c) {
         XSMI_UNROLL
-        for (size_t v = 0; v < vectors; ++v) {
-            v_store(w + c * stride + at + v * VW, acc[c][v]);
+        for (size_t v = 0; v < TILE_VECTORS; ++v) {
+            store_used(w + c * stride, acc[c][v], v * VW, used);
         }
     }
 }
 
-/* The last features, fewer than a vector. */
-XSMI_INLINE void rank_rest(const size_t classes, float *w, size_t stride, const float *g, size_t g_stride,
-                           const float *const *x, size_t at, size_t rest, size_t n, float decay)
-{
-    vf acc[TILE_CLASSES];
-    const vf vdecay = v_set(decay);
-    XSMI_UNROLL
-    for (size_t c = 0; c < classes; ++c) {
-        acc[c] = v_mul(vdecay, v_load_first(w + c * stride + at, rest));
-    }
-    for (size_t i = 0; i < n; ++i) {
-        vf xi = v_load_first(x[i] + at, rest);
-        XSMI_UNROLL
-        for (size_t c = 0; c < classes; ++c) {
-            acc[c] = v_fma(v_set_at(g + i * g_stride + c), xi, acc[c]);
-        }
-    }
-    XSMI_UNROLL
-    for (size_t c = 0; c < classes; ++c) {
-        v_store_first(w + c * stride + at, acc[c], rest);
-    }
-}
-
-XSMI_INLINE void rank_classes(const size_t classes, float *w, size_t stride, const float *g, size_t g_stride,
-                              const float *const *x, size_t n, size_t d, float decay)
-{
-    size_t at = 0;
-    for (; at + TILE_LANES <= d; at += TILE_LANES) {
-        rank_block(classes, TILE_VECTORS, w, stride, g, g_stride, x, at, n, decay);
-    }
-    for (; at + VW <= d; at += VW) {
-        rank_block(classes, 1, w, stride, g, g_stride, x, at, n, decay);
-    }
-    if (at < d) {
-        rank_rest(classes, w, stride, g, g_stride, x, at, d - at, n, decay);
-    }
-}
-
+/*
+ * The features of a piece lie one row length apart in as many examples, which is a power of two often enough to throw
+ * them out of the first cache; so they are copied together, once for all classes.
+ */
 static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
                         size_t n, size_t d, float decay)
 {
-    size_t c = 0;
-    for (; c + TILE_CLASSES <= classes; c += TILE_CLASSES) {
-        rank_classes(TILE_CLASSES, w + c * stride, stride, g + c, g_stride, x, n, d, decay);
-    }
-    for (; c + 4 <= classes; c += 4) {
-        rank_classes(4, w + c * stride, stride, g + c, g_stride, x, n, d, decay);
-    }
-    for (; c < classes; ++c) {
-        rank_classes(1, w + c * stride, stride, g + c, g_stride, x, n, d, decay);
+    _Alignas(64) float together[RANK_EXAMPLES * TILE_LANES];
+    for (size_t at = 0; at < d; at += TILE_LANES) {
+        size_t used = d - at < TILE_LANES ? d - at : TILE_LANES;
+        size_t from = 0;
+        /* Once at least: the decay falls due without examples too. */
+        do {
+            size_t some = n - from < RANK_EXAMPLES ? n - from : RANK_EXAMPLES;
+            for (size_t i = 0; i < some; ++i) {
+                XSMI_UNROLL
+                for (size_t v = 0; v < TILE_VECTORS; ++v) {
+                    v_store(together + i * TILE_LANES + v * VW, load_used(x[from + i] + at, v * VW, used));
+                }
+            }
+            const float *gf = g + from * g_stride;
+            const float *factor = from == 0 ? &decay : NULL;
+            size_t c = 0;
+            for (; c + TILE_CLASSES <= classes; c += TILE_CLASSES) {
+                float *rows = w + c * stride + at;
+                prefetch_rows(rows + TILE_CLASSES * stride, stride, classes - c - TILE_CLASSES, used);
+                rank_block(TILE_CLASSES, rows, stride, gf + c, g_stride, together, some, used, factor);
+            }
+            for (; c + 4 <= classes; c += 4) {
+                rank_block(4, w + c * stride + at, stride, gf + c, g_stride, together, some, used, factor);
+            }
+            for (; c < classes; ++c) {
+                rank_block(1, w + c * stride + at, stride, gf + c, g_stride, together, some, used, factor);
+            }
+            from += some;
+        } while (from < n);
     }
 }
 
