@@ -25,15 +25,16 @@ struct xsm_dataset {
     const uint64_t *label_offsets; /* [rows+1] */
     const uint32_t *labels;
     /* Class map. */
-    int64_t *class_labels;  /* [classes] */
-    char **class_names;     /* [classes] or NULL */
+    int64_t *class_labels;  /* [classes], NULL = the class number */
+    char **class_names;     /* [classes] or NULL; they lie in name_text */
     uint64_t *class_counts; /* [classes] rows that carry the class */
+    char *name_text;
+    size_t name_text_size;
 
-    /* What of the above is ours to release; see dataset.c. Counts are those of the allocations. */
-    bool owns_features, owns_labels;
+    /* Elements allocated for each array of features and labels; 0 = the caller's array. */
     size_t value_capacity, index_capacity, offset_capacity, label_capacity, label_offset_capacity;
 
-    /* Counted when the contents change (xsmi_dataset_count()). */
+    /* Counted when the contents change (xsmi_dataset_count_*()); dropped_features when reading. */
     uint64_t label_total, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
 };
 
@@ -75,5 +76,49 @@ uint32_t xsmi_transform_output_features(const xsm_transform *t);
 /* A fitted transform from its stored parts. */
 xsm_status xsmi_transform_restore(xsm_context *ctx, const char *description, uint32_t features, const float *idf,
                                   uint32_t idf_count, xsm_transform **out, xsm_error *err);
+
+/* -- for the data floor itself ------------------------------------------------------------------------------------- */
+
+/* A dataset with nothing in it, for a constructor to fill; xsm_dataset_free() releases it at any stage. */
+xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err);
+/* Gives a new dataset its classes: counts of zero, copies of labels and names (either may be NULL). */
+xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels, const char *const *names,
+                                    xsm_error *err);
+/* Makes and fills the arrays of features and labels for `count` rows of `from`, in that order. */
+xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,
+                               xsm_error *err);
+/* Takes rows and features over from `from`, which is left without. */
+void xsmi_dataset_take_rows(xsm_dataset *d, xsm_dataset *from);
+/* Replaces the caller's arrays by copies; all those asked for, or none. */
+enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4 };
+xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
+/* Counts again what xsm_dataset_info tells. */
+void xsmi_dataset_count_features(xsm_dataset *d);
+void xsmi_dataset_count_labels(xsm_dataset *d);
+bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row);
+/* Floats from row to row in memory of ours: whole cache lines where that costs little. */
+size_t xsmi_dataset_stride(uint32_t features);
+
+/* Arrays that are known to be ours. */
+static inline float *xsmi_dataset_own_values(const xsm_dataset *d)
+{
+    return (float *)(uintptr_t)d->values;
+}
+static inline uint32_t *xsmi_dataset_own_index(const xsm_dataset *d)
+{
+    return (uint32_t *)(uintptr_t)d->index;
+}
+static inline uint64_t *xsmi_dataset_own_offsets(const xsm_dataset *d)
+{
+    return (uint64_t *)(uintptr_t)d->offsets;
+}
+static inline uint32_t *xsmi_dataset_own_labels(const xsm_dataset *d)
+{
+    return (uint32_t *)(uintptr_t)d->labels;
+}
+static inline uint64_t *xsmi_dataset_own_label_offsets(const xsm_dataset *d)
+{
+    return (uint64_t *)(uintptr_t)d->label_offsets;
+}
 
 #endif

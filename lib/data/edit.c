@@ -1,0 +1,309 @@
+/*
+ * Changing which rows and labels a dataset has. Memory is taken before anything changes, so a failure leaves the
+ * dataset as it was.
+ */
+#include "data/dataset.h"
+
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+static xsm_status check(const xsm_dataset *d, const char *function, xsm_error *err)
+{
+    return d ? XSM_OK : xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: dataset is NULL", function);
+}
+
+/* -- dropping rows ------------------------------------------------------------------------------------------------ */
+
+static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)
+{
+    return ((which & XSM_DROP_UNLABELLED) && d->label_offsets[row + 1] == d->label_offsets[row]) ||
+           ((which & XSM_DROP_EMPTY) && xsmi_dataset_row_is_empty(d, row));
+}
+
+/* Moves the rows that stay to the front. Row i is judged before its offsets are overwritten, as no row moves back. */
+static uint64_t close_up(xsm_dataset *d, uint32_t which)
+{
+    float *values = xsmi_dataset_own_values(d);
+    uint32_t *index = xsmi_dataset_own_index(d);
+    uint64_t *offsets = xsmi_dataset_own_offsets(d);
+    uint32_t *labels = xsmi_dataset_own_labels(d);
+    uint64_t *label_offsets = xsmi_dataset_own_label_offsets(d);
+    uint64_t kept = 0;
+    uint64_t value_next = 0;
+    uint64_t label_next = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        if (is_dropped(d, i, which)) {
+            continue;
+        }
+        xsmi_features f = xsmi_dataset_features(d, i);
+        size_t label_count;
+        const uint32_t *row_labels = xsmi_dataset_labels(d, i, &label_count);
+        memmove(labels + label_next, row_labels, label_count * sizeof *labels);
+        if (d->sparse) {
+            memmove(values + value_next, f.values, f.count * sizeof *values);
+            memmove(index + value_next, f.index, f.count * sizeof *index);
+            offsets[kept] = value_next;
+            value_next += f.count;
+        } else {
+            memmove(values + kept * d->stride, f.values, d->features * sizeof *values);
+        }
+        label_offsets[kept] = label_next;
+        label_next += label_count;
+        kept++;
+    }
+    if (d->sparse) {
+        offsets[kept] = value_next;
+    }
+    label_offsets[kept] = label_next;
+    return kept;
+}
+
+xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, xsm_error *err)
+{
+    XSMI_TRY(check(d, "xsm_dataset_drop", err));
+    if (which & ~(uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_dataset_drop: which is %u; a sum of XSM_DROP_UNLABELLED (1) and XSM_DROP_EMPTY (2) is "
+                         "accepted",
+                         which);
+    }
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        count += is_dropped(d, i, which);
+    }
+    if (count == d->rows) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left", (unsigned long long)d->rows,
+                         which == XSM_DROP_UNLABELLED ? "without a label"
+                         : which == XSM_DROP_EMPTY    ? "without a non-zero feature"
+                                                      : "without a label or without a non-zero feature");
+    }
+    if (count > 0) {
+        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_VALUES | XSMI_OWN_INDEX | XSMI_OWN_LABELS, err));
+        d->rows = close_up(d, which);
+        xsmi_dataset_count_features(d);
+        xsmi_dataset_count_labels(d);
+    }
+    if (dropped) {
+        *dropped = count;
+    }
+    return XSM_OK;
+}
+
+/* -- labels and classes ------------------------------------------------------------------------------------------- */
+
+xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
+{
+    XSMI_TRY(check(d, "xsm_dataset_keep_labels", err));
+    if (which == XSM_LABELS_ALL) {
+        return XSM_OK;
+    }
+    if (which != XSM_LABELS_FIRST && which != XSM_LABELS_SMALLEST) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_dataset_keep_labels: which is %d; XSM_LABELS_ALL (0), _FIRST (1) and _SMALLEST (2) are "
+                         "accepted",
+                         (int)which);
+    }
+    XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
+    uint32_t *labels = xsmi_dataset_own_labels(d);
+    uint64_t *offsets = xsmi_dataset_own_label_offsets(d);
+    uint64_t next = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        size_t count;
+        const uint32_t *row = xsmi_dataset_labels(d, i, &count);
+        offsets[i] = next;
+        if (count > 0) {
+            /* Classes are in the order of the file's labels, and an unseen one is larger than any. */
+            uint32_t kept = row[0];
+            for (size_t j = 1; j < count && which == XSM_LABELS_SMALLEST; j++) {
+                kept = row[j] < kept ? row[j] : kept;
+            }
+            labels[next++] = kept;
+        }
+    }
+    offsets[d->rows] = next;
+    xsmi_dataset_count_labels(d);
+    return XSM_OK;
+}
+
+xsm_status xsm_dataset_compact(xsm_dataset *d, xsm_error *err)
+{
+    XSMI_TRY(check(d, "xsm_dataset_compact", err));
+    uint32_t used = 0;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        used += d->class_counts[k] > 0;
+    }
+    if (used == d->classes) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
+    xsm_context *ctx = d->context;
+    xsm_dataset *fresh = NULL;
+    uint32_t *class_of = xsmi_allocate(ctx, d->classes, sizeof *class_of);
+    int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
+    const char **names = d->class_names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
+    xsm_status status = XSM_OK;
+    if (!class_of || !labels || (d->class_names && !names)) {
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_dataset_start(ctx, &fresh, err);
+    }
+    if (status == XSM_OK) {
+        uint32_t next = 0;
+        for (uint32_t k = 0; k < d->classes; k++) {
+            if (d->class_counts[k] > 0) {
+                class_of[k] = next;
+                labels[next] = d->class_labels ? d->class_labels[k] : k;
+                if (names) {
+                    names[next] = d->class_names[k];
+                }
+                next++;
+            }
+        }
+        status = xsmi_dataset_set_classes(fresh, used, labels, names, err);
+    }
+    if (status == XSM_OK) {
+        uint32_t *all = xsmi_dataset_own_labels(d);
+        for (uint64_t i = 0; i < d->label_offsets[d->rows]; i++) {
+            all[i] = all[i] == XSM_CLASS_UNSEEN ? all[i] : class_of[all[i]];
+        }
+        /* The fresh one goes with the old classes. */
+        xsm_dataset old = *d;
+        d->class_labels = fresh->class_labels;
+        d->class_names = fresh->class_names;
+        d->class_counts = fresh->class_counts;
+        d->name_text = fresh->name_text;
+        d->name_text_size = fresh->name_text_size;
+        fresh->class_labels = old.class_labels;
+        fresh->class_names = old.class_names;
+        fresh->class_counts = old.class_counts;
+        fresh->name_text = old.name_text;
+        fresh->name_text_size = old.name_text_size;
+        fresh->classes = old.classes;
+    }
+    xsmi_release(ctx, class_of, d->classes, sizeof *class_of);
+    xsmi_release(ctx, labels, used, sizeof *labels);
+    xsmi_release(ctx, names, used, sizeof *names);
+    xsm_dataset_free(fresh);
+    if (status == XSM_OK) {
+        d->classes = used;
+        xsmi_dataset_count_labels(d);
+    }
+    return status;
+}
+
+/* -- order and choice --------------------------------------------------------------------------------------------- */
+
+xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
+{
+    XSMI_TRY(check(d, "xsm_dataset_shuffle", err));
+    xsm_context *ctx = d->context;
+    uint64_t *order = xsmi_allocate(ctx, (size_t)d->rows, sizeof *order);
+    if (!order) {
+        return xsmi_fail_memory(err, (size_t)d->rows * sizeof *order, "the order of rows");
+    }
+    for (uint64_t i = 0; i < d->rows; i++) {
+        order[i] = i;
+    }
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, seed, XSMI_STREAM_PERMUTE, 0);
+    xsmi_stream_permute(&stream, order, (size_t)d->rows);
+    xsm_dataset *fresh = NULL;
+    xsm_status status = xsmi_dataset_start(ctx, &fresh, err);
+    if (status == XSM_OK) {
+        status = xsmi_dataset_gather(fresh, d, order, d->rows, err);
+    }
+    if (status == XSM_OK) {
+        xsmi_dataset_take_rows(d, fresh);
+    }
+    xsm_dataset_free(fresh);
+    xsmi_release(ctx, order, (size_t)d->rows, sizeof *order);
+    return status;
+}
+
+/* Copies rows that are known to be there. */
+static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_dataset **out, xsm_error *err)
+{
+    xsm_dataset *fresh;
+    XSMI_TRY(xsmi_dataset_start(d->context, &fresh, err));
+    xsm_status status = xsmi_dataset_gather(fresh, d, rows, count, err);
+    if (status == XSM_OK) {
+        status = xsmi_dataset_set_classes(fresh, d->classes, d->class_labels, (const char *const *)d->class_names, err);
+    }
+    if (status != XSM_OK) {
+        xsm_dataset_free(fresh);
+        return status;
+    }
+    fresh->format = d->format;
+    xsmi_dataset_count_features(fresh);
+    xsmi_dataset_count_labels(fresh);
+    *out = fresh;
+    return XSM_OK;
+}
+
+xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_dataset **out,
+                              xsm_error *err)
+{
+    XSMI_TRY(check(d, "xsm_dataset_select", err));
+    if (!out || !rows || count == 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_select: %s",
+                         !out ? "out is NULL" : "no rows are given; at least one is needed");
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (rows[i] >= d->rows) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "rows[%llu] is %llu; rows are numbered from 0 to %llu",
+                             (unsigned long long)i, (unsigned long long)rows[i], (unsigned long long)d->rows - 1);
+        }
+    }
+    return choose(d, rows, count, out, err);
+}
+
+xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t seed, xsm_dataset **part,
+                             xsm_dataset **rest, xsm_error *err)
+{
+    XSMI_TRY(check(d, "xsm_dataset_split", err));
+    if (!part || !rest) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: %s is NULL", part ? "rest" : "part");
+    }
+    if (!(fraction > 0 && fraction < 1)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a fraction of %g; between 0 and 1 is accepted", fraction);
+    }
+    uint64_t wanted = (uint64_t)floor(fraction * (double)d->rows + 0.5);
+    if (wanted == 0 || wanted >= d->rows) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "a fraction of %g gives %llu of %llu rows; both parts must get at least one", fraction,
+                         (unsigned long long)wanted, (unsigned long long)d->rows);
+    }
+    xsm_context *ctx = d->context;
+    uint64_t *rows = xsmi_allocate(ctx, (size_t)d->rows, sizeof *rows);
+    if (!rows) {
+        return xsmi_fail_memory(err, (size_t)d->rows * sizeof *rows, "the rows of a split");
+    }
+    /* Selection sampling (Knuth 3.4.2 S): each row is taken with the chance that makes every set equally likely. */
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, seed, XSMI_STREAM_SPLIT, 0);
+    uint64_t taken = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        if (xsmi_stream_below(&stream, d->rows - i) < wanted - taken) {
+            rows[taken++] = i;
+        } else {
+            rows[wanted + (i - taken)] = i;
+        }
+    }
+    xsm_dataset *first = NULL;
+    xsm_dataset *second = NULL;
+    xsm_status status = choose(d, rows, wanted, &first, err);
+    if (status == XSM_OK) {
+        status = choose(d, rows + wanted, d->rows - wanted, &second, err);
+    }
+    if (status == XSM_OK) {
+        *part = first;
+        *rest = second;
+    } else {
+        xsm_dataset_free(first);
+    }
+    xsmi_release(ctx, rows, (size_t)d->rows, sizeof *rows);
+    return status;
+}
