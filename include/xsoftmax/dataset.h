@@ -42,19 +42,36 @@ enum {
     XSM_LABELS_SMALLEST = 2 /**< The one with the smallest number. */
 };
 
-/** File formats. */
+/** File formats.
+ *
+ * #XSM_FORMAT_AUTO decides by the first line that tells: three integers and nothing else on line 1 are XC text with its
+ * header; a header line with the label column among its commas or tabs is CSV or TSV; a line with a feature `f:v` is
+ * LIBSVM. XC text without its first line cannot be told from LIBSVM and must be asked for. Blank lines, comments and
+ * lines with labels only tell nothing; any other line is an error. A byte order mark is skipped.
+ *
+ * Values are finite decimal numbers, rounded correctly to float32, with a point whatever the locale. Labels are
+ * integers of 64 bits; in CSV and TSV they may be words. The features of a row may stand in any order, each once; zeros
+ * are not stored. Lines end with LF or CR LF and may be of any length. */
 enum {
     XSM_FORMAT_AUTO = 0, /**< Found out from the first lines. */
-    XSM_FORMAT_XC = 1,   /**< Extreme Classification Repository text: `l1,l2 f:v f:v`, 0-based, with or without a first
-                              line `rows features labels`. */
-    XSM_FORMAT_LIBSVM = 2, /**< LIBSVM/SVMlight: `l1,l2 f:v f:v`, `#` starts a comment. */
-    XSM_FORMAT_CSV = 3,    /**< Comma-separated dense values under a header line. */
-    XSM_FORMAT_TSV = 4     /**< The same, tab-separated. */
+    /** Extreme Classification Repository text: `l1,l2 f:v f:v`, 0-based, labels not negative, with or without a first
+     *  line `rows features labels`, which the rest must agree with. A line that starts with a space or a feature has no
+     *  labels; an empty line is a row of nothing (at the end of a file with that first line: no row). */
+    XSM_FORMAT_XC = 1,
+    /** LIBSVM/SVMlight: `l1,l2 f:v f:v`, `#` starts a comment, blank lines are skipped. Labels may be negative and may
+     *  be written as `+1` or `1.0`. */
+    XSM_FORMAT_LIBSVM = 2,
+    /** Comma-separated dense values under a header line, fields quoted as in RFC 4180. One column holds the label, or
+     *  nothing for a row without one. Unless every label is an integer they are words: the classes are the words in
+     *  bytewise order, kept as names, and a class map with names is matched by name. */
+    XSM_FORMAT_CSV = 3,
+    XSM_FORMAT_TSV = 4 /**< The same, tab-separated. */
 };
 
 /** First feature index of a LIBSVM file. */
 enum {
-    XSM_INDEX_BASE_AUTO = 0, /**< 0 if an index 0 occurs, else 1. */
+    XSM_INDEX_BASE_AUTO = 0, /**< 0 if an index 0 occurs, else 1. A small test file may lack it where the training file
+                                had it: say which one it is when you know. */
     XSM_INDEX_BASE_ZERO = 1, /**< 0. */
     XSM_INDEX_BASE_ONE = 2   /**< 1; an index 0 is an error. */
 };

@@ -1,0 +1,129 @@
+/* A hash table with linear probing, at most half full, over entries kept in order of arrival. */
+#include "data/dictionary.h"
+#include "data/grow.h"
+
+#include <string.h>
+
+#include <xsoftmax/dataset.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+void xsmi_dictionary_start(xsmi_dictionary *d, xsm_context *ctx, bool words)
+{
+    memset(d, 0, sizeof *d);
+    d->context = ctx;
+    d->words = words;
+}
+
+void xsmi_dictionary_end(xsmi_dictionary *d)
+{
+    xsmi_release(d->context, d->entries, d->entry_capacity, sizeof *d->entries);
+    xsmi_release(d->context, d->slots, d->slot_count, sizeof *d->slots);
+    xsmi_release(d->context, d->starts, d->start_capacity, sizeof *d->starts);
+    xsmi_release(d->context, d->text, d->text_capacity, 1);
+    memset(d, 0, sizeof *d);
+}
+
+/* Numbers in a row should not fall into slots in a row, and numbers that differ in high bits only should not meet. */
+static size_t slot_of(const xsmi_dictionary *d, uint64_t key)
+{
+    key ^= key >> 32;
+    key *= UINT64_C(0x9E3779B97F4A7C15);
+    return (size_t)(key >> 20) & (d->slot_count - 1);
+}
+
+static xsm_status widen(xsmi_dictionary *d, xsm_error *err)
+{
+    size_t slot_count = d->slot_count ? d->slot_count * 2 : 256;
+    uint32_t *slots = xsmi_allocate_zero(d->context, slot_count, sizeof *slots);
+    if (!slots) {
+        return xsmi_fail_memory(err, slot_count * sizeof *slots, "the table of labels");
+    }
+    xsmi_release(d->context, d->slots, d->slot_count, sizeof *d->slots);
+    d->slots = slots;
+    d->slot_count = slot_count;
+    for (uint32_t i = 0; i < d->count; i++) {
+        size_t s = slot_of(d, d->entries[i].key);
+        while (slots[s]) {
+            s = (s + 1) & (slot_count - 1);
+        }
+        slots[s] = i + 1;
+    }
+    return XSM_OK;
+}
+
+static bool same_word(const xsmi_dictionary *d, uint32_t id, const char *word, size_t length)
+{
+    size_t known;
+    const char *text = xsmi_dictionary_text(d, id, &known);
+    return known == length && memcmp(text, word, length) == 0;
+}
+
+/* The slot of the label, or the free slot where it belongs. */
+static size_t probe(const xsmi_dictionary *d, uint64_t key, const char *word, size_t length)
+{
+    size_t s = slot_of(d, key);
+    while (d->slots[s]) {
+        uint32_t id = d->slots[s] - 1;
+        if (d->entries[id].key == key && (!word || same_word(d, id, word, length))) {
+            break;
+        }
+        s = (s + 1) & (d->slot_count - 1);
+    }
+    return s;
+}
+
+static xsm_status add_word(xsmi_dictionary *d, const char *word, size_t length, xsm_error *err)
+{
+    uint64_t start = d->count ? d->starts[d->count] : 0;
+    XSMI_TRY(XSMI_GROW(d->context, d->starts, d->start_capacity, (size_t)d->count + 2, "the words of labels", err));
+    XSMI_TRY(XSMI_GROW(d->context, d->text, d->text_capacity, (size_t)start + length + 1, "the words of labels", err));
+    memcpy(d->text + start, word, length);
+    d->text[start + length] = '\0';
+    d->starts[d->count] = start;
+    d->starts[d->count + 1] = start + length + 1;
+    return XSM_OK;
+}
+
+static xsm_status intern(xsmi_dictionary *d, uint64_t key, const char *word, size_t length, uint32_t *id,
+                         xsm_error *err)
+{
+    if ((size_t)d->count * 2 >= d->slot_count) {
+        XSMI_TRY(widen(d, err));
+    }
+    size_t s = probe(d, key, word, length);
+    if (d->slots[s] == 0) {
+        if (d->count == XSM_CLASSES_MAX) {
+            return xsmi_fail(err, XSM_ERROR_LIMIT, "more than %u different labels", (unsigned)XSM_CLASSES_MAX);
+        }
+        XSMI_TRY(XSMI_GROW(d->context, d->entries, d->entry_capacity, (size_t)d->count + 1, "the labels", err));
+        if (word) {
+            XSMI_TRY(add_word(d, word, length, err));
+        }
+        d->entries[d->count].key = key;
+        d->entries[d->count].mark = 0;
+        d->slots[s] = ++d->count;
+    }
+    *id = d->slots[s] - 1;
+    return XSM_OK;
+}
+
+xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *id, xsm_error *err)
+{
+    return intern(d, (uint64_t)label, NULL, 0, id, err);
+}
+
+xsm_status xsmi_dictionary_word(xsmi_dictionary *d, const char *word, size_t length, uint32_t *id, xsm_error *err)
+{
+    return intern(d, XXH3_64bits(word, length), word, length, id, err);
+}
+
+uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length)
+{
+    if (d->slot_count == 0) {
+        return UINT32_MAX;
+    }
+    uint32_t found = d->slots[probe(d, XXH3_64bits(word, length), word, length)];
+    return found ? found - 1 : UINT32_MAX;
+}

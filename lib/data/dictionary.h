@@ -1,0 +1,48 @@
+/*
+ * Labels seen so far: numbers or words, numbered from 0 in the order of their first appearance.
+ */
+#ifndef XSMI_DICTIONARY_H
+#define XSMI_DICTIONARY_H
+
+#include "base/base.h"
+
+typedef struct xsmi_entry {
+    uint64_t key;  /* the number, or a word's hash */
+    uint64_t mark; /* the reader's: the last row that carries the label, from 1 */
+} xsmi_entry;
+
+typedef struct xsmi_dictionary {
+    xsm_context *context;
+    bool words;
+    uint32_t count;
+    xsmi_entry *entries;
+    size_t entry_capacity;
+    uint32_t *slots; /* open addressing; entry number + 1, 0 = free */
+    size_t slot_count;
+    uint64_t *starts; /* words: [count+1] into text, each word terminated */
+    size_t start_capacity;
+    char *text;
+    size_t text_capacity;
+} xsmi_dictionary;
+
+/* Cannot fail; nothing is allocated before the first label. */
+void xsmi_dictionary_start(xsmi_dictionary *d, xsm_context *ctx, bool words);
+void xsmi_dictionary_end(xsmi_dictionary *d);
+
+/* The number of a label, new or known. */
+xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *id, xsm_error *err);
+xsm_status xsmi_dictionary_word(xsmi_dictionary *d, const char *word, size_t length, uint32_t *id, xsm_error *err);
+/* The number of a known word; UINT32_MAX if there is none. */
+uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length);
+
+static inline int64_t xsmi_dictionary_label(const xsmi_dictionary *d, uint32_t id)
+{
+    return (int64_t)d->entries[id].key;
+}
+static inline const char *xsmi_dictionary_text(const xsmi_dictionary *d, uint32_t id, size_t *length)
+{
+    *length = (size_t)(d->starts[id + 1] - d->starts[id] - 1);
+    return d->text + d->starts[id];
+}
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * Lines out of a buffer that is refilled at its end and grows for a line longer than itself. A line is returned whole,
+ * with a line end behind it, so that what parses it needs no check for the end of the buffer.
+ */
+#include "data/source.h"
+#include "data/grow.h"
+
+#include <string.h>
+
+#define CHUNK ((size_t)256 << 10)
+
+void xsmi_lines_start(xsmi_lines *l, xsmi_source *source)
+{
+    memset(l, 0, sizeof *l);
+    l->source = source;
+}
+
+void xsmi_lines_end(xsmi_lines *l)
+{
+    if (l->source) {
+        xsmi_release(l->source->context, l->buffer, l->capacity, 1);
+    }
+    memset(l, 0, sizeof *l);
+}
+
+/* Reads more behind l->end; what is kept may move to the front. */
+static xsm_status fill(xsmi_lines *l, xsm_error *err)
+{
+    if (l->keep > 0 && !l->held) {
+        memmove(l->buffer, l->buffer + l->keep, l->end - l->keep);
+        l->next -= l->keep;
+        l->end -= l->keep;
+        l->keep = 0;
+    }
+    /* Half a chunk at least is read at a time, and one byte stays free for a line end of our own. */
+    size_t needed;
+    if (!xsmi_add(l->end, CHUNK / 2 + 1, &needed)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: a line that does not fit the address space", l->source->name);
+    }
+    if (needed > l->capacity) {
+        XSMI_TRY(XSMI_GROW(l->source->context, l->buffer, l->capacity, needed < CHUNK ? CHUNK : needed, "a line", err));
+    }
+    size_t got;
+    XSMI_TRY(xsmi_source_read(l->source, l->buffer + l->end, l->capacity - 1 - l->end, &got, err));
+    l->end += got;
+    l->ended = got == 0;
+    return XSM_OK;
+}
+
+/* Finds the end of the line that starts, or goes on, at l->next: *stop is the place of its '\n'. *found = false when
+ * nothing is left. */
+static xsm_status find_end(xsmi_lines *l, size_t *stop, bool *found, xsm_error *err)
+{
+    size_t scanned = 0; /* from l->next, which may move */
+    for (;;) {
+        size_t from = l->next + scanned;
+        const char *newline = from < l->end ? memchr(l->buffer + from, '\n', l->end - from) : NULL;
+        if (newline) {
+            *stop = (size_t)(newline - l->buffer);
+            break;
+        }
+        scanned = l->end - l->next;
+        if (l->ended) {
+            if (scanned == 0) {
+                *found = false;
+                return XSM_OK;
+            }
+            *stop = l->end;
+            l->buffer[l->end] = '\n';
+            break;
+        }
+        XSMI_TRY(fill(l, err));
+    }
+    *found = true;
+    return XSM_OK;
+}
+
+/* Gives the text from `start` to `stop` without its line end, and goes on behind it. */
+static void give(xsmi_lines *l, size_t start, size_t stop, char **text, size_t *length)
+{
+    l->next = stop < l->end ? stop + 1 : l->end;
+    *text = l->buffer + start;
+    *length = stop - start;
+    if (*length > 0 && (*text)[*length - 1] == '\r') {
+        --*length;
+    }
+}
+
+xsm_status xsmi_lines_next(xsmi_lines *l, char **text, size_t *length, xsm_error *err)
+{
+    if (!l->held) {
+        l->keep = l->next;
+    }
+    size_t before = l->next - l->keep;
+    size_t stop;
+    bool found;
+    XSMI_TRY(find_end(l, &stop, &found, err));
+    *text = NULL;
+    *length = 0;
+    if (found) {
+        l->line++;
+        if (l->line == 1 && stop - l->keep >= 3 && memcmp(l->buffer + l->keep, "\xEF\xBB\xBF", 3) == 0) {
+            l->keep += 3; /* a byte order mark, as spreadsheets write it */
+        }
+        give(l, l->keep + before, stop, text, length);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_lines_extend(xsmi_lines *l, char **text, size_t *length, xsm_error *err)
+{
+    size_t stop;
+    bool found;
+    XSMI_TRY(find_end(l, &stop, &found, err));
+    *text = NULL;
+    if (found) {
+        give(l, l->keep, stop, text, length);
+    }
+    return XSM_OK;
+}
+
+void xsmi_lines_hold(xsmi_lines *l)
+{
+    l->held = true;
+}
+
+void xsmi_lines_rewind(xsmi_lines *l)
+{
+    l->held = false;
+    l->next = l->keep;
+    l->line = 0;
+}

@@ -1,0 +1,73 @@
+/*
+ * What the readers share: the rows gathered so far, in arrays that grow, and where they come from. A reader appends
+ * rows; read.c turns them into a dataset.
+ */
+#ifndef XSMI_READER_H
+#define XSMI_READER_H
+
+#include "base/base.h"
+#include "data/dataset.h"
+#include "data/dictionary.h"
+#include "data/source.h"
+
+typedef struct xsmi_reader {
+    xsm_context *context;
+    xsm_read_options options;
+    bool has_map;
+    xsm_class_map map; /* the caller's arrays */
+    xsmi_source source;
+    xsmi_lines lines;
+    int32_t format;
+    bool sparse;
+
+    uint64_t rows;
+    uint32_t features; /* D; the readers set it, at the latest at their end */
+    size_t stride;     /* dense */
+    float *values;
+    size_t value_count, value_capacity;
+    uint32_t *index;
+    size_t index_capacity;
+    uint64_t *offsets; /* [rows+1] */
+    size_t offset_capacity;
+    uint32_t *labels; /* numbers in the dictionary */
+    size_t label_count, label_capacity;
+    uint64_t *label_offsets; /* [rows+1] */
+    size_t label_offset_capacity;
+    xsmi_dictionary dictionary;
+    uint64_t dropped;
+} xsmi_reader;
+
+/* Fails at a place of the file; the message gets the path, line and column in front. */
+xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
+                            const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+/* Room for `values` more values and `labels` more labels, and for one more row. */
+xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err);
+/* Ends the row that the values and labels since the last one belong to; reserved before. */
+void xsmi_reader_end_row(xsmi_reader *r);
+/* Adds a label of the current row unless it has it already; reserved before. */
+static inline void xsmi_reader_add_label(xsmi_reader *r, uint32_t id)
+{
+    if (r->dictionary.entries[id].mark != r->rows + 1) {
+        r->dictionary.entries[id].mark = r->rows + 1;
+        r->labels[r->label_count++] = id;
+    }
+}
+/* The D that the caller has asked for, from `features` or the class map; 0 = none. *drops: larger ones are dropped. */
+uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
+
+/* The formats. Each starts at the first line and reads to the end. */
+xsm_status xsmi_read_xc(xsmi_reader *r, xsm_error *err);
+xsm_status xsmi_read_libsvm(xsmi_reader *r, xsm_error *err);
+xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err);
+
+/* What detection asks of the formats. */
+/* Exactly three integers without sign. */
+bool xsmi_is_xc_header(const char *text, size_t length);
+/* XSMI_LINE_ROW: `l f:v`, `f:v` (the values are not looked at); XSMI_LINE_OPEN: nothing, a comment or labels only. */
+enum { XSMI_LINE_OTHER, XSMI_LINE_ROW, XSMI_LINE_OPEN };
+int xsmi_sparse_line(const char *text, size_t length);
+/* Whether a header line has the label column; quoted names may not span lines here. */
+bool xsmi_is_dense_header(const char *text, size_t length, char separator, const char *label_column);
+
+#endif

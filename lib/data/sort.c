@@ -1,0 +1,58 @@
+/* Merge sort from below: runs of doubling length, merged to and fro between the array and the scratch. */
+#include "data/sort.h"
+
+#include <string.h>
+
+#define RUN 16
+
+#define MERGE_SORT(TYPE, BEFORE)                                                                                       \
+    do {                                                                                                               \
+        for (size_t start = 0; start < count; start += RUN) {                                                          \
+            size_t end = count - start < RUN ? count : start + RUN;                                                    \
+            for (size_t i = start + 1; i < end; i++) {                                                                 \
+                TYPE item = items[i];                                                                                  \
+                size_t j = i;                                                                                          \
+                for (; j > start && BEFORE(item, items[j - 1]); j--) {                                                 \
+                    items[j] = items[j - 1];                                                                           \
+                }                                                                                                      \
+                items[j] = item;                                                                                       \
+            }                                                                                                          \
+        }                                                                                                              \
+        TYPE *from = items;                                                                                            \
+        TYPE *to = scratch;                                                                                            \
+        for (size_t run = RUN; run<count; run = run> count / 2 ? count : run * 2) {                                    \
+            for (size_t start = 0; start < count;) {                                                                   \
+                size_t middle = count - start < run ? count : start + run;                                             \
+                size_t end = count - middle < run ? count : middle + run;                                              \
+                size_t a = start, b = middle, o = start;                                                               \
+                while (a < middle && b < end) {                                                                        \
+                    to[o++] = BEFORE(from[b], from[a]) ? from[b++] : from[a++];                                        \
+                }                                                                                                      \
+                memcpy(to + o, from + a, (middle - a) * sizeof *to);                                                   \
+                o += middle - a;                                                                                       \
+                memcpy(to + o, from + b, (end - b) * sizeof *to);                                                      \
+                start = end;                                                                                           \
+            }                                                                                                          \
+            TYPE *swap = from;                                                                                         \
+            from = to;                                                                                                 \
+            to = swap;                                                                                                 \
+        }                                                                                                              \
+        if (from != items) {                                                                                           \
+            memcpy(items, from, count * sizeof *items);                                                                \
+        }                                                                                                              \
+    } while (0)
+
+void xsmi_sort(uint64_t *keys, uint64_t *scratch, size_t count)
+{
+    uint64_t *items = keys;
+#define BY_VALUE(a, b) ((a) < (b))
+    MERGE_SORT(uint64_t, BY_VALUE);
+#undef BY_VALUE
+}
+
+void xsmi_sort_by(xsmi_before before, const void *state, uint32_t *items, uint32_t *scratch, size_t count)
+{
+#define BY_CALL(a, b) before(state, a, b)
+    MERGE_SORT(uint32_t, BY_CALL);
+#undef BY_CALL
+}

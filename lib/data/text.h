@@ -1,0 +1,17 @@
+/*
+ * Bytes of unknown origin on their way into messages and names.
+ */
+#ifndef XSMI_TEXT_H
+#define XSMI_TEXT_H
+
+#include <stddef.h>
+
+/* Bytes at the start of text that are whole UTF-8 characters other than NUL: length when all are. */
+size_t xsmi_utf8_prefix(const char *text, size_t length);
+
+/* Room that xsmi_quote() needs at most, the end included. */
+#define XSMI_QUOTE_SIZE 64
+/* Writes the start of text in single quotes, with \xNN for what is not printable, into quote; returns quote. */
+const char *xsmi_quote(char *quote, const char *text, size_t length);
+
+#endif
