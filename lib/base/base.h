@@ -4,6 +4,7 @@
 #ifndef XSMI_BASE_H
 #define XSMI_BASE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 
 /* -- errors (error.c) ------------------------------------------------------------------------------------------- */
 
-/* Fills err (may be NULL) and returns status. The message is cut on a character border when it is too long. */
+/* Fills err (may be NULL) and returns status. The message is made as by xsmi_format_line(). */
 xsm_status xsmi_fail(xsm_error *err, xsm_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same with a place in a file. */
 xsm_status xsmi_fail_at(xsm_error *err, xsm_status status, uint64_t line, uint64_t column, const char *format, ...)
@@ -36,6 +37,10 @@ xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
             return xsmi_status_;                                                                                       \
         }                                                                                                              \
     } while (0)
+
+/* Writes a message into line[0..room), room > 0: always terminated, one line of valid UTF-8 whatever the paths and
+ * labels in it. Control characters become blanks, bytes that are no UTF-8 '?'; it is cut on a character border. */
+void xsmi_format_line(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
 /* -- option structs (options.c) ----------------------------------------------------------------------------------- */
 

@@ -8,7 +8,6 @@
 #include <omp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,7 +64,8 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
         }
         runner = *o.runner;
     } else {
-        runner.threads = o.threads ? o.threads : (uint32_t)omp_get_num_procs();
+        int processors = omp_get_num_procs();
+        runner.threads = o.threads ? o.threads : (uint32_t)(processors < THREADS_MAX ? processors : THREADS_MAX);
     }
     if (runner.threads > THREADS_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u threads asked for; at most %d are supported", runner.threads,
@@ -136,7 +136,7 @@ void xsmi_log(const xsm_context *ctx, int32_t level, const char *format, ...)
     char message[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    xsmi_format_line(message, sizeof message, format, args);
     va_end(args);
     ctx->log(ctx->log_user, level, message);
 }

@@ -39,6 +39,54 @@ static size_t message_room(const xsm_error *err)
     return err->size > start ? err->size - start : 0;
 }
 
+/* Bytes of the UTF-8 character at text[0..length), 0 if there is none or it is cut off. (Unicode 15, table 3-7.) */
+static size_t character_length(const unsigned char *text, size_t length)
+{
+    unsigned char lead = text[0];
+    size_t needed = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+    if (needed < 2 || needed > length) {
+        return needed <= length ? needed : 0;
+    }
+    unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (text[1] < low || text[1] > high) {
+        return 0;
+    }
+    for (size_t i = 2; i < needed; i++) {
+        if ((text[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    return needed;
+}
+
+void xsmi_format_line(char *line, size_t room, const char *format, va_list args)
+{
+    int whole = vsnprintf(line, room, format, args);
+    if (whole < 0) {
+        line[0] = '\0';
+        return;
+    }
+    bool cut = (size_t)whole >= room;
+    size_t length = cut ? room - 1 : (size_t)whole;
+    unsigned char *text = (unsigned char *)line;
+    for (size_t i = 0; i < length;) {
+        size_t bytes = character_length(text + i, length - i);
+        if (bytes == 0 && cut && length - i < 4 && text[i] >= 0xC2) {
+            line[i] = '\0'; /* the character that did not fit whole */
+            return;
+        }
+        if (bytes == 0) {
+            text[i] = '?';
+        } else if (text[i] < 0x20 || text[i] == 0x7F) {
+            text[i] = ' ';
+        }
+        i += bytes ? bytes : 1;
+    }
+}
+
+static void fill(xsm_error *err, xsm_status status, uint64_t line, uint64_t column, const char *format, va_list args)
+    __attribute__((format(printf, 5, 0)));
 static void fill(xsm_error *err, xsm_status status, uint64_t line, uint64_t column, const char *format, va_list args)
 {
     size_t room = message_room(err);
@@ -48,30 +96,7 @@ static void fill(xsm_error *err, xsm_status status, uint64_t line, uint64_t colu
     err->status = status;
     err->line = line;
     err->column = column;
-    int length = vsnprintf(err->message, room, format, args);
-    if (length < 0) {
-        err->message[0] = '\0';
-        return;
-    }
-    if ((size_t)length >= room) {
-        /* Cut before the first byte of a UTF-8 character that does not fit whole. */
-        size_t end = room - 1;
-        size_t start = end;
-        while (start > 0 && ((unsigned char)err->message[start - 1] & 0xC0) == 0x80) {
-            start--;
-        }
-        if (start > 0) {
-            unsigned char lead = (unsigned char)err->message[start - 1];
-            size_t needed = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
-            end = end - (start - 1) >= needed ? end : start - 1;
-        }
-        err->message[end] = '\0';
-    }
-    for (char *c = err->message; *c; c++) {
-        if (*c == '\n' || *c == '\r') {
-            *c = ' '; /* one line is promised; paths and labels can hold anything */
-        }
-    }
+    xsmi_format_line(err->message, room, format, args);
 }
 
 xsm_status xsmi_fail(xsm_error *err, xsm_status status, const char *format, ...)

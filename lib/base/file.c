@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static const char *reason(int number, char *buffer, size_t size)
 xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
 {
     char text[128];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Without O_NONBLOCK, opening a pipe would wait for a writer; on a regular file it means nothing. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot open: %s", path, reason(errno, text, sizeof text));
     }
@@ -74,15 +76,6 @@ static void release(xsmi_replace *file)
     xsm_context_free(ctx);
 }
 
-/* A symbolic link is followed, so that what it points to is replaced, not the link. */
-static char *resolve(xsm_context *ctx, const char *path)
-{
-    char *real = realpath(path, NULL);
-    char *copy = xsmi_copy_text(ctx, real ? real : path, strlen(real ? real : path));
-    free(real);
-    return copy;
-}
-
 /* Makes a new file beside `path` with the rights that the process's mask allows, which mkstemp() would not. */
 static int open_temporary(const char *path, char *name, size_t room)
 {
@@ -107,6 +100,9 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     char text[128];
     struct stat st;
     bool exists = stat(path, &st) == 0;
+    if (!exists && lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: it is a symbolic link to nothing", path);
+    }
     xsmi_replace *file = xsmi_allocate(ctx, 1, sizeof *file);
     if (!file) {
         return xsmi_fail_memory(err, sizeof *file, "a file being written");
@@ -114,12 +110,24 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     file->context = xsmi_context_retain(ctx);
     file->fd = -1;
     file->temporary = NULL;
-    file->path = resolve(ctx, path);
-    size_t room = file->path ? strlen(file->path) + sizeof ".0123456789abcdef.tmp" : 0;
+    file->path = NULL;
+    /* A symbolic link is followed, so that what it points to is replaced, not the link. */
+    char *real = exists ? xsmi_allocate(ctx, PATH_MAX, 1) : NULL;
+    if (exists && (!real || !realpath(path, real))) {
+        xsm_status status =
+            real ? xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, reason(errno, text, sizeof text))
+                 : xsmi_fail_memory(err, PATH_MAX, "a path");
+        xsmi_release(ctx, real, PATH_MAX, 1);
+        release(file);
+        return status;
+    }
+    file->path = xsmi_copy_text(ctx, real ? real : path, strlen(real ? real : path));
+    xsmi_release(ctx, real, PATH_MAX, 1);
     if (!file->path) {
         release(file);
         return xsmi_fail_memory(err, strlen(path) + 1, "a path");
     }
+    size_t room = strlen(file->path) + sizeof ".0123456789abcdef.tmp";
     if (exists && !S_ISREG(st.st_mode)) {
         if (S_ISDIR(st.st_mode)) {
             release(file);
