@@ -1,0 +1,45 @@
+#!/bin/sh
+# Builds the library and runs every test. On a fresh Debian it first installs what is missing.
+#
+#   sh tests/run.sh [MESON-OPTION...]     the options count when build-tests/ is first configured
+#
+# The last line is "N passed, N failed, N skipped"; the exit status is 0 only if nothing failed.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+# shellcheck source=examples/setup.sh
+. "$root/examples/setup.sh"
+
+# shellcheck disable=SC2086
+need_packages $build_packages $test_packages || fail "the packages above are needed"
+
+build=$root/build-tests
+say "Building in $build ..."
+build_tree "$build" "$@" || fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+
+log=$build/meson-logs/run.txt
+say "Running the tests ..."
+# Tests have time limits for an idle machine: allow for a busy one.
+status=0
+meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 5 >"$log" 2>&1 </dev/null || status=$?
+cat "$log"
+
+# The runner's own summary, "Ok: 12" and so on, as one line.
+count() {
+    sed -n "s/^$1: *\([0-9][0-9]*\) *$/\1/p" "$log" | tail -n 1
+}
+for name in 'Ok' 'Expected Fail' 'Fail' 'Unexpected Pass' 'Skipped' 'Timeout'; do
+    [ -n "$(count "$name")" ] || fail "the test runner did not end properly (status $status); its output is above"
+done
+passed=$(($(count 'Ok') + $(count 'Expected Fail')))
+failed=$(($(count 'Fail') + $(count 'Unexpected Pass') + $(count 'Timeout')))
+skipped=$(count 'Skipped')
+[ "$failed" -eq 0 ] || status=1
+
+if [ "$status" -eq 0 ]; then
+    say "The library is built and its tests pass. Next: sh examples/run.sh, or see README.md for how to link it."
+else
+    say "Some tests failed. What they printed is above and in $build/meson-logs/testlog.txt;"
+    say "one test again: meson test -C $build -v NAME"
+fi
+say "$passed passed, $failed failed, $skipped skipped"
+exit "$status"

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""A program outside the tree, built with nothing but pkg-config, and run:
+
+check_consumer.py SOURCE-ROOT --build DIRECTORY --meson MESON... | --prefix PREFIX
+
+With --build the build is installed to a temporary folder first (as `meson install --destdir` does it for packagers);
+with --prefix it was installed to its own prefix already. C and C++ programs, against the shared library, against the
+static one, and as wholly static programs where the compiler has static system libraries. CC, CXX and PKG_CONFIG may
+name other tools.
+"""
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIP = 77
+PROGRAMS = [("consumer.c", "CC", "cc", "-std=c11"), ("consumer.cpp", "CXX", "c++", "-std=c++17")]
+
+
+def run(command, **keywords):
+    result = subprocess.run(command, text=True, capture_output=True, **keywords)
+    if result.returncode != 0:
+        print("failed:", shlex.join(map(str, command)))
+        print(result.stdout + result.stderr)
+        sys.exit(1)
+    return result.stdout
+
+
+def links_statically(compiler, work):
+    command = compiler + ["-static", "-fopenmp", "-x", "c", "-o", str(work / "probe"), "-"]
+    return subprocess.run(command, input="#include <omp.h>\nint main(void) { return omp_get_thread_num(); }\n",
+                          text=True, capture_output=True).returncode == 0
+
+
+def main():
+    root, mode, place, meson = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[5:]
+    pkg_config = os.environ.get("PKG_CONFIG", "pkg-config")
+    if not shutil.which(pkg_config):
+        print("skipped: there is no pkg-config")
+        return SKIP
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        target = place
+        if mode == "--build":
+            target = work / "installed"
+            run(meson + ["install", "-C", str(place), "--no-rebuild", "--quiet", "--destdir", str(target)])
+        found = list(target.rglob("xsoftmax.pc"))
+        if len(found) != 1:
+            print(f"{len(found)} files xsoftmax.pc were installed below {target}")
+            return 1
+        query = [pkg_config, "xsoftmax"]
+        if mode == "--build":
+            prefix = run([pkg_config, "--variable=prefix", str(found[0])]).strip()
+            query.append(f"--define-variable=prefix={target}{prefix}")
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(found[0].parent))
+        library = found[0].parent.parent
+        alone = work / "static"  # the linker prefers a shared library: here it finds none
+        alone.mkdir()
+        shutil.copy(library / "libxsoftmax.a", alone)
+        for source, variable, default, standard in PROGRAMS:
+            compiler = shlex.split(os.environ.get(variable, default))
+            warnings = [standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+            for kind in ("shared", "static", "wholly static"):
+                flags = run(query + ["--cflags", "--libs"] + (["--static"] if kind != "shared" else []),
+                            env=environment).split()
+                if kind != "shared":
+                    flags = [f"-L{alone}"] + flags
+                if kind == "wholly static":
+                    flags.append("-static")
+                    if not links_statically(compiler, work):
+                        print(f"{source}, {kind}: left out, {compiler[0]} has no static OpenMP library")
+                        continue
+                program = work / f"{source}-{kind.replace(' ', '-')}"
+                run(compiler + warnings + ["-o", str(program), str(root / "tests/structure" / source)] + flags)
+                clean = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+                if kind == "shared":
+                    clean["LD_LIBRARY_PATH"] = str(library)
+                print(f"{source}, {kind}:", run([program], env=clean, cwd=work).strip())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

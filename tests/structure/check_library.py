@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What is in the built library: check_library.py CHECK SOURCE-ROOT SHARED-LIBRARY STATIC-LIBRARY
+
+exported  what the shared library exports is in tests/structure/symbols.txt, with its version node, and that is what the headers
+          declare
+complete  the shared library exports all that tests/structure/symbols.txt lists
+names     every global name in the static library starts with xsm, so that a static link cannot clash
+state     no object has writable static data: the library has no global state
+calls     no object calls what a library must not (own memory, printing, ending the process, the environment, ...)
+floors    no object uses what an object of a higher floor defines, and no file includes a higher floor's header
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+SKIP = 77
+
+# Lowest first; floors on one line do not use each other.
+FLOORS = [["kernels"], ["base"], ["math"], ["data"], ["model"], ["estimator", "optimizer"], ["train"]]
+
+# Who may call what the others may not. The default allocator stands on the C library's.
+FORBIDDEN = {
+    "memory that the host's allocator does not see": {
+        "names": "malloc calloc realloc reallocarray free posix_memalign aligned_alloc memalign valloc strdup strndup "
+                 "asprintf vasprintf getline getdelim open_memstream fopen fdopen opendir scandir",
+        "except": {"base/context.c": {"posix_memalign", "free"}},
+    },
+    "printing": {"names": "printf vprintf fprintf vfprintf puts fputs putchar fputc fwrite perror dprintf syslog"},
+    "ending the process": {"names": "abort exit _exit _Exit quick_exit raise kill atexit on_exit"},
+    "state of the whole process": {
+        "names": "signal sigaction sigprocmask setlocale uselocale getenv secure_getenv setenv putenv unsetenv "
+                 "omp_set_num_threads omp_set_dynamic omp_set_max_active_levels openblas_set_num_threads umask chdir "
+                 "fork vfork system popen",
+    },
+    "state shared between threads": {
+        "names": "rand srand random srandom drand48 lrand48 strtok strerror localtime gmtime asctime ctime tmpnam "
+                 "readdir",
+    },
+}
+
+
+def run(*command):
+    return subprocess.run(command, check=True, text=True, capture_output=True).stdout
+
+
+def tool(name):
+    return os.environ.get(name.upper(), name)
+
+
+def floor_level(floor):
+    for level, floors in enumerate(FLOORS):
+        if floor in floors:
+            return level
+    sys.exit(f"lib/{floor} is not in this script's list of floors")
+
+
+def members(root, archive):
+    """(source file as floor/name.c, nm type, symbol) of every symbol in the static library."""
+    sources = {}
+    for path in (root / "lib").glob("*/*.c"):
+        sources[path.parent.name + "_" + path.name] = sources[path.name] = path.relative_to(root / "lib").as_posix()
+    rows, source = [], None
+    for line in run(tool("nm"), archive).splitlines():
+        match = re.fullmatch(r"(\S+)\.o:", line)
+        if match:
+            source = sources.get(match.group(1))
+            if source is None:
+                sys.exit(f"{match.group(1)}: no such file in lib/")
+            continue
+        match = re.fullmatch(r"[0-9a-f ]*([A-Za-z]) (\S+)", line)
+        if match:
+            rows.append((source, match.group(1), match.group(2)))
+    if not rows:
+        sys.exit("the static library has no symbols")
+    return rows
+
+
+def declared(root):
+    names = set()
+    for header in (root / "include").rglob("*.h"):
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        names |= set(re.findall(r"^XSM_API\b[^;{]*?\b(xsm_\w+)\s*\(", text, flags=re.M))
+    return names
+
+
+def listed(root):
+    return set((root / "tests/structure/symbols.txt").read_text().split())
+
+
+def exported(shared):
+    rows = [line.split()[-2:] for line in
+            run(tool("nm"), "-D", "--defined-only", "--with-symbol-versions", shared).splitlines()]
+    return {name.replace("@@", "@") for kind, name in rows if kind != "A"}  # A: the version nodes themselves
+
+
+def check_exported(root, shared, archive):
+    bare = {name.split("@")[0] for name in listed(root)}
+    return ([f"{name} is exported and not in tests/structure/symbols.txt" for name in exported(shared) - listed(root)]
+            + [f"{name} is in tests/structure/symbols.txt and in no public header" for name in bare - declared(root)]
+            + [f"{name} is in a public header and not in tests/structure/symbols.txt" for name in declared(root) - bare])
+
+
+def check_complete(root, shared, archive):
+    return [f"{name} is in tests/structure/symbols.txt and not exported" for name in listed(root) - exported(shared)]
+
+
+def check_names(root, shared, archive):
+    return [f"{source}: global name {name}" for source, kind, name in members(root, archive)
+            if kind.isupper() and kind not in "UN" and not name.startswith("xsm")]
+
+
+def check_state(root, shared, archive):
+    bad = []
+    for line in run(tool("size"), "-A", archive).splitlines():
+        words = line.split()
+        if len(words) > 1 and words[0].endswith(".o"):
+            member = words[0]
+        elif len(words) == 3 and re.match(r"\.(data|bss|tdata|tbss)(\.|$)", words[0]) and int(words[1]) > 0:
+            if not words[0].startswith(".data.rel.ro"):
+                bad.append(f"{member}: {words[1]} bytes of writable static data in {words[0]}")
+    return bad
+
+
+def check_calls(root, shared, archive):
+    bad = []
+    for source, kind, name in members(root, archive):
+        if kind != "U":
+            continue
+        name = re.sub(r"^__(\w+)_chk$", r"\1", name)  # _FORTIFY_SOURCE
+        for reason, rule in FORBIDDEN.items():
+            if name in rule["names"].split() and name not in rule.get("except", {}).get(source, ()):
+                bad.append(f"{source} calls {name}(): {reason}")
+    return bad
+
+
+def check_floors(root, shared, archive):
+    bad = []
+    rows = members(root, archive)
+    home = {name: source.split("/")[0] for source, kind, name in rows if kind.isupper() and kind != "U"}
+    for source, kind, name in rows:
+        floor = source.split("/")[0]
+        if kind == "U" and name in home and home[name] != floor and floor_level(home[name]) >= floor_level(floor):
+            bad.append(f"{source} uses {name} of {home[name]}")
+    for path in sorted((root / "lib").glob("*/*.[ch]")):
+        floor = path.parent.name
+        for included in re.findall(r'^#\s*include\s+"([^"]+)"', path.read_text(), flags=re.M):
+            other = included.split("/")[0]
+            if "/" not in included:
+                bad.append(f"{floor}/{path.name} includes \"{included}\"; internal headers are named from lib/")
+            elif other != floor and floor_level(other) >= floor_level(floor):
+                bad.append(f"{floor}/{path.name} includes {included}")
+    return bad
+
+
+def main():
+    check = {"exported": check_exported, "complete": check_complete, "names": check_names, "state": check_state, "calls": check_calls,
+             "floors": check_floors}[sys.argv[1]]
+    try:
+        bad = check(pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4])
+    except FileNotFoundError as missing:
+        if missing.filename in (tool("nm"), tool("size")):
+            print(f"skipped: there is no {missing.filename}")
+            return SKIP
+        raise
+    for line in sorted(set(bad)):
+        print(line)
+    print(f"{sys.argv[1]}: {len(set(bad))} defects")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
