@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What is in the built library: check_library.py CHECK SOURCE-ROOT SHARED-LIBRARY STATIC-LIBRARY
 
-exported  what the shared library exports is in tests/structure/symbols.txt, with its version node, and that is what the headers
+exported  what the shared library exports is in symbols.txt, with its version node, and that is what the headers
           declare
-complete  the shared library exports all that tests/structure/symbols.txt lists
+complete  the shared library exports all that symbols.txt lists
 names     every global name in the static library starts with xsm, so that a static link cannot clash
 state     no object has writable static data: the library has no global state
 calls     no object calls what a library must not (own memory, printing, ending the process, the environment, ...)
@@ -97,13 +97,13 @@ def exported(shared):
 
 def check_exported(root, shared, archive):
     bare = {name.split("@")[0] for name in listed(root)}
-    return ([f"{name} is exported and not in tests/structure/symbols.txt" for name in exported(shared) - listed(root)]
-            + [f"{name} is in tests/structure/symbols.txt and in no public header" for name in bare - declared(root)]
-            + [f"{name} is in a public header and not in tests/structure/symbols.txt" for name in declared(root) - bare])
+    return ([f"{name} is exported and not in symbols.txt" for name in exported(shared) - listed(root)]
+            + [f"{name} is in symbols.txt and in no public header" for name in bare - declared(root)]
+            + [f"{name} is in a public header and not in symbols.txt" for name in declared(root) - bare])
 
 
 def check_complete(root, shared, archive):
-    return [f"{name} is in tests/structure/symbols.txt and not exported" for name in listed(root) - exported(shared)]
+    return [f"{name} is in symbols.txt and not exported" for name in listed(root) - exported(shared)]
 
 
 def check_names(root, shared, archive):
