@@ -132,25 +132,38 @@ static float dot(const float *a, const float *b, size_t n)
     return out;
 }
 
-static void axpby(float *y, const float *x, size_t n, float a, float b)
+/* y[i] = fma(a, x[i], b*y[i]), while the row `next`, if any, is asked for. */
+XSMI_INLINE void update_row(float *y, const float *x, size_t n, float a, float b, const float *next)
 {
     const vf va = v_set(a);
     const vf vb = v_set(b);
     size_t i = 0;
-    for (; i + 2 * VW <= n; i += 2 * VW) {
-        vf y0 = v_fma(va, v_load(x + i), v_mul(vb, v_load(y + i)));
-        vf y1 = v_fma(va, v_load(x + i + VW), v_mul(vb, v_load(y + i + VW)));
-        v_store(y + i, y0);
-        v_store(y + i + VW, y1);
+    for (; i + 32 <= n; i += 32) {
+        if (next != NULL) {
+            xsmi_prefetch_row(next + i, 32);
+        }
+        vf updated[32 / VW];
+        XSMI_UNROLL
+        for (size_t k = 0; k < 32 / VW; ++k) {
+            updated[k] = v_fma(va, v_load(x + i + k * VW), v_mul(vb, v_load(y + i + k * VW)));
+        }
+        XSMI_UNROLL
+        for (size_t k = 0; k < 32 / VW; ++k) {
+            v_store(y + i + k * VW, updated[k]);
+        }
     }
-    if (i + VW <= n) {
+    for (; i + VW <= n; i += VW) {
         v_store(y + i, v_fma(va, v_load(x + i), v_mul(vb, v_load(y + i))));
-        i += VW;
     }
     if (i < n) {
         vf last = v_fma(va, v_load_first(x + i, n - i), v_mul(vb, v_load_first(y + i, n - i)));
         v_store_first(y + i, last, n - i);
     }
+}
+
+static void axpby(float *y, const float *x, size_t n, float a, float b)
+{
+    update_row(y, x, n, a, b, NULL);
 }
 
 static void scale(float *y, size_t n, float a)
@@ -192,7 +205,8 @@ static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t
                            const float *a, const float *b)
 {
     for (size_t j = 0; j < m; ++j) {
-        axpby(w + rows[j] * stride, x, d, a[j], b == NULL ? 1.0f : b[j]);
+        const float *next = j + 1 < m ? w + rows[j + 1] * stride : NULL;
+        update_row(w + rows[j] * stride, x, d, a[j], b == NULL ? 1.0f : b[j], next);
     }
 }
 
