@@ -8,7 +8,8 @@
  * the machine: the order of the additions is part of the contract below and every multiply-add is a
  * fused one. Lane l of a partial sum holds the terms whose index is l modulo XSMI_PARTIALS, in rising
  * order; partial sums join as xsmi_join_partials() in arithmetic.h does. An element-wise kernel has one
- * rounding an operation, in the order that its formula is written.
+ * rounding an operation, in the order that its formula is written. The bits of a NaN are not promised, only that it
+ * is one. A result that is a maximum and zero is +0.
  *
  * Shapes. A row of weights is `d` floats, rows lie `stride` floats apart, neither need be aligned
  * (aligned rows are faster). Pointers never alias unless said.
@@ -25,7 +26,7 @@
 #define XSMI_PARTIALS 64
 /* Most classes in one call of score_tile and reduce_tile; tile borders fall on multiples of it, so that
  * the order in which partial sums of exponentials join is the same whatever the thread count. A multiple
- * of 14 (AVX-512), 6 (AVX2) and 4 (NEON). */
+ * of 14 (AVX-512) and 6 (AVX2, NEON). */
 #define XSMI_CLASS_TILE 168
 /* No class: an empty place of a top list, or a target that is not among the classes. */
 #define XSMI_NO_CLASS UINT32_MAX
@@ -78,17 +79,24 @@ typedef struct xsmi_kernels {
     void (*pack)(const float *const *x, size_t n, size_t d, float *packed);
     /* out[c*XSMI_LANES + l] = fma(s, sum_i w[c*stride+i] * packed[i*XSMI_LANES+l], bias[c]) where the sum runs in
      * rising i by fused multiply-adds from 0 and s = scale, or scale*row_scale[c] rounded to float; row_scale
-     * NULL: all ones; bias NULL: out = s*sum. classes <= XSMI_CLASS_TILE. `packed` and `out` are 64-byte aligned. */
+     * NULL: all ones; bias NULL: out = s*sum. classes <= XSMI_CLASS_TILE. `packed` and `out` are 64-byte aligned.
+     * The order for a batch: for each tile of classes, for each block of examples, score_tile and reduce_tile. The
+     * tile's weights then come from memory once, asked for ahead of time (the rows after the tile's too), and stay in
+     * the second cache beside the packed batch; at d = 512 eight blocks fit 1 MiB.
+     * Threads split the blocks, or runs of tiles whose length does not depend on the number of threads and whose
+     * reductions are merged in rising order: sums taken over other runs round differently. */
     void (*score_tile)(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out);
     /* Takes the tile of scores [classes][XSMI_LANES] of classes first, first+1, ... into r. Lane-wise: m = the larger
      * of r->max and the tile's maximum; t = float sum, in rising class order from 0, of expf0(score - m);
      * r->sum = r->sum*(double)expf0(r->max - m) + t (one rounding each, multiply then add); r->max = m.
-     * expf0(x) for x <= 0: the shared polynomial, relative error <= 2 ulp, exactly 0 below -87.
-     * A NaN score makes sum NaN in its lane. A lane whose maximum stays -INFINITY leaves sum as it is. */
+     * expf0(x) for x <= 0: the shared polynomial, error below 1 ulp (arithmetic.h), 1 at 0, exactly 0 below -87.
+     * Tiles come in rising order of `first`. A score of -INFINITY or NaN enters no top list. A NaN score, or one of
+     * +INFINITY, makes sum NaN in its lane. A lane whose maximum stays -INFINITY leaves sum as it is. */
     void (*reduce_tile)(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r);
     /* Row c of w = decay*row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto decay*row;
-     * c < classes, i < n. The update of a dense minibatch. */
+     * c < classes, i < n. The update of a dense minibatch. Any number of classes; the features are copied once a call,
+     * so a call should have many classes. */
     void (*rank_update)(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
                         size_t n, size_t d, float decay);
 

@@ -1,0 +1,267 @@
+/*
+ * checkkernels: the kernels on rows.
+ */
+#include "checkkernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+static const xsmi_kernels *const ref = &xsmi_kernels_scalar;
+
+static void test_dot(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array a;
+    array b;
+    array_open(&a, 10000);
+    array_open(&b, 10000);
+    for (size_t s = 0; s < SIZES; ++s) {
+        size_t n = size_at(s);
+        for (kind v = 0; v < KINDS; ++v) {
+            array_fill(&a, n, 0, v);
+            array_fill(&b, n, random_below(17), v);
+            expect_float(k->dot(a.at, b.at, n), ref->dot(a.at, b.at, n), "dot", n);
+        }
+    }
+    /* A partial sum may be -0, by underflow, and has to stay so beside the unused lanes of the end. */
+    for (size_t n = 1; n < 80; ++n) {
+        array_fill(&a, n, 0, PLAIN);
+        array_fill(&b, n, 0, PLAIN);
+        for (size_t i = 0; i < n; ++i) {
+            a.at[i] = -1e-40f;
+            b.at[i] = 1e-40f;
+        }
+        expect_float(k->dot(a.at, b.at, n), ref->dot(a.at, b.at, n), "dot of underflows", n);
+    }
+    array_close(&a);
+    array_close(&b);
+}
+
+static void test_axpby_scale(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array x;
+    array want;
+    array got;
+    array_open(&x, 10000);
+    array_open(&want, 10000);
+    array_open(&got, 10000);
+    for (size_t s = 0; s < SIZES; ++s) {
+        size_t n = size_at(s);
+        for (kind v = 0; v < KINDS; ++v) {
+            float a = random_value(v);
+            float b = random_below(3) == 0 ? 1.0f : random_value(v);
+            array_fill(&x, n, random_below(17), v);
+            array_fill(&want, n, random_below(2) * random_below(17), v);
+            array_copy(&got, &want);
+            ref->axpby(want.at, x.at, n, a, b);
+            k->axpby(got.at, x.at, n, a, b);
+            expect_arrays(&got, &want, "axpby", n);
+            ref->scale(want.at, n, a);
+            k->scale(got.at, n, a);
+            expect_arrays(&got, &want, "scale", n);
+        }
+    }
+    array_close(&x);
+    array_close(&want);
+    array_close(&got);
+}
+
+#define ROWS_IN_W 9
+
+static void test_gather_scatter(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array x;
+    array want;
+    array got;
+    array_open(&x, 10000);
+    array_open(&want, ROWS_IN_W * 9000);
+    array_open(&got, ROWS_IN_W * 9000);
+    for (size_t s = 0; s < SIZES; ++s) {
+        size_t d = size_at(s);
+        for (kind v = 0; v < KINDS; ++v) {
+            size_t stride = d + random_below(20);
+            uint32_t rows[40];
+            float a[40];
+            float b[40];
+            float want_out[41];
+            float got_out[41];
+            size_t m = d == 512 ? 33 : random_below(12);
+            for (size_t j = 0; j < m; ++j) {
+                rows[j] = random_below(ROWS_IN_W);
+                a[j] = random_value(v);
+                b[j] = random_value(v);
+            }
+            array_fill(&x, d, 0, v);
+            array_fill(&want, (ROWS_IN_W - 1) * stride + d, 0, v);
+            array_copy(&got, &want);
+            want_out[m] = got_out[m] = 42.0f;
+            ref->gather_scores(want.at, stride, rows, m, x.at, d, want_out);
+            k->gather_scores(want.at, stride, rows, m, x.at, d, got_out);
+            expect_floats(got_out, want_out, m + 1, "gather_scores", d);
+            const float *factor = random_below(2) ? b : NULL;
+            ref->scatter_update(want.at, stride, rows, m, x.at, d, a, factor);
+            k->scatter_update(got.at, stride, rows, m, x.at, d, a, factor);
+            expect_arrays(&got, &want, "scatter_update", d);
+        }
+    }
+    array_close(&x);
+    array_close(&want);
+    array_close(&got);
+}
+
+static void test_sparse(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array value;
+    array places;
+    array want;
+    array got;
+    array_open(&value, 10000);
+    array_open(&places, 10000);
+    array_open(&want, ROWS_IN_W * 30000);
+    array_open(&got, ROWS_IN_W * 30000);
+    for (size_t s = 0; s < SIZES; ++s) {
+        size_t nnz = size_at(s);
+        for (kind v = 0; v < KINDS; ++v) {
+            array_fill(&value, nnz, 0, v);
+            uint32_t *index = (uint32_t *)(void *)array_fill(&places, nnz, 0, PLAIN);
+            uint32_t d = 0;
+            for (size_t i = 0; i < nnz; ++i) {
+                index[i] = d + random_below(3);
+                d = index[i] + 1; /* the last index is the row's last place, at the fence */
+            }
+            size_t stride = d + random_below(20);
+            size_t m = nnz == 512 ? 33 : random_below(12);
+            uint32_t rows[40];
+            float a[40];
+            float want_out[41];
+            float got_out[41];
+            for (size_t j = 0; j < m; ++j) {
+                rows[j] = random_below(ROWS_IN_W);
+                a[j] = random_value(v);
+            }
+            array_fill(&want, (ROWS_IN_W - 1) * stride + d, 0, v);
+            array_copy(&got, &want);
+            want_out[m] = got_out[m] = 42.0f;
+            ref->sparse_gather_scores(want.at, stride, rows, m, index, value.at, nnz, want_out);
+            k->sparse_gather_scores(want.at, stride, rows, m, index, value.at, nnz, got_out);
+            expect_floats(got_out, want_out, m + 1, "sparse_gather_scores", nnz);
+            ref->sparse_scatter_update(want.at, stride, rows, m, index, value.at, nnz, a);
+            k->sparse_scatter_update(got.at, stride, rows, m, index, value.at, nnz, a);
+            expect_arrays(&got, &want, "sparse_scatter_update", nnz);
+        }
+    }
+    array_close(&value);
+    array_close(&places);
+    array_close(&want);
+    array_close(&got);
+}
+
+/* Indexes over the whole of uint32_t; a gather instruction takes signed ones. */
+static void test_sparse_far(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { nnz = 48 };
+    size_t bytes = ((size_t)1 << 32) * sizeof(float);
+    float *w = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (w == MAP_FAILED) {
+        print_message("skipped: no 16 GiB of addresses\n");
+        skip();
+    }
+    uint32_t index[nnz];
+    float value[nnz];
+    for (uint32_t i = 0; i < nnz; ++i) {
+        index[i] = UINT32_MAX - (nnz - 1 - i) * (UINT32_MAX / nnz);
+        value[i] = random_unit();
+        w[index[i]] = random_unit();
+    }
+    const uint32_t rows[4] = {0, 0, 0, 0};
+    const float a[4] = {0.5f, 0.25f, -3.0f, 1.0f};
+    float want[4];
+    float got[4];
+    ref->sparse_gather_scores(w, 0, rows, 4, index, value, nnz, want);
+    k->sparse_gather_scores(w, 0, rows, 4, index, value, nnz, got);
+    expect_floats(got, want, 4, "sparse_gather_scores, far", nnz);
+    float expected[nnz];
+    for (size_t i = 0; i < nnz; ++i) {
+        expected[i] = w[index[i]];
+        for (size_t j = 0; j < 4; ++j) {
+            expected[i] = fmaf(a[j], value[i], expected[i]);
+        }
+    }
+    k->sparse_scatter_update(w, 0, rows, 4, index, value, nnz, a);
+    for (size_t i = 0; i < nnz; ++i) {
+        expect_float(w[index[i]], expected[i], "sparse_scatter_update, far", i);
+    }
+    munmap(w, bytes);
+}
+
+static void test_row_reductions(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array z;
+    array want;
+    array got;
+    array_open(&z, 10000);
+    array_open(&want, 10000);
+    array_open(&got, 10000);
+    for (size_t s = 0; s < SIZES; ++s) {
+        size_t n = size_at(s);
+        for (kind v = 0; v < KINDS; ++v) {
+            array_fill(&z, n, 0, v);
+            float max = ref->row_max(z.at, n);
+            expect_float(k->row_max(z.at, n), max, "row_max", n);
+            double want_sum = ref->row_sum_exp(z.at, n, max);
+            double got_sum = k->row_sum_exp(z.at, n, max);
+            assert_true(memcmp(&want_sum, &got_sum, sizeof(double)) == 0 || (isnan(want_sum) && isnan(got_sum)));
+            float factor = random_unit();
+            array_fill(&want, n, random_below(17), PLAIN);
+            array_copy(&got, &want);
+            ref->row_softmax(z.at, n, max, factor, want.at);
+            k->row_softmax(z.at, n, max, factor, got.at);
+            expect_arrays(&got, &want, "row_softmax", n);
+            /* Clamped above the shift, and in place. */
+            ref->row_softmax(want.at, n, 0.1f, factor, want.at);
+            k->row_softmax(got.at, n, 0.1f, factor, got.at);
+            expect_arrays(&got, &want, "row_softmax in place", n);
+        }
+    }
+    /* The sign of a zero maximum does not depend on the order of the comparisons. */
+    for (size_t n = 1; n < 300; ++n) {
+        array_fill(&z, n, 0, PLAIN);
+        for (size_t i = 0; i < n; ++i) {
+            z.at[i] = copysignf(0.0f, random_unit());
+        }
+        expect_float(k->row_max(z.at, n), 0.0f, "row_max of zeros", n);
+    }
+    array_fill(&z, 1000, 0, PLAIN);
+    for (size_t n = 1; n < 1000; ++n) {
+        size_t at = random_below((uint32_t)n);
+        float value = z.at[at];
+        z.at[at] = NAN;
+        assert_true(isnan(k->row_max(z.at, n)));
+        z.at[at] = 2.0f;
+        assert_true(k->row_max(z.at, n) == 2.0f);
+        z.at[at] = value;
+    }
+    array_close(&z);
+    array_close(&want);
+    array_close(&got);
+}
+
+const named_test row_tests[] = {
+    {"dot", test_dot},
+    {"axpby, scale", test_axpby_scale},
+    {"gather_scores, scatter_update", test_gather_scatter},
+    {"sparse_gather_scores, sparse_scatter_update", test_sparse},
+    {"sparse kernels with far indexes", test_sparse_far},
+    {"row_max, row_sum_exp, row_softmax", test_row_reductions},
+    {NULL, NULL},
+};

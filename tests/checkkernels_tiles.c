@@ -1,0 +1,220 @@
+/*
+ * checkkernels: the kernels on tiles of scores.
+ */
+#include "checkkernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const xsmi_kernels *const ref = &xsmi_kernels_scalar;
+
+void reduction_open(reduction_arrays *a, uint32_t top, const uint32_t *target)
+{
+    memset(a, 0x5a, sizeof(*a));
+    a->r = (xsmi_reduction){.max = a->max,
+                            .sum = a->sum,
+                            .top = top,
+                            .top_score = a->top_score,
+                            .top_class = a->top_class,
+                            .target = target,
+                            .target_score = a->target_score};
+    xsmi_reduction_start(&a->r);
+}
+
+static void test_pack(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array x[XSMI_LANES];
+    const float *row[XSMI_LANES];
+    array want;
+    array got;
+    for (size_t l = 0; l < XSMI_LANES; ++l) {
+        array_open(x + l, 600);
+    }
+    array_open(&want, 600 * XSMI_LANES);
+    array_open(&got, 600 * XSMI_LANES);
+    for (size_t n = 0; n <= XSMI_LANES; ++n) {
+        for (size_t d = 0; d < 530; d += d < 40 ? 1 : 163) {
+            for (size_t l = 0; l < n; ++l) {
+                row[l] = array_fill(x + l, d, 0, SPECIAL);
+            }
+            array_fill(&want, d * XSMI_LANES, 0, PLAIN);
+            array_copy(&got, &want);
+            ref->pack(row, n, d, want.at);
+            k->pack(row, n, d, got.at);
+            expect_arrays(&got, &want, "pack", d);
+        }
+    }
+    for (size_t l = 0; l < XSMI_LANES; ++l) {
+        array_close(x + l);
+    }
+    array_close(&want);
+    array_close(&got);
+}
+
+static void test_score_tile(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array w;
+    array packed;
+    array terms;
+    array want;
+    array got;
+    array_open(&w, XSMI_CLASS_TILE * 600);
+    array_open(&packed, 600 * XSMI_LANES);
+    array_open(&terms, 2 * XSMI_CLASS_TILE);
+    array_open(&want, XSMI_CLASS_TILE * XSMI_LANES);
+    array_open(&got, XSMI_CLASS_TILE * XSMI_LANES);
+    for (size_t classes = 0; classes <= XSMI_CLASS_TILE; classes += classes < 31 || classes == 167 ? 1 : 34) {
+        static const size_t dims[] = {0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 100, 257, 512};
+        for (size_t s = 0; s < sizeof(dims) / sizeof(dims[0]); ++s) {
+            size_t d = dims[s];
+            kind v = (kind)random_below(KINDS);
+            size_t stride = d + random_below(20);
+            array_fill(&w, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
+            array_fill(&packed, d * XSMI_LANES, 0, v);
+            array_fill(&terms, 2 * classes, 0, v);
+            array_fill(&want, classes * XSMI_LANES, 0, v);
+            array_copy(&got, &want);
+            float scale = random_below(2) ? 1.0f : random_unit();
+            const float *row_scale = random_below(2) ? terms.at : NULL;
+            const float *bias = random_below(2) ? terms.at + classes : NULL;
+            ref->score_tile(w.at, stride, classes, packed.at, d, scale, row_scale, bias, want.at);
+            k->score_tile(w.at, stride, classes, packed.at, d, scale, row_scale, bias, got.at);
+            expect_arrays(&got, &want, "score_tile", classes * 1000 + d);
+        }
+    }
+    array_close(&w);
+    array_close(&packed);
+    array_close(&terms);
+    array_close(&want);
+    array_close(&got);
+}
+
+static void expect_reductions(const reduction_arrays *got, const reduction_arrays *want, size_t size)
+{
+    expect_floats(got->max, want->max, XSMI_LANES, "reduce_tile: max", size);
+    expect_floats(got->top_score, want->top_score, (MOST_TOP + 1) * XSMI_LANES, "reduce_tile: top", size);
+    expect_floats(got->target_score, want->target_score, XSMI_LANES, "reduce_tile: target", size);
+    assert_memory_equal(got->top_class, want->top_class, sizeof(want->top_class));
+    for (size_t l = 0; l < XSMI_LANES; ++l) {
+        if (!isnan(got->sum[l]) || !isnan(want->sum[l])) {
+            assert_memory_equal(got->sum + l, want->sum + l, sizeof(double));
+        }
+    }
+}
+
+static void test_reduce_tile(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    static reduction_arrays want;
+    static reduction_arrays got;
+    array z;
+    array_open(&z, XSMI_CLASS_TILE * XSMI_LANES);
+    static const uint32_t tops[] = {0, 1, 2, 5, 10, MOST_TOP};
+    for (size_t round = 0; round < 300; ++round) {
+        uint32_t target[XSMI_LANES];
+        for (size_t l = 0; l < XSMI_LANES; ++l) {
+            target[l] = random_below(5) == 0 ? XSMI_NO_CLASS : random_below(600);
+        }
+        uint32_t top = tops[random_below(6)];
+        bool with_target = random_below(2) != 0;
+        reduction_open(&want, top, with_target ? target : NULL);
+        reduction_open(&got, top, with_target ? target : NULL);
+        uint32_t first = random_below(3);
+        kind v = (kind)(round % KINDS);
+        for (size_t t = 0; t < 4; ++t) {
+            size_t classes = random_below(3) == 0 ? XSMI_CLASS_TILE : random_below(XSMI_CLASS_TILE);
+            array_fill(&z, classes * XSMI_LANES, 0, v);
+            for (size_t l = 0; l < XSMI_LANES; ++l) {
+                /* Some lanes see no finite score, for a tile or for ever; NaN without any number too. */
+                if (l == 3 || (l == 5 && t < 2) || (l == 6 && t > 1) || l == 7) {
+                    for (size_t c = 0; c < classes; ++c) {
+                        z.at[c * XSMI_LANES + l] = l == 7 && t == 1 && c % 9 == 1 ? NAN : -INFINITY;
+                    }
+                }
+                /* Here the maximum is a zero, of either sign. */
+                for (size_t c = 0; l == 9 && c < classes; ++c) {
+                    z.at[c * XSMI_LANES + l] = copysignf(0.0f, random_unit());
+                }
+            }
+            ref->reduce_tile(z.at, classes, first, &want.r);
+            k->reduce_tile(z.at, classes, first, &got.r);
+            expect_reductions(&got, &want, classes);
+            first += (uint32_t)classes;
+        }
+    }
+    array_close(&z);
+}
+
+static void test_rank_update(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { most_n = 70 };
+    array x[most_n];
+    const float *row[most_n];
+    array g;
+    array want;
+    array got;
+    for (size_t i = 0; i < most_n; ++i) {
+        array_open(x + i, 600);
+    }
+    array_open(&g, most_n * 64);
+    array_open(&want, 40 * 600);
+    array_open(&got, 40 * 600);
+    for (size_t classes = 0; classes < 33; ++classes) {
+        for (size_t d = 0; d < 600; d += d < 70 ? 1 : 103) {
+            kind v = (kind)random_below(KINDS);
+            size_t n = d == 64 ? most_n : random_below(5);
+            size_t stride = d + random_below(20);
+            size_t g_stride = classes + random_below(20);
+            for (size_t i = 0; i < n; ++i) {
+                row[i] = array_fill(x + i, d, 0, v);
+            }
+            array_fill(&g, n == 0 ? 0 : (n - 1) * g_stride + classes, 0, v);
+            array_fill(&want, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
+            array_copy(&got, &want);
+            float decay = random_below(2) ? 1.0f : random_unit();
+            ref->rank_update(want.at, stride, classes, g.at, g_stride, row, n, d, decay);
+            k->rank_update(got.at, stride, classes, g.at, g_stride, row, n, d, decay);
+            expect_arrays(&got, &want, "rank_update", classes * 1000 + d);
+        }
+    }
+    for (size_t i = 0; i < most_n; ++i) {
+        array_close(x + i);
+    }
+    array_close(&g);
+    array_close(&want);
+    array_close(&got);
+}
+
+static void test_ties_keep_the_smaller_class_first(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    static reduction_arrays a;
+    static float scores[8 * XSMI_LANES];
+    static const float column[8] = {1, 3, 2, 3, 1, 3, 2, 3};
+    for (size_t i = 0; i < 8 * XSMI_LANES; ++i) {
+        scores[i] = column[i / XSMI_LANES];
+    }
+    reduction_open(&a, 6, NULL);
+    k->reduce_tile(scores, 8, 100, &a.r);
+    k->reduce_tile(scores, 8, 108, &a.r);
+    static const uint32_t classes[6] = {101, 103, 105, 107, 109, 111};
+    for (size_t i = 0; i < 6 * XSMI_LANES; ++i) {
+        assert_int_equal(a.top_class[i], classes[i / XSMI_LANES]);
+    }
+}
+
+const named_test tile_tests[] = {
+    {"pack", test_pack},
+    {"score_tile", test_score_tile},
+    {"reduce_tile", test_reduce_tile},
+    {"rank_update", test_rank_update},
+    {"reduce_tile: ties", test_ties_keep_the_smaller_class_first},
+    {NULL, NULL},
+};
