@@ -104,25 +104,29 @@ XSM_API uint32_t xsm_model_input_features(const xsm_model *model);
 XSM_API int32_t xsm_model_has_bias(const xsm_model *model);
 /** Order of the weights in memory, an XSM_LAYOUT_* value. */
 XSM_API int32_t xsm_model_layout(const xsm_model *model);
-/** Reorders the weights; needs memory for a second copy meanwhile. O(K D). */
+/** Reorders the weights; needs memory for a second copy meanwhile, and copies a mapped file to memory. O(K D).
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a layout that is none; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The model's
+ * scores are as before, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
 /** Gives the classes the labels and names of a class map with K classes (copied). Rows to test or predict are then read
  *  with xsm_model_get_classes().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the map has other than K classes; #XSM_ERROR_RANGE for labels that do not
- *          rise; #XSM_ERROR_FORMAT for a name with a line end; #XSM_ERROR_MEMORY */
+ *          rise; #XSM_ERROR_FORMAT for a name that has a line end or is not UTF-8; #XSM_ERROR_MEMORY. The model is
+ *          untouched on failure. */
 XSM_API xsm_status xsm_model_set_classes(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, its `features` being
  *  xsm_model_input_features(); valid until the model changes. */
 XSM_API xsm_status xsm_model_get_classes(const xsm_model *model, xsm_class_map *map, xsm_error *err);
-/** Keeps a copy of a fitted transform, to be saved and applied to new rows by xsm_model_transform().
+/** Keeps a copy of a fitted transform, to be saved and applied to new rows by xsm_model_transform(). NULL takes the
+ *  model's transform away.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the transform yields other than D features; #XSM_ERROR_STATE when it is not
  *          fitted; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform *transform, xsm_error *err);
 /** Applies the model's transform, if it has one, to rows as they were read. */
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself (`format_version`, `checksum`,
- *  `transform`, `library`) are refused. NULL removes the entry.
+ *  `transform`, `input_features`, `library`) are refused. NULL removes the entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_FORMAT for text that is not UTF-8; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, NULL if it is not there; valid until the model changes. */
@@ -132,7 +136,9 @@ XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index)
 
 /** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
  *  write until the model is next trained or freed. Weights kept as scale times row are multiplied out first, and a
- *  mapped file is copied to memory. O(1), or O(K D) when there was something to multiply out or copy. */
+ *  mapped file is copied to memory. O(1), or O(K D) when there was something to multiply out or copy.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_STRUCT_OLD,
+ *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
 
 /** Scores chosen classes of the rows of a batch.
@@ -142,7 +148,9 @@ XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parame
  *  @param count   classes a row
  *  @param[out] scores [n][count]
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for a class that is not below K. O(n count nnz). */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE when the rows have other than D features; #XSM_ERROR_RANGE
+ * for a class that is not below K or a row that is not there. A class's score is the same bits whatever else is scored
+ * with it. O(n count nnz). */
 XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *batch, const uint32_t *classes,
                                     size_t count, float *scores, xsm_error *err);
 /** Scores the classes first..first+count of the rows of a batch, tile by tile.
@@ -153,8 +161,10 @@ XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *bat
  *  @param[out] scores row i's at scores[i*stride]
  *  @param stride floats from row to row, >= count
  *  @param err    what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY. O(n count D), at the speed of
- *          arithmetic. */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE when the rows have other than D features or `stride` is below
+ *          `count`; #XSM_ERROR_RANGE for classes or rows that are not there; #XSM_ERROR_MEMORY. A score is the same
+ * bits whatever else is scored with it, but may differ in its last bits from that of xsm_model_scores(), whose sums run
+ * in another order. O(n count nnz), at the speed of arithmetic. */
 XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch *batch, uint32_t first, uint32_t count,
                                          float *scores, size_t stride, xsm_error *err);
 

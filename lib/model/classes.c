@@ -1,0 +1,123 @@
+/*
+ * What a model knows of its classes: their labels and names.
+ */
+#include "model/model.h"
+#include "model/parts.h"
+
+#include <string.h>
+
+static void release_names(xsm_context *ctx, char **names, size_t count, size_t filled)
+{
+    if (names) {
+        for (size_t k = 0; k < filled; k++) {
+            xsmi_release_text(ctx, names[k]);
+        }
+        xsmi_release(ctx, names, count, sizeof *names);
+    }
+}
+
+void xsmi_model_clear_classes(xsm_model *m)
+{
+    xsmi_release(m->context, m->labels, m->classes, sizeof *m->labels);
+    release_names(m->context, m->names, m->classes, m->classes);
+    m->labels = NULL;
+    m->names = NULL;
+}
+
+static xsm_status check_labels(const int64_t *labels, size_t count, xsm_error *err)
+{
+    for (size_t k = 1; k < count; k++) {
+        if (labels[k] <= labels[k - 1]) {
+            return xsmi_fail(err, XSM_ERROR_RANGE,
+                             "the label of class %zu is %lld, which is not above class %zu's %lld", k,
+                             (long long)labels[k], k - 1, (long long)labels[k - 1]);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_names(const char *const *names, size_t count, xsm_error *err)
+{
+    for (size_t k = 0; k < count; k++) {
+        if (!names[k]) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the name of class %zu is NULL", k);
+        }
+        if (strpbrk(names[k], "\n\r")) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "the name of class %zu has a line end in it", k);
+        }
+        if (!xsmi_model_is_text(names[k])) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "the name of class %zu is not UTF-8", k);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status copy_names(xsm_context *ctx, const char *const *names, size_t count, char ***out, xsm_error *err)
+{
+    char **copy = xsmi_allocate(ctx, count, sizeof *copy);
+    if (!copy) {
+        return xsmi_fail_memory(err, count * sizeof *copy, "the classes' names");
+    }
+    for (size_t k = 0; k < count; k++) {
+        size_t length = strlen(names[k]);
+        copy[k] = xsmi_copy_text(ctx, names[k], length);
+        if (!copy[k]) {
+            release_names(ctx, copy, count, k);
+            return xsmi_fail_memory(err, length + 1, "a class's name");
+        }
+    }
+    *out = copy;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_error *err)
+{
+    if (!m || !map) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_classes: %s is NULL", m ? "map" : "model");
+    }
+    xsm_class_map given = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsmi_options_read(&given, sizeof given, sizeof given, map, "xsm_class_map", err));
+    if (given.classes != m->classes) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "a class map of %u classes for a model of %u", given.classes,
+                         m->classes);
+    }
+    int64_t *labels = NULL;
+    char **names = NULL;
+    if (given.labels) {
+        XSMI_TRY(check_labels(given.labels, m->classes, err));
+    }
+    if (given.names) {
+        XSMI_TRY(check_names(given.names, m->classes, err));
+    }
+    if (given.labels) {
+        labels = xsmi_allocate(m->context, m->classes, sizeof *labels);
+        if (!labels) {
+            return xsmi_fail_memory(err, m->classes * sizeof *labels, "the classes' labels");
+        }
+        memcpy(labels, given.labels, m->classes * sizeof *labels);
+    }
+    if (given.names) {
+        xsm_status status = copy_names(m->context, given.names, m->classes, &names, err);
+        if (status != XSM_OK) {
+            xsmi_release(m->context, labels, m->classes, sizeof *labels);
+            return status;
+        }
+    }
+    xsmi_model_clear_classes(m);
+    m->labels = labels;
+    m->names = names;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_get_classes(const xsm_model *m, xsm_class_map *map, xsm_error *err)
+{
+    if (!m || !map) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_classes: %s is NULL", m ? "map" : "model");
+    }
+    xsm_class_map view = XSM_CLASS_MAP_INIT;
+    view.classes = m->classes;
+    view.features = xsm_model_input_features(m);
+    view.labels = m->labels;
+    view.names = (const char *const *)m->names;
+    return xsmi_options_write(&view, sizeof view, sizeof view, map, "xsm_class_map", err);
+}

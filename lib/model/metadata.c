@@ -1,0 +1,141 @@
+/*
+ * The metadata of a model's file: text under keys, kept in alphabetic order.
+ */
+#include "model/model.h"
+#include "model/parts.h"
+
+#include <string.h>
+
+bool xsmi_metadata_reserved(const char *key)
+{
+    static const char *const keys[] = {XSMI_KEY_VERSION, XSMI_KEY_CHECKSUM, XSMI_KEY_TRANSFORM, XSMI_KEY_INPUT_FEATURES,
+                                       XSMI_KEY_LIBRARY};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(key, keys[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void xsmi_model_clear_metadata(xsm_model *m)
+{
+    for (size_t i = 0; i < m->metadata_count; i++) {
+        xsmi_release_text(m->context, m->metadata[i].key);
+        xsmi_release_text(m->context, m->metadata[i].value);
+    }
+    xsmi_release(m->context, m->metadata, m->metadata_count, sizeof *m->metadata);
+    m->metadata = NULL;
+    m->metadata_count = 0;
+}
+
+/* The place of a key, or where it would go. */
+static size_t find(const xsm_model *m, const char *key, bool *found)
+{
+    size_t low = 0;
+    size_t high = m->metadata_count;
+    *found = false;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(m->metadata[middle].key, key);
+        if (order == 0) {
+            *found = true;
+            return middle;
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* A new array with the entry `skip` left out, or with a free place at `skip`; the entries are moved over. */
+static xsm_status resize(xsm_model *m, size_t skip, bool insert, xsm_error *err)
+{
+    size_t count = insert ? m->metadata_count + 1 : m->metadata_count - 1;
+    xsmi_metadata *entries = NULL;
+    if (count > 0) {
+        entries = xsmi_allocate(m->context, count, sizeof *entries);
+        if (!entries) {
+            return xsmi_fail_memory(err, count * sizeof *entries, "metadata");
+        }
+        size_t rest = insert ? skip : skip + 1;
+        size_t place = insert ? skip + 1 : skip;
+        if (skip > 0) {
+            memcpy(entries, m->metadata, skip * sizeof *entries);
+        }
+        if (rest < m->metadata_count) {
+            memcpy(entries + place, m->metadata + rest, (m->metadata_count - rest) * sizeof *entries);
+        }
+    }
+    xsmi_release(m->context, m->metadata, m->metadata_count, sizeof *m->metadata);
+    m->metadata = entries;
+    m->metadata_count = count;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *value, xsm_error *err)
+{
+    if (!m || !key) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_metadata: %s is NULL", m ? "key" : "model");
+    }
+    if (*key == '\0') {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the key of a metadata entry is empty");
+    }
+    if (xsmi_metadata_reserved(key)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the metadata entry '%s' is the library's own", key);
+    }
+    if (!xsmi_model_is_text(key)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "the key of a metadata entry is not UTF-8");
+    }
+    if (value && !xsmi_model_is_text(value)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "the metadata entry '%s' is not UTF-8", key);
+    }
+    bool found;
+    size_t place = find(m, key, &found);
+    if (!value) {
+        if (found) {
+            xsmi_metadata old = m->metadata[place];
+            XSMI_TRY(resize(m, place, false, err));
+            xsmi_release_text(m->context, old.key);
+            xsmi_release_text(m->context, old.value);
+        }
+        return XSM_OK;
+    }
+    char *copy = xsmi_copy_text(m->context, value, strlen(value));
+    if (!copy) {
+        return xsmi_fail_memory(err, strlen(value) + 1, "metadata");
+    }
+    if (found) {
+        xsmi_release_text(m->context, m->metadata[place].value);
+        m->metadata[place].value = copy;
+        return XSM_OK;
+    }
+    char *name = xsmi_copy_text(m->context, key, strlen(key));
+    xsm_status status = name ? resize(m, place, true, err) : xsmi_fail_memory(err, strlen(key) + 1, "metadata");
+    if (status != XSM_OK) {
+        xsmi_release_text(m->context, copy);
+        xsmi_release_text(m->context, name);
+        return status;
+    }
+    m->metadata[place].key = name;
+    m->metadata[place].value = copy;
+    return XSM_OK;
+}
+
+const char *xsm_model_get_metadata(const xsm_model *m, const char *key)
+{
+    if (!m || !key) {
+        return NULL;
+    }
+    bool found;
+    size_t place = find(m, key, &found);
+    return found ? m->metadata[place].value : NULL;
+}
+
+const char *xsm_model_metadata_key(const xsm_model *m, size_t index)
+{
+    return m && index < m->metadata_count ? m->metadata[index].key : NULL;
+}

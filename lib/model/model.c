@@ -1,0 +1,370 @@
+/*
+ * A linear model in memory: its weights, their order, the scales that ridge leaves on them.
+ *
+ * Only this file allocates, moves and releases weights. What the weights belong to (classes, names, transform,
+ * metadata) is in classes.c and metadata.c; scoring in score.c and exact.c; files in model_file.c.
+ */
+#include "model/model.h"
+#include "model/parts.h"
+
+#include <string.h>
+
+/* Side of a square that is transposed at once: its lines of both matrices stay in the first cache. */
+#define TRANSPOSE_SIDE 32
+/* Rows of the result that are one job. */
+#define TRANSPOSE_ROWS 64
+/* Floats that are one job of a pass over all weights. */
+#define PASS_FLOATS ((size_t)1 << 20)
+
+size_t xsmi_row_stride(size_t length)
+{
+    const size_t line = XSMI_ALIGNMENT / sizeof(float);
+    const size_t page = 4096 / sizeof(float);
+    size_t stride = (length + line - 1) / line * line;
+    /* Rows that begin a multiple of 4 KB apart share one set of the first cache: a tile's rows would evict each
+     * other. */
+    return stride > 0 && stride % page == 0 ? stride + line : stride;
+}
+
+/* Rows and columns of the weights in memory. */
+static void matrix_shape(const xsm_model *m, int32_t layout, size_t *rows, size_t *columns)
+{
+    bool class_major = layout == XSM_LAYOUT_CLASS_MAJOR;
+    *rows = class_major ? m->classes : m->features;
+    *columns = class_major ? m->features : m->classes;
+}
+
+/* Floats of a matrix of its own memory, and its stride; false when they cannot be addressed. */
+static bool matrix_size(const xsm_model *m, int32_t layout, size_t *stride, size_t *count)
+{
+    size_t rows;
+    size_t columns;
+    size_t bytes;
+    matrix_shape(m, layout, &rows, &columns);
+    *stride = xsmi_row_stride(columns);
+    return xsmi_multiply(rows, *stride, count) && xsmi_multiply(*count, sizeof(float), &bytes) && bytes <= SIZE_MAX / 2;
+}
+
+static xsm_status fail_too_large(const xsm_model *m, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes of %u features are more floats than can be addressed",
+                     m->classes, m->features);
+}
+
+xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
+                                xsm_error *err)
+{
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsm_model *m = xsmi_allocate(ctx, 1, sizeof *m);
+    if (!m) {
+        xsm_context_free(ctx);
+        return xsmi_fail_memory(err, sizeof *m, "a model");
+    }
+    memset(m, 0, sizeof *m);
+    m->context = ctx;
+    m->kernels = xsmi_context_kernels(ctx);
+    m->features = features;
+    m->classes = classes;
+    m->layout = XSM_LAYOUT_CLASS_MAJOR;
+    m->alpha = 1.0;
+    *out = m;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
+                                const xsm_model_options *options, xsm_model **out, xsm_error *err)
+{
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_linear: out is NULL");
+    }
+    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_model_options", err));
+    if (features < 1 || features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u", features, XSM_FEATURES_MAX);
+    }
+    if (classes < 1 || classes > XSM_CLASSES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes; accepted are 1 to %u", classes, XSM_CLASSES_MAX);
+    }
+    if (o.bias != 0 && o.bias != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_model_options.bias is %d; accepted are 0 and 1", o.bias);
+    }
+    if (o.layout != XSM_LAYOUT_CLASS_MAJOR && o.layout != XSM_LAYOUT_FEATURE_MAJOR) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_model_options.layout is %d, which is no XSM_LAYOUT_* value",
+                         o.layout);
+    }
+    xsm_model *m;
+    XSMI_TRY(xsmi_model_new_empty(context, features, classes, &m, err));
+    xsm_status status = XSM_OK;
+    size_t stride = 0;
+    size_t count = 0;
+    m->layout = o.layout;
+    if (!matrix_size(m, o.layout, &stride, &count)) {
+        status = fail_too_large(m, err);
+    } else {
+        m->stride = stride;
+        m->weight = xsmi_allocate_zero(m->context, count, sizeof *m->weight);
+        if (m->weight) {
+            m->weight_count = count;
+        } else {
+            status = xsmi_fail_memory(err, count * sizeof *m->weight, "the weights");
+        }
+    }
+    if (status == XSM_OK && o.bias) {
+        m->bias = xsmi_allocate_zero(m->context, classes, sizeof *m->bias);
+        m->bias_owned = m->bias != NULL;
+        if (!m->bias) {
+            status = xsmi_fail_memory(err, classes * sizeof *m->bias, "the bias");
+        }
+    }
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    *out = m;
+    return XSM_OK;
+}
+
+/* Releases weights and bias, or the mapping that they lie in. */
+static void release_weights(xsm_model *m)
+{
+    if (m->weight_count > 0) {
+        xsmi_release(m->context, m->weight, m->weight_count, sizeof *m->weight);
+    }
+    if (m->bias_owned) {
+        xsmi_release(m->context, m->bias, m->classes, sizeof *m->bias);
+    }
+    xsmi_unmap_file(&m->mapping);
+    m->weight = NULL;
+    m->weight_count = 0;
+    m->bias = NULL;
+    m->bias_owned = false;
+}
+
+void xsm_model_free(xsm_model *m)
+{
+    if (!m) {
+        return;
+    }
+    xsm_context *ctx = m->context;
+    release_weights(m);
+    xsmi_release(ctx, m->row_scale, m->classes, sizeof *m->row_scale);
+    xsmi_model_clear_classes(m);
+    xsmi_model_clear_metadata(m);
+    xsmi_model_clear_transform(m);
+    xsmi_release(ctx, m, 1, sizeof *m);
+    xsm_context_free(ctx);
+}
+
+uint32_t xsm_model_classes(const xsm_model *m)
+{
+    return m ? m->classes : 0;
+}
+
+uint32_t xsm_model_features(const xsm_model *m)
+{
+    return m ? m->features : 0;
+}
+
+int32_t xsm_model_has_bias(const xsm_model *m)
+{
+    return m && m->bias;
+}
+
+int32_t xsm_model_layout(const xsm_model *m)
+{
+    return m ? m->layout : XSM_LAYOUT_CLASS_MAJOR;
+}
+
+/* -- copies ---------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct copy_job {
+    const float *source;
+    size_t source_stride;
+    size_t rows, columns; /* of the source */
+    float *target;
+    size_t target_stride;
+    size_t each; /* rows of the source, or of the target when it is transposed, that one job does */
+} copy_job;
+
+static void copy_rows(void *state, size_t index, uint32_t thread)
+{
+    const copy_job *job = state;
+    size_t end = job->rows - index * job->each < job->each ? job->rows : (index + 1) * job->each;
+    (void)thread;
+    for (size_t r = index * job->each; r < end; r++) {
+        const float *source = job->source + r * job->source_stride;
+        float *target = job->target + r * job->target_stride;
+        memcpy(target, source, job->columns * sizeof *target);
+    }
+}
+
+static void transpose_rows(void *state, size_t index, uint32_t thread)
+{
+    const copy_job *job = state;
+    size_t first = index * job->each;
+    size_t last = job->columns - first < job->each ? job->columns : first + job->each;
+    (void)thread;
+    for (size_t column = first; column < last; column += TRANSPOSE_SIDE) {
+        size_t column_end = last - column < TRANSPOSE_SIDE ? last : column + TRANSPOSE_SIDE;
+        for (size_t row = 0; row < job->rows; row += TRANSPOSE_SIDE) {
+            size_t row_end = job->rows - row < TRANSPOSE_SIDE ? job->rows : row + TRANSPOSE_SIDE;
+            for (size_t c = column; c < column_end; c++) {
+                float *target = job->target + c * job->target_stride;
+                for (size_t r = row; r < row_end; r++) {
+                    target[r] = job->source[r * job->source_stride + c];
+                }
+            }
+        }
+    }
+}
+
+/* Weights and bias in memory of the model's own, in the layout asked for; the model is untouched on failure. */
+static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
+{
+    size_t stride;
+    size_t count;
+    if (!matrix_size(m, layout, &stride, &count)) {
+        return fail_too_large(m, err);
+    }
+    float *weight = xsmi_allocate_zero(m->context, count, sizeof *weight);
+    if (!weight) {
+        return xsmi_fail_memory(err, count * sizeof *weight, "a copy of the weights");
+    }
+    float *bias = NULL;
+    if (m->bias) {
+        bias = xsmi_allocate(m->context, m->classes, sizeof *bias);
+        if (!bias) {
+            xsmi_release(m->context, weight, count, sizeof *weight);
+            return xsmi_fail_memory(err, m->classes * sizeof *bias, "a copy of the bias");
+        }
+        memcpy(bias, m->bias, m->classes * sizeof *bias);
+    }
+    copy_job job = {.source = m->weight, .source_stride = m->stride, .target = weight, .target_stride = stride};
+    matrix_shape(m, m->layout, &job.rows, &job.columns);
+    xsm_status status;
+    if (layout == m->layout) {
+        job.each = job.columns < PASS_FLOATS ? PASS_FLOATS / job.columns : 1;
+        status = xsmi_run(m->context, copy_rows, &job, (job.rows + job.each - 1) / job.each, err);
+    } else {
+        job.each = TRANSPOSE_ROWS;
+        status = xsmi_run(m->context, transpose_rows, &job, (job.columns + job.each - 1) / job.each, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_release(m->context, weight, count, sizeof *weight);
+        xsmi_release(m->context, bias, m->classes, sizeof *bias);
+        return status;
+    }
+    release_weights(m);
+    m->weight = weight;
+    m->weight_count = count;
+    m->stride = stride;
+    m->bias = bias;
+    m->bias_owned = bias != NULL;
+    m->layout = layout;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
+{
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_layout: model is NULL");
+    }
+    if (layout != XSM_LAYOUT_CLASS_MAJOR && layout != XSM_LAYOUT_FEATURE_MAJOR) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "layout %d is no XSM_LAYOUT_* value", layout);
+    }
+    if (layout == m->layout) {
+        return XSM_OK;
+    }
+    if (m->row_scale) {
+        XSMI_TRY(xsmi_model_fold(m, err)); /* a class's weights will not lie together any more */
+    }
+    return rebuild(m, layout, err);
+}
+
+xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
+{
+    return m->weight_count > 0 ? XSM_OK : rebuild(m, m->layout, err);
+}
+
+/* -- scales ---------------------------------------------------------------------------------------------------------
+ */
+
+xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err)
+{
+    if (m->row_scale) {
+        return XSM_OK;
+    }
+    m->row_scale = xsmi_allocate(m->context, m->classes, sizeof *m->row_scale);
+    if (!m->row_scale) {
+        return xsmi_fail_memory(err, m->classes * sizeof *m->row_scale, "the rows' scales");
+    }
+    for (size_t k = 0; k < m->classes; k++) {
+        m->row_scale[k] = 1.0;
+    }
+    return XSM_OK;
+}
+
+typedef struct fold_job {
+    xsm_model *model;
+    size_t each;
+} fold_job;
+
+static void fold_rows(void *state, size_t index, uint32_t thread)
+{
+    const fold_job *job = state;
+    xsm_model *m = job->model;
+    size_t end = m->classes - index * job->each < job->each ? m->classes : (index + 1) * job->each;
+    (void)thread;
+    for (size_t k = index * job->each; k < end; k++) {
+        m->kernels->scale(m->weight + k * m->stride, m->features, (float)m->row_scale[k]);
+        m->row_scale[k] = 1.0;
+    }
+}
+
+xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
+{
+    if (m->alpha == 1.0 && !m->row_scale) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_model_own(m, err));
+    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        for (size_t j = 0; j < m->features; j++) {
+            m->kernels->scale(m->weight + j * m->stride, m->classes, (float)m->alpha);
+        }
+        m->alpha = 1.0;
+        return XSM_OK;
+    }
+    /* Each row notes that it is done, so that the model means the same after a host's runner has failed half-way. */
+    XSMI_TRY(xsmi_model_need_row_scale(m, err));
+    for (size_t k = 0; k < m->classes; k++) {
+        m->row_scale[k] *= m->alpha;
+    }
+    m->alpha = 1.0;
+    fold_job job = {m, m->features < PASS_FLOATS ? PASS_FLOATS / m->features : 1};
+    XSMI_TRY(xsmi_run(m->context, fold_rows, &job, (m->classes + job.each - 1) / job.each, err));
+    xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
+    m->row_scale = NULL;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
+{
+    if (!m || !parameters) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_parameters: %s is NULL", m ? "parameters" : "model");
+    }
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    /* A struct that we cannot fill is found out before anything is folded; what it holds does not matter. */
+    XSMI_TRY(xsmi_options_read(&p, sizeof p, sizeof p, parameters, "xsm_parameters", err));
+    XSMI_TRY(xsmi_model_own(m, err));
+    XSMI_TRY(xsmi_model_fold(m, err));
+    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    p.weight = m->weight;
+    p.bias = m->bias;
+    p.class_step = class_major ? m->stride : 1;
+    p.feature_step = class_major ? 1 : m->stride;
+    p.classes = m->classes;
+    p.features = m->features;
+    return xsmi_options_write(&p, sizeof p, sizeof p, parameters, "xsm_parameters", err);
+}

@@ -1,0 +1,53 @@
+/*
+ * The transform of new rows that a model carries, so that who loads it treats rows as its training did.
+ */
+#include "model/model.h"
+#include "model/parts.h"
+
+void xsmi_model_clear_transform(xsm_model *m)
+{
+    xsm_transform_free(m->transform);
+    m->transform = NULL;
+}
+
+uint32_t xsm_model_input_features(const xsm_model *m)
+{
+    if (!m) {
+        return 0;
+    }
+    return m->transform ? xsmi_transform_features(m->transform) : m->features;
+}
+
+xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform, xsm_error *err)
+{
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_transform: model is NULL");
+    }
+    xsm_transform *copy = NULL;
+    if (transform) {
+        uint32_t input = xsmi_transform_features(transform);
+        uint32_t output = xsmi_transform_output_features(transform);
+        if (input == 0) {
+            return xsmi_fail(err, XSM_ERROR_STATE, "the transform is not fitted; see xsm_transform_fit()");
+        }
+        if (output != m->features) {
+            return xsmi_fail(err, XSM_ERROR_SHAPE, "the transform yields %u features, the model has %u", output,
+                             m->features);
+        }
+        uint32_t idf_count = 0;
+        const float *idf = xsmi_transform_idf(transform, &idf_count);
+        XSMI_TRY(xsmi_transform_restore(m->context, xsm_transform_description(transform), input, idf, idf_count, &copy,
+                                        err));
+    }
+    xsm_transform_free(m->transform);
+    m->transform = copy;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_transform(const xsm_model *m, xsm_dataset *dataset, xsm_error *err)
+{
+    if (!m || !dataset) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_transform: %s is NULL", m ? "dataset" : "model");
+    }
+    return m->transform ? xsm_transform_apply(m->transform, dataset, err) : XSM_OK;
+}
