@@ -62,29 +62,32 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
                               double alpha, float *scores);
 
 /*
- * Exact scores of one block of at most XSMI_LANES rows against every class, folded into `out` as they come; the
- * scores themselves are never kept. Dense rows go through the packed kernels, sparse rows row by row.
- * Results do not depend on the number of threads that call it. `scratch` is xsmi_model_exact_scratch() bytes.
+ * Exact scores of one block of at most XSMI_LANES rows against every class, folded into the results as they come; the
+ * scores themselves are never kept. The loss of a row is log_sum_exp - target_score, whose target_score is the very
+ * score that entered the sum. A score that is not a number, or plus infinity, makes log_sum_exp NaN.
+ * A row's results are the same bits whatever blocks and rows are scored with it, on any number of threads.
  */
 typedef struct xsmi_exact {
     size_t rows;         /* n <= XSMI_LANES */
     const uint64_t *row; /* [n] row numbers in dataset */
     const xsm_dataset *dataset;
-    const uint32_t *target; /* [XSMI_LANES] or NULL, as xsmi_reduction's */
+    const uint32_t *target; /* [n] class whose score is wanted, or XSMI_NO_CLASS; NULL = none */
     uint32_t top;           /* length of the top lists */
     /* results */
     double *log_sum_exp; /* [n] */
-    float *target_score; /* [n], with target */
-    float *top_score;    /* [n][top] falling */
+    float *target_score; /* [n], with target; -INFINITY for XSMI_NO_CLASS or one that the model has not */
+    float *top_score;    /* [n][top] falling; of equal scores the smaller class first */
     uint32_t *top_class; /* [n][top]; XSMI_NO_CLASS past the K-th */
 } xsmi_exact;
 
 /* Blocks scored together, so that a tile of weights is used while it is in the cache. */
 #define XSMI_EXACT_BLOCKS 8
 
-/* Bytes of scratch for `blocks` blocks against this model. */
+/* Bytes of scratch for `blocks` blocks of dense or sparse rows against this model; SIZE_MAX when that many cannot be
+ * addressed. */
 size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top);
-/* Scores `blocks` (<= XSMI_EXACT_BLOCKS) blocks against all classes. */
+/* Scores `count` (<= XSMI_EXACT_BLOCKS) blocks against all classes. All are of one dataset and have one `top`.
+ * `scratch` (aligned to XSMI_ALIGNMENT) is for that many blocks, of rows as sparse as the dataset's, and that `top`. */
 void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void *scratch);
 
 #endif

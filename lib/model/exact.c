@@ -1,0 +1,213 @@
+/*
+ * Exact scoring: log-sum-exp over all classes, the target's score and the best classes, for blocks of rows.
+ *
+ * The sums of a row's tiles join in rising order of classes, in double precision, each tile's relative to the largest
+ * score so far. Tile borders are fixed, so a row's result is the same bits whatever rows are scored with it and
+ * however many threads there are.
+ */
+#include "model/model.h"
+#include "model/tiles.h"
+#include "model/top.h"
+#include "kernels/arithmetic.h"
+
+#include <math.h>
+
+/* Top lists up to this long are kept by the kernel, in lanes and sorted; longer ones as heaps. */
+#define TOP_IN_LANES 32
+/* Classes of a row's tile that are skipped together when none of them can enter the top list. */
+#define TOP_RUN 64
+
+typedef struct exact_state {
+    const xsm_model *model;
+    xsmi_exact *blocks;
+    float *max;       /* [blocks][XSMI_LANES] */
+    double *sum;      /* [blocks][XSMI_LANES] */
+    float *found;     /* [blocks][XSMI_LANES] targets' scores */
+    uint32_t *target; /* [blocks][XSMI_LANES] their classes, XSMI_NO_CLASS where there is no row or no target */
+    /* Packed tiles with short top lists: [blocks][top][XSMI_LANES]. Otherwise the lists are made in the results. */
+    float *top_score;
+    uint32_t *top_class;
+} exact_state;
+
+static bool lists_in_lanes(const xsm_model *m, bool sparse, uint32_t top)
+{
+    return xsmi_tiles_packed(m, sparse) && top <= TOP_IN_LANES;
+}
+
+static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top, xsmi_arena *arena,
+                           exact_state *s)
+{
+    size_t rows = blocks * XSMI_LANES;
+    s->max = xsmi_arena_take(arena, rows, sizeof *s->max);
+    s->sum = xsmi_arena_take(arena, rows, sizeof *s->sum);
+    s->found = xsmi_arena_take(arena, rows, sizeof *s->found);
+    s->target = xsmi_arena_take(arena, rows, sizeof *s->target);
+    if (lists_in_lanes(m, sparse, top)) {
+        s->top_score = xsmi_arena_take(arena, rows * top, sizeof *s->top_score);
+        s->top_class = xsmi_arena_take(arena, rows * top, sizeof *s->top_class);
+    }
+}
+
+size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top)
+{
+    xsmi_arena arena = {NULL, 0};
+    exact_state s;
+    divide_scratch(m, sparse, blocks, top, &arena, &s);
+    size_t tiles = xsmi_tiles_scratch(m, sparse, blocks);
+    size_t total;
+    return tiles == SIZE_MAX || !xsmi_add(arena.used, tiles, &total) ? SIZE_MAX : total;
+}
+
+/* A row's list in the results. */
+static xsmi_top row_list(const xsmi_exact *block, size_t row)
+{
+    xsmi_top list = {block->top_score + row * block->top, block->top_class + row * block->top, block->top};
+    return list;
+}
+
+/* A block's part of the state as the kernels see it. */
+static xsmi_reduction block_reduction(const exact_state *s, size_t block, bool in_lanes)
+{
+    size_t base = block * XSMI_LANES;
+    uint32_t top = in_lanes ? s->blocks[block].top : 0;
+    xsmi_reduction r = {
+        .max = s->max + base,
+        .sum = s->sum + base,
+        .top = top,
+        .top_score = top ? s->top_score + base * top : NULL,
+        .top_class = top ? s->top_class + base * top : NULL,
+        .target = s->target + base,
+        .target_score = s->found + base,
+    };
+    return r;
+}
+
+static void take_lanes(exact_state *s, const xsmi_tile *tile)
+{
+    xsmi_exact *block = &s->blocks[tile->block];
+    bool in_lanes = block->top <= TOP_IN_LANES;
+    xsmi_reduction r = block_reduction(s, tile->block, in_lanes);
+    s->model->kernels->reduce_tile(tile->scores, tile->count, tile->first, &r);
+    if (!in_lanes) {
+        for (size_t row = 0; row < block->rows; row++) {
+            xsmi_top list = row_list(block, row);
+            for (uint32_t c = 0; c < tile->count; c++) {
+                xsmi_top_offer(&list, tile->scores[c * XSMI_LANES + row], tile->first + c);
+            }
+        }
+    }
+}
+
+static void take_row(exact_state *s, const xsmi_tile *tile)
+{
+    const xsmi_kernels *kernels = s->model->kernels;
+    xsmi_exact *block = &s->blocks[tile->block];
+    size_t place = tile->block * XSMI_LANES + tile->row;
+    float max = s->max[place];
+    xsmi_top list = {NULL, NULL, 0};
+    if (block->top) {
+        list = row_list(block, tile->row);
+    }
+    for (uint32_t c = 0; c < tile->count; c += TOP_RUN) {
+        uint32_t run = tile->count - c < TOP_RUN ? tile->count - c : TOP_RUN;
+        float best = kernels->row_max(tile->scores + c, run);
+        if (block->top && !(best <= list.score[0])) { /* also when it is NaN: others of the run may belong */
+            for (uint32_t k = c; k < c + run; k++) {
+                xsmi_top_offer(&list, tile->scores[k], tile->first + k);
+            }
+        }
+        if (best != best) {
+            s->sum[place] = NAN; /* stays: every later sum is added to it */
+        } else if (best > max) {
+            max = best;
+        }
+    }
+    /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
+    float shift = max == -INFINITY ? 0.0f : max;
+    double before = s->sum[place] * (double)xsmi_expf0(s->max[place] - shift);
+    s->sum[place] = before + kernels->row_sum_exp(tile->scores, tile->count, shift);
+    s->max[place] = max;
+    uint32_t target = s->target[place];
+    if (target >= tile->first && target - tile->first < tile->count) {
+        s->found[place] = tile->scores[target - tile->first];
+    }
+}
+
+static void take_tile(void *state, const xsmi_tile *tile)
+{
+    if (tile->lanes) {
+        take_lanes(state, tile);
+    } else {
+        take_row(state, tile);
+    }
+}
+
+static void start(exact_state *s, size_t count, bool in_lanes)
+{
+    for (size_t b = 0; b < count; b++) {
+        const xsmi_exact *block = &s->blocks[b];
+        xsmi_reduction r = block_reduction(s, b, in_lanes);
+        xsmi_reduction_start(&r);
+        for (size_t row = 0; row < XSMI_LANES; row++) {
+            bool wanted = block->target && row < block->rows;
+            s->target[b * XSMI_LANES + row] = wanted ? block->target[row] : XSMI_NO_CLASS;
+        }
+        for (size_t row = 0; !in_lanes && block->top && row < block->rows; row++) {
+            xsmi_top list = row_list(block, row);
+            xsmi_top_start(&list);
+        }
+    }
+}
+
+static void finish(exact_state *s, size_t count, bool in_lanes)
+{
+    for (size_t b = 0; b < count; b++) {
+        xsmi_exact *block = &s->blocks[b];
+        for (size_t row = 0; row < block->rows; row++) {
+            size_t place = b * XSMI_LANES + row;
+            block->log_sum_exp[row] = (double)s->max[place] + log(s->sum[place]);
+            if (block->target) {
+                block->target_score[row] = s->found[place];
+            }
+            if (!block->top) {
+                continue;
+            }
+            xsmi_top list = row_list(block, row);
+            if (!in_lanes) {
+                xsmi_top_sort(&list);
+                continue;
+            }
+            for (size_t k = 0; k < block->top; k++) {
+                size_t entry = (b * block->top + k) * XSMI_LANES + row;
+                list.score[k] = s->top_score[entry];
+                list.class_of[k] = s->top_class[entry];
+            }
+        }
+    }
+}
+
+void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void *scratch)
+{
+    if (count == 0) {
+        return;
+    }
+    bool sparse = blocks[0].dataset->sparse;
+    uint32_t top = blocks[0].top;
+    bool in_lanes = lists_in_lanes(m, sparse, top);
+    xsmi_arena arena = {scratch, 0};
+    exact_state state = {.model = m, .blocks = blocks};
+    divide_scratch(m, sparse, count, top, &arena, &state);
+    start(&state, count, in_lanes);
+
+    xsmi_features features[XSMI_TILE_ROWS];
+    size_t counts[XSMI_EXACT_BLOCKS];
+    for (size_t b = 0; b < count; b++) {
+        counts[b] = blocks[b].rows;
+        for (size_t row = 0; row < blocks[b].rows; row++) {
+            features[b * XSMI_LANES + row] = xsmi_dataset_features(blocks[b].dataset, blocks[b].row[row]);
+        }
+    }
+    xsmi_tile_rows rows = {features, counts, count, sparse};
+    xsmi_tiles_score(m, &rows, 0, m->classes, arena.base + arena.used, take_tile, &state);
+    finish(&state, count, in_lanes);
+}

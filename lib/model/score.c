@@ -1,0 +1,224 @@
+/*
+ * Scores of chosen classes, and of a range of classes.
+ *
+ * A chosen class's score is a dot product of its own: the same bits whatever other classes are asked for.
+ */
+#include "model/model.h"
+#include "model/tiles.h"
+
+#include <string.h>
+
+/* Rows that are one job, so that a job is long against the handing out of it. */
+#define JOB_ROWS 32
+
+xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
+{
+    if (!batch) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
+    }
+    xsm_batch known;
+    memset(&known, 0, sizeof known);
+    XSMI_TRY(xsmi_options_read(&known, sizeof known, sizeof known, batch, "xsm_batch", err));
+    const xsm_dataset *dataset = batch->dataset;
+    if (!dataset) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.dataset is NULL");
+    }
+    if (batch->count == 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch has no rows");
+    }
+    if (dataset->features != m->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u features for a model of %u", dataset->features, m->features);
+    }
+    if (!batch->rows) {
+        if (batch->first > dataset->rows || batch->count > dataset->rows - batch->first) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "a batch of %llu rows from row %llu on; the dataset has %llu",
+                             (unsigned long long)batch->count, (unsigned long long)batch->first,
+                             (unsigned long long)dataset->rows);
+        }
+        return XSM_OK;
+    }
+    for (uint64_t i = 0; i < batch->count; i++) {
+        if (batch->rows[i] >= dataset->rows) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu at place %llu of the batch; the dataset has %llu",
+                             (unsigned long long)batch->rows[i], (unsigned long long)i,
+                             (unsigned long long)dataset->rows);
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- chosen classes -------------------------------------------------------------------------------------------------
+ */
+
+/* A class's weights are a column: the sum runs in rising order of features, as that of tiles does. */
+static float column_score(const xsm_model *m, const xsmi_features *x, uint32_t class)
+{
+    const float *column = m->weight + class;
+    float sum = 0.0f;
+    for (size_t i = 0; i < x->count; i++) {
+        size_t feature = x->index ? x->index[i] : i;
+        sum = __builtin_fmaf(x->values[i], column[feature * m->stride], sum);
+    }
+    return sum;
+}
+
+void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                              double alpha, float *scores)
+{
+    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        for (size_t j = 0; j < count; j++) {
+            scores[j] = column_score(m, x, classes[j]);
+        }
+    } else if (x->index) {
+        m->kernels->sparse_gather_scores(m->weight, m->stride, classes, count, x->index, x->values, x->count, scores);
+    } else {
+        m->kernels->gather_scores(m->weight, m->stride, classes, count, x->values, x->count, scores);
+    }
+    float scale = (float)alpha;
+    for (size_t j = 0; j < count; j++) {
+        float s = m->row_scale ? (float)(alpha * m->row_scale[classes[j]]) : scale;
+        scores[j] *= s;
+        if (m->bias) {
+            scores[j] += m->bias[classes[j]];
+        }
+    }
+}
+
+typedef struct scores_job {
+    const xsm_model *model;
+    const xsm_batch *batch;
+    const uint32_t *classes;
+    size_t count;
+    float *scores;
+} scores_job;
+
+static void score_rows(void *state, size_t index, uint32_t thread)
+{
+    const scores_job *job = state;
+    const xsm_model *m = job->model;
+    uint64_t first = (uint64_t)index * JOB_ROWS;
+    uint64_t end = job->batch->count - first < JOB_ROWS ? job->batch->count : first + JOB_ROWS;
+    (void)thread;
+    for (uint64_t i = first; i < end; i++) {
+        xsmi_features x = xsmi_dataset_features(job->batch->dataset, xsmi_batch_row(job->batch, i));
+        xsmi_model_score_classes(m, &x, job->classes + i * job->count, job->count, m->alpha,
+                                 job->scores + i * job->count);
+    }
+}
+
+xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
+                            float *scores, xsm_error *err)
+{
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: model is NULL");
+    }
+    XSMI_TRY(xsmi_model_check_batch(m, batch, err));
+    if (count == 0) {
+        return XSM_OK;
+    }
+    if (!classes || !scores) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: %s is NULL", classes ? "scores" : "classes");
+    }
+    size_t total;
+    if (!xsmi_multiply((size_t)batch->count, count, &total)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu classes are more than can be addressed",
+                         (unsigned long long)batch->count, count);
+    }
+    for (size_t i = 0; i < total; i++) {
+        if (classes[i] >= m->classes) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "class %u at place %zu of row %zu of the batch; the model has %u",
+                             classes[i], i % count, i / count, m->classes);
+        }
+    }
+    scores_job job = {m, batch, classes, count, scores};
+    return xsmi_run(m->context, score_rows, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+}
+
+/* -- ranges of classes ----------------------------------------------------------------------------------------------
+ */
+
+typedef struct range_job {
+    const xsm_model *model;
+    const xsm_batch *batch;
+    uint32_t first, count;
+    float *scores;
+    size_t stride;
+    unsigned char *scratch; /* one part a thread */
+    size_t scratch_each;
+} range_job;
+
+typedef struct range_group {
+    const range_job *job;
+    size_t row; /* of the batch, the group's first */
+    const size_t *counts;
+} range_group;
+
+static void copy_tile(void *state, const xsmi_tile *tile)
+{
+    const range_group *group = state;
+    const range_job *job = group->job;
+    size_t row = group->row + tile->block * XSMI_LANES + tile->row;
+    float *out = job->scores + row * job->stride + (tile->first - job->first);
+    if (!tile->lanes) {
+        memcpy(out, tile->scores, tile->count * sizeof *out);
+        return;
+    }
+    for (size_t l = 0; l < group->counts[tile->block]; l++, out += job->stride) {
+        for (size_t c = 0; c < tile->count; c++) {
+            out[c] = tile->scores[c * XSMI_LANES + l];
+        }
+    }
+}
+
+static void score_group(void *state, size_t index, uint32_t thread)
+{
+    const range_job *job = state;
+    size_t first = index * XSMI_TILE_ROWS;
+    size_t left = (size_t)job->batch->count - first;
+    size_t count = left < XSMI_TILE_ROWS ? left : XSMI_TILE_ROWS;
+    xsmi_features features[XSMI_TILE_ROWS];
+    size_t counts[XSMI_EXACT_BLOCKS] = {0};
+    for (size_t i = 0; i < count; i++) {
+        features[i] = xsmi_dataset_features(job->batch->dataset, xsmi_batch_row(job->batch, first + i));
+        counts[i / XSMI_LANES]++;
+    }
+    xsmi_tile_rows rows = {features, counts, (count + XSMI_LANES - 1) / XSMI_LANES, job->batch->dataset->sparse};
+    range_group group = {job, first, counts};
+    xsmi_tiles_score(job->model, &rows, job->first, job->first + job->count, job->scratch + thread * job->scratch_each,
+                     copy_tile, &group);
+}
+
+xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count,
+                                 float *scores, size_t stride, xsm_error *err)
+{
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: model is NULL");
+    }
+    XSMI_TRY(xsmi_model_check_batch(m, batch, err));
+    if (first > m->classes || count > m->classes - first) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; the model has %u", count, first,
+                         m->classes);
+    }
+    if (stride < count) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of scores %zu floats apart for %u classes", stride, count);
+    }
+    if (count == 0) {
+        return XSM_OK;
+    }
+    if (!scores) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: scores is NULL");
+    }
+    size_t rows = (size_t)batch->count;
+    size_t jobs = (rows + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
+    size_t blocks = rows < XSMI_TILE_ROWS ? (rows + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;
+    size_t threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
+    range_job job = {.model = m, .batch = batch, .first = first, .count = count, .scores = scores, .stride = stride};
+    job.scratch_each = xsmi_tiles_scratch(m, batch->dataset->sparse, blocks);
+    job.scratch = xsmi_allocate(m->context, threads, job.scratch_each);
+    if (!job.scratch) {
+        return xsmi_fail_memory(err, job.scratch_each, "scratch of scoring, for each thread");
+    }
+    xsm_status status = xsmi_run(m->context, score_group, &job, jobs, err);
+    xsmi_release(m->context, job.scratch, threads, job.scratch_each);
+    return status;
+}

@@ -1,0 +1,330 @@
+/*
+ * Tiles of scores in three ways.
+ *
+ * Dense rows, class-major weights: the rows of a block are packed so that the vector lanes run over them, and the
+ * weights are read in place (kernels->score_tile). All blocks take their turn with a tile of classes while its
+ * weights are in the second cache: main memory is read once for all rows.
+ *
+ * Feature-major weights: a row's scores of a tile of classes are the sum of its features' weights, each a contiguous
+ * run (kernels->axpby).
+ *
+ * Sparse rows, class-major weights: the features that occur in any of the rows are found once; for a tile of classes
+ * their weights are gathered into a compact feature-major matrix, which then serves all rows as above. A row's own
+ * gathers (kernels->sparse_gather_scores) would touch each weight once for every row that uses it.
+ *
+ * In the last two a score is the sum, in rising order of features, by fused multiply-adds from 0: they give the same
+ * bits.
+ */
+#include "model/tiles.h"
+
+#include <string.h>
+
+/* Bytes of weights or of gathered weights that are to stay in the second cache. */
+#define CACHE_BYTES ((size_t)1 << 20)
+/* Features gathered at once, so that scratch is bounded and a tile is never narrower than GATHER_LEAST. */
+#define GATHER_FEATURES 4096
+#define GATHER_LEAST 64
+/* Classes whose weights are gathered together: a cache line of the compact matrix. */
+#define GATHER_CLASSES 16
+
+typedef struct scratch {
+    /* packed */
+    float *packed[XSMI_EXACT_BLOCKS]; /* [features][XSMI_LANES] */
+    float *lanes[XSMI_EXACT_BLOCKS];  /* [XSMI_CLASS_TILE][XSMI_LANES] */
+    /* row by row */
+    float *scores;   /* [XSMI_ROW_TILE], for each row when weights are gathered */
+    float *scales;   /* [XSMI_ROW_TILE] */
+    uint64_t *used;  /* [features/64] a bit for each feature that occurs */
+    uint32_t *place; /* [features] its column in the compact matrix, set where the bit is */
+    uint32_t *list;  /* [GATHER_FEATURES] the features of the compact matrix */
+    float *compact;  /* [GATHER_FEATURES][tile] */
+    size_t *cursor;  /* [XSMI_TILE_ROWS] values of each row that are summed already */
+} scratch;
+
+static size_t used_words(const xsm_model *m)
+{
+    return ((size_t)m->features + 63) / 64;
+}
+
+static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, scratch *s)
+{
+    size_t d = m->features;
+    s->scales = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scales);
+    if (xsmi_tiles_packed(m, sparse)) {
+        for (size_t b = 0; b < blocks; b++) {
+            s->packed[b] = xsmi_arena_take(arena, d * XSMI_LANES, sizeof **s->packed);
+        }
+        for (size_t b = 0; b < blocks; b++) {
+            s->lanes[b] = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES, sizeof **s->lanes);
+        }
+    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        s->scores = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scores);
+    } else {
+        s->scores = xsmi_arena_take(arena, blocks * XSMI_LANES * XSMI_ROW_TILE, sizeof *s->scores);
+        s->used = xsmi_arena_take(arena, used_words(m), sizeof *s->used);
+        s->place = xsmi_arena_take(arena, d, sizeof *s->place);
+        s->list = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->list);
+        s->compact = xsmi_arena_take(arena, CACHE_BYTES, 1);
+        s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
+    }
+}
+
+size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks)
+{
+    xsmi_arena arena = {NULL, 0};
+    scratch s;
+    divide_scratch(m, sparse, blocks, &arena, &s);
+    return arena.used;
+}
+
+/* -- dense rows, class-major ----------------------------------------------------------------------------------------
+ */
+
+/* Classes whose weights fit the second cache beside the packed rows; borders of score_tile do not change a score. */
+static uint32_t piece_classes(const xsm_model *m)
+{
+    /* Every instruction set's kernel takes 42 classes in whole blocks of its own (14, 6 or 4 with a rest of 2). */
+    uint32_t piece = XSMI_CLASS_TILE;
+    while (piece > 42 && (size_t)piece * m->features * sizeof(float) > CACHE_BYTES) {
+        piece /= 2;
+    }
+    return piece;
+}
+
+static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, scratch *s,
+                         xsmi_tile_consumer consume, void *state)
+{
+    const float *x[XSMI_LANES];
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = 0; l < rows->counts[b]; l++) {
+            x[l] = rows->features[b * XSMI_LANES + l].values;
+        }
+        m->kernels->pack(x, rows->counts[b], m->features, s->packed[b]);
+    }
+    const uint32_t piece = piece_classes(m);
+    for (uint32_t tile = first; tile < end;) {
+        uint32_t count = end - tile < XSMI_CLASS_TILE ? end - tile : XSMI_CLASS_TILE;
+        if (m->row_scale) {
+            for (uint32_t c = 0; c < count; c++) {
+                s->scales[c] = (float)(m->alpha * m->row_scale[tile + c]);
+            }
+        }
+        for (uint32_t c = 0; c < count; c += piece) {
+            uint32_t some = count - c < piece ? count - c : piece;
+            for (size_t b = 0; b < rows->blocks; b++) {
+                /* One buffer for all blocks stays in the first cache, if a block's tile is complete at once. */
+                float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
+                m->kernels->score_tile(m->weight + (tile + c) * m->stride, m->stride, some, s->packed[b], m->features,
+                                       m->row_scale ? 1.0f : (float)m->alpha, m->row_scale ? s->scales + c : NULL,
+                                       m->bias ? m->bias + tile + c : NULL, out + c * XSMI_LANES);
+                if (c + some == count) {
+                    xsmi_tile t = {b, 0, true, tile, count, out};
+                    consume(state, &t);
+                }
+            }
+        }
+        tile += count;
+    }
+}
+
+/* -- row by row -----------------------------------------------------------------------------------------------------
+ */
+
+/* Scales and bias of a tile, as each row's sums need them. */
+static void prepare_finish(const xsm_model *m, uint32_t first, uint32_t count, float *scales)
+{
+    if (m->row_scale) {
+        for (uint32_t c = 0; c < count; c++) {
+            scales[c] = (float)(m->alpha * m->row_scale[first + c]);
+        }
+    }
+}
+
+static void finish_row(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores)
+{
+    float alpha = (float)m->alpha;
+    if (m->row_scale) {
+        for (uint32_t c = 0; c < count; c++) {
+            scores[c] *= scales[c];
+        }
+    } else if (alpha != 1.0f) {
+        m->kernels->scale(scores, count, alpha);
+    }
+    if (m->bias) {
+        m->kernels->axpby(scores, m->bias + first, count, 1.0f, 1.0f);
+    }
+}
+
+static void score_feature_major(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end,
+                                scratch *s, xsmi_tile_consumer consume, void *state)
+{
+    for (uint32_t tile = first; tile < end;) {
+        uint32_t count = end - tile < XSMI_ROW_TILE ? end - tile : XSMI_ROW_TILE;
+        prepare_finish(m, tile, count, s->scales);
+        for (size_t b = 0; b < rows->blocks; b++) {
+            for (size_t l = 0; l < rows->counts[b]; l++) {
+                const xsmi_features *x = &rows->features[b * XSMI_LANES + l];
+                memset(s->scores, 0, count * sizeof *s->scores);
+                for (size_t i = 0; i < x->count; i++) {
+                    size_t feature = x->index ? x->index[i] : i;
+                    m->kernels->axpby(s->scores, m->weight + feature * m->stride + tile, count, x->values[i], 1.0f);
+                }
+                finish_row(m, tile, count, s->scales, s->scores);
+                xsmi_tile t = {b, l, false, tile, count, s->scores};
+                consume(state, &t);
+            }
+        }
+        tile += count;
+    }
+}
+
+/* Marks the features that occur and numbers them in rising order; returns how many there are. */
+static size_t number_features(const xsm_model *m, const xsmi_tile_rows *rows, scratch *s)
+{
+    size_t words = used_words(m);
+    size_t total = 0;
+    memset(s->used, 0, words * sizeof *s->used);
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = 0; l < rows->counts[b]; l++) {
+            const xsmi_features *x = &rows->features[b * XSMI_LANES + l];
+            for (size_t i = 0; i < x->count; i++) {
+                s->used[x->index[i] / 64] |= UINT64_C(1) << x->index[i] % 64;
+            }
+        }
+    }
+    for (size_t w = 0; w < words; w++) {
+        for (uint64_t bits = s->used[w]; bits; bits &= bits - 1) {
+            s->place[w * 64 + (size_t)__builtin_ctzll(bits)] = (uint32_t)(total++ % GATHER_FEATURES);
+        }
+    }
+    return total;
+}
+
+/* The next features that occur, from *next on, at most GATHER_FEATURES; *next becomes the first not listed. */
+static size_t list_features(const xsm_model *m, scratch *s, size_t *next)
+{
+    size_t count = 0;
+    size_t words = used_words(m);
+    uint64_t mask = ~UINT64_C(0) << *next % 64;
+    for (size_t w = *next / 64; w < words; w++) {
+        for (uint64_t bits = s->used[w] & mask; bits; bits &= bits - 1) {
+            size_t feature = w * 64 + (size_t)__builtin_ctzll(bits);
+            if (count == GATHER_FEATURES) {
+                *next = feature;
+                return count;
+            }
+            s->list[count++] = (uint32_t)feature;
+        }
+        mask = ~UINT64_C(0);
+    }
+    *next = m->features;
+    return count;
+}
+
+/* compact[i*width + c] = weight of class first + c and feature list[i]. */
+static void gather_weights(const xsm_model *m, uint32_t first, uint32_t count, const uint32_t *list, size_t features,
+                           size_t width, float *compact)
+{
+    uint32_t c = 0;
+    for (; c + GATHER_CLASSES <= count; c += GATHER_CLASSES) {
+        const float *row[GATHER_CLASSES];
+        for (size_t k = 0; k < GATHER_CLASSES; k++) {
+            row[k] = m->weight + (first + c + k) * m->stride;
+        }
+        for (size_t i = 0; i < features; i++) {
+            float *line = compact + i * width + c;
+            for (size_t k = 0; k < GATHER_CLASSES; k++) {
+                line[k] = row[k][list[i]];
+            }
+        }
+    }
+    for (; c < count; c++) {
+        const float *row = m->weight + (first + c) * m->stride;
+        for (size_t i = 0; i < features; i++) {
+            compact[i * width + c] = row[list[i]];
+        }
+    }
+}
+
+/* Adds to each row's scores of `count` classes what the features below `limit` give that are in the compact matrix. */
+static void add_gathered(const xsm_model *m, const xsmi_tile_rows *rows, scratch *s, uint32_t offset, uint32_t count,
+                         size_t width, size_t limit)
+{
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = 0; l < rows->counts[b]; l++) {
+            size_t row = b * XSMI_LANES + l;
+            const xsmi_features *x = &rows->features[row];
+            float *scores = s->scores + row * XSMI_ROW_TILE + offset;
+            size_t i = s->cursor[row];
+            for (; i < x->count && x->index[i] < limit; i++) {
+                m->kernels->axpby(scores, s->compact + s->place[x->index[i]] * width, count, x->values[i], 1.0f);
+            }
+            s->cursor[row] = i;
+        }
+    }
+}
+
+/* Sums one tile of every row, in pieces of `width` classes whose gathered weights fit the cache. */
+static void sum_gathered(const xsm_model *m, const xsmi_tile_rows *rows, scratch *s, uint32_t tile, uint32_t count,
+                         size_t width, size_t total)
+{
+    memset(s->scores, 0, rows->blocks * XSMI_LANES * XSMI_ROW_TILE * sizeof *s->scores);
+    for (uint32_t c = 0; c < count; c += (uint32_t)width) {
+        uint32_t some = count - c < width ? count - c : (uint32_t)width;
+        memset(s->cursor, 0, rows->blocks * XSMI_LANES * sizeof *s->cursor);
+        size_t next = 0;
+        for (size_t done = 0; done < total;) {
+            size_t features = total; /* one list serves all tiles, if it holds all features */
+            if (total > GATHER_FEATURES) {
+                features = list_features(m, s, &next);
+            } else {
+                next = m->features;
+            }
+            gather_weights(m, tile + c, some, s->list, features, width, s->compact);
+            add_gathered(m, rows, s, c, some, width, next);
+            done += features;
+        }
+    }
+}
+
+static void score_gathered(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, scratch *s,
+                           xsmi_tile_consumer consume, void *state)
+{
+    size_t total = number_features(m, rows, s);
+    size_t held = total < 1 ? 1 : total < GATHER_FEATURES ? total : GATHER_FEATURES;
+    size_t width = CACHE_BYTES / sizeof(float) / held / GATHER_CLASSES * GATHER_CLASSES;
+    width = width < GATHER_LEAST ? GATHER_LEAST : width > XSMI_ROW_TILE ? XSMI_ROW_TILE : width;
+    if (total <= GATHER_FEATURES) {
+        size_t next = 0;
+        (void)list_features(m, s, &next);
+    }
+    for (uint32_t tile = first; tile < end;) {
+        uint32_t count = end - tile < XSMI_ROW_TILE ? end - tile : XSMI_ROW_TILE;
+        sum_gathered(m, rows, s, tile, count, width, total);
+        prepare_finish(m, tile, count, s->scales);
+        for (size_t b = 0; b < rows->blocks; b++) {
+            for (size_t l = 0; l < rows->counts[b]; l++) {
+                float *scores = s->scores + (b * XSMI_LANES + l) * XSMI_ROW_TILE;
+                finish_row(m, tile, count, s->scales, scores);
+                xsmi_tile t = {b, l, false, tile, count, scores};
+                consume(state, &t);
+            }
+        }
+        tile += count;
+    }
+}
+
+void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, void *memory,
+                      xsmi_tile_consumer consume, void *state)
+{
+    xsmi_arena arena = {memory, 0};
+    scratch s;
+    divide_scratch(m, rows->sparse, rows->blocks, &arena, &s);
+    if (xsmi_tiles_packed(m, rows->sparse)) {
+        score_packed(m, rows, first, end, &s, consume, state);
+    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        score_feature_major(m, rows, first, end, &s, consume, state);
+    } else {
+        score_gathered(m, rows, first, end, &s, consume, state);
+    }
+}

@@ -1,0 +1,67 @@
+/*
+ * The scores of a few hundred rows against a range of classes, tile by tile: what exact scoring, evaluation and
+ * prediction have in common. The N x K matrix of scores never exists; who wants the scores takes each tile as it comes.
+ *
+ * A score is the same bits whatever other rows and classes are scored with it, and so are the borders of the tiles of a
+ * range: what is summed up tile by tile does not depend on how the rows were grouped.
+ */
+#ifndef XSMI_MODEL_TILES_H
+#define XSMI_MODEL_TILES_H
+
+#include "model/model.h"
+
+/* Most rows at once, in blocks of XSMI_LANES. */
+#define XSMI_TILE_ROWS (XSMI_EXACT_BLOCKS * XSMI_LANES)
+/* Classes of a tile of one row's scores: one row's part of it stays in the first cache. */
+#define XSMI_ROW_TILE 512
+
+/* The rows of one call. All dense, or all sparse. */
+typedef struct xsmi_tile_rows {
+    const xsmi_features *features; /* [blocks][XSMI_LANES] */
+    const size_t *counts;          /* [blocks] rows of the block, at most XSMI_LANES */
+    size_t blocks;                 /* at most XSMI_EXACT_BLOCKS */
+    bool sparse;
+} xsmi_tile_rows;
+
+typedef struct xsmi_tile {
+    size_t block;
+    size_t row; /* in its block; when `lanes`, the tile holds all rows of the block */
+    bool lanes; /* scores[c*XSMI_LANES + row], else scores[c] */
+    uint32_t first, count;
+    const float *scores; /* scales and bias included */
+} xsmi_tile;
+
+/* Takes a tile. For each row the tiles come in rising order of classes. */
+typedef void (*xsmi_tile_consumer)(void *state, const xsmi_tile *tile);
+
+/* Whether tiles hold the rows of a block as lanes. */
+static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
+{
+    return !sparse && m->layout == XSM_LAYOUT_CLASS_MAJOR;
+}
+
+/* Bytes of scratch for `blocks` blocks; SIZE_MAX when they cannot be counted. */
+size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
+/* Scores the rows against the classes first..end. `scratch` is aligned to XSMI_ALIGNMENT. */
+void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, void *scratch,
+                      xsmi_tile_consumer consume, void *state);
+
+/* Pieces of one block of scratch memory, each aligned to XSMI_ALIGNMENT. With base NULL it only counts. */
+typedef struct xsmi_arena {
+    unsigned char *base;
+    size_t used; /* SIZE_MAX = more than can be counted */
+} xsmi_arena;
+
+static inline void *xsmi_arena_take(xsmi_arena *arena, size_t count, size_t each)
+{
+    size_t bytes;
+    size_t start = arena->used;
+    if (start == SIZE_MAX || !xsmi_multiply(count, each, &bytes) || bytes > SIZE_MAX / 4 || start > SIZE_MAX / 4) {
+        arena->used = SIZE_MAX;
+        return NULL;
+    }
+    arena->used = start + (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+    return arena->base ? arena->base + start : NULL;
+}
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * The best k of many (score, class) pairs: a heap with the worst of them on top, so that a pair that does not belong
+ * costs one comparison and one that does costs O(log k).
+ *
+ * Pairs must come in rising order of class: of equal scores the smaller class stays then without being looked at. A
+ * score of NaN or minus infinity never enters.
+ */
+#ifndef XSMI_MODEL_TOP_H
+#define XSMI_MODEL_TOP_H
+
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+typedef struct xsmi_top {
+    float *score;       /* [size] */
+    uint32_t *class_of; /* [size] */
+    uint32_t size;      /* k >= 1 */
+} xsmi_top;
+
+static inline void xsmi_top_start(const xsmi_top *top)
+{
+    for (uint32_t i = 0; i < top->size; i++) {
+        top->score[i] = -INFINITY;
+        top->class_of[i] = XSMI_NO_CLASS;
+    }
+}
+
+/* Moves the pair at place 0 of a heap of `size` down to where it belongs. */
+static inline void xsmi_top_sink(const xsmi_top *top, uint32_t size, float score, uint32_t class)
+{
+    uint32_t place = 0;
+    for (;;) {
+        uint32_t child = 2 * place + 1;
+        if (child >= size) {
+            break;
+        }
+        uint32_t other = child + 1;
+        if (other < size && (top->score[other] < top->score[child] ||
+                             (top->score[other] == top->score[child] && top->class_of[other] > top->class_of[child]))) {
+            child = other;
+        }
+        bool worse = top->score[child] < score || (top->score[child] == score && top->class_of[child] > class);
+        if (!worse) {
+            break;
+        }
+        top->score[place] = top->score[child];
+        top->class_of[place] = top->class_of[child];
+        place = child;
+    }
+    top->score[place] = score;
+    top->class_of[place] = class;
+}
+
+static inline void xsmi_top_offer(const xsmi_top *top, float score, uint32_t class)
+{
+    if (score > top->score[0]) {
+        xsmi_top_sink(top, top->size, score, class);
+    }
+}
+
+/* Turns the heap into a list, best first. */
+static inline void xsmi_top_sort(const xsmi_top *top)
+{
+    for (uint32_t size = top->size; size > 1; size--) {
+        float score = top->score[size - 1];
+        uint32_t class = top->class_of[size - 1];
+        top->score[size - 1] = top->score[0];
+        top->class_of[size - 1] = top->class_of[0];
+        xsmi_top_sink(top, size - 1, score, class);
+    }
+}
+
+#endif
