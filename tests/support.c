@@ -1,174 +1,233 @@
-/* See support.h. */
+/* Helpers of the tests. */
 #include "support.h"
 
-#include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <ftw.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
-/* In front of each block: what it was asked for with. */
-typedef struct support_block {
+/* -- memory ------------------------------------------------------------------------------------------------------- */
+
+typedef struct block {
+    void *memory;
     size_t size, alignment;
-    void *start;
-    uint64_t mark;
-} support_block;
+} block;
 
-#define MARK UINT64_C(0x5eed0fb10c5eed0f)
+struct test_memory {
+    pthread_mutex_t lock;
+    block *blocks;
+    size_t count, capacity, bytes;
+    size_t calls, fail_at;
+    size_t own_blocks, own_bytes; /* the context's */
+};
 
-static void *watched_allocate(void *user, size_t size, size_t alignment)
+/* A failed check may be on any thread, so it ends the program instead of the test. */
+static void give_up(const char *what, size_t a, size_t b)
 {
-    support_memory *memory = user;
-    memory->calls++;
-    if (memory->calls == memory->fail_at) {
-        return NULL;
-    }
-    size_t room = sizeof(support_block) + alignment;
-    unsigned char *start = malloc(size + room);
-    if (!start) {
-        return NULL;
-    }
-    uintptr_t address = ((uintptr_t)start + sizeof(support_block) + alignment - 1) / alignment * alignment;
-    support_block block = {size, alignment, start, MARK};
-    memcpy((unsigned char *)address - sizeof block, &block, sizeof block);
-    memset((void *)address, 0xA5, size); /* nothing may count on zeros */
-    memory->blocks++;
-    memory->bytes += size;
-    return (void *)address;
+    fprintf(stderr, "test allocator: %s (%zu, %zu)\n", what, a, b);
+    abort();
 }
 
-static void watched_release(void *user, void *data, size_t size, size_t alignment)
+static void *allocate(void *user, size_t size, size_t alignment)
 {
-    support_memory *memory = user;
-    support_block block;
-    memcpy(&block, (unsigned char *)data - sizeof block, sizeof block);
-    if (block.mark != MARK || block.size != size || block.alignment != alignment) {
-        memory->defect = true;
-        return;
+    test_memory *m = user;
+    void *memory = NULL;
+    pthread_mutex_lock(&m->lock);
+    m->calls++;
+    if (m->calls != m->fail_at) {
+        if (size == 0 || alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > (size_t)2 << 20) {
+            give_up("a size or alignment that the contract excludes", size, alignment);
+        }
+        if (m->count == m->capacity) {
+            m->capacity = m->capacity ? m->capacity * 2 : 64;
+            m->blocks = realloc(m->blocks, m->capacity * sizeof *m->blocks);
+        }
+        if (m->blocks && posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0) {
+            memset(memory, 0xA5, size);
+            m->blocks[m->count++] = (block){memory, size, alignment};
+            m->bytes += size;
+        }
     }
-    memory->blocks--;
-    memory->bytes -= size;
-    free(block.start);
+    pthread_mutex_unlock(&m->lock);
+    return memory;
 }
 
-xsm_context *support_context(support_memory *memory, uint32_t cpu_disable)
+static void release(void *user, void *memory, size_t size, size_t alignment)
 {
-    xsm_allocator allocator = {memory, watched_allocate, watched_release};
+    test_memory *m = user;
+    pthread_mutex_lock(&m->lock);
+    size_t i = m->count;
+    while (i > 0 && m->blocks[i - 1].memory != memory) {
+        i--;
+    }
+    if (i == 0) {
+        give_up("memory given back that is not out", size, alignment);
+    }
+    block *b = &m->blocks[i - 1];
+    if (b->size != size || b->alignment != alignment) {
+        give_up("memory given back with another size than it was taken with", b->size, size);
+    }
+    memset(memory, 0x5A, size);
+    free(memory);
+    m->bytes -= size;
+    *b = m->blocks[--m->count];
+    pthread_mutex_unlock(&m->lock);
+}
+
+xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
+{
+    test_memory *m = calloc(1, sizeof *m);
+    assert_non_null(m);
+    pthread_mutex_init(&m->lock, NULL);
+    xsm_allocator allocator = {m, allocate, release};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = &allocator;
-    options.threads = 1;
-    options.cpu_disable = cpu_disable;
-    xsm_context *context = NULL;
-    assert_int_equal(xsm_context_new(&options, &context, NULL), XSM_OK);
-    return context;
-}
-
-xsm_context *support_threads(uint32_t threads)
-{
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = threads;
-    xsm_context *context = NULL;
-    assert_int_equal(xsm_context_new(&options, &context, NULL), XSM_OK);
-    return context;
+    xsm_context *ctx = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    m->own_blocks = m->count;
+    m->own_bytes = m->bytes;
+    m->calls = 0;
+    *memory = m;
+    return ctx;
 }
 
-void support_fail_each(support_action action, void *state)
+size_t test_memory_blocks(test_memory *m)
 {
-    support_memory memory = {0};
-    xsm_context *context = support_context(&memory, 0);
-    size_t held = memory.blocks;
+    return m->count - m->own_blocks;
+}
+
+size_t test_memory_bytes(test_memory *m)
+{
+    return m->bytes - m->own_bytes;
+}
+
+size_t test_memory_calls(test_memory *m)
+{
+    return m->calls;
+}
+
+void test_memory_fail(test_memory *m, size_t k)
+{
+    m->calls = 0;
+    m->fail_at = k;
+}
+
+void test_memory_end(test_memory *m, xsm_context *ctx)
+{
+    xsm_context_free(ctx);
+    size_t left = m->count;
+    free(m->blocks);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+    assert_int_equal(left, 0);
+}
+
+size_t test_every_allocation(test_body body, void *state)
+{
+    test_memory *m;
+    xsm_context *ctx = test_memory_context(&m, 1);
     for (size_t k = 1;; k++) {
         xsm_error err = XSM_ERROR_INIT;
-        memory.calls = 0;
-        memory.fail_at = k;
-        xsm_status status = action(state, context, &err);
-        memory.fail_at = 0;
-        assert_false(memory.defect);
-        assert_int_equal(memory.blocks, held);
-        if (status == XSM_OK) {
-            assert_true(memory.calls < k); /* nothing went on as if it had memory */
-            break;
+        test_memory_fail(m, k);
+        xsm_status status = body(state, ctx, &err);
+        bool refused = test_memory_calls(m) >= k;
+        if (test_memory_blocks(m) != 0) {
+            fail_msg("%zu blocks are left after allocation %zu was refused (%s)", test_memory_blocks(m), k,
+                     err.message);
         }
-        assert_int_equal(status, XSM_ERROR_MEMORY);
-        assert_int_equal(err.status, XSM_ERROR_MEMORY);
-        assert_true(err.message[0] != '\0');
-        assert_true(k < 100000);
+        if (status != XSM_OK && (!refused || status != XSM_ERROR_MEMORY || err.status != status || !err.message[0])) {
+            fail_msg("with allocation %zu refused: %s: %s", k, xsm_status_name(status), err.message);
+        }
+        if (!refused) {
+            test_memory_end(m, ctx);
+            return k;
+        }
     }
-    xsm_context_free(context);
-    assert_int_equal(memory.blocks, 0);
 }
 
-char *support_folder(void)
+/* -- bytes -------------------------------------------------------------------------------------------------------- */
+
+static int64_t read_bytes(void *user, void *buffer, size_t size)
 {
-    const char *base = getenv("TMPDIR");
-    if (!base) {
-        base = "/tmp";
+    test_bytes *b = user;
+    if (b->position >= b->fail_at) {
+        return -1;
     }
-    char *folder = support_path(base, "xsm-test-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    return folder;
+    size_t count = b->size - b->position;
+    count = count < size ? count : size;
+    count = b->step > 0 && b->step < count ? b->step : count;
+    if (count > b->fail_at - b->position) {
+        count = b->fail_at - b->position;
+    }
+    if (count > 0) {
+        memcpy(buffer, (const char *)b->data + b->position, count);
+    }
+    b->position += count;
+    return (int64_t)count;
 }
 
-char *support_path(const char *folder, const char *name)
+xsm_source test_source(test_bytes *bytes)
 {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    assert_non_null(path);
-    snprintf(path, size, "%s/%s", folder, name);
+    xsm_source source = {bytes, read_bytes};
+    return source;
+}
+
+static char folder[64];
+static char paths[8][256];
+static unsigned next_path;
+
+const char *test_path(const char *name)
+{
+    if (!folder[0]) {
+        strcpy(folder, "/tmp/xsoftmax-test-XXXXXX");
+        assert_non_null(mkdtemp(folder));
+    }
+    char *path = paths[next_path++ % (sizeof paths / sizeof *paths)];
+    assert_true(snprintf(path, sizeof paths[0], "%s/%s", folder, name) < (int)sizeof paths[0]);
     return path;
 }
 
-void support_remove_folder(char *folder)
+const char *test_file(const char *name, const void *data, size_t size)
 {
-    DIR *dir = opendir(folder);
-    assert_non_null(dir);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            char *path = support_path(folder, entry->d_name);
-            unlink(path);
-            free(path);
-        }
-    }
-    closedir(dir);
-    rmdir(folder);
-    free(folder);
-}
-
-size_t support_count_files(const char *folder)
-{
-    size_t count = 0;
-    DIR *dir = opendir(folder);
-    assert_non_null(dir);
-    while (readdir(dir) != NULL) {
-        count++;
-    }
-    closedir(dir);
-    return count - 2;
-}
-
-unsigned char *support_read(const char *path, size_t *size)
-{
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    long end = ftell(file);
-    assert_true(end >= 0);
-    rewind(file);
-    unsigned char *data = malloc((size_t)end + 1);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, (size_t)end, file), (size_t)end);
-    fclose(file);
-    *size = (size_t)end;
-    return data;
-}
-
-void support_write(const char *path, const void *data, size_t size)
-{
+    const char *path = test_path(name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+    (void)st;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+void test_files_end(void)
+{
+    if (folder[0]) {
+        nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        folder[0] = '\0';
+    }
+}
+
+/* -- real data ---------------------------------------------------------------------------------------------------- */
+
+const char *test_data(const char *file)
+{
+    static char path[4096];
+    const char *where = getenv("XSM_DATA");
+    int length = where && where[0] ? snprintf(path, sizeof path, "%s/%s", where, file)
+                                   : snprintf(path, sizeof path, "%s/../shared/data/%s", TEST_SOURCE_ROOT, file);
+    if (length >= (int)sizeof path || access(path, R_OK) != 0) {
+        print_message("no real data at %s (set XSM_DATA): skipped\n", path);
+        return NULL;
+    }
+    return path;
 }

@@ -1,46 +1,86 @@
 /*
- * What tests share: an allocator that counts and fails on demand, and contexts that use it.
+ * What several tests need: an allocator that counts and fails on demand, sources of bytes, files, and the folder of
+ * real data.
  */
-#ifndef TEST_SUPPORT_H
-#define TEST_SUPPORT_H
+#ifndef XSM_TEST_SUPPORT_H
+#define XSM_TEST_SUPPORT_H
 
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <setjmp.h>
+#include <stdbool.h>
 
-#include <xsoftmax.h>
+#include <cmocka.h>
 
-/* Memory that is watched. Start with zeros. Not for contexts with several threads. */
-typedef struct support_memory {
-    size_t calls;   /* allocations asked for so far */
-    size_t fail_at; /* the call (from 1) that fails, 0 = none */
-    size_t blocks;  /* allocations that are still held */
-    size_t bytes;   /* their size */
-    bool defect;    /* a release with another size or alignment than the allocation's, or of another block */
-} support_memory;
+#include <xsoftmax/context.h>
+#include <xsoftmax/dataset.h>
 
-/* A context of one thread with the library's defaults otherwise; cpu_disable as in xsm_context_options. */
-xsm_context *support_context(support_memory *memory, uint32_t cpu_disable);
-/* A context of as many threads, with the C library's memory. */
-xsm_context *support_threads(uint32_t threads);
+/* Asserts that a call succeeds; its message is shown when it does not. `err` is the xsm_error that it was given. */
+#define assert_ok(call, err)                                                                                           \
+    do {                                                                                                               \
+        if ((call) != XSM_OK) {                                                                                        \
+            fail_msg("%s: %s (%s)", #call, (err).message, xsm_status_name((err).status));                              \
+        }                                                                                                              \
+    } while (0)
+/* Asserts that a call fails with a status, that the error says the same, and that it has a message. */
+#define assert_fails(call, wanted, err)                                                                                \
+    do {                                                                                                               \
+        xsm_status status_ = (call);                                                                                   \
+        if (status_ != (wanted) || (err).status != status_ || (err).message[0] == '\0') {                              \
+            fail_msg("%s: %s instead of %s; the error says %s: %s", #call, xsm_status_name(status_),                   \
+                     xsm_status_name(wanted), xsm_status_name((err).status), (err).message);                           \
+        }                                                                                                              \
+    } while (0)
 
-/*
- * Calls `action(state)` with the first allocation failing, then the second, and so on until it gives XSM_OK; every
- * other result must be XSM_ERROR_MEMORY with a message and leave as many blocks held as before. action() must release
- * what it got when it succeeds.
- */
-typedef xsm_status (*support_action)(void *state, xsm_context *context, xsm_error *err);
-void support_fail_each(support_action action, void *state);
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
-/* Path of a new empty folder, and its removal with all that is in it. */
-char *support_folder(void);
-void support_remove_folder(char *folder);
-/* folder/name, in memory that free() takes. */
-char *support_path(const char *folder, const char *name);
-/* A file's contents in memory that free() takes. */
-unsigned char *support_read(const char *path, size_t *size);
-void support_write(const char *path, const void *data, size_t size);
-/* Entries of a folder. */
-size_t support_count_files(const char *folder);
+/* An allocator that fills new memory with junk, checks size and alignment of what comes back, and can refuse. Safe for
+ * threads. */
+typedef struct test_memory test_memory;
+
+/* A context on such an allocator, with `threads` threads. */
+xsm_context *test_memory_context(test_memory **memory, uint32_t threads);
+/* Blocks that are out now, the context's own not counted. */
+size_t test_memory_blocks(test_memory *m);
+size_t test_memory_bytes(test_memory *m);
+/* Allocations since the start or the last test_memory_fail(). */
+size_t test_memory_calls(test_memory *m);
+/* Refuses the k-th allocation from now on (from 1); 0 = none. */
+void test_memory_fail(test_memory *m, size_t k);
+/* Releases the context and asserts that nothing is left. */
+void test_memory_end(test_memory *m, xsm_context *ctx);
+
+/* Something that allocates from ctx. Releases what it has made when it succeeds. */
+typedef xsm_status (*test_body)(void *state, xsm_context *ctx, xsm_error *err);
+/* Runs body with the 1st, the 2nd, ... allocation refused until none is left to refuse. Each run must fail with
+ * XSM_ERROR_MEMORY, or do without what it was refused, and leave nothing behind. Returns the number of runs. */
+size_t test_every_allocation(test_body body, void *state);
+
+/* A literal and its length, as two arguments; NUL bytes within count. */
+#define TEXT(literal) (literal), sizeof(literal) - 1
+
+/* -- bytes --------------------------------------------------------------------------------------------------------- */
+
+/* A source over bytes in memory that hands out at most `step` bytes at a time (0 = all that is asked for) and fails
+ * when `fail_at` bytes have been read (SIZE_MAX = never). */
+typedef struct test_bytes {
+    const void *data;
+    size_t size, step, fail_at, position;
+} test_bytes;
+xsm_source test_source(test_bytes *bytes);
+
+/* A temporary file with these bytes; its path is valid until the next call with the same `name` and is released with
+ * test_files_end(), which also removes the files. */
+const char *test_file(const char *name, const void *data, size_t size);
+/* A path in the temporary folder, with no file made. */
+const char *test_path(const char *name);
+void test_files_end(void);
+
+/* -- real data ----------------------------------------------------------------------------------------------------- */
+
+/* The path of a file of the real data, which lie in $XSM_DATA or in ../shared/data beside the source tree; NULL, after
+ * saying so, when they are not there. Valid until the next call. */
+const char *test_data(const char *file);
 
 #endif

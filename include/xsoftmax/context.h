@@ -106,7 +106,8 @@ XSM_API uint32_t xsm_context_threads(const xsm_context *context);
 XSM_API const char *xsm_context_instruction_set(const xsm_context *context);
 
 /** Takes memory from the context's allocator, for estimators of the host's own.
- *  @param size bytes; 0 gives a valid pointer that can be released
+ *  @param context the context
+ *  @param size    bytes; 0 gives a valid pointer that can be released
  *  @return memory aligned to 64 bytes, or NULL. Release it with xsm_context_release() and the same size. */
 XSM_API void *xsm_context_allocate(xsm_context *context, size_t size);
 /** Gives memory of xsm_context_allocate() back; NULL is fine. */

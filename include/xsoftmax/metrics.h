@@ -17,7 +17,7 @@
  * they are wrong by definition in `error` and `precision`, and have no log-loss.
  *  @{ */
 
-/** Largest k of precision@k. */
+/** Largest k of precision\@k. */
 #define XSM_PRECISION_MAX 100
 
 /** What to evaluate. Start with #XSM_EVALUATE_OPTIONS_INIT. */

@@ -105,8 +105,8 @@ XSM_API int32_t xsm_model_has_bias(const xsm_model *model);
 /** Order of the weights in memory, an XSM_LAYOUT_* value. */
 XSM_API int32_t xsm_model_layout(const xsm_model *model);
 /** Reorders the weights; needs memory for a second copy meanwhile, and copies a mapped file to memory. O(K D).
- *  @return #XSM_OK; #XSM_ERROR_RANGE for a layout that is none; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The model's
- * scores are as before, whatever the result. */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a layout that is none; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER.
+ *          The model's scores are as before, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
 /** Gives the classes the labels and names of a class map with K classes (copied). Rows to test or predict are then read
@@ -149,8 +149,8 @@ XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parame
  *  @param[out] scores [n][count]
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE when the rows have other than D features; #XSM_ERROR_RANGE
- * for a class that is not below K or a row that is not there. A class's score is the same bits whatever else is scored
- * with it. O(n count nnz). */
+ *          for a class that is not below K or a row that is not there. A class's score is the same bits whatever else is
+ *          scored with it. O(n count nnz). */
 XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *batch, const uint32_t *classes,
                                     size_t count, float *scores, xsm_error *err);
 /** Scores the classes first..first+count of the rows of a batch, tile by tile.
@@ -163,8 +163,8 @@ XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *bat
  *  @param err    what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE when the rows have other than D features or `stride` is below
  *          `count`; #XSM_ERROR_RANGE for classes or rows that are not there; #XSM_ERROR_MEMORY. A score is the same
- * bits whatever else is scored with it, but may differ in its last bits from that of xsm_model_scores(), whose sums run
- * in another order. O(n count nnz), at the speed of arithmetic. */
+ *          bits whatever else is scored with it, but may differ in its last bits from that of xsm_model_scores(), whose
+ *          sums run in another order. O(n count nnz), at the speed of arithmetic. */
 XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch *batch, uint32_t first, uint32_t count,
                                          float *scores, size_t stride, xsm_error *err);
 

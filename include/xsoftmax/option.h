@@ -30,7 +30,8 @@ typedef struct xsm_option {
     int32_t type;               /**< An XSM_OPTION_* value. */
     uint32_t offset;            /**< Where the value lies in the state of an estimator or optimizer. */
     const char *initial;        /**< Default, as text. */
-    double minimum, maximum;    /**< Accepted range, ends included, for numbers. */
+    double minimum;             /**< For numbers: least value accepted. */
+    double maximum;             /**< For numbers: greatest value accepted. */
     const char *const *choices; /**< For a choice: the words, ended by NULL. */
     const char *help;           /**< One sentence. */
 } xsm_option;

@@ -23,6 +23,7 @@
 /** The release as one number, 10000*major + 100*minor + patch, for `#if`. */
 #define XSM_VERSION (XSM_VERSION_MAJOR * 10000 + XSM_VERSION_MINOR * 100 + XSM_VERSION_PATCH)
 
+/** Marks what the library exports. */
 #if defined(__GNUC__)
 #define XSM_API __attribute__((visibility("default")))
 #else
