@@ -221,19 +221,19 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
     switch (option->type) {
     case XSM_OPTION_DOUBLE:
         if (!xsmi_parse_double(value, &number)) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%s'; a number is needed", option->name, value);
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; a number is needed", option->name, value);
         }
         return xsmi_option_set_double(option, values, number, err);
     case XSM_OPTION_INT:
         if (!xsmi_parse_int(value, &whole)) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%s'; a whole number is needed", option->name,
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; a whole number is needed", option->name,
                              value);
         }
         return xsmi_option_set_int(option, values, whole, err);
     case XSM_OPTION_BOOL: {
         bool yes = strcmp(value, "yes") == 0;
         if (!yes && strcmp(value, "no") != 0) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%s'; accepted is yes or no", option->name, value);
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; accepted is yes or no", option->name, value);
         }
         return xsmi_option_set_int(option, values, yes, err);
     }
@@ -244,7 +244,7 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
                 return XSM_OK;
             }
         }
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%s'; accepted is one of %s", option->name, value,
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; accepted is one of %s", option->name, value,
                          choice_list(option, list, sizeof list));
     }
 }
