@@ -85,7 +85,9 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     ctx->log = o.log;
     ctx->log_user = o.log_user;
     ctx->runner = runner;
-    ctx->kernels = xsmi_kernels_select(o.cpu_disable);
+    /* No processor has AVX-512 without AVX2: a machine without the one is tested without the other. */
+    uint32_t without = o.cpu_disable & XSM_CPU_DISABLE_AVX2 ? o.cpu_disable | XSM_CPU_DISABLE_AVX512 : o.cpu_disable;
+    ctx->kernels = xsmi_kernels_select(without);
     *out = ctx;
     return XSM_OK;
 }

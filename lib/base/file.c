@@ -99,6 +99,9 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
 {
     char text[128];
     struct stat st;
+    if (path[0] == '\0') {
+        return xsmi_fail(err, XSM_ERROR_IO, "cannot write: the path is empty");
+    }
     bool exists = stat(path, &st) == 0;
     if (!exists && lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
         return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: it is a symbolic link to nothing", path);

@@ -1,0 +1,484 @@
+/* Contexts: the host's memory, threads and log. */
+#include "support.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define HUGE ((size_t)2 << 20)
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = NULL;
+    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    assert_int_equal(xsm_context_threads(ctx), omp_get_num_procs());
+    assert_string_equal(xsm_context_instruction_set(ctx), xsmi_kernels_select(0)->name);
+    assert_ptr_equal(xsmi_context_kernels(ctx), xsmi_kernels_select(0));
+    xsm_context_free(ctx);
+    assert_ok(xsm_context_new(NULL, &ctx, NULL), err);
+    xsm_context_free(ctx);
+    xsm_context_free(NULL);
+    assert_int_equal(xsm_context_threads(NULL), 0);
+    assert_null(xsm_context_instruction_set(NULL));
+}
+
+static void *no_allocate(void *user, size_t size, size_t alignment)
+{
+    (void)size;
+    (void)alignment;
+    ++*(int *)user;
+    return NULL;
+}
+
+static void no_release(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)memory;
+    (void)size;
+    (void)alignment;
+    fail_msg("nothing was allocated");
+}
+
+static int32_t run_backwards(void *user, xsm_job job, void *state, size_t count)
+{
+    ++*(int *)user;
+    for (size_t i = count; i > 0; i--) {
+        job(state, i - 1, (uint32_t)(i % 3));
+    }
+    return 0;
+}
+
+static int32_t run_half(void *user, xsm_job job, void *state, size_t count)
+{
+    (void)user;
+    for (size_t i = 0; i < count / 2; i++) {
+        job(state, i, 0);
+    }
+    return -7;
+}
+
+static void test_bad_options(void **state)
+{
+    (void)state;
+    int calls = 0;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *const untouched = (xsm_context *)&calls;
+    xsm_context *ctx = untouched;
+    assert_fails(xsm_context_new(NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_allocator allocator = {&calls, NULL, no_release};
+    options.allocator = &allocator;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
+    allocator.allocate = no_allocate;
+    allocator.release = NULL;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
+    assert_int_equal(calls, 0);
+    allocator.release = no_release;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_MEMORY, err);
+    assert_int_equal(calls, 1);
+    options.allocator = NULL;
+
+    xsm_runner runner = {NULL, 1, 0, NULL};
+    options.runner = &runner;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
+    runner.run = run_backwards;
+    runner.threads = 0;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
+    runner.threads = 1;
+    runner.reserved = 1;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
+    runner.reserved = 0;
+    runner.threads = 4097;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_RANGE, err);
+    options.runner = NULL;
+
+    options.threads = 4097;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "4096"));
+    options.threads = 0;
+    options.cpu_disable = 8;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_RANGE, err);
+    options.cpu_disable = 0;
+    options.size = 1;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_STRUCT_OLD, err);
+    assert_ptr_equal(ctx, untouched);
+}
+
+/* Each mask gives the best table that is left, and the scalar one when nothing is. */
+static void test_instruction_sets(void **state)
+{
+    (void)state;
+    for (uint32_t mask = 0; mask < 8; mask++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+        options.cpu_disable = mask;
+        xsm_context *ctx;
+        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        const char *name = xsm_context_instruction_set(ctx);
+        assert_false(strcmp(name, "avx2") == 0 && (mask & XSM_CPU_DISABLE_AVX2));
+        assert_false(strcmp(name, "avx512") == 0 && (mask & (XSM_CPU_DISABLE_AVX512 | XSM_CPU_DISABLE_AVX2)));
+        assert_false(strcmp(name, "neon") == 0 && (mask & XSM_CPU_DISABLE_NEON));
+        assert_true(mask != 7 || strcmp(name, "scalar") == 0);
+        xsm_context_free(ctx);
+    }
+}
+
+/* -- memory ------------------------------------------------------------------------------------------------------ */
+
+static void test_memory_sizes(void **state)
+{
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 4096, HUGE - 1, HUGE, HUGE + 1, 5 * HUGE + 12345};
+    (void)state;
+    test_memory *m;
+    xsm_context *ctx = test_memory_context(&m, 2);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *block = xsmi_allocate(ctx, sizes[i], 1);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % (sizes[i] >= HUGE ? HUGE : XSMI_ALIGNMENT), 0);
+        assert_int_equal(test_memory_blocks(m), 1);
+        assert_int_equal(test_memory_bytes(m), sizes[i] ? sizes[i] : 1);
+        memset(block, 1, sizes[i]);
+        xsmi_release(ctx, block, sizes[i], 1);
+
+        block = xsmi_allocate_zero(ctx, sizes[i], 1);
+        assert_non_null(block);
+        for (size_t b = 0; b < sizes[i]; b++) {
+            assert_int_equal(block[b], 0);
+        }
+        xsmi_release(ctx, block, sizes[i], 1);
+
+        block = xsm_context_allocate(ctx, sizes[i]);
+        assert_non_null(block);
+        xsm_context_release(ctx, block, sizes[i]);
+        assert_int_equal(test_memory_blocks(m), 0);
+    }
+    xsmi_release(ctx, NULL, 5, 5);
+    xsm_context_release(ctx, NULL, 5);
+    xsm_context_release(NULL, NULL, 5);
+    assert_null(xsm_context_allocate(NULL, 5));
+    test_memory_end(m, ctx);
+}
+
+static void test_memory_that_cannot_be(void **state)
+{
+    (void)state;
+    test_memory *m;
+    xsm_context *ctx = test_memory_context(&m, 1);
+    assert_null(xsmi_allocate(ctx, SIZE_MAX, 1)); /* beyond what a pointer difference can say */
+    assert_null(xsmi_allocate(ctx, SIZE_MAX / 2 + 1, 2));
+    assert_null(xsmi_allocate(ctx, SIZE_MAX / 4 + 1, 4));
+    assert_null(xsmi_allocate_zero(ctx, SIZE_MAX, SIZE_MAX));
+    assert_null(xsm_context_allocate(ctx, SIZE_MAX));
+    assert_null(xsmi_copy_text(ctx, "", SIZE_MAX));
+    assert_int_equal(test_memory_calls(m), 0);
+    test_memory_fail(m, 1);
+    assert_null(xsmi_allocate_zero(ctx, 100, 8));
+    test_memory_fail(m, 1);
+    assert_null(xsmi_copy_text(ctx, "text", 4));
+    test_memory_end(m, ctx);
+
+    size_t result = 7;
+    assert_false(xsmi_multiply(SIZE_MAX / 2, 3, &result));
+    assert_false(xsmi_add(SIZE_MAX, 1, &result));
+    assert_true(xsmi_multiply(SIZE_MAX / 2, 2, &result) && result == SIZE_MAX - 1);
+    assert_true(xsmi_add(SIZE_MAX - 1, 1, &result) && result == SIZE_MAX);
+}
+
+static void test_reallocate(void **state)
+{
+    (void)state;
+    test_memory *m;
+    xsm_context *ctx = test_memory_context(&m, 1);
+    uint32_t *list = xsmi_reallocate(ctx, NULL, 0, 3, sizeof *list);
+    assert_non_null(list);
+    for (uint32_t i = 0; i < 3; i++) {
+        list[i] = i;
+    }
+    uint32_t *grown = xsmi_reallocate(ctx, list, 3, 600000, sizeof *list); /* over the border of huge pages */
+    assert_non_null(grown);
+    assert_true(grown[0] == 0 && grown[1] == 1 && grown[2] == 2);
+    uint32_t *shrunk = xsmi_reallocate(ctx, grown, 600000, 2, sizeof *list);
+    assert_non_null(shrunk);
+    assert_true(shrunk[0] == 0 && shrunk[1] == 1);
+    test_memory_fail(m, 1);
+    assert_null(xsmi_reallocate(ctx, shrunk, 2, 10, sizeof *list));
+    assert_null(xsmi_reallocate(ctx, shrunk, 2, SIZE_MAX / 2, sizeof *list));
+    assert_true(shrunk[0] == 0 && shrunk[1] == 1); /* the old block stays */
+    xsmi_release(ctx, shrunk, 2, sizeof *list);
+    test_memory_end(m, ctx);
+}
+
+static void test_copy_text(void **state)
+{
+    (void)state;
+    test_memory *m;
+    xsm_context *ctx = test_memory_context(&m, 1);
+    char *copy = xsmi_copy_text(ctx, "labels", 5);
+    assert_string_equal(copy, "label");
+    xsmi_release_text(ctx, copy);
+    copy = xsmi_copy_text(ctx, "", 0);
+    assert_string_equal(copy, "");
+    xsmi_release_text(ctx, copy);
+    xsmi_release_text(ctx, NULL);
+    test_memory_end(m, ctx);
+}
+
+static xsm_status make_context(void *state, xsm_context *ctx, xsm_error *err)
+{
+    /* A context over the allocator of another: what the first takes is counted by the second. */
+    xsm_allocator *allocator = state;
+    allocator->user = ctx;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.allocator = allocator;
+    xsm_context *made;
+    XSMI_TRY(xsm_context_new(&options, &made, err));
+    xsm_context_free(made);
+    return XSM_OK;
+}
+
+static void *allocate_from(void *user, size_t size, size_t alignment)
+{
+    assert_true(alignment <= XSMI_ALIGNMENT);
+    return xsm_context_allocate(user, size);
+}
+
+static void release_to(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)alignment;
+    xsm_context_release(user, memory, size);
+}
+
+static void test_refused_memory(void **state)
+{
+    (void)state;
+    xsm_allocator allocator = {NULL, allocate_from, release_to};
+    assert_int_equal(test_every_allocation(make_context, &allocator), 2);
+}
+
+/* The allocator outlives the caller's hold for as long as an object needs it. */
+static void test_holders(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *m;
+    xsm_context *ctx = test_memory_context(&m, 1), *held = NULL;
+    assert_ok(xsmi_context_acquire(ctx, &held, &err), err);
+    assert_ptr_equal(held, ctx);
+    void *block = xsmi_allocate(held, 10, 1);
+    xsm_context_free(ctx);
+    xsmi_release(held, block, 10, 1);
+    test_memory_end(m, held);
+
+    assert_ok(xsmi_context_acquire(NULL, &held, &err), err);
+    assert_true(xsm_context_threads(held) >= 1);
+    xsm_context *second = NULL;
+    assert_ok(xsmi_context_acquire(NULL, &second, &err), err);
+    assert_ptr_not_equal(held, second); /* there is no default context that strangers would share */
+    xsm_context_free(held);
+    xsm_context_free(second);
+}
+
+/* -- log --------------------------------------------------------------------------------------------------------- */
+
+typedef struct logged {
+    int32_t level;
+    char text[2048];
+} logged;
+
+static void take_log(void *user, int32_t level, const char *message)
+{
+    logged *l = user;
+    l->level = level;
+    snprintf(l->text, sizeof l->text, "%s", message);
+}
+
+static void test_log(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    logged l = {0};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.log = take_log;
+    options.log_user = &l;
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    xsmi_log(ctx, XSM_LOG_INFO, "%s: %d\nrows", "a\tfile", 3);
+    assert_int_equal(l.level, XSM_LOG_INFO);
+    assert_string_equal(l.text, "a file: 3 rows");
+    char long_text[1500];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    xsmi_log(ctx, XSM_LOG_WARNING, "%s", long_text);
+    assert_true(strlen(l.text) > 500 && strlen(l.text) < sizeof long_text - 1);
+    xsm_context_free(ctx);
+
+    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    xsmi_log(ctx, XSM_LOG_WARNING, "nobody listens"); /* silence by default */
+    xsm_context_free(ctx);
+}
+
+/* -- jobs -------------------------------------------------------------------------------------------------------- */
+
+enum { JOBS = 1000, THREADS = 4 };
+
+typedef struct jobs {
+    atomic_uint done[JOBS];
+    atomic_int busy[THREADS];
+    atomic_int others;
+    uint32_t threads;
+    pthread_t caller;
+} jobs;
+
+static void one_job(void *state, size_t index, uint32_t thread)
+{
+    jobs *j = state;
+    assert_true(index < JOBS && thread < j->threads);
+    assert_int_equal(atomic_fetch_add(&j->busy[thread], 1), 0); /* never twice at once */
+    if (!pthread_equal(pthread_self(), j->caller)) {
+        atomic_fetch_add(&j->others, 1);
+    }
+    atomic_fetch_add(&j->done[index], 1);
+    atomic_fetch_sub(&j->busy[thread], 1);
+}
+
+static void assert_jobs(xsm_context *ctx, size_t count, uint32_t threads)
+{
+    static jobs j;
+    xsm_error err = XSM_ERROR_INIT;
+    memset(&j, 0, sizeof j);
+    j.threads = threads;
+    j.caller = pthread_self();
+    assert_ok(xsmi_run(ctx, one_job, &j, count, &err), err);
+    for (size_t i = 0; i < JOBS; i++) {
+        assert_int_equal(j.done[i], i < count);
+    }
+    assert_true(threads > 1 || j.others == 0);
+}
+
+static void test_jobs(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= THREADS; threads++) {
+        test_memory *m;
+        xsm_context *ctx = test_memory_context(&m, threads);
+        assert_int_equal(xsm_context_threads(ctx), threads);
+        assert_jobs(ctx, 0, 1);
+        assert_jobs(ctx, 1, 1); /* a single job runs on the caller */
+        assert_jobs(ctx, 2, threads);
+        assert_jobs(ctx, JOBS, threads);
+        test_memory_end(m, ctx);
+    }
+}
+
+/* Inside of the host's own parallel region everything runs on the calling thread: four of them do not become sixteen.
+ */
+static void test_jobs_when_nested(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = THREADS;
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    static jobs j[2];
+    int region = 0, bad = 0;
+    memset(j, 0, sizeof j);
+#pragma omp parallel num_threads(2) reduction(+ : bad)
+    {
+        int mine = omp_get_thread_num();
+        j[mine].threads = 1;
+        j[mine].caller = pthread_self();
+        bad += xsmi_run(ctx, one_job, &j[mine], JOBS, NULL) != XSM_OK;
+#pragma omp single
+        region = omp_get_num_threads();
+    }
+    assert_int_equal(bad, 0);
+    for (int t = 0; t < region; t++) {
+        assert_int_equal(j[t].others, 0);
+        for (size_t i = 0; i < JOBS; i++) {
+            assert_int_equal(j[t].done[i], 1);
+        }
+    }
+    xsm_context_free(ctx);
+}
+
+static void test_runner(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    int calls = 0;
+    xsm_runner runner = {&calls, 3, 0, run_backwards};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.runner = &runner;
+    options.threads = 17; /* only counts without a runner */
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    memset(&runner, 0, sizeof runner); /* it was copied */
+    assert_int_equal(xsm_context_threads(ctx), 3);
+    assert_jobs(ctx, JOBS, 3);
+    assert_int_equal(calls, 1);
+    assert_jobs(ctx, 1, 1);
+    assert_int_equal(calls, 1); /* not for a single job */
+    xsm_context_free(ctx);
+
+    runner = (xsm_runner){&calls, 1, 0, run_backwards};
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    assert_jobs(ctx, JOBS, 1); /* nor for a single thread */
+    assert_int_equal(calls, 1);
+    xsm_context_free(ctx);
+}
+
+static void test_runner_that_fails(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static jobs j;
+    memset(&j, 0, sizeof j);
+    j.threads = 2;
+    xsm_runner runner = {NULL, 2, 0, run_half};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.runner = &runner;
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
+    assert_non_null(strstr(err.message, "-7"));
+    /* Memory is zero even so. */
+    size_t bytes = (size_t)64 << 20;
+    unsigned char *block = xsmi_allocate_zero(ctx, bytes, 1);
+    assert_non_null(block);
+    for (size_t i = 0; i < bytes; i += 64) {
+        assert_int_equal(block[i], 0);
+    }
+    xsmi_release(ctx, block, bytes, 1);
+    xsm_context_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_instruction_sets),
+        cmocka_unit_test(test_memory_sizes),
+        cmocka_unit_test(test_memory_that_cannot_be),
+        cmocka_unit_test(test_reallocate),
+        cmocka_unit_test(test_copy_text),
+        cmocka_unit_test(test_refused_memory),
+        cmocka_unit_test(test_holders),
+        cmocka_unit_test(test_log),
+        cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_jobs_when_nested),
+        cmocka_unit_test(test_runner),
+        cmocka_unit_test(test_runner_that_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
