@@ -54,7 +54,7 @@ typedef struct xsm_gradient_view {
     const uint32_t *lengths;   /**< [n] classes of each example; NULL = `width` for each. */
     const uint32_t *classes;   /**< [n][width]; NULL = place k is class k. */
     const float *coefficients; /**< [n][width] the g_ik, the mean over the batch taken. */
-    const float *shrinks;      /**< [n][width], or NULL = 1: factors of estimators that take a proximal step. */
+    const double *shrinks;     /**< [n][width], or NULL = 1: factors of estimators that take a proximal step. */
     double decay;              /**< Factor that the ridge asks of every weight. */
     double loss;               /**< Mean over the batch of the estimator's own estimate of the loss. */
 } xsm_gradient_view;

@@ -55,8 +55,8 @@ XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
  *  @param[out] scores  [n][top] their scores, or NULL
  *  @param[out] probabilities [n][top] exp(score) over the sum of all K, or NULL
  *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_DIVERGED when a score is not finite. O(n K nnz); no
- *          allocation. */
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_DIVERGED when a score is not finite (rows
+ *          before that one may have been filled in). O(n K nnz); no allocation. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
                                      double *probabilities, xsm_error *err);
 

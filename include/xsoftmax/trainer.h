@@ -87,7 +87,8 @@ extern "C" {
 #endif
 
 /** Makes a trainer. Binds the estimator and the optimizer to the model and the data; all four must stay while the
- *  trainer is used.
+ *  trainer is used. The weights are put in the order that is faster for them: feature-major for an exact estimator on
+ *  sparse rows, else class-major.
  *  @param context   context whose threads are used, or NULL
  *  @param model     the model to train, from where it is
  *  @param train     rows with the model's D and K

@@ -85,6 +85,9 @@ void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
 char *xsmi_copy_text(xsm_context *ctx, const char *text, size_t length);
 void xsmi_release_text(xsm_context *ctx, char *text);
 
+/* Seconds on a clock that only goes forward. */
+double xsmi_seconds(void);
+
 /* -- jobs (context.c) -----------------------------------------------------------------------------------------------
  */
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define THREADS_MAX 4096
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -248,6 +249,13 @@ void xsm_context_release(xsm_context *ctx, void *memory, size_t size)
     if (ctx) {
         xsmi_release(ctx, memory, size, 1);
     }
+}
+
+double xsmi_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* -- jobs --------------------------------------------------------------------------------------------------------- */

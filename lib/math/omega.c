@@ -7,14 +7,6 @@
  */
 #include "math/omega.h"
 
-/* One step of the iteration from w, where r = t - w - log(w). */
-static double improve(double w, double r)
-{
-    double w1 = 1 + w;
-    double q = w1 * (w1 + 2.0 / 3.0 * r) * 2;
-    return w * (1 + r / w1 * (q - r) / (q - 2 * r));
-}
-
 double xsmi_omega(double t)
 {
     if (!(t > -745.2)) {
@@ -27,8 +19,8 @@ double xsmi_omega(double t)
             return e; /* the second term is below half an ulp */
         }
         double w = e / (1 + e / (1 + e));
-        w = improve(w, -w - log(w / e));
-        return improve(w, -w - log(w / e));
+        w = xsmi_omega_improve(w, -w - log(w / e));
+        return xsmi_omega_improve(w, -w - log(w / e));
     }
     double w;
     if (t < 4) {
@@ -39,6 +31,6 @@ double xsmi_omega(double t)
         double l = log(t);
         w = t - l + l / t; /* de Bruijn's asymptotic series */
     }
-    w = improve(w, t - w - log(w));
-    return improve(w, t - w - log(w));
+    w = xsmi_omega_improve(w, t - w - log(w));
+    return xsmi_omega_improve(w, t - w - log(w));
 }

@@ -10,6 +10,15 @@
  * [-745, 1e8] (0 below, where e^t is 0). */
 double xsmi_omega(double t);
 
+/* One step of Fritsch, Shafer and Crowley's iteration for omega from the guess w, r = t - w - log(w) being its
+ * residual; the relative error goes with the fourth power. */
+static inline double xsmi_omega_improve(double w, double r)
+{
+    double w1 = 1 + w;
+    double q = w1 * (w1 + 2.0 / 3.0 * r) * 2;
+    return w * (1 + r / w1 * (q - r) / (q - 2 * r));
+}
+
 /* log(1 + e^t) without overflow. */
 static inline double xsmi_softplus(double t)
 {

@@ -71,8 +71,9 @@ typedef struct xsm_score_block {
                                       model has none); NULL for exact estimators. */
     double eta;                  /**< Learning rate. */
     float *coefficients;         /**< [count][width] g_ik, to be filled. */
-    float *shrinks;              /**< [count][width], all 1, to be filled by proximal estimators; otherwise NULL. */
+    double *shrinks;             /**< [count][width], all 1, to be filled by proximal estimators; otherwise NULL. */
     double *losses;              /**< [count] estimate of each example's loss, to be filled. */
+    void *scratch;               /**< Bytes that scratch() asked for, aligned to 64; contents undefined. NULL for 0. */
 } xsm_score_block;
 
 /** The table. Required members are marked; the others may be NULL or zero. */
@@ -100,6 +101,8 @@ struct xsm_estimator_ops {
      *  bind() and the example. */
     void (*select)(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                    uint32_t *lengths);
+    /** Bytes of scratch memory that gradient() is to get. NULL = 0. */
+    size_t (*scratch)(const void *state);
     /** Required: fills coefficients and losses. Cannot fail: coefficients that are not finite are reported as
      *  divergence by the library, which then does not use the gradient. */
     void (*gradient)(void *state, const xsm_score_block *block);

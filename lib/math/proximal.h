@@ -1,0 +1,28 @@
+/*
+ * The one-dimensional equation that an implicit step on the double sum comes down to (estimator/implicit.c says
+ * whence).
+ */
+#ifndef XSMI_PROXIMAL_H
+#define XSMI_PROXIMAL_H
+
+#include <stdint.h>
+
+enum { XSMI_SOLVER_NEWTON = 0, XSMI_SOLVER_BISECTION = 1 };
+
+/* F(u) = C(u) - sum_k c_k(u), C(u) = eta (1 - e^-u) + u - u_old,
+ * c_k(u) = omega(level_k - q_y C(u) - u) / q_k. F rises; its root is the new u, at least 0 when u_old is. */
+typedef struct xsmi_proximal {
+    double eta, u_old, q_y;
+    uint32_t count;      /* sampled classes */
+    const double *level; /* [count] log(q_k A) + a_k - a_y */
+    const double *q;     /* [count] above 0 */
+    double *c;           /* [count] result: c_k at the root */
+} xsmi_proximal;
+
+/* Solves until the arguments of omega are right to `tolerance`, so that u is right to as much and each c_k to that part
+ * of itself; returns u and leaves the c_k. Cannot fail on finite input. */
+double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance);
+/* F(u), from nothing; leaves c_k(u). */
+double xsmi_proximal_value(xsmi_proximal *p, double u);
+
+#endif
