@@ -1,0 +1,60 @@
+/* Shared parts of the double-sum estimators. */
+#include "estimator/double_sum.h"
+
+#include <math.h>
+
+const char *const xsmi_double_sum_starts[] = {"zero", "log-classes", NULL};
+
+xsm_status xsmi_double_sum_bind(xsmi_double_sum *s, const char *name, const xsm_problem *problem, xsm_error *err)
+{
+    XSMI_TRY(xsmi_negatives(name, s->negatives_option, problem->classes, &s->negatives, err));
+    s->u = xsmi_allocate(problem->context, problem->examples, sizeof *s->u);
+    if (!s->u) {
+        return xsmi_fail_memory(err, problem->examples * sizeof *s->u, "one number for each row");
+    }
+    s->context = problem->context;
+    s->examples = problem->examples;
+    s->seed = problem->seed;
+    s->classes = problem->classes;
+    s->weight = s->negatives ? (double)(s->classes - 1) / s->negatives : 0;
+    double start = s->start == XSMI_START_LOG_CLASSES ? log((double)s->classes) : 0;
+    for (uint64_t i = 0; i < s->examples; i++) {
+        s->u[i] = start;
+    }
+    return XSM_OK;
+}
+
+void xsmi_double_sum_unbind(void *state)
+{
+    xsmi_double_sum *s = state;
+    if (s->u) {
+        xsmi_release(s->context, s->u, s->examples, sizeof *s->u);
+        s->u = NULL;
+    }
+}
+
+uint64_t xsmi_double_sum_width(const void *state)
+{
+    return 1 + (uint64_t)((const xsmi_double_sum *)state)->negatives;
+}
+
+void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                            uint32_t *lengths)
+{
+    const xsmi_double_sum *s = state;
+    xsmi_select_others(s->seed, s->classes, s->negatives, examples, count, classes, lengths);
+}
+
+double xsmi_double_sum_loss(const xsmi_double_sum *s, const float *scores, uint32_t length)
+{
+    double most = 0;
+    for (uint32_t j = 1; j < length; j++) {
+        double difference = (double)scores[j] - (double)scores[0];
+        most = difference > most ? difference : most;
+    }
+    double sum = 0;
+    for (uint32_t j = 1; j < length; j++) {
+        sum += exp((double)scores[j] - (double)scores[0] - most);
+    }
+    return most + log(exp(-most) + s->weight * sum);
+}

@@ -1,0 +1,49 @@
+/*
+ * What the estimators of the double sum share (Fagan and Iyengar, Unbiased scalable softmax optimization, 2018, eq. 5):
+ * f(u,W) = sum_i u_i + e^(-u_i) (1 + sum_{k != y_i} e^(z_k - z_y)), which minimised over u_i is the log-loss.
+ * Each row keeps its u_i. Rates are on the scale of the mean loss: the paper's N eta is eta here.
+ */
+#ifndef XSMI_DOUBLE_SUM_H
+#define XSMI_DOUBLE_SUM_H
+
+#include "estimator/estimator.h"
+
+enum { XSMI_START_ZERO = 0, XSMI_START_LOG_CLASSES = 1 };
+extern const char *const xsmi_double_sum_starts[];
+
+/* The first member of both estimators' states. */
+typedef struct xsmi_double_sum {
+    int64_t negatives_option;
+    int32_t start; /* XSMI_START_* */
+    xsm_context *context;
+    double *u; /* [examples] */
+    uint64_t examples;
+    uint64_t seed;
+    double weight; /* (K-1)/m */
+    uint32_t classes, negatives;
+} xsmi_double_sum;
+
+/* Option table entries for the members above, of a state that begins with them. */
+#define XSMI_DOUBLE_SUM_OPTIONS                                                                                        \
+    {"negatives",                                                                                                      \
+     XSM_OPTION_INT,                                                                                                   \
+     offsetof(xsmi_double_sum, negatives_option),                                                                      \
+     "0",                                                                                                              \
+     0,                                                                                                                \
+     XSM_CLASSES_MAX,                                                                                                  \
+     NULL,                                                                                                             \
+     "other classes that a step looks at, m; 0 = 5, or all the others if there are fewer"},                            \
+    {                                                                                                                  \
+        "start", XSM_OPTION_CHOICE, offsetof(xsmi_double_sum, start), "zero", 0, 0, xsmi_double_sum_starts,            \
+            "where u, a row's running log-partition, starts: zero (the authors' code) or log-classes (their paper)"    \
+    }
+
+xsm_status xsmi_double_sum_bind(xsmi_double_sum *s, const char *name, const xsm_problem *problem, xsm_error *err);
+void xsmi_double_sum_unbind(void *state);
+uint64_t xsmi_double_sum_width(const void *state);
+void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                            uint32_t *lengths);
+/* Estimate of -log p(y|x) from the sampled classes: log(1 + (K-1)/m sum_k e^(z_k - z_y)). */
+double xsmi_double_sum_loss(const xsmi_double_sum *s, const float *scores, uint32_t length);
+
+#endif

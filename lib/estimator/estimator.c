@@ -1,0 +1,576 @@
+/*
+ * The layer between estimators' tables and everyone else: it owns the state's memory, sets options, scores the classes
+ * that a table asks for, takes the mean over the batch, and finds out when numbers leave the finite.
+ */
+#include "estimator/estimator.h"
+
+#include "base/random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const xsm_option common_options[] = {
+    {"ridge", XSM_OPTION_DOUBLE, offsetof(xsmi_common_options, ridge), "0", 0, 1e30, NULL,
+     "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"},
+    {"seed", XSM_OPTION_INT, offsetof(xsmi_common_options, seed), "1", 0, 9007199254740992.0, NULL,
+     "names the random stream that classes are drawn from"},
+};
+#define COMMON_COUNT (sizeof common_options / sizeof common_options[0])
+static const xsmi_option_table common_table = {common_options, COMMON_COUNT, sizeof common_options[0]};
+
+static xsmi_option_table own_table(const xsm_estimator_ops *ops)
+{
+    xsmi_option_table table = {ops->options, ops->option_count, ops->option_size};
+    return table;
+}
+
+/* -- tables ----------------------------------------------------------------------------------------------------------
+ */
+
+const char *xsm_estimator_ops_name(const xsm_estimator_ops *ops)
+{
+    return ops ? ops->name : NULL;
+}
+
+const char *xsm_estimator_ops_summary(const xsm_estimator_ops *ops)
+{
+    return ops ? ops->summary : NULL;
+}
+
+const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t index)
+{
+    if (!ops) {
+        return NULL;
+    }
+    xsmi_option_table own = own_table(ops);
+    return index < COMMON_COUNT ? &common_options[index] : xsmi_option_at(&own, index - COMMON_COUNT);
+}
+
+/* A table up to and with its last required member, in the first release. */
+#define FIRST_OPS_SIZE (offsetof(xsm_estimator_ops, gradient) + sizeof(((xsm_estimator_ops *)0)->gradient))
+
+static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *ops, xsm_error *err)
+{
+    memset(ops, 0, sizeof *ops);
+    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, FIRST_OPS_SIZE, given, "xsm_estimator_ops", err));
+    if (ops->abi != XSM_ESTIMATOR_ABI) {
+        return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the estimator table says abi %u; this release serves %d", ops->abi,
+                         XSM_ESTIMATOR_ABI);
+    }
+    if (!ops->name || !ops->summary || !ops->bind || !ops->gradient) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': the table needs name, summary, bind() and gradient()",
+                         ops->name ? ops->name : "?");
+    }
+    const uint32_t flags =
+        XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_MULTI_LABEL;
+    if (ops->flags & ~flags) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
+                         ops->flags & ~flags);
+    }
+    bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
+    if (exact ? (ops->flags & XSM_ESTIMATOR_PROXIMAL) != 0 : !ops->select || !ops->width) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': the table needs width() and select(), or the flag for exact without the one "
+                         "for proximal",
+                         ops->name);
+    }
+    xsmi_option_table own = own_table(ops);
+    for (size_t i = 0; i < own.count; i++) {
+        const xsm_option *option = xsmi_option_at(&own, i);
+        if (option->name && xsmi_option_find(&common_table, option->name)) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': option '%s' is one that every estimator has",
+                             ops->name, option->name);
+        }
+    }
+    return xsmi_option_check(&own, ops->state_size, ops->name, err);
+}
+
+/* -- life
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static const char *estimator_name_at(const void *list, size_t index)
+{
+    (void)list;
+    return xsm_estimator_at(index)->name;
+}
+
+xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimator **out, xsm_error *err)
+{
+    const xsm_estimator_ops *ops = xsm_estimator_find(name);
+    if (!ops) {
+        if (!name) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_new: name is NULL");
+        }
+        const char *near = xsmi_nearest(name, NULL, xsm_estimator_count(), estimator_name_at);
+        return xsmi_fail(err, XSM_ERROR_NAME, "no estimator '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "");
+    }
+    return xsm_estimator_new_from(context, ops, out, err);
+}
+
+xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *given, xsm_estimator **out,
+                                  xsm_error *err)
+{
+    if (!out || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_new: %s is NULL", out ? "the table" : "out");
+    }
+    xsm_estimator_ops ops;
+    XSMI_TRY(read_ops(given, &ops, err));
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsm_estimator *e = xsmi_allocate(ctx, 1, sizeof *e);
+    void *state = e ? xsmi_allocate(ctx, ops.state_size, 1) : NULL;
+    if (!state) {
+        xsmi_release(ctx, e, 1, sizeof *e);
+        xsm_context_free(ctx);
+        return xsmi_fail_memory(err, ops.state_size, "an estimator");
+    }
+    memset(e, 0, sizeof *e);
+    memset(state, 0, ops.state_size);
+    e->context = ctx;
+    e->ops = ops;
+    e->state = state;
+    xsmi_option_table own = own_table(&e->ops);
+    xsmi_option_defaults(&common_table, &e->common);
+    xsmi_option_defaults(&own, state);
+    *out = e;
+    return XSM_OK;
+}
+
+static void unbind(xsm_estimator *e)
+{
+    if (e->model) {
+        if (e->ops.unbind) {
+            e->ops.unbind(e->state);
+        }
+        e->model = NULL;
+        e->train = NULL;
+    }
+}
+
+void xsm_estimator_free(xsm_estimator *e)
+{
+    if (e) {
+        xsm_context *ctx = e->context;
+        unbind(e);
+        xsmi_release(ctx, e->state, e->ops.state_size, 1);
+        xsmi_release(ctx, e, 1, sizeof *e);
+        xsm_context_free(ctx);
+    }
+}
+
+const char *xsm_estimator_name(const xsm_estimator *e)
+{
+    return e ? e->ops.name : NULL;
+}
+
+uint64_t xsm_estimator_batch_limit(const xsm_estimator *e)
+{
+    return e ? e->ops.batch_limit : 0;
+}
+
+/* -- options
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static const char *option_name_at(const void *list, size_t index)
+{
+    return xsm_estimator_ops_option(list, index)->name;
+}
+
+static const xsm_option *find_option(const xsm_estimator *e, const char *name, void **values)
+{
+    const xsm_option *option = xsmi_option_find(&common_table, name);
+    if (option) {
+        *values = (void *)(uintptr_t)&e->common;
+        return option;
+    }
+    xsmi_option_table own = own_table(&e->ops);
+    *values = e->state;
+    return xsmi_option_find(&own, name);
+}
+
+/* The option to be set, or NULL with *status telling why not. */
+static const xsm_option *option_to_set(xsm_estimator *e, const char *name, void **values, xsm_status *status,
+                                       xsm_error *err)
+{
+    if (!e || !name) {
+        *status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set: %s is NULL", e ? "the name" : "the estimator");
+        return NULL;
+    }
+    if (e->model) {
+        *status = xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the estimator is bound", name);
+        return NULL;
+    }
+    const xsm_option *option = find_option(e, name, values);
+    if (!option) {
+        const char *near = xsmi_nearest(name, &e->ops, COMMON_COUNT + e->ops.option_count, option_name_at);
+        *status = xsmi_fail(err, XSM_ERROR_NAME, "estimator '%s' has no option '%s'%s%s%s", e->ops.name, name,
+                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    return option;
+}
+
+xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *value, xsm_error *err)
+{
+    void *values;
+    xsm_status status;
+    const xsm_option *option = option_to_set(e, name, &values, &status, err);
+    if (option && !value) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "option '%s': the value is NULL", name);
+    }
+    return option ? xsmi_option_set_text(option, values, value, err) : status;
+}
+
+xsm_status xsm_estimator_set_double(xsm_estimator *e, const char *name, double value, xsm_error *err)
+{
+    void *values;
+    xsm_status status;
+    const xsm_option *option = option_to_set(e, name, &values, &status, err);
+    return option ? xsmi_option_set_double(option, values, value, err) : status;
+}
+
+xsm_status xsm_estimator_set_int(xsm_estimator *e, const char *name, int64_t value, xsm_error *err)
+{
+    void *values;
+    xsm_status status;
+    const xsm_option *option = option_to_set(e, name, &values, &status, err);
+    return option ? xsmi_option_set_int(option, values, value, err) : status;
+}
+
+size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer, size_t size)
+{
+    void *values;
+    const xsm_option *option = e && name ? find_option(e, name, &values) : NULL;
+    if (!option) {
+        if (size > 0) {
+            buffer[0] = '\0';
+        }
+        return 0;
+    }
+    return xsmi_option_print(option, values, buffer, size);
+}
+
+/* -- binding
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* Every row must have a label (one, if the estimator takes no more), each of them below K. */
+static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train, xsm_error *err)
+{
+    bool several = (e->ops.flags & XSM_ESTIMATOR_MULTI_LABEL) != 0;
+    for (uint64_t i = 0; i < train->rows; i++) {
+        size_t count;
+        const uint32_t *labels = xsmi_dataset_labels(train, i, &count);
+        if (count == 0) {
+            return xsmi_fail(err, XSM_ERROR_DATA, "row %llu has no label; drop such rows before training",
+                             (unsigned long long)i);
+        }
+        if (count > 1 && !several) {
+            return xsmi_fail(err, XSM_ERROR_DATA,
+                             "row %llu has %zu labels, but estimator '%s' takes one a row; keep the first or the "
+                             "smallest",
+                             (unsigned long long)i, count, e->ops.name);
+        }
+        for (size_t j = 0; j < count; j++) {
+            if (labels[j] >= train->classes) {
+                return xsmi_fail(err, XSM_ERROR_DATA, "row %llu has a label that is not in the class map",
+                                 (unsigned long long)i);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+{
+    if (!e || !model || !train) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind: %s is NULL",
+                         !e       ? "the estimator"
+                         : !model ? "the model"
+                                  : "the data");
+    }
+    if (model->features != train->features || model->classes != train->classes) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "the model has %u features and %u classes, the data %u features and %u classes",
+                         model->features, model->classes, train->features, train->classes);
+    }
+    XSMI_TRY(check_labels(e, train, err));
+    unbind(e);
+    bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
+    xsm_problem problem = {
+        .size = sizeof problem,
+        .context = e->context,
+        .examples = train->rows,
+        .classes = train->classes,
+        .features = train->features,
+        .class_counts = train->class_counts,
+        .ridge = e->common.ridge,
+        .seed = (uint64_t)e->common.seed,
+        .bias = model->bias != NULL,
+    };
+    xsm_status status = e->ops.bind(e->state, &problem, err);
+    if (status == XSM_OK) {
+        e->width = e->ops.flags & XSM_ESTIMATOR_EXACT ? train->classes : e->ops.width(e->state);
+        if (e->width == 0) {
+            status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is 0", e->ops.name);
+        }
+    }
+    if (status != XSM_OK) {
+        if (e->ops.unbind) {
+            e->ops.unbind(e->state);
+        }
+        return status;
+    }
+    e->model = model;
+    e->train = train;
+    e->position = 0;
+    e->decay_rate = proximal ? 0 : e->common.ridge / (double)train->rows;
+    return XSM_OK;
+}
+
+/* -- the gradient
+ * -------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err)
+{
+    if (!(eta > 0 && eta < XSMI_STEP_LIMIT)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the learning rate is %g; accepted is above 0 and below %g", eta,
+                         XSMI_STEP_LIMIT);
+    }
+    if (!(eta * e->decay_rate < 1e12)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "a learning rate of %g with a ridge of %g would leave nothing of the weights in one step; "
+                         "their product over the number of rows must be below 1e12",
+                         eta, e->common.ridge);
+    }
+    return XSM_OK;
+}
+
+bool xsmi_estimator_block(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch, double eta,
+                          double alpha, uint32_t slot, double *largest)
+{
+    const xsm_model *m = e->model;
+    uint64_t width = g->width, start = first * width;
+    float *scores = g->exact ? g->coefficients + start : g->scores + start;
+    float *linear = g->exact ? NULL : m->bias ? g->linear + start : scores;
+    uint32_t *lengths = g->exact ? NULL : g->lengths + first;
+    uint32_t *classes = g->exact ? NULL : g->classes + start;
+    bool finite = true;
+    for (uint64_t i = 0; i < count && !g->exact; i++) {
+        const xsm_example *example = &g->example[first + i];
+        xsmi_features x = xsmi_dataset_features(e->train, example->row);
+        xsmi_model_score_classes(m, &x, classes + i * width, lengths[i], alpha, scores + i * width);
+        for (uint32_t j = 0; j < lengths[i]; j++) {
+            float z = scores[i * width + j];
+            finite &= fabsf(z) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
+            if (m->bias) {
+                linear[i * width + j] = z - m->bias[classes[i * width + j]];
+            }
+        }
+    }
+    if (!finite) {
+        return false;
+    }
+    if (g->proximal) {
+        for (uint64_t j = 0; j < count * width; j++) {
+            g->shrinks[start + j] = 1;
+        }
+    }
+    xsm_score_block block = {
+        .size = sizeof block,
+        .examples = g->example + first,
+        .count = count,
+        .batch = batch,
+        .width = width,
+        .lengths = lengths,
+        .classes = classes,
+        .scores = scores,
+        .linear = linear,
+        .eta = eta,
+        .coefficients = g->coefficients + start,
+        .shrinks = g->proximal ? g->shrinks + start : NULL,
+        .losses = g->losses + first,
+        .scratch = g->scratch_each ? g->scratch + slot * g->scratch_each : NULL,
+    };
+    e->ops.gradient(e->state, &block);
+    float mean = 1 / (float)batch;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t length = lengths ? lengths[i] : width;
+        float *c = block.coefficients + i * width;
+        float most = 0;
+        for (uint64_t j = 0; j < length; j++) {
+            c[j] *= mean;
+            float size = fabsf(c[j]);
+            most = size > most ? size : most;
+            finite &= size < INFINITY;
+        }
+        double reach = (double)most * sqrt(block.examples[i].squared_norm + (m->bias ? 1 : 0));
+        *largest = reach > *largest ? reach : *largest;
+        finite &= isfinite(block.losses[i]) != 0;
+    }
+    return finite && *largest * eta < XSMI_STEP_LIMIT;
+}
+
+typedef struct chunk_job {
+    xsm_estimator *estimator;
+    xsm_gradient *gradient;
+    const xsm_batch *batch;
+    double eta;
+    double *largest; /* by chunk */
+    bool *finite;
+} chunk_job;
+
+static void run_chunk(void *state, size_t index, uint32_t thread)
+{
+    chunk_job *job = state;
+    xsm_estimator *e = job->estimator;
+    xsm_gradient *g = job->gradient;
+    uint64_t first = index * XSMI_EXAMPLE_CHUNK;
+    uint64_t rest = job->batch->count - first;
+    uint64_t count = rest < XSMI_EXAMPLE_CHUNK ? rest : XSMI_EXAMPLE_CHUNK;
+    for (uint64_t i = first; i < first + count; i++) {
+        g->example[i] = xsmi_example_at(e, xsmi_batch_row(job->batch, i), e->position + i);
+    }
+    if (!g->exact) {
+        e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
+    }
+    job->largest[index] = 0;
+    job->finite[index] = xsmi_estimator_block(e, g, first, count, job->batch->count, job->eta, e->model->alpha, thread,
+                                              &job->largest[index]);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Whether a row occurs twice in a batch; with no memory to find out, yes is the safe answer. */
+static bool has_repeats(xsm_context *ctx, const xsm_batch *batch)
+{
+    if (!batch->rows) {
+        return false;
+    }
+    size_t n = (size_t)batch->count;
+    uint64_t *rows = xsmi_allocate(ctx, n, sizeof *rows);
+    if (!rows) {
+        return true;
+    }
+    memcpy(rows, batch->rows, n * sizeof *rows);
+    qsort(rows, n, sizeof *rows, compare_rows);
+    bool repeats = false;
+    for (size_t i = 1; i < n; i++) {
+        repeats |= rows[i] == rows[i - 1];
+    }
+    xsmi_release(ctx, rows, n, sizeof *rows);
+    return repeats;
+}
+
+xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, xsm_error *err)
+{
+    if (!e || !given || !g) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient: %s is NULL",
+                         !e       ? "the estimator"
+                         : !given ? "the batch"
+                                  : "the gradient");
+    }
+    g->examples = 0;
+    if (!e->model) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
+    }
+    XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
+    xsm_batch batch = xsm_batch_range(NULL, 0, 0);
+    XSMI_TRY(xsmi_options_read(&batch, sizeof batch, sizeof batch, given, "xsm_batch", err));
+    XSMI_TRY(xsmi_model_check_batch(e->model, &batch, err));
+    if (batch.dataset != e->train) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch is of other data than the estimator is bound to");
+    }
+    if (e->ops.batch_limit && batch.count > e->ops.batch_limit) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
+                         e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
+    }
+    uint32_t threads = xsm_context_threads(e->context);
+    XSMI_TRY(xsmi_gradient_reserve(g, e, batch.count, threads, err));
+    if (g->exact) {
+        XSMI_TRY(xsm_model_score_range(e->model, &batch, 0, e->model->classes, g->coefficients, g->width, err));
+    }
+    size_t chunks = (size_t)((batch.count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK);
+    double few_largest[8];
+    bool few_finite[8];
+    double *largest = chunks <= 8 ? few_largest : xsmi_allocate(e->context, chunks, sizeof *largest);
+    bool *finite = chunks <= 8 ? few_finite : xsmi_allocate(e->context, chunks, sizeof *finite);
+    xsm_status status = XSM_OK;
+    if (!largest || !finite) {
+        status = xsmi_fail_memory(err, chunks * sizeof *largest, "a batch");
+    } else {
+        chunk_job job = {e, g, &batch, eta, largest, finite};
+        bool in_order = (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) && chunks > 1 && has_repeats(e->context, &batch);
+        if (in_order) {
+            for (size_t i = 0; i < chunks; i++) {
+                run_chunk(&job, i, 0);
+            }
+        } else {
+            status = xsmi_run(e->context, run_chunk, &job, chunks, err);
+        }
+    }
+    if (status == XSM_OK) {
+        bool good = true;
+        g->largest = 0;
+        for (size_t i = 0; i < chunks; i++) {
+            good &= finite[i];
+            g->largest = largest[i] > g->largest ? largest[i] : g->largest;
+        }
+        if (good) {
+            double loss = 0;
+            for (uint64_t i = 0; i < batch.count; i++) {
+                loss += g->losses[i];
+            }
+            g->loss = loss / (double)batch.count;
+            g->decay = xsmi_estimator_decay(e, eta);
+            g->examples = batch.count;
+            e->position += batch.count;
+        } else {
+            status = xsmi_fail(err, XSM_ERROR_DIVERGED,
+                               "estimator '%s': scores or coefficients are no longer finite; try a smaller learning "
+                               "rate than %g",
+                               e->ops.name, eta);
+        }
+    }
+    if (chunks > 8) {
+        xsmi_release(e->context, largest, chunks, sizeof *largest);
+        xsmi_release(e->context, finite, chunks, sizeof *finite);
+    }
+    return status;
+}
+
+/* -- shared by the estimators that sample
+ * ---------------------------------------------------------------------------------- */
+
+void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, const xsm_example *examples,
+                        uint64_t count, uint32_t *list, uint32_t *lengths)
+{
+    size_t width = 1 + (size_t)negatives;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t *of = list + i * width;
+        of[0] = examples[i].labels[0];
+        if (negatives > 0) {
+            xsmi_stream stream;
+            xsmi_stream_start(&stream, seed, XSMI_STREAM_NEGATIVES, examples[i].position);
+            xsmi_stream_others(&stream, classes, of[0], negatives, of + 1);
+        }
+        lengths[i] = (uint32_t)width;
+    }
+}
+
+xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err)
+{
+    int64_t others = (int64_t)classes - 1;
+    if (option > others) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "estimator '%s': %lld negatives asked for, but there are only %lld other classes", estimator,
+                         (long long)option, (long long)others);
+    }
+    *negatives = (uint32_t)(option ? option : others < 5 ? others : 5);
+    return XSM_OK;
+}

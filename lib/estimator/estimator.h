@@ -1,0 +1,105 @@
+/*
+ * Inside of estimators and gradients, for the optimizers and the training loops.
+ */
+#ifndef XSMI_ESTIMATOR_H
+#define XSMI_ESTIMATOR_H
+
+#include "base/base.h"
+#include "base/option.h"
+#include "model/model.h"
+
+#include <xsoftmax/estimator.h>
+#include <xsoftmax/ext/estimator.h>
+
+/* Scores and steps beyond this are reported as divergence. Far beyond anything that means something, and small enough
+ * that a step over the smallest scales of a row (optimizer.h, sgd.c) is still a float32. */
+#define XSMI_STEP_LIMIT 1e15
+
+/* Examples that one job takes through the table: its calls are crossed once for that many. */
+#define XSMI_EXAMPLE_CHUNK 64
+
+/* Options that every estimator has. */
+typedef struct xsmi_common_options {
+    double ridge;
+    int64_t seed;
+} xsmi_common_options;
+
+struct xsm_estimator {
+    xsm_context *context;
+    xsm_estimator_ops ops; /* a copy: what the host's table lacks is NULL */
+    void *state;
+    xsmi_common_options common;
+    const xsm_model *model; /* NULL = not bound */
+    const xsm_dataset *train;
+    uint64_t width;    /* places a row of a gradient: K for exact estimators */
+    uint64_t position; /* examples handled so far */
+    double decay_rate; /* mu/N, 0 for proximal estimators */
+};
+
+struct xsm_gradient {
+    xsm_context *context;
+    uint64_t examples, width;
+    bool exact, proximal;
+    xsm_example *example;   /* [examples] */
+    uint32_t *lengths;      /* [examples], not for exact */
+    uint32_t *classes;      /* [examples][width], not for exact */
+    float *coefficients;    /* [examples][width] */
+    float *scores, *linear; /* [examples][width], not for exact */
+    double *shrinks;        /* [examples][width], for proximal */
+    double *losses;         /* [examples] */
+    unsigned char *scratch; /* [slots][scratch_each], a slot a thread */
+    size_t scratch_each, scratch_bytes;
+    double decay, loss;
+    double largest; /* max over places of |g| ||x||: bounds every change of a weight, per unit of eta */
+    size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
+};
+
+/* Sizes a gradient's arrays for n examples of the estimator, handled by up to `slots` threads. */
+xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots,
+                                 xsm_error *err);
+/* Frees a gradient's arrays, not the gradient. */
+void xsmi_gradient_clear(xsm_gradient *g);
+
+/* The example at place `position` of the run. */
+static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, uint64_t position)
+{
+    xsmi_features x = xsmi_dataset_features(e->train, row);
+    size_t count;
+    xsm_example example;
+    example.labels = xsmi_dataset_labels(e->train, row, &count);
+    example.label_count = count;
+    example.row = row;
+    example.position = position;
+    example.squared_norm = (double)e->model->kernels->dot(x.values, x.values, x.count);
+    return example;
+}
+
+/* Factor that the ridge asks of every weight in a step with eta. */
+static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
+{
+    return 1 / (1 + eta * e->decay_rate);
+}
+
+/* Refuses learning rates that no step can be taken with. */
+xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
+
+/* Scores the examples first..first+count of a gradient whose lists are filled, and has the estimator turn the scores
+ * into coefficients (for exact estimators the scores are there already). `batch` is the size of the whole batch. alpha
+ * is the model's at that moment. Returns false when a score or coefficient is not finite or too large; *largest is
+ * raised to the largest |g| ||x||. */
+bool xsmi_estimator_block(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch, double eta,
+                          double alpha, uint32_t slot, double *largest);
+
+/* Fills a negative-sampling estimator's lists: the label, then `negatives` others without replacement. */
+void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, const xsm_example *examples,
+                        uint64_t count, uint32_t *list, uint32_t *lengths);
+/* The number of negatives that an option's value (0 = 5, or K-1 if that is less) means, checked against K. */
+xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
+
+/* The registry: one line each in registry.c. */
+extern const xsm_estimator_ops xsmi_softmax_ops;
+extern const xsm_estimator_ops xsmi_ove_ops;
+extern const xsm_estimator_ops xsmi_umax_ops;
+extern const xsm_estimator_ops xsmi_implicit_ops;
+
+#endif

@@ -1,0 +1,157 @@
+/* Sparse score gradients: their memory, which is kept from step to step. */
+#include "estimator/estimator.h"
+
+#include <string.h>
+
+xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err)
+{
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_new: out is NULL");
+    }
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsm_gradient *g = xsmi_allocate(ctx, 1, sizeof *g);
+    if (!g) {
+        xsm_context_free(ctx);
+        return xsmi_fail_memory(err, sizeof *g, "a gradient");
+    }
+    memset(g, 0, sizeof *g);
+    g->context = ctx;
+    *out = g;
+    return XSM_OK;
+}
+
+void xsmi_gradient_clear(xsm_gradient *g)
+{
+    xsm_context *ctx = g->context;
+    xsmi_release(ctx, g->example, g->example_capacity, sizeof *g->example);
+    xsmi_release(ctx, g->losses, g->example_capacity, sizeof *g->losses);
+    xsmi_release(ctx, g->lengths, g->example_capacity, sizeof *g->lengths);
+    xsmi_release(ctx, g->coefficients, g->place_capacity, sizeof *g->coefficients);
+    xsmi_release(ctx, g->classes, g->list_capacity, sizeof *g->classes);
+    xsmi_release(ctx, g->scores, g->list_capacity, sizeof *g->scores);
+    xsmi_release(ctx, g->linear, g->linear_capacity, sizeof *g->linear);
+    xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
+    xsmi_release(ctx, g->scratch, g->scratch_bytes, 1);
+    memset(g, 0, sizeof *g);
+    g->context = ctx;
+}
+
+void xsm_gradient_free(xsm_gradient *g)
+{
+    if (g) {
+        xsm_context *ctx = g->context;
+        xsmi_gradient_clear(g);
+        xsmi_release(ctx, g, 1, sizeof *g);
+        xsm_context_free(ctx);
+    }
+}
+
+/* Makes *array hold at least `count`; contents are not kept. */
+static bool reserve(xsm_context *ctx, void **array, size_t *capacity, size_t count, size_t each)
+{
+    if (count <= *capacity) {
+        return true;
+    }
+    void *larger = xsmi_allocate(ctx, count, each);
+    if (!larger) {
+        return false;
+    }
+    xsmi_release(ctx, *array, *capacity, each);
+    *array = larger;
+    *capacity = count;
+    return true;
+}
+
+xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots,
+                                 xsm_error *err)
+{
+    bool exact = (e->ops.flags & XSM_ESTIMATOR_EXACT) != 0;
+    bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
+    size_t places, bytes, n = (size_t)examples;
+    if (examples > SIZE_MAX || !xsmi_multiply(n, (size_t)e->width, &places) || places > SIZE_MAX / sizeof(double)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "a batch of %llu examples with %llu classes each cannot be addressed",
+                         (unsigned long long)examples, (unsigned long long)e->width);
+    }
+    size_t each = e->ops.scratch ? e->ops.scratch(e->state) : 0;
+    each = (each + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+    bool fits = xsmi_multiply(each, slots, &bytes);
+    /* The three arrays by example share a capacity: it is raised when all of them are. */
+    if (fits && n > g->example_capacity) {
+        size_t capacity = 0;
+        xsmi_release(g->context, g->example, g->example_capacity, sizeof *g->example);
+        xsmi_release(g->context, g->losses, g->example_capacity, sizeof *g->losses);
+        xsmi_release(g->context, g->lengths, g->example_capacity, sizeof *g->lengths);
+        g->example = NULL;
+        g->losses = NULL;
+        g->lengths = NULL;
+        g->example_capacity = 0;
+        size_t losses = 0, lengths = 0;
+        fits = reserve(g->context, (void **)&g->example, &capacity, n, sizeof *g->example) &&
+               reserve(g->context, (void **)&g->losses, &losses, n, sizeof *g->losses) &&
+               reserve(g->context, (void **)&g->lengths, &lengths, n, sizeof *g->lengths);
+        if (!fits) {
+            xsmi_release(g->context, g->example, capacity, sizeof *g->example);
+            xsmi_release(g->context, g->losses, losses, sizeof *g->losses);
+            g->example = NULL;
+            g->losses = NULL;
+        } else {
+            g->example_capacity = n;
+        }
+    }
+    fits = fits && reserve(g->context, (void **)&g->coefficients, &g->place_capacity, places, sizeof *g->coefficients);
+    if (fits && !exact && places > g->list_capacity) {
+        size_t capacity = g->list_capacity;
+        fits = reserve(g->context, (void **)&g->classes, &capacity, places, sizeof *g->classes);
+        if (fits) {
+            /* classes has grown; scores must follow or classes come back to nothing */
+            size_t scores = g->list_capacity;
+            fits = reserve(g->context, (void **)&g->scores, &scores, places, sizeof *g->scores);
+            if (fits) {
+                g->list_capacity = places;
+            } else {
+                xsmi_release(g->context, g->classes, capacity, sizeof *g->classes);
+                xsmi_release(g->context, g->scores, g->list_capacity, sizeof *g->scores);
+                g->classes = NULL;
+                g->scores = NULL;
+                g->list_capacity = 0;
+            }
+        }
+    }
+    if (fits && !exact && e->model->bias) {
+        fits = reserve(g->context, (void **)&g->linear, &g->linear_capacity, places, sizeof *g->linear);
+    }
+    if (fits && proximal) {
+        fits = reserve(g->context, (void **)&g->shrinks, &g->shrink_capacity, places, sizeof *g->shrinks);
+    }
+    fits = fits && reserve(g->context, (void **)&g->scratch, &g->scratch_bytes, bytes, 1);
+    g->examples = 0;
+    if (!fits) {
+        return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",
+                         (unsigned long long)examples, (unsigned long long)e->width);
+    }
+    g->scratch_each = each;
+    g->width = e->width;
+    g->exact = exact;
+    g->proximal = proximal;
+    return XSM_OK;
+}
+
+xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_error *err)
+{
+    if (!g) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_get: gradient is NULL");
+    }
+    xsm_gradient_view v = XSM_GRADIENT_VIEW_INIT;
+    v.examples = g->examples;
+    if (g->examples > 0) {
+        v.width = g->width;
+        v.lengths = g->exact ? NULL : g->lengths;
+        v.classes = g->exact ? NULL : g->classes;
+        v.coefficients = g->coefficients;
+        v.shrinks = g->proximal ? g->shrinks : NULL;
+        v.decay = g->decay;
+        v.loss = g->loss;
+    }
+    return xsmi_options_write(&v, sizeof v, sizeof v, view, "xsm_gradient_view", err);
+}

@@ -1,0 +1,31 @@
+/* The built-in estimators: a new one is its file and a line here. */
+#include "estimator/estimator.h"
+
+#include <string.h>
+
+static const xsm_estimator_ops *const registry[] = {
+    &xsmi_softmax_ops,
+    &xsmi_ove_ops,
+    &xsmi_umax_ops,
+    &xsmi_implicit_ops,
+};
+
+size_t xsm_estimator_count(void)
+{
+    return sizeof registry / sizeof registry[0];
+}
+
+const xsm_estimator_ops *xsm_estimator_at(size_t index)
+{
+    return index < xsm_estimator_count() ? registry[index] : NULL;
+}
+
+const xsm_estimator_ops *xsm_estimator_find(const char *name)
+{
+    for (size_t i = 0; name && i < xsm_estimator_count(); i++) {
+        if (strcmp(registry[i]->name, name) == 0) {
+            return registry[i];
+        }
+    }
+    return NULL;
+}
