@@ -1,0 +1,149 @@
+/*
+ * Plain stochastic gradient steps. With W = alpha * row_scale * rows, the ridge costs one multiplication a step and one
+ * a touched row, and a sparse example touches its own features only.
+ */
+#include "optimizer/optimizer.h"
+
+/* A row's scale below which it is multiplied out. */
+#define SCALE_LEAST 1e-12
+
+/* Rows handled by one call of a kernel. */
+#define GROUP 32
+
+/* Multiplies the scale of class k into its row. */
+static void fold_row(xsm_model *m, uint32_t k)
+{
+    float scale = (float)m->row_scale[k];
+    m->kernels->scale(m->weight + (size_t)k * m->stride, m->features, scale);
+    m->row_scale[k] = 1;
+}
+
+static void shrink_row(xsm_model *m, uint32_t k, double shrink)
+{
+    if (shrink != 1) {
+        m->row_scale[k] *= shrink;
+        if (m->row_scale[k] < SCALE_LEAST) {
+            fold_row(m, k);
+        }
+    }
+}
+
+/* w[feature][class] += a x for the classes listed, on a feature-major model. */
+static void add_feature_major(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
+                              const float *amounts)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        float *row = m->weight + (size_t)(x->index ? x->index[i] : i) * m->stride;
+        for (uint32_t j = 0; j < count; j++) {
+            row[classes[j]] += amounts[j] * x->values[i];
+        }
+    }
+}
+
+static void step(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
+                 const float *coefficients, const double *shrinks, double eta, double alpha)
+{
+    float amounts[GROUP];
+    for (uint32_t start = 0; start < count; start += GROUP) {
+        uint32_t group = count - start < GROUP ? count - start : GROUP;
+        const uint32_t *rows = classes + start;
+        for (uint32_t j = 0; j < group; j++) {
+            double change = -eta * (double)coefficients[start + j];
+            if (m->bias) {
+                m->bias[rows[j]] = (float)((double)m->bias[rows[j]] + change);
+            }
+            double scale = m->row_scale ? alpha * m->row_scale[rows[j]] : alpha;
+            amounts[j] = (float)(change / scale);
+        }
+        if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+            add_feature_major(m, x, group, rows, amounts);
+        } else if (x->index) {
+            m->kernels->sparse_scatter_update(m->weight, m->stride, rows, group, x->index, x->values, x->count,
+                                              amounts);
+        } else {
+            m->kernels->scatter_update(m->weight, m->stride, rows, group, x->values, x->count, amounts, NULL);
+        }
+        for (uint32_t j = 0; shrinks && j < group; j++) {
+            shrink_row(m, rows[j], shrinks[start + j]);
+        }
+    }
+}
+
+static void step_class(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
+                       const uint64_t *entries, size_t count, double eta, double alpha)
+{
+    for (size_t j = 0; j < count; j++) {
+        uint64_t place = entries[j];
+        xsmi_features x = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, (size_t)(place / g->width)));
+        step(m, &x, 1, &class, g->coefficients + place, g->shrinks ? g->shrinks + place : NULL, eta, alpha);
+    }
+}
+
+/* Dense rows, class-major: a blocked product, in groups of examples. */
+static void range_dense(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                        float scale)
+{
+    enum { EXAMPLES = 32, CLASSES = 256 };
+    float amounts[EXAMPLES * CLASSES];
+    const float *x[EXAMPLES];
+    for (uint64_t start = 0; start < batch->count; start += EXAMPLES) {
+        size_t n = batch->count - start < EXAMPLES ? (size_t)(batch->count - start) : EXAMPLES;
+        for (size_t i = 0; i < n; i++) {
+            x[i] = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, start + i)).values;
+        }
+        for (uint32_t c = 0; c < count; c += CLASSES) {
+            size_t classes = count - c < CLASSES ? count - c : CLASSES;
+            for (size_t i = 0; i < n; i++) {
+                const float *from = g->coefficients + (start + i) * g->width + first + c;
+                for (size_t k = 0; k < classes; k++) {
+                    amounts[i * CLASSES + k] = scale * from[k];
+                }
+            }
+            m->kernels->rank_update(m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts, CLASSES,
+                                    x, n, m->features, 1);
+        }
+    }
+}
+
+static void step_range(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                       double eta, double alpha)
+{
+    float scale = (float)(-eta / alpha);
+    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    for (uint64_t i = 0; m->bias && i < batch->count; i++) {
+        m->kernels->axpby(m->bias + first, g->coefficients + i * g->width + first, count, (float)-eta, 1);
+    }
+    if (class_major && !batch->dataset->sparse) {
+        range_dense(m, batch, g, first, count, scale);
+        return;
+    }
+    for (uint64_t i = 0; i < batch->count; i++) {
+        xsmi_features x = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, i));
+        const float *from = g->coefficients + i * g->width + first;
+        if (class_major) {
+            uint32_t rows[GROUP];
+            float amounts[GROUP];
+            for (uint32_t start = 0; start < count; start += GROUP) {
+                uint32_t group = count - start < GROUP ? count - start : GROUP;
+                for (uint32_t j = 0; j < group; j++) {
+                    rows[j] = first + start + j;
+                    amounts[j] = scale * from[start + j];
+                }
+                m->kernels->sparse_scatter_update(m->weight, m->stride, rows, group, x.index, x.values, x.count,
+                                                  amounts);
+            }
+            continue;
+        }
+        for (size_t j = 0; j < x.count; j++) {
+            size_t feature = x.index ? x.index[j] : j;
+            m->kernels->axpby(m->weight + feature * m->stride + first, from, count, scale * x.values[j], 1);
+        }
+    }
+}
+
+const xsmi_optimizer_ops xsmi_sgd_ops = {
+    .name = "sgd",
+    .step = step,
+    .step_class = step_class,
+    .step_range = step_range,
+};
