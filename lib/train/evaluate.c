@@ -1,0 +1,217 @@
+/*
+ * Exact evaluation: log-loss, error and precision@k over a dataset, in blocks of rows.
+ *
+ * Every block's sums are joined in the order of the rows, so that the result does not depend on the threads.
+ */
+#include "model/model.h"
+
+#include <xsoftmax/metrics.h>
+
+#include <math.h>
+#include <string.h>
+
+#define JOB_ROWS (XSMI_LANES * XSMI_EXACT_BLOCKS)
+
+/* Sums over the rows of one job. */
+typedef struct partial {
+    double log_loss;
+    uint64_t rows, known_rows, unlabelled, unseen_labels, wrong;
+    uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
+} partial;
+
+typedef struct evaluate_job {
+    const xsm_model *model;
+    const xsm_dataset *dataset;
+    uint32_t top;
+    partial *partials;      /* [jobs] */
+    double *precision;      /* [jobs][top] */
+    unsigned char *scratch; /* [threads][scratch_each] */
+    size_t scratch_each;
+} evaluate_job;
+
+/* Memory of one thread, besides the model's scratch. */
+typedef struct room {
+    uint64_t rows[JOB_ROWS];
+    uint32_t targets[JOB_ROWS];
+    double log_sum_exp[JOB_ROWS];
+    float target_scores[JOB_ROWS];
+} room;
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+}
+
+static void take_row(const evaluate_job *job, size_t index, uint64_t row, double log_sum_exp, float target_score,
+                     const uint32_t *top_class)
+{
+    partial *p = &job->partials[index];
+    const xsm_model *m = job->model;
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
+    if (count == 0) {
+        p->unlabelled++;
+        return;
+    }
+    p->rows++;
+    size_t known = 0;
+    double target = 0;
+    xsmi_features x = xsmi_dataset_features(job->dataset, row);
+    for (size_t j = 0; j < count; j++) {
+        if (labels[j] >= m->classes) {
+            p->unseen_labels++;
+            continue;
+        }
+        float score = target_score;
+        if (count > 1) {
+            xsmi_model_score_classes(m, &x, &labels[j], 1, m->alpha, &score);
+        }
+        target += score;
+        known++;
+    }
+    if (!isfinite(log_sum_exp) || !isfinite(target)) {
+        p->failed = row < p->failed ? row : p->failed;
+        return;
+    }
+    if (known > 0) {
+        p->known_rows++;
+        p->log_loss += log_sum_exp - target / (double)known;
+    }
+    size_t hits = 0;
+    for (uint32_t k = 0; k < job->top; k++) {
+        for (size_t j = 0; j < count; j++) {
+            hits += top_class[k] != XSMI_NO_CLASS && labels[j] == top_class[k];
+        }
+        job->precision[index * job->top + k] += (double)hits / (k + 1);
+        p->wrong += k == 0 && hits == 0;
+    }
+}
+
+static void run_rows(void *state, size_t index, uint32_t thread)
+{
+    const evaluate_job *job = state;
+    unsigned char *scratch = job->scratch + thread * job->scratch_each;
+    room *r = (room *)(void *)scratch;
+    scratch += aligned(sizeof *r);
+    float *top_score = (float *)(void *)scratch;
+    scratch += aligned(JOB_ROWS * (size_t)job->top * sizeof *top_score);
+    uint32_t *top_class = (uint32_t *)(void *)scratch;
+    scratch += aligned(JOB_ROWS * (size_t)job->top * sizeof *top_class);
+    uint64_t first = (uint64_t)index * JOB_ROWS;
+    size_t rows = job->dataset->rows - first < JOB_ROWS ? (size_t)(job->dataset->rows - first) : JOB_ROWS;
+    xsmi_exact blocks[XSMI_EXACT_BLOCKS];
+    size_t count = 0;
+    for (size_t i = 0; i < JOB_ROWS; i++) {
+        r->targets[i] = XSMI_NO_CLASS;
+        if (i < rows) {
+            size_t labels;
+            const uint32_t *label = xsmi_dataset_labels(job->dataset, first + i, &labels);
+            r->rows[i] = first + i;
+            if (labels == 1 && label[0] < job->model->classes) {
+                r->targets[i] = label[0];
+            }
+        }
+    }
+    for (size_t i = 0; i < rows; i += XSMI_LANES) {
+        xsmi_exact *b = &blocks[count++];
+        b->rows = rows - i < XSMI_LANES ? rows - i : XSMI_LANES;
+        b->row = r->rows + i;
+        b->dataset = job->dataset;
+        b->target = r->targets + i;
+        b->top = job->top;
+        b->log_sum_exp = r->log_sum_exp + i;
+        b->target_score = r->target_scores + i;
+        b->top_score = top_score + i * job->top;
+        b->top_class = top_class + i * job->top;
+    }
+    xsmi_model_exact(job->model, blocks, count, scratch);
+    memset(&job->partials[index], 0, sizeof job->partials[index]);
+    memset(job->precision + index * job->top, 0, job->top * sizeof *job->precision);
+    job->partials[index].failed = UINT64_MAX;
+    for (size_t i = 0; i < rows; i++) {
+        take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top);
+    }
+}
+
+static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm_error *err)
+{
+    uint64_t wrong = 0, failed = UINT64_MAX;
+    double loss = 0;
+    for (size_t i = 0; i < jobs; i++) {
+        const partial *p = &job->partials[i];
+        m->rows += p->rows;
+        m->known_rows += p->known_rows;
+        m->unlabelled += p->unlabelled;
+        m->unseen_labels += p->unseen_labels;
+        wrong += p->wrong;
+        loss += p->log_loss;
+        failed = p->failed < failed ? p->failed : failed;
+        for (uint32_t k = 0; k < job->top; k++) {
+            m->precision[k] += job->precision[i * job->top + k];
+        }
+    }
+    if (failed != UINT64_MAX) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite: the model has diverged",
+                         (unsigned long long)failed);
+    }
+    if (m->rows == 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label to evaluate against",
+                         (unsigned long long)job->dataset->rows);
+    }
+    m->unseen_rows = m->rows - m->known_rows;
+    m->log_loss = m->known_rows ? loss / (double)m->known_rows : (double)NAN;
+    m->error = (double)wrong / (double)m->rows;
+    m->precision_max = job->top;
+    for (uint32_t k = 0; k < job->top; k++) {
+        m->precision[k] /= (double)m->rows;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                        const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err)
+{
+    if (!model || !dataset || !metrics) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate: %s is NULL",
+                         !model     ? "the model"
+                         : !dataset ? "the data"
+                                    : "metrics");
+    }
+    xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_evaluate_options", err));
+    if (o.precision_max > XSM_PRECISION_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "precision_max is %u; accepted is up to %d", o.precision_max,
+                         XSM_PRECISION_MAX);
+    }
+    if (model->features != dataset->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", model->features,
+                         dataset->features);
+    }
+    xsm_context *ctx = context ? context : model->context;
+    xsm_metrics m = XSM_METRICS_INIT;
+    evaluate_job job = {.model = model, .dataset = dataset, .top = o.precision_max ? o.precision_max : 5};
+    size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
+    size_t threads = xsm_context_threads(ctx);
+    job.scratch_each = aligned(sizeof(room)) + 2 * aligned(JOB_ROWS * (size_t)job.top * sizeof(float)) +
+                       aligned(xsmi_model_exact_scratch(model, dataset->sparse, XSMI_EXACT_BLOCKS, job.top));
+    job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
+    job.precision = xsmi_allocate(ctx, jobs, job.top * sizeof *job.precision);
+    job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
+    xsm_status status;
+    if (!job.partials || !job.precision || !job.scratch) {
+        status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
+    } else {
+        status = xsmi_run(ctx, run_rows, &job, jobs, err);
+    }
+    if (status == XSM_OK) {
+        status = join(&job, jobs, &m, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_options_write(&m, sizeof m, offsetof(xsm_metrics, precision) + sizeof(double), metrics,
+                                    "xsm_metrics", err);
+    }
+    xsmi_release(ctx, job.partials, jobs, sizeof *job.partials);
+    xsmi_release(ctx, job.precision, jobs, job.top * sizeof *job.precision);
+    xsmi_release(ctx, job.scratch, threads, job.scratch_each);
+    return status;
+}

@@ -1,0 +1,138 @@
+/* Prediction: the best classes of rows, exactly, with the scratch of one thread. */
+#include "model/model.h"
+
+#include <xsoftmax/predict.h>
+
+#include <math.h>
+#include <string.h>
+
+#define TOP_MAX 65536
+#define PIECE (XSMI_LANES * XSMI_EXACT_BLOCKS)
+
+struct xsm_predictor {
+    xsm_context *context;
+    const xsm_model *model;
+    uint32_t top;
+    /* For the rows of one piece. */
+    uint64_t rows[PIECE];
+    double log_sum_exp[PIECE];
+    float target_score[PIECE];
+    float *top_score;    /* [PIECE][top] */
+    uint32_t *top_class; /* [PIECE][top] */
+    void *scratch;
+    size_t scratch_size;
+};
+
+xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
+                             xsm_error *err)
+{
+    if (!model || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
+    }
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_predictor_options", err));
+    uint32_t top = o.top ? o.top : 5;
+    if (top > TOP_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, TOP_MAX);
+    }
+    top = top < model->classes ? top : model->classes;
+    xsm_context *ctx = xsmi_context_retain(model->context);
+    xsm_predictor *p = xsmi_allocate(ctx, 1, sizeof *p);
+    if (!p) {
+        xsm_context_free(ctx);
+        return xsmi_fail_memory(err, sizeof *p, "a predictor");
+    }
+    memset(p, 0, sizeof *p);
+    p->context = ctx;
+    p->model = model;
+    p->top = top;
+    /* Enough for rows of either kind, so that nothing is allocated later. */
+    size_t sparse = xsmi_model_exact_scratch(model, true, XSMI_EXACT_BLOCKS, top);
+    size_t dense = xsmi_model_exact_scratch(model, false, XSMI_EXACT_BLOCKS, top);
+    p->scratch_size = sparse > dense ? sparse : dense;
+    p->top_score = xsmi_allocate(ctx, PIECE * (size_t)top, sizeof *p->top_score);
+    p->top_class = xsmi_allocate(ctx, PIECE * (size_t)top, sizeof *p->top_class);
+    p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
+    if (!p->top_score || !p->top_class || !p->scratch) {
+        xsm_status status = xsmi_fail_memory(err, p->scratch_size, "a predictor");
+        xsm_predictor_free(p);
+        return status;
+    }
+    *out = p;
+    return XSM_OK;
+}
+
+void xsm_predictor_free(xsm_predictor *p)
+{
+    if (p) {
+        xsm_context *ctx = p->context;
+        xsmi_release(ctx, p->top_score, PIECE * (size_t)p->top, sizeof *p->top_score);
+        xsmi_release(ctx, p->top_class, PIECE * (size_t)p->top, sizeof *p->top_class);
+        xsmi_release(ctx, p->scratch, p->scratch_size, 1);
+        xsmi_release(ctx, p, 1, sizeof *p);
+        xsm_context_free(ctx);
+    }
+}
+
+uint32_t xsm_predictor_top(const xsm_predictor *p)
+{
+    return p ? p->top : 0;
+}
+
+/* Scores one piece of a batch; the results stay in the predictor. */
+static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows)
+{
+    xsmi_exact blocks[XSMI_EXACT_BLOCKS];
+    size_t count = 0;
+    for (size_t i = 0; i < rows; i++) {
+        p->rows[i] = xsmi_batch_row(batch, first + i);
+    }
+    for (size_t i = 0; i < rows; i += XSMI_LANES) {
+        xsmi_exact *b = &blocks[count++];
+        b->rows = rows - i < XSMI_LANES ? rows - i : XSMI_LANES;
+        b->row = p->rows + i;
+        b->dataset = batch->dataset;
+        b->target = NULL;
+        b->top = p->top;
+        b->log_sum_exp = p->log_sum_exp + i;
+        b->target_score = p->target_score + i;
+        b->top_score = p->top_score + i * p->top;
+        b->top_class = p->top_class + i * p->top;
+    }
+    xsmi_model_exact(p->model, blocks, count, p->scratch);
+}
+
+xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t *classes, float *scores,
+                             double *probabilities, xsm_error *err)
+{
+    if (!p || !given || !classes) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL",
+                         !p       ? "the predictor"
+                         : !given ? "the batch"
+                                  : "classes");
+    }
+    xsm_batch batch = xsm_batch_range(NULL, 0, 0);
+    XSMI_TRY(xsmi_options_read(&batch, sizeof batch, sizeof batch, given, "xsm_batch", err));
+    XSMI_TRY(xsmi_model_check_batch(p->model, &batch, err));
+    for (size_t first = 0; first < batch.count; first += PIECE) {
+        size_t rows = batch.count - first < PIECE ? (size_t)(batch.count - first) : PIECE;
+        run_piece(p, &batch, first, rows);
+        for (size_t i = 0; i < rows; i++) {
+            if (!isfinite(p->log_sum_exp[i])) {
+                return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                                 (unsigned long long)p->rows[i]);
+            }
+            for (uint32_t k = 0; k < p->top; k++) {
+                size_t from = i * p->top + k, to = (first + i) * p->top + k;
+                classes[to] = p->top_class[from];
+                if (scores) {
+                    scores[to] = p->top_score[from];
+                }
+                if (probabilities) {
+                    probabilities[to] = exp((double)p->top_score[from] - p->log_sum_exp[i]);
+                }
+            }
+        }
+    }
+    return XSM_OK;
+}

@@ -1,0 +1,342 @@
+/*
+ * Epochs over a dataset: the order of the rows, the schedule, steps, evaluation, the callback.
+ */
+#include "train/window.h"
+
+#include "base/random.h"
+
+#include <xsoftmax/trainer.h>
+
+#include <math.h>
+#include <string.h>
+
+/* Seconds between two calls of the callback within an epoch. */
+#define CALLBACK_INTERVAL 0.2
+
+struct xsm_trainer {
+    xsm_context *context;
+    xsm_model *model;
+    const xsm_dataset *train;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_trainer_options options;
+    xsmi_window *window;    /* NULL: batches one by one */
+    xsm_gradient *gradient; /* without a window */
+    uint64_t *order;        /* [rows] */
+    double *etas;           /* [window steps] */
+    uint64_t window_steps;
+    uint64_t epoch; /* complete ones */
+    uint64_t place; /* rows of the current epoch that are done */
+    uint64_t step, examples;
+    double loss_sum, eta, seconds;
+    bool ordered; /* `order` is the current epoch's */
+    bool pending; /* a complete epoch has not been evaluated and told of yet */
+    double last_call;
+    xsm_metrics train_metrics, test_metrics;
+};
+
+/* -- settings
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static xsm_status read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
+                               xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_trainer_options", err));
+    o->epochs = o->epochs ? o->epochs : 10;
+    o->batch = o->batch ? o->batch : 1;
+    o->eta = o->eta == 0 ? 1 : o->eta;
+    o->factor = o->factor == 0 ? 0.9 : o->factor;
+    if (!(o->eta > 0 && o->eta < XSMI_STEP_LIMIT)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the learning rate is %g; accepted is above 0 and below %g", o->eta,
+                         XSMI_STEP_LIMIT);
+    }
+    if (o->schedule < XSM_SCHEDULE_CONSTANT || o->schedule > XSM_SCHEDULE_INVERSE_SQRT) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "schedule %d is none of XSM_SCHEDULE_*", o->schedule);
+    }
+    if (!(o->factor > 0 && o->factor <= 1)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the schedule's factor is %g; accepted is above 0 and up to 1",
+                         o->factor);
+    }
+    if (o->order != XSM_ORDER_SHUFFLE && o->order != XSM_ORDER_FILE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "order %d is none of XSM_ORDER_*", o->order);
+    }
+    uint64_t limit = e->ops.batch_limit;
+    if (limit && o->batch > limit) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
+                         e->ops.name, (unsigned long long)limit, (unsigned long long)o->batch);
+    }
+    return XSM_OK;
+}
+
+static double eta_at(const xsm_trainer *t, uint64_t epoch, uint64_t place)
+{
+    const xsm_trainer_options *o = &t->options;
+    double passes = (double)epoch + (double)place / (double)t->train->rows;
+    switch (o->schedule) {
+    case XSM_SCHEDULE_STEP:
+        return o->eta * pow(o->factor, (double)epoch);
+    case XSM_SCHEDULE_INVERSE:
+        return o->eta / (1 + passes);
+    case XSM_SCHEDULE_INVERSE_SQRT:
+        return o->eta / sqrt(1 + passes);
+    default:
+        return o->eta;
+    }
+}
+
+/* -- life
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
+                           xsm_optimizer *optimizer, const xsm_trainer_options *options, xsm_trainer **out,
+                           xsm_error *err)
+{
+    if (!model || !train || !estimator || !optimizer || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_new: %s is NULL",
+                         !model       ? "the model"
+                         : !train     ? "the data"
+                         : !estimator ? "the estimator"
+                         : !optimizer ? "the optimizer"
+                                      : "out");
+    }
+    xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
+    XSMI_TRY(read_options(options, estimator, &o, err));
+    if (o.test && o.test->features != model->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", o.test->features,
+                         model->features);
+    }
+    XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
+    XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
+    XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
+    bool exact = (estimator->ops.flags & XSM_ESTIMATOR_EXACT) != 0;
+    XSMI_TRY(
+        xsm_model_set_layout(model, exact && train->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, err));
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsm_trainer *t = xsmi_allocate(ctx, 1, sizeof *t);
+    if (!t) {
+        xsm_context_free(ctx);
+        return xsmi_fail_memory(err, sizeof *t, "a trainer");
+    }
+    memset(t, 0, sizeof *t);
+    t->context = ctx;
+    t->model = model;
+    t->train = train;
+    t->estimator = estimator;
+    t->optimizer = optimizer;
+    t->options = o;
+    t->train_metrics.size = t->test_metrics.size = sizeof(xsm_metrics);
+    xsm_status status = XSM_OK;
+    t->order = xsmi_allocate(ctx, train->rows, sizeof *t->order);
+    if (!t->order) {
+        status = xsmi_fail_memory(err, train->rows * sizeof *t->order, "the order of the rows");
+    }
+    if (status == XSM_OK && o.batch == 1 && xsmi_window_fits(estimator, model)) {
+        status = xsmi_window_new(ctx, estimator, optimizer, &t->window, err);
+        if (status == XSM_OK) {
+            t->window_steps = xsmi_window_steps(t->window);
+            t->etas = xsmi_allocate(ctx, t->window_steps, sizeof *t->etas);
+            if (!t->etas) {
+                status = xsmi_fail_memory(err, t->window_steps * sizeof *t->etas, "a window of steps");
+            }
+        }
+    } else if (status == XSM_OK) {
+        status = xsm_gradient_new(ctx, &t->gradient, err);
+    }
+    if (status != XSM_OK) {
+        xsm_trainer_free(t);
+        return status;
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+void xsm_trainer_free(xsm_trainer *t)
+{
+    if (t) {
+        xsm_context *ctx = t->context;
+        xsmi_window_free(t->window);
+        xsm_gradient_free(t->gradient);
+        xsmi_release(ctx, t->order, t->train->rows, sizeof *t->order);
+        xsmi_release(ctx, t->etas, t->window_steps, sizeof *t->etas);
+        xsmi_release(ctx, t, 1, sizeof *t);
+        xsm_context_free(ctx);
+    }
+}
+
+/* -- progress
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t steps_per_epoch(const xsm_trainer *t)
+{
+    return (t->train->rows + t->options.batch - 1) / t->options.batch;
+}
+
+static xsm_progress progress_of(const xsm_trainer *t)
+{
+    xsm_progress p;
+    memset(&p, 0, sizeof p);
+    p.size = sizeof p;
+    p.epoch = t->epoch;
+    p.epochs = t->options.epochs;
+    p.step = t->step;
+    p.steps = t->options.epochs * steps_per_epoch(t);
+    p.examples = t->examples;
+    p.eta = t->eta;
+    p.seconds = t->seconds;
+    uint64_t rows = t->pending ? t->train->rows : t->place;
+    p.loss = rows ? t->loss_sum / (double)rows : (double)NAN;
+    p.epoch_ended = t->pending;
+    return p;
+}
+
+xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress, xsm_error *err)
+{
+    if (!t) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_get_progress: the trainer is NULL");
+    }
+    xsm_progress p = progress_of(t);
+    return xsmi_options_write(&p, sizeof p, sizeof p, progress, "xsm_progress", err);
+}
+
+/* Tells the callback; true if it wants to stop. */
+static bool tell(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *test)
+{
+    if (!t->options.progress) {
+        return false;
+    }
+    xsm_progress p = progress_of(t);
+    p.train = train;
+    p.test = test;
+    bool stop = t->options.progress(t->options.progress_user, &p) != 0;
+    t->last_call = xsmi_seconds();
+    return stop;
+}
+
+/* -- running
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+static void order_rows(xsm_trainer *t)
+{
+    for (uint64_t i = 0; i < t->train->rows; i++) {
+        t->order[i] = i;
+    }
+    if (t->options.order == XSM_ORDER_SHUFFLE) {
+        xsmi_stream stream;
+        xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, t->epoch);
+        xsmi_stream_permute(&stream, t->order, (size_t)t->train->rows);
+    }
+    t->ordered = true;
+    t->loss_sum = 0;
+}
+
+static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                     "training diverged at step %llu (epoch %llu) with estimator '%s': scores or coefficients are no "
+                     "longer finite; try a smaller learning rate than %g, unit-length rows, or a ridge",
+                     (unsigned long long)step, (unsigned long long)t->epoch + 1, t->estimator->ops.name, eta);
+}
+
+/* Takes the next steps of the epoch: a window of them, or one batch. */
+static xsm_status advance(xsm_trainer *t, xsm_error *err)
+{
+    uint64_t left = t->train->rows - t->place;
+    const uint64_t *rows = t->order + t->place;
+    if (t->window) {
+        uint64_t count = left < t->window_steps ? left : t->window_steps;
+        for (uint64_t s = 0; s < count; s++) {
+            t->etas[s] =
+                s > 0 && t->options.schedule <= XSM_SCHEDULE_STEP ? t->etas[0] : eta_at(t, t->epoch, t->place + s);
+        }
+        uint64_t failed;
+        xsm_status status = xsmi_window_run(t->window, rows, count, t->etas, &t->loss_sum, &failed, err);
+        if (status == XSM_ERROR_DIVERGED) {
+            return diverged(t, t->step + failed, t->etas[failed], err);
+        }
+        XSMI_TRY(status);
+        t->eta = t->etas[count - 1];
+        t->place += count;
+        t->examples += count;
+        t->step += count;
+        return XSM_OK;
+    }
+    uint64_t count = left < t->options.batch ? left : t->options.batch;
+    xsm_batch batch = xsm_batch_rows(t->train, rows, count);
+    double eta = eta_at(t, t->epoch, t->place);
+    xsm_status status = xsm_estimator_gradient(t->estimator, &batch, eta, t->gradient, err);
+    if (status == XSM_OK) {
+        status = xsm_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
+    }
+    if (status == XSM_ERROR_DIVERGED) {
+        return diverged(t, t->step, eta, err);
+    }
+    XSMI_TRY(status);
+    t->loss_sum += t->gradient->loss * (double)count;
+    t->eta = eta;
+    t->place += count;
+    t->examples += count;
+    t->step++;
+    return XSM_OK;
+}
+
+/* Ends an epoch: evaluates if it is time to, and tells the callback. *stop is its answer. */
+static xsm_status end_epoch(xsm_trainer *t, bool *stop, xsm_error *err)
+{
+    const xsm_trainer_options *o = &t->options;
+    bool evaluate = o->evaluate_every > 0 && (t->epoch % o->evaluate_every == 0 || t->epoch == o->epochs);
+    const xsm_metrics *train = NULL, *test = NULL;
+    if (evaluate && o->evaluate_train) {
+        XSMI_TRY(xsm_evaluate(t->context, t->model, t->train, NULL, &t->train_metrics, err));
+        train = &t->train_metrics;
+    }
+    if (evaluate && o->test) {
+        XSMI_TRY(xsm_evaluate(t->context, t->model, o->test, NULL, &t->test_metrics, err));
+        test = &t->test_metrics;
+    }
+    *stop = tell(t, train, test);
+    t->pending = false;
+    return XSM_OK;
+}
+
+xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
+{
+    if (!t) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
+    }
+    bool stop = false;
+    while (t->pending || t->epoch < t->options.epochs) {
+        if (t->pending) {
+            XSMI_TRY(end_epoch(t, &stop, err));
+        } else {
+            double start = xsmi_seconds();
+            if (!t->ordered) {
+                order_rows(t);
+                t->seconds += xsmi_seconds() - start;
+                stop = tell(t, NULL, NULL);
+                start = xsmi_seconds();
+            }
+            if (!stop) {
+                xsm_status status = advance(t, err);
+                double end = xsmi_seconds();
+                t->seconds += end - start;
+                XSMI_TRY(status);
+                if (t->place == t->train->rows) {
+                    t->epoch++;
+                    t->place = 0;
+                    t->ordered = false;
+                    t->pending = true;
+                } else if (end - t->last_call > CALLBACK_INTERVAL) {
+                    stop = tell(t, NULL, NULL);
+                }
+            }
+        }
+        if (stop) {
+            return xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
+                             (unsigned long long)t->step);
+        }
+    }
+    return XSM_OK;
+}

@@ -1,0 +1,401 @@
+/*
+ * Windows of single-example steps.
+ *
+ * A step reads and writes the rows of its few classes and what the estimator keeps for its example. Two steps of a
+ * window that share no class, not even through others, can run at once; those that do must keep their order. So the
+ * steps are cut into connected components (union-find over the classes they touch), each component runs on one thread
+ * in order, and the result is that of running all in order, bit for bit, whatever the number of threads. With many
+ * classes the components are small; when one holds most steps, the window runs on the caller's thread.
+ */
+#include "train/window.h"
+
+#include <string.h>
+
+enum {
+    STEPS_MOST = 4096,  /* long enough that starting the threads does not matter */
+    STEPS_LEAST = 64,   /* shorter ones are not worth starting threads for */
+    SELECT_PIECE = 512, /* steps whose classes one job draws */
+    TRY_EVERY = 32,     /* windows until the slower way is tried again */
+    AHEAD = 3           /* steps whose rows are on their way from memory while one is taken */
+};
+
+#define NONE UINT32_MAX
+
+typedef struct lane {
+    uint32_t first, count; /* its steps in w->order */
+    uint64_t failed;       /* first step that was not finite, or UINT64_MAX */
+} lane;
+
+struct xsmi_window {
+    xsm_context *context;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_gradient *gradient; /* lists and results of all steps of a window */
+    uint64_t steps;         /* most in a window */
+    double *alphas;         /* [steps+1] the model's alpha before each step and after the last */
+    uint32_t *last;         /* [classes] last step that touched a class, NONE between windows */
+    uint32_t *parent;       /* [steps] union-find */
+    uint32_t *size;         /* [steps] steps of a component, at its root */
+    uint32_t *order;        /* [steps] steps by lane, rising in each */
+    uint32_t *lane_of;      /* [steps] of a component, at its root */
+    lane *lanes;            /* [threads] */
+    uint32_t threads;
+    double pace[2];     /* seconds a step lately, in order and on the threads; 0 = not known */
+    uint32_t windows;   /* run so far */
+    const double *etas; /* [count] of the window being run */
+};
+
+bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
+{
+    return !(e->ops.flags & XSM_ESTIMATOR_EXACT) && m->layout == XSM_LAYOUT_CLASS_MAJOR;
+}
+
+xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err)
+{
+    xsmi_window *w = xsmi_allocate(ctx, 1, sizeof *w);
+    if (!w) {
+        return xsmi_fail_memory(err, sizeof *w, "a window of steps");
+    }
+    memset(w, 0, sizeof *w);
+    w->context = xsmi_context_retain(ctx);
+    w->estimator = e;
+    w->optimizer = o;
+    w->threads = xsm_context_threads(ctx);
+    /* Components stay small while a window touches few of the classes. */
+    uint64_t steps = o->model->classes / (8 * e->width);
+    w->steps = steps > STEPS_MOST ? STEPS_MOST : steps < STEPS_LEAST ? STEPS_LEAST : steps;
+    size_t n = (size_t)w->steps;
+    w->alphas = xsmi_allocate(ctx, n + 1, sizeof *w->alphas);
+    w->lanes = xsmi_allocate(ctx, w->threads, sizeof *w->lanes);
+    bool whole = w->alphas && w->lanes;
+    if (w->threads > 1) {
+        w->last = xsmi_allocate(ctx, o->model->classes, sizeof *w->last);
+        w->parent = xsmi_allocate(ctx, n, sizeof *w->parent);
+        w->size = xsmi_allocate(ctx, n, sizeof *w->size);
+        w->order = xsmi_allocate(ctx, n, sizeof *w->order);
+        w->lane_of = xsmi_allocate(ctx, n, sizeof *w->lane_of);
+        whole = whole && w->last && w->parent && w->size && w->order && w->lane_of;
+    }
+    xsm_status status = XSM_OK;
+    if (!whole) {
+        status = xsmi_fail_memory(err, o->model->classes * sizeof *w->last, "a window of steps");
+    }
+    if (status == XSM_OK) {
+        status = xsm_gradient_new(ctx, &w->gradient, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_gradient_reserve(w->gradient, e, w->steps, w->threads, err);
+    }
+    if (status == XSM_OK && w->gradient->proximal) {
+        status = xsmi_model_need_row_scale(o->model, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_window_free(w);
+        return status;
+    }
+    for (uint32_t k = 0; w->last && k < o->model->classes; k++) {
+        w->last[k] = NONE;
+    }
+    *out = w;
+    return XSM_OK;
+}
+
+void xsmi_window_free(xsmi_window *w)
+{
+    if (w) {
+        xsm_context *ctx = w->context;
+        size_t n = (size_t)w->steps;
+        xsm_gradient_free(w->gradient);
+        xsmi_release(ctx, w->alphas, n + 1, sizeof *w->alphas);
+        xsmi_release(ctx, w->lanes, w->threads, sizeof *w->lanes);
+        xsmi_release(ctx, w->last, w->optimizer->model->classes, sizeof *w->last);
+        xsmi_release(ctx, w->parent, n, sizeof *w->parent);
+        xsmi_release(ctx, w->size, n, sizeof *w->size);
+        xsmi_release(ctx, w->order, n, sizeof *w->order);
+        xsmi_release(ctx, w->lane_of, n, sizeof *w->lane_of);
+        xsmi_release(ctx, w, 1, sizeof *w);
+        xsm_context_free(ctx);
+    }
+}
+
+uint64_t xsmi_window_steps(const xsmi_window *w)
+{
+    return w->steps;
+}
+
+/* -- drawing
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct select_job {
+    xsmi_window *window;
+    const uint64_t *rows;
+    uint64_t count;
+} select_job;
+
+static void run_select(void *state, size_t index, uint32_t thread)
+{
+    select_job *job = state;
+    xsm_estimator *e = job->window->estimator;
+    xsm_gradient *g = job->window->gradient;
+    (void)thread;
+    uint64_t first = index * SELECT_PIECE;
+    uint64_t count = job->count - first < SELECT_PIECE ? job->count - first : SELECT_PIECE;
+    for (uint64_t i = first; i < first + count; i++) {
+        /* The norm is taken when the step is, with the features at hand. */
+        xsm_example *example = &g->example[i];
+        size_t labels;
+        example->row = job->rows[i];
+        example->labels = xsmi_dataset_labels(e->train, example->row, &labels);
+        example->label_count = labels;
+        example->position = e->position + i;
+        example->squared_norm = 0;
+    }
+    e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
+}
+
+/* -- cutting
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t root_of(uint32_t *parent, uint32_t s)
+{
+    while (parent[s] != s) {
+        parent[s] = parent[parent[s]];
+        s = parent[s];
+    }
+    return s;
+}
+
+/* Cuts the window's steps into lanes; false when one thread would do nearly all of the work. */
+static bool cut(xsmi_window *w, uint32_t count)
+{
+    const xsm_gradient *g = w->gradient;
+    for (uint32_t s = 0; s < count; s++) {
+        w->parent[s] = s;
+        w->size[s] = 1;
+        const uint32_t *classes = g->classes + s * g->width;
+        for (uint32_t j = 0; j < g->lengths[s]; j++) {
+            uint32_t before = w->last[classes[j]];
+            if (before != NONE) {
+                uint32_t a = root_of(w->parent, before), b = root_of(w->parent, s);
+                if (a != b) {
+                    /* The earlier step becomes the root, so that roots come up first below. */
+                    uint32_t early = a < b ? a : b, late = a < b ? b : a;
+                    w->parent[late] = early;
+                    w->size[early] += w->size[late];
+                }
+            }
+            w->last[classes[j]] = s;
+        }
+    }
+    uint32_t largest = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        const uint32_t *classes = g->classes + s * g->width;
+        for (uint32_t j = 0; j < g->lengths[s]; j++) {
+            w->last[classes[j]] = NONE;
+        }
+        largest = w->parent[s] == s && w->size[s] > largest ? w->size[s] : largest;
+    }
+    if (largest > count - count / 8) {
+        return false;
+    }
+    for (uint32_t t = 0; t < w->threads; t++) {
+        w->lanes[t].first = w->lanes[t].count = 0;
+    }
+    /* A component goes to the lane with the least work, at its first step. */
+    for (uint32_t s = 0; s < count; s++) {
+        uint32_t root = root_of(w->parent, s);
+        if (root == s) {
+            uint32_t least = 0;
+            for (uint32_t t = 1; t < w->threads; t++) {
+                least = w->lanes[t].count < w->lanes[least].count ? t : least;
+            }
+            w->lane_of[s] = least;
+            w->lanes[least].count += w->size[s];
+        }
+    }
+    uint32_t start = 0;
+    for (uint32_t t = 0; t < w->threads; t++) {
+        w->lanes[t].first = start;
+        start += w->lanes[t].count;
+        w->lanes[t].count = 0;
+    }
+    for (uint32_t s = 0; s < count; s++) {
+        lane *l = &w->lanes[w->lane_of[root_of(w->parent, s)]];
+        w->order[l->first + l->count++] = s;
+    }
+    return true;
+}
+
+/* -- stepping
+ * -------------------------------------------------------------------------------------------------------------- */
+
+/* Asks for what a coming step will read and write. */
+static void fetch(const xsmi_window *w, uint64_t s)
+{
+    const xsm_model *m = w->optimizer->model;
+    const xsm_gradient *g = w->gradient;
+    const uint32_t *classes = g->classes + s * g->width;
+    xsmi_features x = xsmi_dataset_features(w->estimator->train, g->example[s].row);
+    for (uint32_t j = 0; j < g->lengths[s]; j++) {
+        const float *row = m->weight + (size_t)classes[j] * m->stride;
+        if (!x.index) {
+            xsmi_prefetch_row(row, m->features);
+            continue;
+        }
+        for (size_t i = 0; i < x.count; i++) {
+            __builtin_prefetch(row + x.index[i], 1, 3);
+        }
+    }
+}
+
+/* Asks for the features of a step after those. */
+static void fetch_features(const xsmi_window *w, uint64_t s)
+{
+    xsmi_features x = xsmi_dataset_features(w->estimator->train, w->gradient->example[s].row);
+    xsmi_prefetch_row(x.values, x.count);
+    if (x.index) {
+        xsmi_prefetch_row((const float *)x.index, x.count);
+    }
+}
+
+/* Takes step s; false when it is not finite. */
+static bool take(xsmi_window *w, uint64_t s, uint32_t thread)
+{
+    xsm_estimator *e = w->estimator;
+    xsm_gradient *g = w->gradient;
+    xsm_model *m = w->optimizer->model;
+    xsmi_features x = xsmi_dataset_features(e->train, g->example[s].row);
+    double largest = 0;
+    g->example[s].squared_norm = (double)m->kernels->dot(x.values, x.values, x.count);
+    if (!xsmi_estimator_block(e, g, s, 1, 1, w->etas[s], w->alphas[s], thread, &largest)) {
+        return false;
+    }
+    w->optimizer->ops->step(m, &x, g->lengths[s], g->classes + s * g->width, g->coefficients + s * g->width,
+                            g->proximal ? g->shrinks + s * g->width : NULL, w->etas[s], w->alphas[s + 1]);
+    return true;
+}
+
+static void run_lane(void *state, size_t index, uint32_t thread)
+{
+    xsmi_window *w = state;
+    lane *l = &w->lanes[index];
+    const uint32_t *order = w->order + l->first;
+    l->failed = UINT64_MAX;
+    for (uint32_t i = 0; i < AHEAD && i < l->count; i++) {
+        fetch(w, order[i]);
+    }
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (i + 2 * AHEAD < l->count) {
+            fetch_features(w, order[i + 2 * AHEAD]);
+        }
+        if (i + AHEAD < l->count) {
+            fetch(w, order[i + AHEAD]);
+        }
+        if (!take(w, order[i], thread)) {
+            l->failed = order[i];
+            return;
+        }
+    }
+}
+
+static uint64_t run_in_order(xsmi_window *w, uint64_t count)
+{
+    for (uint64_t s = 0; s < AHEAD && s < count; s++) {
+        fetch(w, s);
+    }
+    for (uint64_t s = 0; s < count; s++) {
+        if (s + 2 * AHEAD < count) {
+            fetch_features(w, s + 2 * AHEAD);
+        }
+        if (s + AHEAD < count) {
+            fetch(w, s + AHEAD);
+        }
+        if (!take(w, s, 0)) {
+            return s;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* Which way to run a window. Both give the same bits, so it is only a matter of time: whichever was faster lately, the
+ * other being tried again now and then. */
+static bool prefers_threads(const xsmi_window *w, uint64_t count)
+{
+    if (w->threads == 1 || count < STEPS_LEAST) {
+        return false;
+    }
+    bool faster = w->pace[1] < w->pace[0]; /* 0, not known, wins */
+    return w->windows % TRY_EVERY == TRY_EVERY - 1 ? !faster : faster;
+}
+
+static void learn(xsmi_window *w, bool tried, double pace)
+{
+    double *known = &w->pace[tried];
+    *known = *known > 0 ? 0.75 * *known + 0.25 * pace : pace;
+    w->windows++;
+}
+
+/* The scale of all weights before each step and after the last, if it starts at the model's. */
+static void fill_alphas(xsmi_window *w, uint64_t count)
+{
+    w->alphas[0] = w->optimizer->model->alpha;
+    for (uint64_t s = 0; s < count; s++) {
+        w->alphas[s + 1] = w->alphas[s] * xsmi_estimator_decay(w->estimator, w->etas[s]);
+    }
+}
+
+/* For a ridge so strong that one window takes the scale out of its range: step by step, multiplying out as needed. */
+static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, xsm_error *err)
+{
+    xsm_model *m = w->optimizer->model;
+    for (uint64_t s = 0; s < count && *failed == UINT64_MAX; s++) {
+        XSMI_TRY(xsmi_optimizer_decay(m, xsmi_estimator_decay(w->estimator, w->etas[s]), &w->alphas[s + 1], err));
+        w->alphas[s] = m->alpha;
+        if (take(w, s, 0)) {
+            m->alpha = w->alphas[s + 1];
+        } else {
+            *failed = s;
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const double *etas, double *loss,
+                           uint64_t *failed, xsm_error *err)
+{
+    xsm_estimator *e = w->estimator;
+    xsm_model *m = w->optimizer->model;
+    select_job job = {w, rows, count};
+    w->etas = etas;
+    *failed = UINT64_MAX;
+    XSMI_TRY(xsmi_run(w->context, run_select, &job, (size_t)((count + SELECT_PIECE - 1) / SELECT_PIECE), err));
+    fill_alphas(w, count);
+    if (w->alphas[count] < XSMI_ALPHA_LEAST) {
+        XSMI_TRY(xsmi_model_fold(m, err));
+        fill_alphas(w, count);
+    }
+    if (w->alphas[count] < XSMI_ALPHA_LEAST) {
+        XSMI_TRY(run_folding(w, count, failed, err));
+    } else {
+        double start = xsmi_seconds();
+        bool tried = prefers_threads(w, count);
+        if (tried && cut(w, (uint32_t)count)) {
+            XSMI_TRY(xsmi_run(w->context, run_lane, w, w->threads, err));
+            for (uint32_t t = 0; t < w->threads; t++) {
+                *failed = w->lanes[t].failed < *failed ? w->lanes[t].failed : *failed;
+            }
+        } else {
+            *failed = run_in_order(w, count);
+        }
+        learn(w, tried, (xsmi_seconds() - start) / (double)count);
+        m->alpha = w->alphas[count];
+    }
+    if (*failed != UINT64_MAX) {
+        return XSM_ERROR_DIVERGED;
+    }
+    for (uint64_t s = 0; s < count; s++) {
+        *loss += w->gradient->losses[s];
+    }
+    e->position += count;
+    return XSM_OK;
+}

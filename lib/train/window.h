@@ -1,0 +1,24 @@
+/*
+ * Windows of single-example steps: classes are drawn ahead, so that their rows can be fetched ahead, and steps that
+ * share no row run on different threads.
+ */
+#ifndef XSMI_WINDOW_H
+#define XSMI_WINDOW_H
+
+#include "optimizer/optimizer.h"
+
+typedef struct xsmi_window xsmi_window;
+
+/* Whether an estimator and a model can be run in windows: sampled classes, one example a step, rows by class. */
+bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m);
+xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err);
+void xsmi_window_free(xsmi_window *w);
+/* Most steps in one window. */
+uint64_t xsmi_window_steps(const xsmi_window *w);
+/* Takes one step for each of rows[0..count), step s at rate etas[s], in that order as far as anyone can tell: the
+ * result is the same bits as taking them one after another. No row twice. Adds the losses, in order, to *loss. On
+ * XSM_ERROR_DIVERGED, *failed is the first step that was not finite; it and what depends on it were not taken. */
+xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const double *etas, double *loss,
+                           uint64_t *failed, xsm_error *err);
+
+#endif
