@@ -76,6 +76,12 @@ static void release(void *user, void *memory, size_t size, size_t alignment)
     pthread_mutex_unlock(&m->lock);
 }
 
+uint32_t test_cpu_disable(void)
+{
+    const char *mask = getenv("XSM_TEST_CPU_DISABLE");
+    return mask ? (uint32_t)strtoul(mask, NULL, 0) : 0;
+}
+
 xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
 {
     test_memory *m = calloc(1, sizeof *m);
@@ -85,6 +91,7 @@ xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = &allocator;
     options.threads = threads;
+    options.cpu_disable = test_cpu_disable();
     xsm_context *ctx = NULL;
     xsm_error err = XSM_ERROR_INIT;
     assert_ok(xsm_context_new(&options, &ctx, &err), err);

@@ -225,7 +225,7 @@ static void test_numbers_survive(void **state)
                                   1.0 / 3,
                                   5e-324,
                                   DBL_MIN,
-                                  123456789012345678,
+                                  123456789012345678.0,
                                   9007199254740993.0,
                                   1e22,
                                   1e23,

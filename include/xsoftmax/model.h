@@ -149,8 +149,8 @@ XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parame
  *  @param[out] scores [n][count]
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE when the rows have other than D features; #XSM_ERROR_RANGE
- *          for a class that is not below K or a row that is not there. A class's score is the same bits whatever else is
- *          scored with it. O(n count nnz). */
+ *          for a class that is not below K or a row that is not there. A class's score is the same bits whatever else
+ * is scored with it. O(n count nnz). */
 XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *batch, const uint32_t *classes,
                                     size_t count, float *scores, xsm_error *err);
 /** Scores the classes first..first+count of the rows of a batch, tile by tile.

@@ -233,7 +233,8 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
     case XSM_OPTION_BOOL: {
         bool yes = strcmp(value, "yes") == 0;
         if (!yes && strcmp(value, "no") != 0) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; accepted is yes or no", option->name, value);
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; accepted is yes or no", option->name,
+                             value);
         }
         return xsmi_option_set_int(option, values, yes, err);
     }
