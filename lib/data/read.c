@@ -163,11 +163,20 @@ static xsm_status detect(xsmi_reader *r, xsm_error *err)
 
 /* -- classes ------------------------------------------------------------------------------------------------------ */
 
-/* A word that is an integer, all of it. */
+/* A word that is an integer, spaces around it allowed as around any number. The word is terminated. */
 static bool word_number(const char *word, size_t length, int64_t *number)
 {
-    const char *end;
-    return length > 0 && xsmi_parse_integer(word, &end, number) == XSMI_NUMBER_OK && end == word + length;
+    const char *end = word + length;
+    while (*word == ' ') {
+        word++;
+    }
+    if (xsmi_parse_integer(word, &word, number) != XSMI_NUMBER_OK) {
+        return false;
+    }
+    while (*word == ' ') {
+        word++;
+    }
+    return word == end;
 }
 
 /* The label of each number of the dictionary; false when some are words. */

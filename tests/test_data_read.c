@@ -1,0 +1,582 @@
+/* Reading well-formed text of every format: what comes out, however the bytes come in. */
+#include "support.h"
+
+#include "data/dataset.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef TEST_ZLIB
+#include <zlib.h>
+#endif
+
+/* A dataset as text: `D K[labels or names]: labels f:v f:v; ...`, dense rows with all values. */
+static void describe(const xsm_dataset *d, char *text, size_t size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+    size_t used = (size_t)snprintf(text, size, "%u %u[", map.features, map.classes);
+    for (uint32_t k = 0; k < map.classes; k++) {
+        used += map.names ? (size_t)snprintf(text + used, size - used, "%s%s", k ? "," : "", map.names[k])
+                          : (size_t)snprintf(text + used, size - used, "%s%" PRId64, k ? "," : "",
+                                             map.labels ? map.labels[k] : (int64_t)k);
+    }
+    used += (size_t)snprintf(text + used, size - used, "]:");
+    for (uint64_t i = 0; i < d->rows; i++) {
+        xsm_row row = XSM_ROW_INIT;
+        assert_ok(xsm_dataset_get_row(d, i, &row, &err), err);
+        used += (size_t)snprintf(text + used, size - used, i ? "; " : " ");
+        for (uint64_t j = 0; j < row.label_count; j++) {
+            used += row.labels[j] == XSM_CLASS_UNSEEN
+                        ? (size_t)snprintf(text + used, size - used, "%s?", j ? "," : "")
+                        : (size_t)snprintf(text + used, size - used, "%s%u", j ? "," : "", row.labels[j]);
+        }
+        for (uint64_t j = 0; j < row.count; j++) {
+            used += row.index
+                        ? (size_t)snprintf(text + used, size - used, " %u:%g", row.index[j], (double)row.values[j])
+                        : (size_t)snprintf(text + used, size - used, " %g", (double)row.values[j]);
+        }
+    }
+    assert_true(used < size);
+}
+
+static xsm_status read_bytes(const void *data, size_t size, size_t step, const xsm_read_options *options,
+                             xsm_dataset **out, xsm_error *err)
+{
+    test_bytes bytes = {data, size, step, SIZE_MAX, 0};
+    xsm_source source = test_source(&bytes);
+    return xsm_dataset_read_source(NULL, &source, "text", options, out, err);
+}
+
+typedef struct good {
+    const char *text, *expected;
+    xsm_read_options options;
+} good;
+
+#define OPTIONS(...)                                                                                                   \
+    {                                                                                                                  \
+        .size = sizeof(xsm_read_options), __VA_ARGS__                                                                  \
+    }
+#define NONE OPTIONS(.format = 0)
+
+static const int64_t map_labels[] = {-1, 2, 7};
+static const xsm_class_map numbered = {sizeof(xsm_class_map), 3, 3, map_labels, NULL};
+static const xsm_class_map counted = {sizeof(xsm_class_map), 3, 0, NULL, NULL};
+static const char *const map_names[] = {"ant", "bee", "cat"};
+static const xsm_class_map named = {sizeof(xsm_class_map), 3, 2, NULL, map_names};
+static const char *const equal_names[] = {"ant", "ant", "cat"};
+static const xsm_class_map equally_named = {sizeof(xsm_class_map), 3, 2, NULL, equal_names};
+
+static const good cases[] = {
+    /* XC text with its header */
+    {"2 5 9\n8,3 0:1 4:2\n0 1:.5\n", "5 3[0,3,8]: 2,1 0:1 4:2; 0 1:0.5", NONE},
+    {"2 5 9\r\n8,3 0:1 4:2\r\n0 1:.5\r\n", "5 3[0,3,8]: 2,1 0:1 4:2; 0 1:0.5", NONE},
+    {"2 5 9\n8,3 0:1 4:2\n0 1:.5", "5 3[0,3,8]: 2,1 0:1 4:2; 0 1:0.5", NONE},
+    {"2 5 9\n8,3 0:1 4:2\n0 1:.5\r", "5 3[0,3,8]: 2,1 0:1 4:2; 0 1:0.5", NONE},
+    {"\xEF\xBB\xBF"
+     "2 5 9\n8,3 0:1 4:2\n0 1:.5\n\n\n",
+     "5 3[0,3,8]: 2,1 0:1 4:2; 0 1:0.5", NONE},
+    {"  2\t5  9 \n8 \t 0:1\t4:2 \n0\n", "5 2[0,8]: 1 0:1 4:2; 0", NONE},
+    {"4 3 2\n 1:2\n\n0:1\n1", "3 1[1]:  1:2; ;  0:1; 0", NONE},              /* rows without labels */
+    {"1 9 2\n1,0,1,0,0 7:1 3:2 5:-3\n", "9 2[0,1]: 1,0 3:2 5:-3 7:1", NONE}, /* order, repeated labels */
+    {"1 9 2\n1 7:0 3:2 5:0.0 8:-0 2:1e-60\n", "9 1[1]: 0 3:2", NONE},        /* zeros are not kept */
+    {"1 3 0\n 1:2\n", "3 0[]:  1:2", NONE},                                  /* to predict */
+    {"1 2147483647 2147483647\n2147483646 2147483646:1\n", "2147483647 1[2147483646]: 0 2147483646:1", NONE},
+    {"1 5 9\n8,3,4 0:1\n", "5 1[8]: 0 0:1", OPTIONS(.labels = XSM_LABELS_FIRST)},
+    {"1 5 9\n8,3,4 0:1\n", "5 1[3]: 0 0:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
+    {"2 5 9\n8 0:1\n 1:1", "5 1[8]: 0 0:1;  1:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
+    {"1 5 9\n8 0:1 4:1\n", "7 1[8]: 0 0:1 4:1", OPTIONS(.features = 7)},
+    {"1 5 9\n2,8,7 0:1 2:1 3:1 4:0\n", "3 3[-1,2,7]: 1,?,2 0:1 2:1", OPTIONS(.classes = &numbered)},
+    {"1 5 9\n2,8,7 0:1 3:1\n", "5 3[-1,2,7]: 1,?,2 0:1 3:1", OPTIONS(.classes = &numbered, .features = 5)},
+    {"1 5 9\n2,8,1 0:1 3:1\n", "5 3[0,1,2]: 2,?,1 0:1 3:1", OPTIONS(.classes = &counted)},
+    {"1 5 9\n2 0:1\n", "2 3[ant,bee,cat]: 2 0:1", OPTIONS(.classes = &named)}, /* numbers are no names */
+    /* without */
+    {"8,3 0:1 4:2\n\n0\n", "5 3[0,3,8]: 2,1 0:1 4:2; ; 0", OPTIONS(.format = XSM_FORMAT_XC)},
+    {"0:1\n \n", "1 0[]:  0:1; ", OPTIONS(.format = XSM_FORMAT_XC)},
+    {"7\n1", "4 2[1,7]: 1; 0", OPTIONS(.format = XSM_FORMAT_XC, .features = 4)},
+    {"9223372036854775807 5:1", "6 1[9223372036854775807]: 0 5:1", OPTIONS(.format = XSM_FORMAT_XC)},
+    {"000000000000000000000000000004 0000000000000000000000005:1", "6 1[4]: 0 5:1", OPTIONS(.format = XSM_FORMAT_XC)},
+    /* LIBSVM */
+    {"+1 1:1 3:2\n-1 2:1.5e0\n", "3 2[-1,1]: 1 0:1 2:2; 0 1:1.5", NONE},
+    {"+1 0:1 3:2\n-1 2:1.5e0\n", "4 2[-1,1]: 1 0:1 3:2; 0 2:1.5", NONE},
+    {"# data\n\n 1:2 # none\n1.0 3:1#x\n \t \n2.50e1,1 1:1", "3 2[1,25]:  0:2; 0 2:1; 1,0 0:1", NONE},
+    {"1\n2\n3 1:1", "1 3[1,2,3]: 0; 1; 2 0:1", NONE},
+    {"3 3:1 1:2 2:0", "3 1[3]: 0 0:2 2:1", NONE},
+    {"3 0:0 1:2", "2 1[3]: 0 1:2", NONE}, /* an index 0 says base 0 even where its value is dropped */
+    {"3 1:1", "2 1[3]: 0 1:1", OPTIONS(.format = XSM_FORMAT_LIBSVM, .index_base = XSM_INDEX_BASE_ZERO)},
+    {"3 1:1", "1 1[3]: 0 0:1", OPTIONS(.format = XSM_FORMAT_LIBSVM, .index_base = XSM_INDEX_BASE_ONE)},
+    {"3 1:1 4:1\n3 2:1", "4 1[3]: 0 0:1 3:1; 0 1:1", OPTIONS(.features = 4)},
+    {"3 1:1 3:1\n3 0:1", "4 1[3]: 0 1:1 3:1; 0 0:1", OPTIONS(.features = 4)},
+    {"7 1:1 4:1 3:1\n3 2:1", "3 3[-1,2,7]: 2 0:1 2:1; ? 1:1", OPTIONS(.classes = &numbered)},
+    {"7 1:1 4:1 3:1\n-1 0:1", "3 3[-1,2,7]: 2 1:1; 0 0:1", OPTIONS(.classes = &numbered)},
+    {"7 1:1 4:1 3:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &numbered, .index_base = XSM_INDEX_BASE_ZERO)},
+    {"7 1:1 4:1 3:1", "3 3[-1,2,7]: 2 0:1 2:1", OPTIONS(.classes = &numbered, .index_base = XSM_INDEX_BASE_ONE)},
+    {"8,3 2:1\n-4,-9 1:1", "2 2[-9,3]: 1 1:1; 0 0:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
+    {"-9223372036854775808 2147483647:1", "2147483647 1[-9223372036854775808]: 0 2147483646:1", NONE},
+    {"5,5\n", "2 1[5]: 0", OPTIONS(.format = XSM_FORMAT_LIBSVM, .features = 2)},
+    /* CSV and TSV */
+    {"a,label,b\n1,3,2\n-.5,1,4e1\n", "2 2[1,3]: 1 1 2; 0 -0.5 40", NONE},
+    {"a\tlabel\tb\r\n1\t3\t2\r\n-.5\t1\t4e1", "2 2[1,3]: 1 1 2; 0 -0.5 40", NONE},
+    {"label,a\n01,2\n1,3\n+1,4\n1.0,5", "1 1[1]: 0 2; 0 3; 0 4; 0 5", NONE},
+    {"a,label\n1,dog\n2,cat\n3,\n4,dog\n5,7\n", "1 3[7,cat,dog]: 2 1; 1 2;  3; 2 4; 0 5", NONE},
+    {"a,label\n1,b\n2,B\n3,ba\n4,\xC3\xA9\n5,aa\n", "1 5[B,aa,b,ba,\xC3\xA9]: 2 1; 0 2; 3 3; 4 4; 1 5", NONE},
+    {"\"a\",\"label\"\n\"1.5\",\"x, \"\"y\"\"\"\n2,\"\"\n\" 3 \",\"p\nq\r\nr\"\n",
+     "1 2[p\nq\r\nr,x, \"y\"]: 1 1.5;  2; 0 3", NONE},
+    {"\n\na,label\n\n 1 , 3\n\n2,3\n\n", "1 1[3]: 0 1; 0 2", OPTIONS(.format = XSM_FORMAT_CSV)},
+    {"a,label\n1,\n2,\n", "1 0[]:  1;  2", NONE},
+    {"a,kind,b\n1,3,2\n", "2 1[3]: 0 1 2", OPTIONS(.label_column = "kind")},
+    {"label,1:1\n3,4\n", "1 1[3]: 0 4", NONE},
+    {"a,label,b\n1,bee,2\n2,dog,0\n3,,4\n", "2 3[ant,bee,cat]: 1 1 2; ? 2 0;  3 4", OPTIONS(.classes = &named)},
+    {"a,label,b\n1,ant,2\n", "2 3[ant,ant,cat]: 0 1 2", OPTIONS(.classes = &equally_named)},
+    {"a,label,b,c,d\n1,7,2,3,4\n2,x,0,3,0\n", "3 3[-1,2,7]: 2 1 2 3; ? 2 0 3", OPTIONS(.classes = &numbered)},
+    {"a,label,b\n1,7,2\n", "2 1[7]: 0 1 2", OPTIONS(.features = 2)},
+    {"a,\"la\nbel\"\n1,7\n", "1 1[7]: 0 1", OPTIONS(.format = XSM_FORMAT_CSV, .label_column = "la\nbel")},
+};
+
+static void formats(void **state)
+{
+    (void)state;
+    static const size_t steps[] = {0, 1, 2, 3, 7};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_dataset *d = NULL;
+            char text[1024];
+            if (read_bytes(cases[i].text, strlen(cases[i].text), steps[s], &cases[i].options, &d, &err) != XSM_OK) {
+                fail_msg("case %zu: %s", i, err.message);
+            }
+            describe(d, text, sizeof text);
+            if (strcmp(text, cases[i].expected) != 0) {
+                fail_msg("case %zu:\n  %s\ninstead of\n  %s", i, text, cases[i].expected);
+            }
+            xsm_dataset_free(d);
+        }
+    }
+}
+
+static xsm_dataset_info info_of(const xsm_dataset *d)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(d, &info, &err), err);
+    return info;
+}
+
+static void counts(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    static const char text[] = "5 9 10\n2,8,7 0:1 3:1 8:2\n8,9 1:1\n\n7 5:1\n 0:0\n";
+    xsm_read_options options = OPTIONS(.classes = &numbered);
+    assert_ok(read_bytes(text, sizeof text - 1, 0, &options, &d, &err), err);
+    xsm_dataset_info info = info_of(d);
+    assert_int_equal(info.rows, 5);
+    assert_int_equal(info.values, 2);
+    assert_int_equal(info.labels, 6);
+    assert_int_equal(info.unlabelled, 2);
+    assert_int_equal(info.empty, 3);
+    assert_int_equal(info.unseen_rows, 1);
+    assert_int_equal(info.unseen_labels, 3);
+    assert_int_equal(info.dropped_features, 3);
+    assert_int_equal(info.features, 3);
+    assert_int_equal(info.classes, 3);
+    assert_int_equal(info.sparse, 1);
+    assert_int_equal(info.format, XSM_FORMAT_XC);
+    const uint64_t expected[] = {0, 1, 2};
+    assert_memory_equal(xsm_dataset_class_counts(d), expected, sizeof expected);
+    xsm_dataset_free(d);
+    static const char csv[] = "a,b,c,d,label\n1,0,0,0,2\n0,0,0,5,2\n0,0,0,0,3\n";
+    assert_ok(read_bytes(csv, sizeof csv - 1, 0, &options, &d, &err), err);
+    info = info_of(d);
+    assert_int_equal(info.empty, 2);
+    assert_int_equal(info.dropped_features, 1);
+    assert_int_equal(info.unseen_rows, 1);
+    assert_int_equal(info.sparse, 0);
+    assert_int_equal(info.format, XSM_FORMAT_CSV);
+    xsm_dataset_free(d);
+    static const char svm[] = "2 1:1 4:1 5:1\n2 3:1\n";
+    assert_ok(read_bytes(svm, sizeof svm - 1, 0, &options, &d, &err), err);
+    assert_int_equal(info_of(d).dropped_features, 2);
+    assert_int_equal(info_of(d).format, XSM_FORMAT_LIBSVM);
+    xsm_dataset_free(d);
+    static const char tsv[] = "label\ta\n1\t2\n";
+    assert_ok(read_bytes(tsv, sizeof tsv - 1, 0, NULL, &d, &err), err);
+    assert_int_equal(info_of(d).format, XSM_FORMAT_TSV);
+    xsm_dataset_free(d);
+}
+
+/* A map read from one file serves to read another. */
+static void map_round_trip(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *train = NULL;
+    xsm_dataset *test = NULL;
+    char text[256];
+    static const char words[] = "a,label,b\n1,bee,2\n2,ant,0\n";
+    static const char more[] = "a,label,b\n5,ant,5\n6,wasp,6\n";
+    assert_ok(read_bytes(words, sizeof words - 1, 0, NULL, &train, &err), err);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_dataset_get_classes(train, &map, &err), err);
+    xsm_read_options options = OPTIONS(.classes = &map);
+    assert_ok(read_bytes(more, sizeof more - 1, 0, &options, &test, &err), err);
+    xsm_dataset_free(train); /* the test data have their own copy */
+    describe(test, text, sizeof text);
+    assert_string_equal(text, "2 2[ant,bee]: 0 5 5; ? 6 6");
+    xsm_dataset_free(test);
+}
+
+/* Lines, rows and fields far longer than any buffer; feature indexes in falling order. */
+static void long_lines(void **state)
+{
+    (void)state;
+    enum { FEATURES = 300000 };
+    size_t size = 32 + (size_t)FEATURES * 12;
+    char *text = malloc(size);
+    assert_non_null(text);
+    size_t used = (size_t)sprintf(text, "2 %d 3\n1", FEATURES);
+    for (int j = FEATURES - 1; j >= 0; j--) {
+        used += (size_t)sprintf(text + used, " %d:%d", j, j % 7 + 1);
+    }
+    used += (size_t)sprintf(text + used, "\n2 4:1\n");
+    static const size_t steps[] = {0, 65537, 1000};
+    for (size_t s = 0; s < 3; s++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        assert_ok(read_bytes(text, used, steps[s], NULL, &d, &err), err);
+        assert_int_equal(d->rows, 2);
+        assert_int_equal(d->offsets[1], FEATURES);
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            assert_int_equal(d->index[j], j);
+            assert_true(d->values[j] == (float)(j % 7 + 1));
+        }
+        xsm_dataset_free(d);
+    }
+    /* A quoted label over many lines. */
+    used = (size_t)sprintf(text, "label,a\n\"");
+    for (int i = 0; i < 200000; i++) {
+        text[used++] = i % 10 == 9 ? '\n' : 'x';
+    }
+    used += (size_t)sprintf(text + used, "\",7\n");
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(read_bytes(text, used, 333, NULL, &d, &err), err);
+    assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+    assert_int_equal(strlen(map.names[0]), 200000);
+    assert_true(d->values[0] == 7);
+    xsm_dataset_free(d);
+    free(text);
+}
+
+/* Many labels: the table grows, repeated ones are dropped, classes come out sorted. */
+static void many_labels(void **state)
+{
+    (void)state;
+    enum { LABELS = 50000 };
+    char *text = malloc((size_t)LABELS * 40);
+    assert_non_null(text);
+    size_t used = 0;
+    for (int i = 0; i < LABELS; i++) {
+        int64_t label = (int64_t)((uint64_t)i * 2654435761u % LABELS) * 1000003 - 7;
+        used += (size_t)sprintf(text + used, "%" PRId64 ",%" PRId64 ",%" PRId64 " 1:1\n", label, label + 1, label);
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    assert_ok(read_bytes(text, used, 0, NULL, &d, &err), err);
+    assert_int_equal(d->classes, 2 * LABELS);
+    for (uint32_t k = 0; k < 2 * LABELS; k++) {
+        assert_int_equal(d->class_labels[k], (int64_t)(k / 2) * 1000003 - 7 + k % 2);
+        assert_int_equal(d->class_counts[k], 1);
+    }
+    assert_int_equal(d->label_total, 2 * LABELS);
+    xsm_dataset_free(d);
+    free(text);
+}
+
+static void files(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    char text[128];
+    const char *path = test_file("data", TEXT("3 1:1\n"));
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    describe(d, text, sizeof text);
+    assert_string_equal(text, "1 1[3]: 0 0:1");
+    xsm_dataset_free(d);
+    d = NULL;
+    assert_fails(xsm_dataset_read(NULL, test_path("absent"), NULL, &d, &err), XSM_ERROR_IO, err);
+    assert_non_null(strstr(err.message, "absent"));
+    assert_fails(xsm_dataset_read(NULL, "/", NULL, &d, &err), XSM_ERROR_IO, err);
+    assert_fails(xsm_dataset_read(NULL, NULL, NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_read(NULL, path, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_read_source(NULL, NULL, "x", NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_source unreadable = {NULL, NULL};
+    assert_fails(xsm_dataset_read_source(NULL, &unreadable, "x", NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
+    /* A long path keeps its end, and the message its point. */
+    char name[600];
+    memset(name, 'd', sizeof name);
+    memcpy(name, "/nowhere/", 9);
+    strcpy(name + sizeof name - 10, "/last.txt");
+    assert_fails(xsm_dataset_read(NULL, name, NULL, &d, &err), XSM_ERROR_IO, err);
+    assert_non_null(strstr(err.message, "/last.txt: cannot open"));
+    assert_null(d);
+}
+
+static int64_t too_much(void *user, void *buffer, size_t size)
+{
+    (void)user;
+    (void)buffer;
+    return (int64_t)size + 1;
+}
+
+static void host_failures(void **state)
+{
+    (void)state;
+    static const char data[] = "2 5 9\n8,3 0:1 4:2\n0 1:.5\n";
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    for (size_t at = 0; at < sizeof data; at++) {
+        test_bytes bytes = {data, sizeof data - 1, 3, at, 0};
+        xsm_source source = test_source(&bytes);
+        assert_fails(xsm_dataset_read_source(NULL, &source, NULL, NULL, &d, &err), XSM_ERROR_IO, err);
+    }
+    xsm_source source = {NULL, too_much};
+    assert_fails(xsm_dataset_read_source(NULL, &source, NULL, NULL, &d, &err), XSM_ERROR_IO, err);
+    assert_null(d);
+}
+
+static void bad_options(void **state)
+{
+    (void)state;
+    static const int64_t falling[] = {3, 2};
+    static const char *const absent[] = {"a", NULL};
+    static const xsm_class_map maps[] = {
+        {sizeof(xsm_class_map), 2, 0, falling, NULL},
+        {sizeof(xsm_class_map), 2, 0, NULL, absent},
+        {sizeof(xsm_class_map), XSM_CLASSES_MAX + 1, 0, NULL, NULL},
+        {sizeof(xsm_class_map), 1, XSM_FEATURES_MAX + 1, NULL, NULL},
+        {8, 1, 1, NULL, NULL},
+    };
+    static const struct {
+        xsm_read_options options;
+        xsm_status status;
+    } bad[] = {
+        {OPTIONS(.format = -1), XSM_ERROR_RANGE},
+        {OPTIONS(.format = 5), XSM_ERROR_RANGE},
+        {OPTIONS(.labels = -1), XSM_ERROR_RANGE},
+        {OPTIONS(.labels = 3), XSM_ERROR_RANGE},
+        {OPTIONS(.index_base = -1), XSM_ERROR_RANGE},
+        {OPTIONS(.index_base = 3), XSM_ERROR_RANGE},
+        {OPTIONS(.features = XSM_FEATURES_MAX + 1), XSM_ERROR_RANGE},
+        {OPTIONS(.classes = &maps[0]), XSM_ERROR_ARGUMENT},
+        {OPTIONS(.classes = &maps[1]), XSM_ERROR_ARGUMENT},
+        {OPTIONS(.classes = &maps[2]), XSM_ERROR_RANGE},
+        {OPTIONS(.classes = &maps[3]), XSM_ERROR_RANGE},
+        {OPTIONS(.classes = &maps[4]), XSM_ERROR_STRUCT_OLD},
+        {{.size = 4}, XSM_ERROR_STRUCT_OLD},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        assert_fails(read_bytes("1 1:1", 5, 0, &bad[i].options, &d, &err), bad[i].status, err);
+        assert_null(d);
+    }
+}
+
+/* -- gzip --------------------------------------------------------------------------------------------------------- */
+
+#ifdef TEST_ZLIB
+
+static size_t compress_text(const char *text, size_t size, unsigned char *out, size_t room)
+{
+    z_stream z;
+    memset(&z, 0, sizeof z);
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    z.next_in = (z_const Bytef *)(uintptr_t)text;
+    z.avail_in = (unsigned)size;
+    z.next_out = out;
+    z.avail_out = (unsigned)room;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&z);
+    return room - z.avail_out;
+}
+
+static void gzip_good(void **state)
+{
+    (void)state;
+    static const char first[] = "2 5 9\n8,3 0:1";
+    static const char second[] = " 4:2\n0 1:.5\n";
+    unsigned char packed[512];
+    static const size_t steps[] = {0, 1, 2, 5};
+    for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+        /* Two members with an empty one between, then padding. */
+        size_t size = compress_text(first, sizeof first - 1, packed, sizeof packed);
+        size += compress_text("", 0, packed + size, sizeof packed - size);
+        size += compress_text(second, sizeof second - 1, packed + size, sizeof packed - size);
+        memset(packed + size, 0, 9);
+        size += 9;
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        char text[256];
+        assert_ok(read_bytes(packed, size, steps[s], NULL, &d, &err), err);
+        describe(d, text, sizeof text);
+        assert_string_equal(text, "5 3[0,3,8]: 2,1 0:1 4:2; 0 1:0.5");
+        xsm_dataset_free(d);
+    }
+    /* Well packed text: far more comes out than goes in, and more than the line buffer holds. */
+    enum { ROWS = 200000 };
+    char *text = malloc((size_t)ROWS * 8);
+    unsigned char *big = malloc((size_t)ROWS * 8);
+    assert_non_null(text);
+    assert_non_null(big);
+    for (size_t i = 0; i < ROWS; i++) {
+        memcpy(text + i * 8, "1 1:1.5\n", 8);
+    }
+    size_t size = compress_text(text, (size_t)ROWS * 8, big, (size_t)ROWS * 8);
+    assert_true(size < 16384);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    const char *path = test_file("data.gz", big, size);
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    assert_int_equal(d->rows, ROWS);
+    xsm_dataset_free(d);
+    free(text);
+    free(big);
+}
+
+/* Cut off anywhere the file is refused; with any bit changed it is refused or, where the bit has no meaning (the
+ * header's time, padding), read as it was. */
+static void gzip_damaged(void **state)
+{
+    (void)state;
+    static const char data[] = "2 5 9\n8,3 0:1 4:2\n0 1:.5\n";
+    unsigned char packed[512];
+    size_t size = compress_text(data, sizeof data - 1, packed, sizeof packed);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    for (size_t cut = 2; cut < size; cut++) {
+        assert_fails(read_bytes(packed, cut, 0, NULL, &d, &err), XSM_ERROR_FORMAT, err);
+        assert_non_null(strstr(err.message, "too early"));
+        assert_null(d);
+    }
+    for (size_t at = 2; at < size; at++) {
+        for (int bit = 0; bit < 8; bit++) {
+            packed[at] ^= (unsigned char)(1 << bit);
+            xsm_status status = read_bytes(packed, size, 0, NULL, &d, &err);
+            packed[at] ^= (unsigned char)(1 << bit);
+            if (status == XSM_OK) {
+                char text[256];
+                describe(d, text, sizeof text);
+                assert_string_equal(text, "5 3[0,3,8]: 2,1 0:1 4:2; 0 1:0.5");
+                xsm_dataset_free(d);
+                d = NULL;
+            } else {
+                assert_int_equal(status, XSM_ERROR_FORMAT);
+                assert_null(d);
+            }
+        }
+    }
+    /* Something else behind it. */
+    packed[size] = 'x';
+    assert_fails(read_bytes(packed, size + 1, 0, NULL, &d, &err), XSM_ERROR_FORMAT, err);
+    assert_non_null(strstr(err.message, "0x78"));
+    packed[size] = 0x1F;
+    packed[size + 1] = 0x8C;
+    assert_fails(read_bytes(packed, size + 2, 0, NULL, &d, &err), XSM_ERROR_FORMAT, err);
+    packed[size + 1] = 0x8B;
+    assert_fails(read_bytes(packed, size + 2, 0, NULL, &d, &err), XSM_ERROR_FORMAT, err);
+    assert_null(d);
+}
+
+#else
+
+static void gzip_good(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    assert_fails(read_bytes("\x1F\x8B\x08", 3, 0, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_null(d);
+}
+
+static void gzip_damaged(void **state)
+{
+    (void)state;
+    skip();
+}
+
+#endif
+
+/* -- memory that runs out ----------------------------------------------------------------------------------------- */
+
+typedef struct input {
+    const void *data;
+    size_t size;
+    const xsm_read_options *options;
+} input;
+
+static xsm_status run_read(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const input *in = state;
+    test_bytes bytes = {in->data, in->size, 0, SIZE_MAX, 0};
+    xsm_source source = test_source(&bytes);
+    xsm_dataset *d = NULL;
+    xsm_status status = xsm_dataset_read_source(ctx, &source, "text", in->options, &d, err);
+    assert_true((d != NULL) == (status == XSM_OK));
+    xsm_dataset_free(d);
+    return status;
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        input in = {cases[i].text, strlen(cases[i].text), &cases[i].options};
+        assert_true(test_every_allocation(run_read, &in) > 8);
+    }
+    /* Enough to make every array grow, and rows long enough to need the sorting arrays. */
+    enum { ROWS = 300 };
+    char *text = malloc((size_t)ROWS * 1000);
+    assert_non_null(text);
+    size_t used = 0;
+    for (int i = 0; i < ROWS; i++) {
+        used += (size_t)sprintf(text + used, "%d,%d", i * 3, i * 7);
+        for (int j = 40; j > 0; j--) {
+            used += (size_t)sprintf(text + used, " %d:%d", j * 3, i);
+        }
+        used += (size_t)sprintf(text + used, "\n");
+    }
+    input sparse = {text, used, NULL};
+    assert_true(test_every_allocation(run_read, &sparse) > 20);
+    used = (size_t)sprintf(text, "label,a,b\n");
+    for (int i = 0; i < ROWS; i++) {
+        used += (size_t)sprintf(text + used, "word%d,%d,%d\n", i, i, i);
+    }
+    input dense = {text, used, NULL};
+    assert_true(test_every_allocation(run_read, &dense) > 20);
+#ifdef TEST_ZLIB
+    unsigned char packed[16384];
+    input zipped = {packed, compress_text(text, used, packed, sizeof packed), NULL};
+    assert_true(test_every_allocation(run_read, &zipped) > 22);
+#endif
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formats),       cmocka_unit_test(counts),          cmocka_unit_test(map_round_trip),
+        cmocka_unit_test(long_lines),    cmocka_unit_test(many_labels),     cmocka_unit_test(files),
+        cmocka_unit_test(host_failures), cmocka_unit_test(bad_options),     cmocka_unit_test(gzip_good),
+        cmocka_unit_test(gzip_damaged),  cmocka_unit_test(memory_runs_out),
+    };
+    int failures = cmocka_run_group_tests_name("read", tests, NULL, NULL);
+    test_files_end();
+    return failures;
+}
