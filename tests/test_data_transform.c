@@ -1,0 +1,370 @@
+/* Transforms: descriptions, fitting, applying; against rows that NumPy has transformed (golden/make_dataset.py). */
+#include "support.h"
+
+#include "data/dataset.h"
+#include "data/number.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static xsm_dataset *read_golden(void)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    assert_ok(xsm_dataset_read(NULL, TEST_GOLDEN "/dataset_rows.txt", NULL, &d, &err), err);
+    return d;
+}
+
+/* The same rows in dense form, in the caller's memory. */
+static float *dense_of(const xsm_dataset *d)
+{
+    float *values = calloc((size_t)d->rows * d->features, sizeof *values);
+    assert_non_null(values);
+    for (uint64_t i = 0; i < d->rows; i++) {
+        xsmi_features f = xsmi_dataset_features(d, i);
+        for (size_t j = 0; j < f.count; j++) {
+            values[i * d->features + f.index[j]] = f.values[j];
+        }
+    }
+    return values;
+}
+
+static void descriptions(void **state)
+{
+    (void)state;
+    static const char *const good[][2] = {
+        {"", ""},
+        {"  \t", ""},
+        {"unit", "unit"},
+        {" tfidf ,\tunit", "tfidf,unit"},
+        {"truncate=5", "truncate=5"},
+        {"truncate = 0005 , unit,unit", "truncate=5,unit,unit"},
+        {"truncate=2147483647,tfidf,truncate=1", "truncate=2147483647,tfidf,truncate=1"},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_transform *t = NULL;
+        assert_ok(xsm_transform_new(NULL, good[i][0], &t, &err), err);
+        assert_string_equal(xsm_transform_description(t), good[i][1]);
+        xsm_transform *again = NULL; /* the normal form is one */
+        assert_ok(xsm_transform_new(NULL, xsm_transform_description(t), &again, &err), err);
+        assert_string_equal(xsm_transform_description(again), good[i][1]);
+        assert_int_equal(xsmi_transform_features(t), 0);
+        xsm_transform_free(t);
+        xsm_transform_free(again);
+    }
+    static const struct {
+        const char *text;
+        xsm_status status;
+    } bad[] = {
+        {"units", XSM_ERROR_NAME},
+        {"uni", XSM_ERROR_NAME},
+        {"Unit", XSM_ERROR_NAME},
+        {"unit,", XSM_ERROR_NAME},
+        {",unit", XSM_ERROR_NAME},
+        {"unit,,unit", XSM_ERROR_NAME},
+        {"unit tfidf", XSM_ERROR_RANGE},
+        {"unit=1", XSM_ERROR_RANGE},
+        {"tfidf,unit,tfidf", XSM_ERROR_RANGE},
+        {"truncate", XSM_ERROR_RANGE},
+        {"truncate=", XSM_ERROR_RANGE},
+        {"truncate=0", XSM_ERROR_RANGE},
+        {"truncate=-1", XSM_ERROR_RANGE},
+        {"truncate=1.5", XSM_ERROR_RANGE},
+        {"truncate=5x", XSM_ERROR_RANGE},
+        {"truncate 5", XSM_ERROR_RANGE},
+        {"truncate=2147483648", XSM_ERROR_RANGE},
+        {"truncate=99999999999999999999999999", XSM_ERROR_RANGE},
+        {"a name that is far longer than any step has and that goes on and on without an end in sight", XSM_ERROR_NAME},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_transform *t = NULL;
+        assert_fails(xsm_transform_new(NULL, bad[i].text, &t, &err), bad[i].status, err);
+        assert_null(t);
+        if (bad[i].status == XSM_ERROR_NAME) {
+            assert_non_null(strstr(err.message, "truncate=N, tfidf and unit"));
+        }
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_transform *t = NULL;
+    assert_fails(xsm_transform_new(NULL, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_transform_new(NULL, "", NULL, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_transform_free(NULL);
+    assert_null(xsm_transform_description(NULL));
+}
+
+static void golden(void **state)
+{
+    (void)state;
+    FILE *file = fopen(TEST_GOLDEN "/dataset_transforms.txt", "r");
+    assert_non_null(file);
+    static char line[65536];
+    unsigned features;
+    int transforms = 0;
+    char *got = fgets(line, sizeof line, file);
+    while (got && sscanf(line, "transform %u", &features) == 1) {
+        line[strcspn(line, "\n")] = '\0';
+        const char *description = strchr(line + 10, ' ') + 1;
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_transform *t = NULL;
+        assert_ok(xsm_transform_new(NULL, description, &t, &err), err);
+        /* Sparse and dense, copied and borrowed, and with what a model would store. */
+        xsm_dataset *sparse = read_golden();
+        xsm_dataset *borrowed = NULL;
+        xsm_dataset *dense = NULL;
+        xsm_dataset *stored = read_golden();
+        float *values = dense_of(sparse);
+        float *values_before = dense_of(sparse);
+        assert_ok(xsm_dataset_from_dense(NULL, values, sparse->rows, sparse->features, sparse->features, NULL,
+                                         XSM_BORROW, &borrowed, &err),
+                  err);
+        assert_ok(xsm_dataset_from_dense(NULL, values, sparse->rows, sparse->features, sparse->features, NULL, XSM_COPY,
+                                         &dense, &err),
+                  err);
+        assert_ok(xsm_transform_fit(t, dense, &err), err);
+        assert_int_equal(xsmi_transform_features(t), sparse->features);
+        assert_int_equal(xsmi_transform_output_features(t), features);
+        uint32_t idf_count;
+        const float *idf = xsmi_transform_idf(t, &idf_count);
+        xsm_transform *restored = NULL;
+        assert_ok(xsmi_transform_restore(NULL, xsm_transform_description(t), xsmi_transform_features(t), idf, idf_count,
+                                         &restored, &err),
+                  err);
+        xsm_transform *refitted = NULL;
+        assert_ok(xsm_transform_new(NULL, description, &refitted, &err), err);
+        assert_ok(xsm_transform_fit(refitted, sparse, &err), err);
+        assert_ok(xsm_transform_fit(refitted, sparse, &err), err);
+        assert_ok(xsm_transform_apply(refitted, sparse, &err), err);
+        assert_ok(xsm_transform_apply(t, borrowed, &err), err);
+        assert_ok(xsm_transform_apply(t, dense, &err), err);
+        assert_ok(xsm_transform_apply(restored, stored, &err), err);
+        uint64_t empty = 0;
+        for (uint64_t i = 0; i < sparse->rows; i++) {
+            assert_non_null(fgets(line, sizeof line, file));
+            const char *p = line;
+            xsmi_features f = xsmi_dataset_features(sparse, i);
+            empty += *p == '\n';
+            for (size_t j = 0; j < f.count; j++) {
+                char *end;
+                unsigned long index = strtoul(p, &end, 10);
+                float expected = strtof(end + 1, &end);
+                p = *end == ' ' ? end + 1 : end;
+                assert_int_equal(f.index[j], index);
+                /* One rounding of the weight and one of the product may differ from NumPy's. */
+                if (!(fabsf(f.values[j] - expected) <= 2.4e-7f * fabsf(expected))) {
+                    fail_msg("%s: row %d, feature %lu: %.9g instead of %.9g", description, (int)i, index,
+                             (double)f.values[j], (double)expected);
+                }
+                assert_memory_equal(&borrowed->values[i * borrowed->stride + index], &f.values[j], sizeof(float));
+                assert_memory_equal(&dense->values[i * dense->stride + index], &f.values[j], sizeof(float));
+                assert_memory_equal(&xsmi_dataset_features(stored, i).values[j], &f.values[j], sizeof(float));
+            }
+            assert_int_equal(*p, '\n');
+        }
+        assert_int_equal(sparse->features, features);
+        assert_int_equal(dense->features, features);
+        assert_int_equal(borrowed->features, features);
+        assert_int_equal(sparse->empty, empty);
+        assert_int_equal(dense->empty, empty);
+        assert_memory_equal(values, values_before, sizeof *values * 40 * 30); /* the caller's rows are as they were */
+        if (description[0] != '\0' && features < stored->features) {
+            assert_fails(xsm_transform_apply(t, dense, &err), XSM_ERROR_SHAPE, err);
+        }
+        transforms++;
+        free(values);
+        free(values_before);
+        xsm_dataset_free(sparse);
+        xsm_dataset_free(borrowed);
+        xsm_dataset_free(dense);
+        xsm_dataset_free(stored);
+        xsm_transform_free(t);
+        xsm_transform_free(restored);
+        xsm_transform_free(refitted);
+        got = fgets(line, sizeof line, file);
+    }
+    assert_null(got);
+    assert_int_equal(transforms, 10);
+    fclose(file);
+}
+
+static void golden_numbers(void **state)
+{
+    (void)state;
+    FILE *file = fopen(TEST_GOLDEN "/dataset_numbers.txt", "r");
+    assert_non_null(file);
+    char text[512];
+    unsigned bits;
+    int count = 0;
+    while (fscanf(file, "%500s %x", text, &bits) == 2) {
+        float value = 0;
+        uint32_t mine;
+        const char *end = NULL;
+        int result = xsmi_parse_float(text, &end, &value);
+        memcpy(&mine, &value, sizeof mine);
+        if ((bits & 0x7FFFFFFF) == 0x7F800000 ? result != XSMI_NUMBER_TOO_LARGE
+                                              : result != XSMI_NUMBER_OK || mine != bits || *end) {
+            fail_msg("%s: %08x instead of %08x (%d)", text, mine, bits, result);
+        }
+        count++;
+    }
+    assert_true(count > 500);
+    fclose(file);
+}
+
+static void errors(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_transform *t = NULL;
+    xsm_dataset *d = read_golden();
+    assert_ok(xsm_transform_new(NULL, "truncate=10,tfidf", &t, &err), err);
+    assert_fails(xsm_transform_apply(t, d, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_transform_fit(NULL, d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_transform_fit(t, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_transform_apply(NULL, d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_transform_apply(t, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_ok(xsm_transform_fit(t, d, &err), err);
+    assert_ok(xsm_transform_apply(t, d, &err), err);
+    assert_fails(xsm_transform_apply(t, d, &err), XSM_ERROR_SHAPE, err);
+    assert_int_equal(d->features, 10);
+    xsm_transform_free(t);
+    xsm_dataset_free(d);
+
+    /* A product beyond float32 is found before anything changes. */
+    const float large[] = {1, 0, 0, 0.9f * FLT_MAX};
+    assert_ok(xsm_dataset_from_dense(NULL, large, 2, 2, 2, NULL, XSM_COPY, &d, &err), err);
+    t = NULL;
+    assert_ok(xsm_transform_new(NULL, "tfidf", &t, &err), err);
+    assert_ok(xsm_transform_fit(t, d, &err), err);
+    assert_fails(xsm_transform_apply(t, d, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "row 1, feature 1"));
+    assert_memory_equal(d->values, large, sizeof large);
+    xsm_transform_free(t);
+    t = NULL;
+    assert_ok(xsm_transform_new(NULL, "unit,tfidf", &t, &err), err); /* nothing is above 1 behind unit */
+    assert_ok(xsm_transform_fit(t, d, &err), err);
+    assert_ok(xsm_transform_apply(t, d, &err), err);
+    assert_true(d->values[3] > 1 && d->values[3] < 2);
+    xsm_transform_free(t);
+    xsm_dataset_free(d);
+
+    /* The ends of float32 have a norm. */
+    const float ends[] = {FLT_MAX, FLT_MAX, 1e-45f, 0};
+    assert_ok(xsm_dataset_from_dense(NULL, ends, 2, 2, 2, NULL, XSM_BORROW, &d, &err), err);
+    t = NULL;
+    assert_ok(xsm_transform_new(NULL, "unit", &t, &err), err);
+    assert_ok(xsm_transform_fit(t, d, &err), err);
+    assert_ok(xsm_transform_apply(t, d, &err), err);
+    assert_true(fabsf(d->values[0] - sqrtf(0.5f)) < 1e-7f);
+    assert_true(d->values[2] == 1);
+    xsm_transform_free(t);
+    xsm_dataset_free(d);
+}
+
+static void restore_errors(void **state)
+{
+    (void)state;
+    const float idf[] = {1, 2, 3, 4};
+    const float bad[] = {1, 2, NAN, 4};
+    const float zero[] = {1, 0, 3, 4};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_transform *t = NULL;
+    assert_fails(xsmi_transform_restore(NULL, "tfidf", 5, idf, 4, &t, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsmi_transform_restore(NULL, "tfidf", 4, NULL, 4, &t, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsmi_transform_restore(NULL, "unit", 4, idf, 4, &t, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsmi_transform_restore(NULL, "tfidf", 0, idf, 4, &t, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsmi_transform_restore(NULL, "tfidf", 4, bad, 4, &t, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsmi_transform_restore(NULL, "tfidf", 4, zero, 4, &t, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsmi_transform_restore(NULL, "tfodf", 4, idf, 4, &t, &err), XSM_ERROR_NAME, err);
+    assert_null(t);
+    assert_ok(xsmi_transform_restore(NULL, "truncate=4,tfidf,truncate=2", 9, idf, 4, &t, &err), err);
+    assert_int_equal(xsmi_transform_output_features(t), 2);
+    xsm_transform_free(t);
+}
+
+/* -- memory that runs out ----------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const xsm_dataset *rows;
+    bool dense;
+    int32_t ownership;
+} run;
+
+static xsm_status fit_and_apply(xsm_context *ctx, xsm_transform *t, xsm_dataset *d, xsm_error *err)
+{
+    xsm_status status = xsm_transform_fit(t, d, err);
+    if (status != XSM_OK) {
+        assert_int_equal(xsmi_transform_features(t), 0);
+        return status;
+    }
+    float before = d->values[0];
+    uint32_t features = d->features;
+    status = xsm_transform_apply(t, d, err);
+    if (status != XSM_OK) {
+        assert_true(d->values[0] == before && d->features == features);
+        return status;
+    }
+    uint32_t count;
+    const float *idf = xsmi_transform_idf(t, &count);
+    xsm_transform *restored = NULL;
+    status = xsmi_transform_restore(ctx, xsm_transform_description(t), xsmi_transform_features(t), idf, count,
+                                    &restored, err);
+    assert_true((restored != NULL) == (status == XSM_OK));
+    xsm_transform_free(restored);
+    return status;
+}
+
+static xsm_status run_transform(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const run *r = state;
+    const xsm_dataset *from = r->rows;
+    xsm_transform *t = NULL;
+    xsm_status status = xsm_transform_new(ctx, "truncate=20, tfidf, unit", &t, err);
+    if (status != XSM_OK) {
+        assert_null(t);
+        return status;
+    }
+    xsm_dataset *d = NULL;
+    status = r->dense ? xsm_dataset_from_dense(ctx, from->values, from->rows, from->features, from->stride, NULL,
+                                               r->ownership, &d, err)
+                      : xsm_dataset_from_csr(ctx, from->offsets, from->index, from->values, from->rows, from->features,
+                                             NULL, r->ownership, &d, err);
+    if (status == XSM_OK) {
+        status = fit_and_apply(ctx, t, d, err);
+    }
+    xsm_dataset_free(d);
+    xsm_transform_free(t);
+    return status;
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *sparse = read_golden();
+    xsm_dataset *dense = NULL;
+    float *values = dense_of(sparse);
+    assert_ok(xsm_dataset_from_dense(NULL, values, sparse->rows, sparse->features, sparse->features, NULL, XSM_BORROW,
+                                     &dense, &err),
+              err);
+    for (int kind = 0; kind < 4; kind++) {
+        run r = {kind & 1 ? dense : sparse, (kind & 1) != 0, kind & 2 ? XSM_BORROW : XSM_COPY};
+        assert_true(test_every_allocation(run_transform, &r) > 10);
+    }
+    xsm_dataset_free(dense);
+    xsm_dataset_free(sparse);
+    free(values);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptions), cmocka_unit_test(golden),         cmocka_unit_test(golden_numbers),
+        cmocka_unit_test(errors),       cmocka_unit_test(restore_errors), cmocka_unit_test(memory_runs_out),
+    };
+    return cmocka_run_group_tests_name("transform", tests, NULL, NULL);
+}
