@@ -1,0 +1,157 @@
+/* Real data sets, where they are installed: what we read against the table in their README. */
+#include "support.h"
+
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static xsm_dataset_info info_of(const xsm_dataset *d)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(d, &info, &err), err);
+    return info;
+}
+
+typedef struct described {
+    char file[200];
+    unsigned long rows, features, declared, used, first;
+    double labels, values;
+    unsigned long unlabelled;
+} described;
+
+static void check_file(const described *x)
+{
+    const char *path = test_data(x->file);
+    assert_non_null(path);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    xsm_dataset_info info = info_of(d);
+    assert_int_equal(info.format, XSM_FORMAT_XC);
+    assert_int_equal(info.rows, x->rows);
+    assert_int_equal(info.features, x->features);
+    assert_int_equal(info.classes, x->used);
+    assert_true(d->class_labels[info.classes - 1] < (int64_t)x->declared);
+    assert_int_equal(info.unlabelled, x->unlabelled);
+    assert_true(fabs((double)info.labels / (double)info.rows - x->labels) < 0.0051);
+    assert_true(fabs((double)info.values / (double)info.rows - x->values) < 0.051);
+    assert_int_equal(info.unseen_labels, 0);
+    assert_int_equal(info.dropped_features, 0);
+    uint64_t counted = 0;
+    for (uint32_t k = 0; k < info.classes; k++) {
+        assert_true(d->class_counts[k] > 0);
+        counted += d->class_counts[k];
+    }
+    assert_int_equal(counted, info.labels);
+    /* The first label of each row, chosen afterwards and while reading: the same. */
+    assert_ok(xsm_dataset_keep_labels(d, XSM_LABELS_FIRST, &err), err);
+    assert_ok(xsm_dataset_compact(d, &err), err);
+    assert_int_equal(info_of(d).classes, x->first);
+    xsm_read_options options = XSM_READ_OPTIONS_INIT;
+    options.labels = XSM_LABELS_FIRST;
+    xsm_dataset *first = NULL;
+    assert_ok(xsm_dataset_read(NULL, path, &options, &first, &err), err);
+    assert_int_equal(info_of(first).classes, x->first);
+    assert_memory_equal(first->class_labels, d->class_labels, x->first * sizeof *d->class_labels);
+    assert_memory_equal(first->labels, d->labels, info_of(d).labels * sizeof *d->labels);
+    xsm_dataset_free(first);
+    xsm_dataset_free(d);
+}
+
+static void table(void **state)
+{
+    (void)state;
+    const char *readme = test_data("README.md");
+    if (!readme) {
+        skip();
+    }
+    FILE *file = fopen(readme, "r");
+    assert_non_null(file);
+    char line[1024];
+    int files = 0;
+    while (fgets(line, sizeof line, file)) {
+        described x;
+        if (sscanf(line, "| `%199[^`]` | %lu | %lu | %lu | %lu | %lu | %lf | %lf | %lu |", x.file, &x.rows, &x.features,
+                   &x.declared, &x.used, &x.first, &x.labels, &x.values, &x.unlabelled) == 9) {
+            check_file(&x);
+            files++;
+        }
+    }
+    fclose(file);
+    print_message("%d files of real data\n", files);
+    assert_true(files >= 10);
+}
+
+/* Test rows against the classes of the training rows. */
+static void against_training(void **state)
+{
+    (void)state;
+    const char *path = test_data("kg-fb15k237/kg-fb15k237_train.txt.gz");
+    if (!path) {
+        skip();
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *train = NULL;
+    xsm_dataset *test = NULL;
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &train, &err), err);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_dataset_get_classes(train, &map, &err), err);
+    xsm_read_options options = XSM_READ_OPTIONS_INIT;
+    options.classes = &map;
+    path = test_data("kg-fb15k237/kg-fb15k237_test.txt.gz");
+    assert_ok(xsm_dataset_read(NULL, path, &options, &test, &err), err);
+    xsm_dataset_info info = info_of(test);
+    assert_int_equal(info.rows, 22850);
+    assert_int_equal(info.classes, 14505);
+    /* 14,541 entities, 14,505 of them seen in training: some of the test labels must be among the other 36. */
+    assert_in_range(info.unseen_labels, 1, 500);
+    assert_true(info.unseen_rows > 0 && info.unseen_rows <= info.unseen_labels);
+    /* Each class has the same label in the file as in training: read without the map and compare. */
+    xsm_dataset *plain = NULL;
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &plain, &err), err);
+    uint64_t unseen = 0;
+    for (uint64_t i = 0; i < plain->label_total; i++) {
+        int64_t label = plain->class_labels[plain->labels[i]];
+        if (test->labels[i] == XSM_CLASS_UNSEEN) {
+            unseen++;
+        } else {
+            assert_int_equal(train->class_labels[test->labels[i]], label);
+        }
+    }
+    assert_int_equal(unseen, info.unseen_labels);
+    xsm_dataset_free(plain);
+    xsm_dataset_free(test);
+    xsm_dataset_free(train);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    const char *path = test_data("20news/20news_train.txt.gz");
+    if (!path) {
+        skip();
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    path = test_data("20news/labels.txt.gz");
+    assert_non_null(path);
+    assert_ok(xsm_dataset_read_names(d, path, &err), err);
+    assert_string_equal(d->class_names[0], "alt.atheism");
+    assert_string_equal(d->class_names[19], "talk.religion.misc");
+    xsm_dataset_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table),
+        cmocka_unit_test(against_training),
+        cmocka_unit_test(names),
+    };
+    return cmocka_run_group_tests_name("real", tests, NULL, NULL);
+}
