@@ -6,6 +6,7 @@
 #define PEAK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct peak_loops {
     const char *name; /* as the kernel table's */
@@ -16,6 +17,9 @@ typedef struct peak_loops {
     float (*read)(const float *x, size_t n);
     /* Reads and writes them. */
     void (*update)(float *x, size_t n);
+    /* Takes the rows list[0..count) of w, each n floats (a multiple of 64): asks for coming ones, dots with x, and adds
+     * a little of x. */
+    void (*rows)(float *w, const uint32_t *list, size_t count, const float *x, size_t n);
 } peak_loops;
 
 /* The loops for a kernel table's name, or NULL. They run only where the table does. */

@@ -73,6 +73,45 @@ static void update_loop(float *x, size_t n)
     }
 }
 
+/* How many rows ahead a row is asked for. */
+#define ROWS_AHEAD 6
+
+static void rows_loop(float *w, const uint32_t *list, size_t count, const float *x, size_t n)
+{
+    for (size_t r = 0; r < count; ++r) {
+        const float *coming = w + list[r + ROWS_AHEAD < count ? r + ROWS_AHEAD : r] * n;
+        float *row = w + list[r] * n;
+        vector acc[4] = {{0}};
+        for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
+            for (int k = 0; k < 4 * PEAK_LANES; k += 16) {
+                __builtin_prefetch(coming + i + k, 1, 3);
+            }
+            UNROLL
+            for (int k = 0; k < 4; ++k) {
+                acc[k] += *(const vector *)(const void *)(row + i + k * PEAK_LANES) *
+                          *(const vector *)(const void *)(x + i + k * PEAK_LANES);
+            }
+        }
+        vector sum = acc[0] + acc[1] + acc[2] + acc[3];
+        float lane[PEAK_LANES];
+        __builtin_memcpy(lane, &sum, sizeof(lane));
+        float dot = 0;
+        UNROLL
+        for (int l = 0; l < PEAK_LANES; ++l) {
+            dot += lane[l];
+        }
+        const vector zero = {0};
+        const vector change = zero + 1e-6f * dot;
+        for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
+            UNROLL
+            for (int k = 0; k < 4; ++k) {
+                vector *v = (vector *)(void *)(row + i + k * PEAK_LANES);
+                *v += change * *(const vector *)(const void *)(x + i + k * PEAK_LANES);
+            }
+        }
+    }
+}
+
 extern const peak_loops JOIN(peak_, PEAK_NAME);
 const peak_loops JOIN(peak_, PEAK_NAME) = {
     .name = TEXT(PEAK_NAME),
@@ -80,4 +119,5 @@ const peak_loops JOIN(peak_, PEAK_NAME) = {
     .fma = fma_loop,
     .read = read_loop,
     .update = update_loop,
+    .rows = rows_loop,
 };

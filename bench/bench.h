@@ -1,0 +1,55 @@
+/*
+ * What the benchmarks share: the shape of a benchmark, and how one is measured.
+ *
+ * Machines are noisy, and their clock rate changes from one second to the next. So a rate is never compared with one
+ * of another run: what is measured and its ceiling take turns, each is the best of several short runs, and the ratio
+ * of the two is what to look at. All memory is touched before the clock starts.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <xsoftmax.h>
+
+typedef struct bench_result {
+    double value, ceiling;
+    const char *unit;
+    const char *note; /* what the data was, or NULL */
+} bench_result;
+
+typedef struct bench {
+    const char *name, *summary;
+    /* Measures on that many threads. */
+    bench_result (*run)(uint32_t threads);
+} bench;
+
+/* Ends the program with exit status 1 when a call failed; otherwise it does nothing. */
+void bench_check(xsm_status status, const xsm_error *err);
+/* Memory for count elements of `each` bytes, aligned for huge pages and touched; free() it. Never NULL. */
+void *bench_memory(size_t count, size_t each);
+/* A context of that many threads. */
+xsm_context *bench_context(uint32_t threads);
+
+/* Does some tens of milliseconds of work and returns its rate, in anything a second. */
+typedef double (*bench_rate)(void *state);
+/* The best rates of `work` and of `ceiling`, run in turn after one run of each that does not count. */
+bench_result bench_measure(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state,
+                           const char *unit);
+
+/* The benchmarks: one line each in main.c. */
+bench_result bench_row_update(uint32_t threads);
+bench_result bench_fma_peak(uint32_t threads);
+bench_result bench_step_implicit(uint32_t threads);
+bench_result bench_step_umax(uint32_t threads);
+bench_result bench_step_ove(uint32_t threads);
+bench_result bench_step_implicit_sparse(uint32_t threads);
+bench_result bench_step_softmax_sparse(uint32_t threads);
+bench_result bench_batch_softmax(uint32_t threads);
+bench_result bench_evaluate_exact(uint32_t threads);
+bench_result bench_layout_sampled(uint32_t threads);
+bench_result bench_layout_exact(uint32_t threads);
+bench_result bench_read(uint32_t threads);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * Every thread does the same amount of work on its own part of the memory; the rate is that of all of them until the
+ * last is done.
+ */
+#include "ceilings.h"
+
+#include "data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FMA_ROUNDS ((size_t)1 << 22)
+/* Rows that a thread takes in a run: ten milliseconds or so. */
+#define ROWS_A_RUN 50000
+
+ceilings ceilings_new(uint32_t threads, size_t row_count, size_t features)
+{
+    xsm_context *ctx = bench_context(threads);
+    ceilings c = {peak_find(xsm_context_instruction_set(ctx)), threads, NULL, NULL, NULL, row_count, features, 0};
+    xsm_context_free(ctx);
+    if (row_count > 0) {
+        c.listed = ROWS_A_RUN;
+        c.rows = bench_memory(row_count * features, sizeof *c.rows);
+        c.x = bench_memory(features, sizeof *c.x);
+        c.list = bench_memory(threads * c.listed, sizeof *c.list);
+        bench_random random = {1};
+        size_t part = row_count / threads;
+        for (size_t i = 0; i < threads * c.listed; i++) {
+            c.list[i] = (uint32_t)(i / c.listed * part + bench_below(&random, part));
+        }
+    }
+    return c;
+}
+
+void ceilings_free(ceilings *c)
+{
+    free(c->rows);
+    free(c->x);
+    free(c->list);
+}
+
+double ceiling_fma(void *state)
+{
+    const ceilings *c = state;
+    float sum = 0;
+    double start = peak_clock();
+#pragma omp parallel for num_threads(c->threads) schedule(static, 1) reduction(+ : sum)
+    for (uint32_t t = 0; t < c->threads; t++) {
+        sum += c->loops->fma(FMA_ROUNDS);
+    }
+    double seconds = peak_clock() - start;
+    return sum > 0 ? c->loops->fma_operations * FMA_ROUNDS * c->threads / seconds : 0;
+}
+
+double ceiling_rows(void *state)
+{
+    const ceilings *c = state;
+    double start = peak_clock();
+#pragma omp parallel for num_threads(c->threads) schedule(static, 1)
+    for (uint32_t t = 0; t < c->threads; t++) {
+        c->loops->rows(c->rows, c->list + t * c->listed, c->listed, c->x, c->features);
+    }
+    return (double)(c->listed * c->threads) / (peak_clock() - start);
+}
+
+/* Floats of each thread's part, a multiple of what the loops take at once. */
+static size_t part_of(const ceilings *c)
+{
+    return c->row_count * c->features / c->threads / 64 * 64;
+}
+
+double ceiling_stream(void *state)
+{
+    const ceilings *c = state;
+    size_t part = part_of(c);
+    double start = peak_clock();
+#pragma omp parallel for num_threads(c->threads) schedule(static, 1)
+    for (uint32_t t = 0; t < c->threads; t++) {
+        c->loops->update(c->rows + t * part, part);
+    }
+    return (double)(part * c->threads) / (double)c->features / (peak_clock() - start);
+}
+
+double ceiling_read(void *state)
+{
+    const ceilings *c = state;
+    size_t part = part_of(c);
+    float sum = 0;
+    double start = peak_clock();
+#pragma omp parallel for num_threads(c->threads) schedule(static, 1) reduction(+ : sum)
+    for (uint32_t t = 0; t < c->threads; t++) {
+        sum += c->loops->read(c->rows + t * part, part);
+    }
+    double seconds = peak_clock() - start;
+    return sum == 0 ? (double)(part * c->threads) * sizeof(float) / seconds : 0;
+}

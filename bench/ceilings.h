@@ -1,0 +1,36 @@
+/*
+ * Ceilings on several threads, from the loops of bench/peak/: what the machine can do at this moment, without the
+ * library.
+ */
+#ifndef BENCH_CEILINGS_H
+#define BENCH_CEILINGS_H
+
+#include <stddef.h>
+
+#include "bench.h"
+#include "peak.h"
+
+typedef struct ceilings {
+    const peak_loops *loops; /* of the instruction set that the context uses */
+    uint32_t threads;
+    /* A matrix of rows in huge pages, and for each thread a list of its own rows of it, at random. */
+    float *rows;
+    float *x; /* [features] */
+    uint32_t *list;
+    size_t row_count, features, listed;
+} ceilings;
+
+/* With `row_count` rows of `features` floats; 0 rows: none, for fma() only. */
+ceilings ceilings_new(uint32_t threads, size_t row_count, size_t features);
+void ceilings_free(ceilings *c);
+
+/* Each takes a ceilings. Floating-point operations a second in fused multiply-adds on registers. */
+double ceiling_fma(void *state);
+/* Rows a second that are chosen at random, prefetched, dotted with x, and changed. */
+double ceiling_rows(void *state);
+/* Rows a second that are read and written one after another. */
+double ceiling_stream(void *state);
+/* Bytes a second that are read one after another. */
+double ceiling_read(void *state);
+
+#endif

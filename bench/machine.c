@@ -1,0 +1,24 @@
+/*
+ * row-update and fma-peak: what the machine can do. They are the ceilings of the other benchmarks, and have ceilings
+ * themselves only to tell a noisy machine from a quiet one.
+ */
+#include "ceilings.h"
+#include "shape.h"
+
+bench_result bench_row_update(uint32_t threads)
+{
+    ceilings c = ceilings_new(threads, DENSE_CLASSES, DENSE_FEATURES);
+    bench_result result = bench_measure(ceiling_rows, &c, ceiling_stream, &c, "rows/s");
+    ceilings_free(&c);
+    return result;
+}
+
+bench_result bench_fma_peak(uint32_t threads)
+{
+    ceilings one = ceilings_new(1, 0, 0);
+    ceilings all = ceilings_new(threads, 0, 0);
+    bench_result result = bench_measure(ceiling_fma, &all, ceiling_fma, &one, "GFLOP/s");
+    result.value *= 1e-9;
+    result.ceiling *= 1e-9 * threads; /* what one thread reaches, times their number */
+    return result;
+}

@@ -1,0 +1,145 @@
+/*
+ * The benchmark program: bench [NAME...] [--json] [--threads LIST] [--list]. See doc/guide/benchmarks.md.
+ */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const bench benches[] = {
+    {"row-update", "random rows of 2 KB read, dotted and written; ceiling: the same one after another",
+     bench_row_update},
+    {"fma-peak", "fused multiply-adds on registers; ceiling: one thread's, times the threads", bench_fma_peak},
+    {"step/implicit", "implicit SGD, dense D=512 K=217,240 n=m=1; ceiling: row-update at two rows a step",
+     bench_step_implicit},
+    {"step/umax", "the same for U-max", bench_step_umax},
+    {"step/ove", "the same for one-vs-each", bench_step_ove},
+    {"step/implicit-sparse", "implicit SGD, Bibtex m=1; least: the sparse kernels alone", bench_step_implicit_sparse},
+    {"step/softmax-sparse", "exact softmax, Bibtex n=1; least: the sums over rows alone", bench_step_softmax_sparse},
+    {"batch/softmax", "exact softmax training, dense D=512 K=20,000 n=256; ceiling: fma-peak", bench_batch_softmax},
+    {"evaluate/exact", "log-sum-exp, argmax and top 5, dense D=512 K=217,240; ceiling: fma-peak", bench_evaluate_exact},
+    {"layout/sampled", "one-vs-each on sparse rows, class-major; against feature-major", bench_layout_sampled},
+    {"layout/exact", "exact softmax on sparse rows, feature-major; against class-major", bench_layout_exact},
+    {"read", "Extreme Classification text; ceiling: reading memory", bench_read},
+};
+enum { BENCHES = sizeof benches / sizeof benches[0], THREAD_COUNTS = 16, THREADS_MAX = 256 };
+
+typedef struct settings {
+    bool wanted[BENCHES];
+    bool json;
+    uint32_t threads[THREAD_COUNTS];
+    size_t thread_counts;
+} settings;
+
+static void list(FILE *to)
+{
+    for (size_t i = 0; i < BENCHES; i++) {
+        fprintf(to, "  %-22s %s\n", benches[i].name, benches[i].summary);
+    }
+}
+
+/* A name stands for itself, or for all that begin with it and a slash. */
+static bool want(settings *s, const char *name)
+{
+    size_t length = strlen(name);
+    bool found = false;
+    for (size_t i = 0; i < BENCHES; i++) {
+        const char *of = benches[i].name;
+        if (strncmp(of, name, length) == 0 && (of[length] == '\0' || of[length] == '/')) {
+            s->wanted[i] = found = true;
+        }
+    }
+    return found;
+}
+
+/* "1,2" to numbers. */
+static bool read_threads(settings *s, const char *text)
+{
+    s->thread_counts = 0;
+    for (;;) {
+        char *end;
+        unsigned long count = strtoul(text, &end, 10);
+        if (end == text || *text == '-' || count < 1 || count > THREADS_MAX || s->thread_counts == THREAD_COUNTS) {
+            return false;
+        }
+        s->threads[s->thread_counts++] = (uint32_t)count;
+        if (*end == '\0') {
+            return true;
+        }
+        if (*end != ',') {
+            return false;
+        }
+        text = end + 1;
+    }
+}
+
+/* Exits for a usage error, and after --list. */
+static settings read_arguments(int argc, char **argv)
+{
+    settings s = {{false}, false, {1, 2}, 2};
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    bool some = false;
+    s.thread_counts = processors < 2 ? 1 : 2;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            s.json = true;
+        } else if (strcmp(argv[i], "--list") == 0) {
+            list(stdout);
+            exit(0);
+        } else if (strcmp(argv[i], "--threads") == 0) {
+            const char *text = i + 1 < argc ? argv[++i] : "";
+            if (!read_threads(&s, text)) {
+                fprintf(stderr, "bench: --threads takes numbers from 1 to %d separated by commas, not '%s'\n",
+                        THREADS_MAX, text);
+                exit(2);
+            }
+        } else if (argv[i][0] == '-') {
+            fprintf(stderr, "bench: no option '%s'; there are --json, --threads LIST and --list\n", argv[i]);
+            exit(2);
+        } else if (want(&s, argv[i])) {
+            some = true;
+        } else {
+            fprintf(stderr, "bench: no benchmark '%s'; there are\n", argv[i]);
+            list(stderr);
+            exit(2);
+        }
+    }
+    for (size_t i = 0; i < BENCHES && !some; i++) {
+        s.wanted[i] = true;
+    }
+    return s;
+}
+
+static void print(const settings *s, const bench *b, uint32_t threads, const bench_result *r)
+{
+    double ratio = r->value / r->ceiling;
+    if (s->json) {
+        printf("{\"bench\":\"%s\",\"threads\":%u,\"value\":%.6g,\"unit\":\"%s\",\"ceiling\":%.6g,\"ratio\":%.4f}\n",
+               b->name, threads, r->value, r->unit, r->ceiling, ratio);
+    } else {
+        printf("%-22s %7u %14.5g %14.5g  %-9s %7.3f\n", b->name, threads, r->value, r->ceiling, r->unit, ratio);
+    }
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    settings s = read_arguments(argc, argv);
+    if (!s.json) {
+        printf("%-22s %7s %14s %14s  %-9s %7s\n", "bench", "threads", "value", "ceiling", "unit", "ratio");
+    }
+    const char *told = NULL;
+    for (size_t i = 0; i < BENCHES; i++) {
+        for (size_t t = 0; s.wanted[i] && t < s.thread_counts; t++) {
+            bench_result r = benches[i].run(s.threads[t]);
+            if (r.note && r.note != told) {
+                fprintf(stderr, "bench: sparse data: %s\n", r.note);
+                told = r.note;
+            }
+            print(&s, &benches[i], s.threads[t], &r);
+        }
+    }
+    return 0;
+}

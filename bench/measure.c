@@ -1,0 +1,61 @@
+/*
+ * How a benchmark is measured, and the little that all of them need to get there.
+ */
+#include "bench.h"
+
+#include "peak.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Runs: short ones, so that some fall between what else the machine does; at least LEAST_RUNS, then up to SECONDS. */
+#define LEAST_RUNS 5
+#define SECONDS 2.0
+#define HUGE_PAGE ((size_t)2 << 20)
+
+void bench_check(xsm_status status, const xsm_error *err)
+{
+    if (status != XSM_OK) {
+        fprintf(stderr, "bench: %s\n", err->message);
+        exit(1);
+    }
+}
+
+void *bench_memory(size_t count, size_t each)
+{
+    void *memory = NULL;
+    if (count > SIZE_MAX / 2 / each || posix_memalign(&memory, HUGE_PAGE, count * each) != 0) {
+        fprintf(stderr, "bench: no memory for %zu x %zu bytes\n", count, each);
+        exit(1);
+    }
+    (void)madvise(memory, count * each, MADV_HUGEPAGE); /* only advice */
+    memset(memory, 0, count * each);
+    return memory;
+}
+
+xsm_context *bench_context(uint32_t threads)
+{
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = threads;
+    xsm_context *ctx = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    bench_check(xsm_context_new(&options, &ctx, &err), &err);
+    return ctx;
+}
+
+bench_result bench_measure(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state, const char *unit)
+{
+    bench_result result = {0, 0, unit, NULL};
+    (void)work(work_state);
+    (void)ceiling(ceiling_state);
+    double start = peak_clock();
+    for (int run = 0; run < LEAST_RUNS || peak_clock() - start < SECONDS; run++) {
+        double got = work(work_state);
+        double most = ceiling(ceiling_state);
+        result.value = got > result.value ? got : result.value;
+        result.ceiling = most > result.ceiling ? most : result.ceiling;
+    }
+    return result;
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Builds the library for release and runs the benchmarks. On a fresh Debian it first installs what is missing.
+#
+#   sh bench/run.sh [NAME...] [--json] [--threads LIST]     see doc/guide/benchmarks.md; --list names them all
+#
+# With --json there is nothing but results on standard output, one a line.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+# shellcheck source=examples/setup.sh
+. "$root/examples/setup.sh"
+
+# shellcheck disable=SC2086,SC2154
+need_packages $build_packages >&2 || fail "the packages above are needed"
+
+build=$root/build-bench
+say "Building in $build ..." >&2
+build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false -Dtools=false >&2 ||
+    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+
+exec "$build/bench/bench" "$@"

@@ -1,0 +1,43 @@
+/*
+ * Steps of sampled estimators on dense rows, one example and one other class each: two rows of the model are read,
+ * dotted and written, and the example's features read. Examples and classes are random, so that all of it comes from
+ * main memory. The ceiling is half the rate at which such rows can be updated.
+ */
+#include "ceilings.h"
+#include "data.h"
+#include "shape.h"
+#include "training.h"
+
+#define EXAMPLES 32768
+
+static double half_the_rows(void *state)
+{
+    return 0.5 * ceiling_rows(state);
+}
+
+static bench_result run(const char *estimator, uint32_t threads, double eta)
+{
+    xsm_context *ctx = bench_context(threads);
+    training t = {0};
+    training_start(&t, ctx, bench_dense(ctx, EXAMPLES, DENSE_FEATURES, DENSE_CLASSES), estimator, 1, 1, eta);
+    ceilings c = ceilings_new(threads, DENSE_CLASSES, DENSE_FEATURES);
+    bench_result result = bench_measure(training_rate, &t, half_the_rows, &c, "steps/s");
+    ceilings_free(&c);
+    training_end(&t);
+    return result;
+}
+
+bench_result bench_step_implicit(uint32_t threads)
+{
+    return run("implicit", threads, 1);
+}
+
+bench_result bench_step_umax(uint32_t threads)
+{
+    return run("umax", threads, 1e-5); /* its step is K times its score's error */
+}
+
+bench_result bench_step_ove(uint32_t threads)
+{
+    return run("ove", threads, 1e-5);
+}

@@ -1,0 +1,28 @@
+/*
+ * A trainer to be measured: everything that goes with one, and its rate.
+ */
+#ifndef BENCH_TRAINING_H
+#define BENCH_TRAINING_H
+
+#include "bench.h"
+
+typedef struct training {
+    xsm_context *context;
+    xsm_dataset *data;
+    xsm_model *model;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_trainer *trainer;
+    uint64_t epochs; /* of one measured run */
+    uint64_t ends;   /* of them, ended so far */
+} training;
+
+/* Plain SGD, without bias. `negatives` 0: the estimator has no such option. The training must stay where it is. */
+void training_start(training *t, xsm_context *ctx, xsm_dataset *data, const char *estimator, uint32_t negatives,
+                    uint64_t batch, double eta);
+/* Releases all of it, the data and the context too. */
+void training_end(training *t);
+/* Trains for t->epochs and returns examples a second. */
+double training_rate(void *state);
+
+#endif
