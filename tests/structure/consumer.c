@@ -25,6 +25,49 @@ int main(void)
         fprintf(stderr, "an option that does not exist was not refused\n");
         return 1;
     }
+    /* Three classes that differ in one feature each: data, training, prediction. */
+    enum { ROWS = 30, CLASSES = 3 };
+    float values[ROWS][CLASSES] = {{0}};
+    uint32_t labels[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++) {
+        labels[i] = i % CLASSES;
+        values[i][labels[i]] = 1;
+    }
+    xsm_labels described = {sizeof described, CLASSES, 0, NULL, labels};
+    xsm_trainer_options training = XSM_TRAINER_OPTIONS_INIT;
+    xsm_predictor_options best = XSM_PREDICTOR_OPTIONS_INIT;
+    best.top = 1;
+    xsm_dataset *rows = NULL;
+    xsm_model *model = NULL;
+    xsm_estimator *estimator = NULL;
+    xsm_optimizer *optimizer = NULL;
+    xsm_trainer *trainer = NULL;
+    xsm_predictor *predictor = NULL;
+    uint32_t found[ROWS];
+    xsm_status status =
+        xsm_dataset_from_dense(context, &values[0][0], ROWS, CLASSES, CLASSES, &described, XSM_COPY, &rows, &err);
+    xsm_batch all = xsm_batch_range(rows, 0, ROWS);
+    if (status || xsm_model_new_linear(context, CLASSES, CLASSES, NULL, &model, &err) ||
+        xsm_estimator_new(context, "implicit", &estimator, &err) ||
+        xsm_optimizer_new(context, "sgd", &optimizer, &err) ||
+        xsm_trainer_new(context, model, rows, estimator, optimizer, &training, &trainer, &err) ||
+        xsm_trainer_run(trainer, &err) || xsm_predictor_new(model, &best, &predictor, &err) ||
+        xsm_predictor_run(predictor, &all, found, NULL, NULL, &err)) {
+        fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    for (uint32_t i = 0; i < ROWS; i++) {
+        if (found[i] != labels[i]) {
+            fprintf(stderr, "row %u was not learned\n", (unsigned)i);
+            return 1;
+        }
+    }
+    xsm_predictor_free(predictor);
+    xsm_trainer_free(trainer);
+    xsm_optimizer_free(optimizer);
+    xsm_estimator_free(estimator);
+    xsm_model_free(model);
+    xsm_dataset_free(rows);
     printf("libxsoftmax %s, %s\n", xsm_version_string(), xsm_context_instruction_set(context));
     xsm_context_free(context);
     return 0;

@@ -1,0 +1,463 @@
+/*
+ * Structs shared with programs that were built against another release: every member stays where it is, and every
+ * function that takes a struct with a size serves shorter and longer ones as error.h's guide says.
+ */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xsoftmax.h>
+#include <xsoftmax/ext/estimator.h>
+
+typedef struct frozen {
+    const char *name, *member; /* member NULL: the struct itself */
+    size_t offset, size, offset_now, size_now;
+} frozen;
+
+#define STRUCT(name, size_) {#name, NULL, 0, size_, 0, sizeof(name)},
+#define MEMBER(name, member_, offset_, size_)                                                                          \
+    {#name, #member_, offset_, size_, offsetof(name, member_), sizeof(((name *)0)->member_)},
+static const frozen release[] = {
+#include "abi_0_1.h"
+};
+#undef STRUCT
+#undef MEMBER
+
+/* Size that a struct had in the first release: programs of that age hand in so much. */
+static size_t first_size(const char *name)
+{
+    for (size_t i = 0; i < sizeof release / sizeof *release; i++) {
+        if (!release[i].member && strcmp(release[i].name, name) == 0) {
+            return release[i].size;
+        }
+    }
+    fail_msg("%s is not in abi_0_1.h", name);
+    return 0;
+}
+
+static void test_members_stay(void **state)
+{
+    (void)state;
+    if (sizeof(void *) != 8) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof release / sizeof *release; i++) {
+        const frozen *f = &release[i];
+        if (!f->member) {
+            assert_true(f->size_now >= f->size);
+        } else if (f->offset != f->offset_now || f->size != f->size_now) {
+            fail_msg("%s.%s was %zu bytes at %zu, and is %zu at %zu", f->name, f->member, f->size, f->offset,
+                     f->size_now, f->offset_now);
+        }
+    }
+}
+
+/* A table of the first release is a prefix of today's: whatever came later lies behind it. Since members are checked
+ * one by one above, it is enough that none of today's hides in a gap between them. */
+static void test_no_gaps(void **state)
+{
+    (void)state;
+    if (sizeof(void *) != 8) {
+        skip();
+    }
+    size_t end = 0;
+    for (size_t i = 0; i < sizeof release / sizeof *release; i++) {
+        const frozen *f = &release[i];
+        if (!f->member) {
+            end = 0;
+        } else {
+            assert_int_equal(f->offset, end);
+            end = f->offset + f->size;
+        }
+        bool last = i + 1 == sizeof release / sizeof *release || !release[i + 1].member;
+        if (f->member && last && end != first_size(f->name)) {
+            fail_msg("%s has %zu bytes without a name at its end", f->name, first_size(f->name) - end);
+        }
+    }
+}
+
+/* Structs without a size cannot grow at all. */
+static void test_structs_without_size(void **state)
+{
+    static const char *const fixed[] = {"xsm_allocator", "xsm_runner", "xsm_source", "xsm_example", "xsm_option"};
+    (void)state;
+    for (size_t i = 0; i < sizeof release / sizeof *release; i++) {
+        const frozen *f = &release[i];
+        if (f->member) {
+            continue;
+        }
+        bool is_fixed = false;
+        for (size_t j = 0; j < sizeof fixed / sizeof *fixed; j++) {
+            is_fixed = is_fixed || strcmp(fixed[j], f->name) == 0;
+        }
+        const frozen *first = f + 1;
+        assert_true(is_fixed || (strcmp(first->member, "size") == 0 && first->offset == 0));
+        assert_true(!is_fixed || sizeof(void *) != 8 || f->size == f->size_now);
+    }
+}
+
+static void assert_zero_but_size(const void *object, size_t size)
+{
+    const unsigned char *bytes = object;
+    size_t said;
+    memcpy(&said, object, sizeof said);
+    assert_int_equal(said, size);
+    for (size_t i = sizeof said; i < size; i++) {
+        assert_int_equal(bytes[i], 0);
+    }
+}
+
+static void test_starting_values(void **state)
+{
+    (void)state;
+#define STARTS(type, init)                                                                                             \
+    do {                                                                                                               \
+        type object = init;                                                                                            \
+        assert_zero_but_size(&object, sizeof object);                                                                  \
+    } while (0)
+    STARTS(xsm_error, XSM_ERROR_INIT);
+    STARTS(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT);
+    STARTS(xsm_class_map, XSM_CLASS_MAP_INIT);
+    STARTS(xsm_read_options, XSM_READ_OPTIONS_INIT);
+    STARTS(xsm_dataset_info, XSM_DATASET_INFO_INIT);
+    STARTS(xsm_row, XSM_ROW_INIT);
+    STARTS(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
+    STARTS(xsm_load_options, XSM_LOAD_OPTIONS_INIT);
+    STARTS(xsm_parameters, XSM_PARAMETERS_INIT);
+    STARTS(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT);
+    STARTS(xsm_metrics, XSM_METRICS_INIT);
+    STARTS(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
+    STARTS(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
+    xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
+    assert_true(view.decay == 1); /* no ridge */
+    view.decay = 0;
+    assert_zero_but_size(&view, sizeof view);
+}
+
+/* -- every function that takes a struct with a size --------------------------------------------------------------- */
+
+typedef struct fixture {
+    xsm_dataset *data;
+    xsm_model *model;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_gradient *gradient;
+    xsm_trainer *trainer;
+    xsm_predictor *predictor;
+    const char *path, *model_path;
+} fixture;
+
+static const float rows[4][2] = {{1, 0}, {0, 1}, {1, 1}, {-1, 0}};
+static const uint32_t row_labels[4] = {0, 1, 2, 2};
+
+static xsm_labels labels_of_rows(void)
+{
+    xsm_labels labels = {sizeof labels, 3, 0, NULL, row_labels};
+    return labels;
+}
+
+static int begin(void **state)
+{
+    static fixture f;
+    xsm_error err = XSM_ERROR_INIT;
+    memset(&f, 0, sizeof f);
+    xsm_labels labels = labels_of_rows();
+    assert_ok(xsm_dataset_from_dense(NULL, &rows[0][0], 4, 2, 2, &labels, XSM_COPY, &f.data, &err), err);
+    assert_ok(xsm_model_new_linear(NULL, 2, 3, NULL, &f.model, &err), err);
+    assert_ok(xsm_estimator_new(NULL, "implicit", &f.estimator, &err), err);
+    assert_ok(xsm_optimizer_new(NULL, "sgd", &f.optimizer, &err), err);
+    assert_ok(xsm_gradient_new(NULL, &f.gradient, &err), err);
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = 1;
+    assert_ok(xsm_trainer_new(NULL, f.model, f.data, f.estimator, f.optimizer, &options, &f.trainer, &err), err);
+    assert_ok(xsm_predictor_new(f.model, NULL, &f.predictor, &err), err);
+    xsm_batch batch = xsm_batch_range(f.data, 0, 1);
+    assert_ok(xsm_estimator_gradient(f.estimator, &batch, 1, f.gradient, &err), err);
+    f.path = test_file("rows", TEXT("1 1:1\n2 2:1\n"));
+    f.model_path = test_path("model");
+    *state = &f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    fixture *f = *state;
+    xsm_predictor_free(f->predictor);
+    xsm_trainer_free(f->trainer);
+    xsm_gradient_free(f->gradient);
+    xsm_optimizer_free(f->optimizer);
+    xsm_estimator_free(f->estimator);
+    xsm_model_free(f->model);
+    xsm_dataset_free(f->data);
+    test_files_end();
+    return 0;
+}
+
+typedef xsm_status (*call)(fixture *f, void *object, xsm_error *err);
+
+/* Hands `object` (of today's `size`) to a function with every kind of size. */
+static void assert_sizes(fixture *f, const char *name, call function, const void *object, size_t size)
+{
+    enum { TAIL = 24 };
+    xsm_error err = XSM_ERROR_INIT;
+    size_t first = sizeof(void *) == 8 ? first_size(name) : size;
+    assert_true(size >= first);
+    unsigned char *longer = calloc(1, size + TAIL);
+    assert_non_null(longer);
+#define RESET(size_)                                                                                                   \
+    do {                                                                                                               \
+        size_t said_ = (size_);                                                                                        \
+        memset(longer, 0, size + TAIL);                                                                                \
+        memcpy(longer, object, size);                                                                                  \
+        memcpy(longer, &said_, sizeof said_);                                                                          \
+    } while (0)
+    RESET(size);
+    assert_ok(function(f, longer, &err), err);
+    RESET(first);
+    assert_ok(function(f, longer, &err), err);
+    RESET(size + TAIL);
+    assert_ok(function(f, longer, &err), err);
+    for (size_t i = 0; i < TAIL; i += 7) {
+        RESET(size + TAIL);
+        longer[size + i] = 1;
+        assert_fails(function(f, longer, &err), XSM_ERROR_STRUCT_NEW, err);
+        assert_non_null(strstr(err.message, name));
+    }
+    RESET(SIZE_MAX);
+    assert_fails(function(f, longer, &err), XSM_ERROR_STRUCT_NEW, err);
+    RESET(0);
+    assert_fails(function(f, longer, &err), XSM_ERROR_STRUCT_OLD, err);
+    RESET(sizeof(size_t));
+    assert_fails(function(f, longer, &err), XSM_ERROR_STRUCT_OLD, err);
+    assert_non_null(strstr(err.message, name));
+#undef RESET
+    free(longer);
+}
+
+static xsm_status new_context(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_context *made = NULL;
+    xsm_status status = xsm_context_new(object, &made, err);
+    xsm_context_free(made);
+    return status;
+}
+
+static xsm_status from_dense(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_dataset *made = NULL;
+    xsm_status status = xsm_dataset_from_dense(NULL, &rows[0][0], 4, 2, 2, object, XSM_COPY, &made, err);
+    xsm_dataset_free(made);
+    return status;
+}
+
+static xsm_status from_csr(fixture *f, void *object, xsm_error *err)
+{
+    static const uint64_t offsets[] = {0, 1, 2, 2, 3};
+    static const uint32_t index[] = {0, 1, 1};
+    static const float values[] = {1, 2, 3};
+    (void)f;
+    xsm_dataset *made = NULL;
+    xsm_status status = xsm_dataset_from_csr(NULL, offsets, index, values, 4, 2, object, XSM_COPY, &made, err);
+    xsm_dataset_free(made);
+    return status;
+}
+
+static xsm_status read_file(fixture *f, void *object, xsm_error *err)
+{
+    xsm_dataset *made = NULL;
+    xsm_status status = xsm_dataset_read(NULL, f->path, object, &made, err);
+    xsm_dataset_free(made);
+    return status;
+}
+
+static xsm_status read_source(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    test_bytes bytes = {TEXT("1 1:1\n2 2:1\n"), 0, SIZE_MAX, 0};
+    xsm_source source = test_source(&bytes);
+    xsm_dataset *made = NULL;
+    xsm_status status = xsm_dataset_read_source(NULL, &source, "source", object, &made, err);
+    xsm_dataset_free(made);
+    return status;
+}
+
+static xsm_status read_with_map(fixture *f, void *object, xsm_error *err)
+{
+    xsm_read_options options = XSM_READ_OPTIONS_INIT;
+    options.classes = object;
+    return read_file(f, &options, err);
+}
+
+static xsm_status get_info(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_dataset_get_info(f->data, object, err);
+}
+
+static xsm_status get_row(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_dataset_get_row(f->data, 1, object, err);
+}
+
+static xsm_status get_classes(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_dataset_get_classes(f->data, object, err);
+}
+
+static xsm_status new_model(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_model *made = NULL;
+    xsm_status status = xsm_model_new_linear(NULL, 2, 3, object, &made, err);
+    xsm_model_free(made);
+    return status;
+}
+
+static xsm_status set_model_classes(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_model_set_classes(f->model, object, err);
+}
+
+static xsm_status get_model_classes(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_model_get_classes(f->model, object, err);
+}
+
+static xsm_status get_parameters(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_model_parameters(f->model, object, err);
+}
+
+static xsm_status scores(fixture *f, void *object, xsm_error *err)
+{
+    uint32_t class = 1;
+    float score;
+    return xsm_model_scores(f->model, object, &class, 1, &score, err);
+}
+
+static xsm_status score_range(fixture *f, void *object, xsm_error *err)
+{
+    float out[3];
+    return xsm_model_score_range(f->model, object, 0, 3, out, 3, err);
+}
+
+static xsm_status new_estimator(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_estimator *made = NULL;
+    xsm_status status = xsm_estimator_new_from(NULL, object, &made, err);
+    xsm_estimator_free(made);
+    return status;
+}
+
+static xsm_status compute_gradient(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_estimator_gradient(f->estimator, object, 0.5, f->gradient, err);
+}
+
+static xsm_status get_gradient(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_gradient_get(f->gradient, object, err);
+}
+
+static xsm_status apply_gradient(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_optimizer_apply(f->optimizer, object, f->gradient, 0.5, err);
+}
+
+static xsm_status new_trainer(fixture *f, void *object, xsm_error *err)
+{
+    xsm_trainer *made = NULL;
+    xsm_status status = xsm_trainer_new(NULL, f->model, f->data, f->estimator, f->optimizer, object, &made, err);
+    xsm_trainer_free(made);
+    return status;
+}
+
+static xsm_status get_progress(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_trainer_get_progress(f->trainer, object, err);
+}
+
+static xsm_status evaluate(fixture *f, void *object, xsm_error *err)
+{
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    return xsm_evaluate(NULL, f->model, f->data, object, &metrics, err);
+}
+
+static xsm_status get_metrics(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_evaluate(NULL, f->model, f->data, NULL, object, err);
+}
+
+static xsm_status new_predictor(fixture *f, void *object, xsm_error *err)
+{
+    xsm_predictor *made = NULL;
+    xsm_status status = xsm_predictor_new(f->model, object, &made, err);
+    xsm_predictor_free(made);
+    return status;
+}
+
+static xsm_status predict(fixture *f, void *object, xsm_error *err)
+{
+    uint32_t classes[5];
+    return xsm_predictor_run(f->predictor, object, classes, NULL, NULL, err);
+}
+
+static void test_every_function(void **state)
+{
+    fixture *f = *state;
+    xsm_progress progress;
+    memset(&progress, 0, sizeof progress);
+    progress.size = sizeof progress;
+#define SIZES(type, init, function)                                                                                    \
+    do {                                                                                                               \
+        type object = init;                                                                                            \
+        assert_sizes(f, #type, function, &object, sizeof object);                                                      \
+    } while (0)
+    SIZES(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT, new_context);
+    SIZES(xsm_labels, labels_of_rows(), from_dense);
+    SIZES(xsm_labels, labels_of_rows(), from_csr);
+    SIZES(xsm_read_options, XSM_READ_OPTIONS_INIT, read_file);
+    SIZES(xsm_read_options, XSM_READ_OPTIONS_INIT, read_source);
+    SIZES(xsm_dataset_info, XSM_DATASET_INFO_INIT, get_info);
+    SIZES(xsm_row, XSM_ROW_INIT, get_row);
+    SIZES(xsm_class_map, XSM_CLASS_MAP_INIT, get_classes);
+    SIZES(xsm_model_options, XSM_MODEL_OPTIONS_INIT, new_model);
+    SIZES(xsm_class_map, XSM_CLASS_MAP_INIT, get_model_classes);
+    SIZES(xsm_parameters, XSM_PARAMETERS_INIT, get_parameters);
+    SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), scores);
+    SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), score_range);
+    SIZES(xsm_estimator_ops, *xsm_estimator_find("ove"), new_estimator);
+    SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), apply_gradient);
+    SIZES(xsm_gradient_view, XSM_GRADIENT_VIEW_INIT, get_gradient);
+    SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), compute_gradient); /* last: a failure empties the gradient */
+    SIZES(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT, new_trainer);
+    SIZES(xsm_progress, progress, get_progress);
+    SIZES(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT, evaluate);
+    SIZES(xsm_metrics, XSM_METRICS_INIT, get_metrics);
+    SIZES(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT, new_predictor);
+    SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), predict);
+
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    int64_t labels[3] = {1, 2, 3};
+    map.classes = 3;
+    map.features = 2;
+    map.labels = labels;
+    assert_sizes(f, "xsm_class_map", read_with_map, &map, sizeof map);
+    assert_sizes(f, "xsm_class_map", set_model_classes, &map, sizeof map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_members_stay),
+        cmocka_unit_test(test_no_gaps),
+        cmocka_unit_test(test_structs_without_size),
+        cmocka_unit_test(test_starting_values),
+        cmocka_unit_test_setup_teardown(test_every_function, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
