@@ -36,7 +36,7 @@ typedef struct bench {
     uint32_t rows[64];
     uint32_t index[nnz];
     float factor[64];
-    float result[64];
+    float result[256];
     xsmi_reduction reduction[blocks];
     volatile float sink;
 } bench;
@@ -138,6 +138,19 @@ static void run_sparse_scatter(bench *b)
     b->k->sparse_scatter_update(b->big, dim, b->rows, SOME_ROWS, b->index, b->other, nnz, b->factor);
 }
 
+/* 96 features of COLUMNS classes each. */
+#define COLUMNS 256 /* what bench.result holds */
+
+static void run_column_sums(bench *b)
+{
+    b->k->column_sums(b->big, COLUMNS, b->index, b->other, nnz, COLUMNS, b->result);
+}
+
+static void run_column_update(bench *b)
+{
+    b->k->column_update(b->big, COLUMNS, b->index, b->other, nnz, COLUMNS, b->other + dim, 1e-9f);
+}
+
 static void run_pack(bench *b)
 {
     b->k->pack(b->row, XSMI_LANES, dim, b->packed);
@@ -236,6 +249,8 @@ static const bench_case cases[] = {
     {"sparse_gather_scores, 6 x 96", run_sparse_gather, READ, L2_FLOATS, 4.0 * SOME_ROWS *nnz},
     {"sparse_gather_scores, 6 x 96, memory", run_sparse_gather, READ, BIG_FLOATS, 4.0 * SOME_ROWS *nnz},
     {"sparse_scatter_update, 6 x 96", run_sparse_scatter, UPDATE, L2_FLOATS, 8.0 * SOME_ROWS *nnz},
+    {"column_sums, 96 x 256", run_column_sums, READ, L2_FLOATS, 4.0 * COLUMNS *nnz},
+    {"column_update, 96 x 256", run_column_update, UPDATE, L2_FLOATS, 8.0 * COLUMNS *nnz},
     {"sparse_scatter_update, 6 x 96, memory", run_sparse_scatter, UPDATE, BIG_FLOATS, 8.0 * SOME_ROWS *nnz},
 };
 

@@ -164,6 +164,48 @@ static void test_sparse(void **state)
     array_close(&got);
 }
 
+/* Columns of a matrix whose rows are features: with and without an index list, columns up to the fence. */
+static void test_columns(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { FEATURES = 12 };
+    array value;
+    array g;
+    array want;
+    array got;
+    array_open(&value, FEATURES);
+    array_open(&g, 10000);
+    array_open(&want, FEATURES * 10020);
+    array_open(&got, FEATURES * 10020);
+    for (size_t s = 0; s < SIZES; ++s) {
+        size_t n = size_at(s);
+        for (kind v = 0; v < KINDS; ++v) {
+            const uint32_t chosen[] = {1, 2, 5, 6, 11};
+            bool listed = random_below(3) > 0;
+            const uint32_t *index = listed ? chosen : NULL;
+            size_t nnz = random_below(listed ? 6 : FEATURES + 1);
+            size_t stride = n + random_below(20);
+            float a = random_value(v);
+            array_fill(&value, nnz, 0, v);
+            array_fill(&g, n, 0, v);
+            array_fill(&want, (FEATURES - 1) * stride + n, 0, v);
+            array_copy(&got, &want);
+            ref->column_update(want.at, stride, index, value.at, nnz, n, g.at, a);
+            k->column_update(got.at, stride, index, value.at, nnz, n, g.at, a);
+            expect_arrays(&got, &want, "column_update", n);
+            array_fill(&got, n, 0, v);
+            array_copy(&g, &got);
+            ref->column_sums(want.at, stride, index, value.at, nnz, n, g.at);
+            k->column_sums(want.at, stride, index, value.at, nnz, n, got.at);
+            expect_arrays(&got, &g, "column_sums", n);
+        }
+    }
+    array_close(&value);
+    array_close(&g);
+    array_close(&want);
+    array_close(&got);
+}
+
 /* Indexes over the whole of uint32_t; a gather instruction takes signed ones. */
 static void test_sparse_far(void **state)
 {
@@ -261,6 +303,7 @@ const named_test row_tests[] = {
     {"axpby, scale", test_axpby_scale},
     {"gather_scores, scatter_update", test_gather_scatter},
     {"sparse_gather_scores, sparse_scatter_update", test_sparse},
+    {"column_sums, column_update", test_columns},
     {"sparse kernels with far indexes", test_sparse_far},
     {"row_max, row_sum_exp, row_softmax", test_row_reductions},
     {NULL, NULL},

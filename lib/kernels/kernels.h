@@ -73,6 +73,14 @@ typedef struct xsmi_kernels {
     void (*sparse_scatter_update)(float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
                                   const float *value, size_t nnz, const float *a);
 
+    /* A sparse x against a matrix whose rows are features (index NULL: feature i of x is i), lanes over the n columns.
+     * out[c] = the fused sum, in rising i, of value[i] * w[index[i]*stride + c] onto out[c]. */
+    void (*column_sums)(const float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                        float *out);
+    /* w[index[i]*stride + c] = fma(a*value[i], g[c], that), a*value[i] rounded first; no index twice. */
+    void (*column_update)(float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                          const float *g, float a);
+
     /* -- exact scoring, lanes over examples -------------------------------------------------------- */
 
     /* packed[i*XSMI_LANES + l] = x[l][i] for l < n, 0 for the lanes from n (n <= XSMI_LANES). */

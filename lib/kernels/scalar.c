@@ -73,6 +73,29 @@ static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows,
     }
 }
 
+static void column_sums(const float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                        float *out)
+{
+    for (size_t i = 0; i < nnz; ++i) {
+        const float *row = w + (index == NULL ? i : index[i]) * stride;
+        for (size_t c = 0; c < n; ++c) {
+            out[c] = __builtin_fmaf(value[i], row[c], out[c]);
+        }
+    }
+}
+
+static void column_update(float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                          const float *g, float a)
+{
+    for (size_t i = 0; i < nnz; ++i) {
+        float *row = w + (index == NULL ? i : index[i]) * stride;
+        const float factor = a * value[i];
+        for (size_t c = 0; c < n; ++c) {
+            row[c] = __builtin_fmaf(factor, g[c], row[c]);
+        }
+    }
+}
+
 static void pack(const float *const *x, size_t n, size_t d, float *packed)
 {
     for (size_t i = 0; i < d; ++i) {
@@ -199,6 +222,8 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .scatter_update = scatter_update,
     .sparse_gather_scores = sparse_gather_scores,
     .sparse_scatter_update = sparse_scatter_update,
+    .column_sums = column_sums,
+    .column_update = column_update,
     .pack = pack,
     .score_tile = score_tile,
     .reduce_tile = reduce_tile,

@@ -293,6 +293,96 @@ static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows,
     }
 }
 
+/* Vectors of columns that are summed in registers while all features pass by. */
+#define COLUMN_VECTORS 8
+
+XSMI_INLINE void column_sums_some(size_t vectors, const float *w, size_t stride, const uint32_t *index,
+                                  const float *value, size_t nnz, float *out)
+{
+    vf acc[COLUMN_VECTORS];
+    XSMI_UNROLL
+    for (size_t k = 0; k < vectors; ++k) {
+        acc[k] = v_load(out + k * VW);
+    }
+    for (size_t i = 0; i < nnz; ++i) {
+        const float *row = w + (index == NULL ? i : index[i]) * stride;
+        const vf v = v_set(value[i]);
+        XSMI_UNROLL
+        for (size_t k = 0; k < vectors; ++k) {
+            acc[k] = v_fma(v, v_load(row + k * VW), acc[k]);
+        }
+    }
+    XSMI_UNROLL
+    for (size_t k = 0; k < vectors; ++k) {
+        v_store(out + k * VW, acc[k]);
+    }
+}
+
+static void column_sums(const float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                        float *out)
+{
+    size_t c = 0;
+    for (; c + COLUMN_VECTORS * VW <= n; c += COLUMN_VECTORS * VW) {
+        column_sums_some(COLUMN_VECTORS, w + c, stride, index, value, nnz, out + c);
+    }
+    for (; c + 2 * VW <= n; c += 2 * VW) {
+        column_sums_some(2, w + c, stride, index, value, nnz, out + c);
+    }
+    if (c + VW <= n) {
+        column_sums_some(1, w + c, stride, index, value, nnz, out + c);
+        c += VW;
+    }
+    if (c < n) {
+        vf acc = v_load_first(out + c, n - c);
+        for (size_t i = 0; i < nnz; ++i) {
+            const float *row = w + (index == NULL ? i : index[i]) * stride + c;
+            acc = v_fma(v_set(value[i]), v_load_first(row, n - c), acc);
+        }
+        v_store_first(out + c, acc, n - c);
+    }
+}
+
+XSMI_INLINE void column_update_some(size_t vectors, float *w, size_t stride, const uint32_t *index, const float *value,
+                                    size_t nnz, const float *g, float a)
+{
+    vf held[COLUMN_VECTORS];
+    XSMI_UNROLL
+    for (size_t k = 0; k < vectors; ++k) {
+        held[k] = v_load(g + k * VW);
+    }
+    for (size_t i = 0; i < nnz; ++i) {
+        float *row = w + (index == NULL ? i : index[i]) * stride;
+        const vf v = v_set(a * value[i]);
+        XSMI_UNROLL
+        for (size_t k = 0; k < vectors; ++k) {
+            v_store(row + k * VW, v_fma(v, held[k], v_load(row + k * VW)));
+        }
+    }
+}
+
+static void column_update(float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                          const float *g, float a)
+{
+    size_t c = 0;
+    for (; c + COLUMN_VECTORS * VW <= n; c += COLUMN_VECTORS * VW) {
+        column_update_some(COLUMN_VECTORS, w + c, stride, index, value, nnz, g + c, a);
+    }
+    for (; c + 2 * VW <= n; c += 2 * VW) {
+        column_update_some(2, w + c, stride, index, value, nnz, g + c, a);
+    }
+    if (c + VW <= n) {
+        column_update_some(1, w + c, stride, index, value, nnz, g + c, a);
+        c += VW;
+    }
+    if (c < n) {
+        const vf held = v_load_first(g + c, n - c);
+        for (size_t i = 0; i < nnz; ++i) {
+            float *row = w + (index == NULL ? i : index[i]) * stride + c;
+            v_store_first(row, v_fma(v_set(a * value[i]), held, v_load_first(row, n - c)), n - c);
+        }
+    }
+}
+
 static float row_max(const float *z, size_t n)
 {
     vf acc[PARTS];

@@ -6,7 +6,7 @@
  * weights are in the second cache: main memory is read once for all rows.
  *
  * Feature-major weights: a row's scores of a tile of classes are the sum of its features' weights, each a contiguous
- * run (kernels->axpby).
+ * run (kernels->column_sums).
  *
  * Sparse rows, class-major weights: the features that occur in any of the rows are found once; for a tile of classes
  * their weights are gathered into a compact feature-major matrix, which then serves all rows as above. A row's own
@@ -165,10 +165,7 @@ static void score_feature_major(const xsm_model *m, const xsmi_tile_rows *rows, 
             for (size_t l = 0; l < rows->counts[b]; l++) {
                 const xsmi_features *x = &rows->features[b * XSMI_LANES + l];
                 memset(s->scores, 0, count * sizeof *s->scores);
-                for (size_t i = 0; i < x->count; i++) {
-                    size_t feature = x->index ? x->index[i] : i;
-                    m->kernels->axpby(s->scores, m->weight + feature * m->stride + tile, count, x->values[i], 1.0f);
-                }
+                m->kernels->column_sums(m->weight + tile, m->stride, x->index, x->values, x->count, count, s->scores);
                 finish_row(m, tile, count, s->scales, s->scores);
                 xsmi_tile t = {b, l, false, tile, count, s->scores};
                 consume(state, &t);

@@ -134,10 +134,7 @@ static void step_range(xsm_model *m, const xsm_batch *batch, const xsm_gradient 
             }
             continue;
         }
-        for (size_t j = 0; j < x.count; j++) {
-            size_t feature = x.index ? x.index[j] : j;
-            m->kernels->axpby(m->weight + feature * m->stride + first, from, count, scale * x.values[j], 1);
-        }
+        m->kernels->column_update(m->weight + first, m->stride, x.index, x.values, x.count, count, from, scale);
     }
 }
 
