@@ -16,10 +16,13 @@
  * A linear model scores class k of a row x as z_k = w_k . x + b_k, with weights W (K rows of D float32) and, if asked
  * for, a bias b. All start at zero.
  *
- * **On disk** a model is one safetensors file: tensors `weight` [K,D], `bias` [K] if there is one, `labels` [K] int64
- * (the file's label of each class), `idf` [D] float32 if the rows are tf-idf weighted, `label_names` (UTF-8 bytes, a
- * name a line) if the classes have names; metadata with the format version, the estimator and its options, the
- * transform for new rows and a checksum. It is replaced in one piece, and mapped, not read, when loaded.
+ * **On disk** a model is one safetensors file: tensor `weight` [K,D] and, where the model has them, `bias` [K],
+ * `labels` [K] int64 (the file's label of each class; without it, the class number), `idf` float32 (the weights of
+ * tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a line); metadata with the format version, the estimator
+ * and its options, the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own 16 digits
+ * are zeros. The file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of another
+ * program with a float32 `weight` and perhaps a `bias`, such as PyTorch's `Linear` layers have, loads too; without
+ * version and checksum, its structure is all that is checked.
  *
  * **Threads.** Functions that take a model const may run at once. A model being trained must not be used otherwise.
  *  @{ */
@@ -149,8 +152,8 @@ XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parame
  *  @param[out] scores [n][count]
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE when the rows have other than D features; #XSM_ERROR_RANGE
- *          for a class that is not below K or a row that is not there. A class's score is the same bits whatever else
- * is scored with it. O(n count nnz). */
+ *          for a class that is not below K or a row that is not there. A class's score is the same bits whatever
+ *          else is scored with it. O(n count nnz). */
 XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *batch, const uint32_t *classes,
                                     size_t count, float *scores, xsm_error *err);
 /** Scores the classes first..first+count of the rows of a batch, tile by tile.
@@ -169,8 +172,11 @@ XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch
                                          float *scores, size_t stride, xsm_error *err);
 
 /** Saves the model, replacing what is at `path` in one piece: after a crash the old file or the new is there, whole.
- *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_MEMORY; #XSM_ERROR_DIVERGED if a weight is not finite (nothing is
- *          written) */
+ *  The same model gives the same bytes, whatever its layout and scales. Streams the weights: no second copy of them is
+ *  made.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_IO; #XSM_ERROR_MEMORY; #XSM_ERROR_LIMIT for more than 16 MiB of
+ *          metadata; #XSM_ERROR_DIVERGED if a weight is not finite, naming its class and feature. What is at `path`
+ *          stays as it is on failure. O(K D). */
 XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_error *err);
 /** Maps a saved model. The file must not be changed in place while the model lives (replacing it, as
  *  xsm_model_save() does, is fine).
@@ -179,8 +185,10 @@ XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_
  *  @param options settings, or NULL
  *  @param[out] out the model, the caller's
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT, naming what is not as it should be; #XSM_ERROR_CHECKSUM;
- *          #XSM_ERROR_FILE_VERSION; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for the options; #XSM_ERROR_IO; #XSM_ERROR_FORMAT, naming
+ *          what is not as it should be; #XSM_ERROR_CHECKSUM; #XSM_ERROR_FILE_VERSION; #XSM_ERROR_LIMIT for a header
+ *          over 16 MiB; #XSM_ERROR_MEMORY; #XSM_ERROR_UNSUPPORTED on a big-endian machine; #XSM_ERROR_STRUCT_OLD,
+ *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options,
                                   xsm_model **out, xsm_error *err);
 

@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "model/parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool xsmi_metadata_reserved(const char *key)
@@ -122,6 +123,44 @@ xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *val
     }
     m->metadata[place].key = name;
     m->metadata[place].value = copy;
+    return XSM_OK;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(((const xsmi_metadata *)a)->key, ((const xsmi_metadata *)b)->key);
+}
+
+/* All at once: one by one, as xsm_model_set_metadata() does it, takes time that grows as the square of their number. */
+xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err)
+{
+    const xsmi_entry *entry;
+    size_t count = 0;
+    for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
+        count += !xsmi_metadata_reserved(entry->key);
+    }
+    if (count == 0) {
+        return XSM_OK;
+    }
+    m->metadata = xsmi_allocate_zero(m->context, count, sizeof *m->metadata);
+    if (!m->metadata) {
+        return xsmi_fail_memory(err, count * sizeof *m->metadata, "metadata");
+    }
+    m->metadata_count = count; /* what is not filled stays NULL, which the release is fine with */
+    count = 0;
+    for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
+        if (xsmi_metadata_reserved(entry->key)) {
+            continue;
+        }
+        xsmi_metadata *copy = &m->metadata[count++];
+        copy->key = xsmi_copy_text(m->context, entry->key, strlen(entry->key));
+        copy->value = xsmi_copy_text(m->context, entry->value, strlen(entry->value));
+        if (!copy->key || !copy->value) {
+            xsmi_model_clear_metadata(m);
+            return xsmi_fail_memory(err, strlen(entry->key) + strlen(entry->value) + 2, "metadata");
+        }
+    }
+    qsort(m->metadata, m->metadata_count, sizeof *m->metadata, compare_keys);
     return XSM_OK;
 }
 

@@ -8,10 +8,16 @@
 
 #include "data/text.h"
 #include "model/model.h"
+#include "model/safetensors.h"
 
 /* A class-major model without weights, for a loader to fill. xsm_model_free() takes it as it is. */
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
                                 xsm_error *err);
+
+/* A model whose weights lie in the container's memory; takes its mapping over. `name` is for messages. (model_file.c)
+ */
+xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
+                                     xsm_error *err);
 
 /* Releases labels and names (classes.c). */
 void xsmi_model_clear_classes(xsm_model *m);
@@ -19,13 +25,12 @@ void xsmi_model_clear_classes(xsm_model *m);
 void xsmi_model_clear_transform(xsm_model *m);
 /* Releases the metadata (metadata.c). */
 void xsmi_model_clear_metadata(xsm_model *m);
+/* Fills a model that has no metadata with copies of a container's, the library's own entries left out. */
+xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err);
 
-/* Keys that only the library writes (metadata.c). */
-#define XSMI_KEY_VERSION "format_version"
-#define XSMI_KEY_CHECKSUM "checksum"
+/* Metadata of a model's file that only the library writes, besides the container's own. */
 #define XSMI_KEY_TRANSFORM "transform"
 #define XSMI_KEY_INPUT_FEATURES "input_features"
-#define XSMI_KEY_LIBRARY "library"
 bool xsmi_metadata_reserved(const char *key);
 
 /* Whether a string is well-formed UTF-8. */

@@ -1,0 +1,438 @@
+/*
+ * A model on disk: which tensors and metadata a model is, in a container of safetensors.h.
+ *
+ *     labels       I64 [K]      if the classes have labels other than their numbers
+ *     weight       F32 [K, D]
+ *     bias         F32 [K]      if there is one
+ *     idf          F32 [n]      if the transform has weights
+ *     label_names  U8 [bytes]   a name a line, if the classes have names
+ *
+ * In this order, so that each tensor begins at a multiple of its numbers' size without the holes that the format
+ * forbids; the header is as long as it takes for the weights to begin at a cache line.
+ *
+ * Saving streams the weights: no second copy of them is made. Loading maps the file: the weights are used where they
+ * lie.
+ */
+#include "model/model.h"
+#include "model/parts.h"
+#include "base/option.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes of weights that are put together before they are written, more if a row is longer. */
+#define WRITE_BYTES ((size_t)1 << 20)
+/* Least classes whose weights are put together from a feature-major model: a cache line of each feature's. */
+#define WRITE_CLASSES 16
+
+/* -- saving ---------------------------------------------------------------------------------------------------------
+ */
+
+static bool all_finite(const float *values, size_t count)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bad |= (bits & UINT32_C(0x7F800000)) == UINT32_C(0x7F800000);
+    }
+    return bad == 0;
+}
+
+static xsm_status fail_diverged(const float *rows, size_t first, size_t features, xsm_error *err)
+{
+    size_t place = 0;
+    while (all_finite(rows + place, 1)) {
+        place++;
+    }
+    return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %zu and feature %zu is not finite; nothing is saved",
+                     first + place / features, place % features);
+}
+
+/* The rows of classes first..first+count without padding, scales multiplied in. */
+static void copy_rows(const xsm_model *m, size_t first, size_t count, float *out)
+{
+    size_t d = m->features;
+    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        for (size_t j = 0; j < d; j++) {
+            const float *weight = m->weight + j * m->stride + first;
+            for (size_t k = 0; k < count; k++) {
+                out[k * d + j] = weight[k];
+            }
+        }
+    } else {
+        for (size_t k = 0; k < count; k++) {
+            memcpy(out + k * d, m->weight + (first + k) * m->stride, d * sizeof *out);
+        }
+    }
+    for (size_t k = 0; k < count; k++) {
+        float scale = (float)(m->alpha * (m->row_scale ? m->row_scale[first + k] : 1.0));
+        if (scale != 1.0f) {
+            m->kernels->scale(out + k * d, d, scale);
+        }
+    }
+}
+
+static xsm_status write_weights(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+{
+    size_t d = m->features;
+    size_t least = m->layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1;
+    size_t together = WRITE_BYTES / sizeof(float) / d;
+    together = together < least ? least : together;
+    together = together < m->classes ? together : m->classes;
+    float *rows = xsmi_allocate(m->context, together * d, sizeof *rows);
+    if (!rows) {
+        return xsmi_fail_memory(err, together * d * sizeof *rows, "weights on their way to a file");
+    }
+    xsm_status status = XSM_OK;
+    for (size_t first = 0; first < m->classes && status == XSM_OK; first += together) {
+        size_t count = m->classes - first < together ? m->classes - first : together;
+        copy_rows(m, first, count, rows);
+        status = all_finite(rows, count * d) ? xsmi_container_write(w, rows, count * d * sizeof *rows, err)
+                                             : fail_diverged(rows, first, d, err);
+    }
+    xsmi_release(m->context, rows, together * d, sizeof *rows);
+    return status;
+}
+
+static xsm_status write_bias(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+{
+    for (size_t k = 0; k < m->classes; k++) {
+        if (!all_finite(m->bias + k, 1)) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the bias of class %zu is not finite; nothing is saved", k);
+        }
+    }
+    return xsmi_container_write(w, m->bias, m->classes * sizeof *m->bias, err);
+}
+
+static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+{
+    for (size_t k = 0; k < m->classes; k++) {
+        XSMI_TRY(xsmi_container_write(w, m->names[k], strlen(m->names[k]), err));
+        XSMI_TRY(xsmi_container_write(w, "\n", 1, err));
+    }
+    return XSM_OK;
+}
+
+/* The tensors of a model in the order of the file, and which of them the weights are. */
+typedef struct contents {
+    xsmi_tensor tensors[5];
+    size_t count, weight;
+    const float *idf;
+    uint32_t idf_count;
+} contents;
+
+static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
+{
+    c->tensors[c->count++] = (xsmi_tensor){.name = name, .dtype = dtype, .rank = rank, .shape = {rows, columns}};
+}
+
+static void list_contents(const xsm_model *m, contents *c)
+{
+    memset(c, 0, sizeof *c);
+    if (m->labels) {
+        add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
+    }
+    c->weight = c->count;
+    add_tensor(c, "weight", XSMI_DTYPE_F32, 2, m->classes, m->features);
+    if (m->bias) {
+        add_tensor(c, "bias", XSMI_DTYPE_F32, 1, m->classes, 0);
+    }
+    if (m->transform) {
+        c->idf = xsmi_transform_idf(m->transform, &c->idf_count);
+    }
+    if (c->idf) {
+        add_tensor(c, "idf", XSMI_DTYPE_F32, 1, c->idf_count, 0);
+    }
+    if (m->names) {
+        uint64_t bytes = 0;
+        for (size_t k = 0; k < m->classes; k++) {
+            bytes += strlen(m->names[k]) + 1;
+        }
+        add_tensor(c, "label_names", XSMI_DTYPE_U8, 1, bytes, 0);
+    }
+}
+
+static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_container_writer *w, xsm_error *err)
+{
+    if (m->labels) {
+        XSMI_TRY(xsmi_container_write(w, m->labels, m->classes * sizeof *m->labels, err));
+    }
+    XSMI_TRY(write_weights(m, w, err));
+    if (m->bias) {
+        XSMI_TRY(write_bias(m, w, err));
+    }
+    if (c->idf) {
+        XSMI_TRY(xsmi_container_write(w, c->idf, c->idf_count * sizeof *c->idf, err));
+    }
+    return m->names ? write_names(m, w, err) : XSM_OK;
+}
+
+xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
+{
+    if (!m || !path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: %s is NULL", m ? "path" : "model");
+    }
+    contents c;
+    list_contents(m, &c);
+    size_t count = m->metadata_count;
+    size_t capacity = count + 2;
+    xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
+    if (!metadata) {
+        return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
+    }
+    for (size_t i = 0; i < count; i++) {
+        metadata[i] = (xsmi_entry){m->metadata[i].key, m->metadata[i].value};
+    }
+    char features[16];
+    if (m->transform) {
+        snprintf(features, sizeof features, "%" PRIu32, xsmi_transform_features(m->transform));
+        metadata[count++] = (xsmi_entry){XSMI_KEY_TRANSFORM, xsm_transform_description(m->transform)};
+        metadata[count++] = (xsmi_entry){XSMI_KEY_INPUT_FEATURES, features};
+    }
+    xsmi_container_writer *w;
+    xsm_status status = xsmi_container_create(m->context, path, c.tensors, c.count, c.weight, metadata, count, &w, err);
+    xsmi_release(m->context, metadata, capacity, sizeof *metadata);
+    if (status != XSM_OK) {
+        return status;
+    }
+    status = write_contents(m, &c, w, err);
+    if (status != XSM_OK) {
+        xsmi_container_abandon(w);
+        return status;
+    }
+    return xsmi_container_commit(w, err);
+}
+
+/* -- loading --------------------------------------------------------------------------------------------------------
+ */
+
+/* A file being loaded: the container, and what to call it in messages. */
+typedef struct source {
+    const xsmi_container *container;
+    const char *name;
+} source;
+
+/* The tensor of that name and dtype, NULL if there is none; one of another dtype or rank is an error. */
+static xsm_status find_tensor(const source *s, const char *name, xsmi_dtype dtype, uint32_t rank,
+                              const xsmi_tensor **out, xsm_error *err)
+{
+    const xsmi_tensor *t = xsmi_container_tensor(s->container, name);
+    if (t && (t->dtype != dtype || t->rank != rank)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' is %s of %u dimensions; %s of %u is needed", s->name,
+                         name, xsmi_dtype_name(t->dtype), t->rank, xsmi_dtype_name(dtype), rank);
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t classes, xsm_error *err)
+{
+    if (t->shape[0] != classes) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' has %llu elements; the model has %u classes", s->name,
+                         t->name, (unsigned long long)t->shape[0], classes);
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_names_known(const source *s, xsm_error *err)
+{
+    static const char *const known[] = {"weight", "bias", "labels", "label_names", "idf"};
+    const xsmi_tensor *t;
+    for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
+        bool found = false;
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+            found |= strcmp(t->name, known[k]) == 0;
+        }
+        if (!found) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names and idf are "
+                             "known",
+                             s->name, t->name);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, xsm_error *err)
+{
+    const xsmi_tensor *weight = NULL;
+    const xsmi_tensor *bias = NULL;
+    XSMI_TRY(check_names_known(s, err));
+    XSMI_TRY(find_tensor(s, "weight", XSMI_DTYPE_F32, 2, &weight, err));
+    XSMI_TRY(find_tensor(s, "bias", XSMI_DTYPE_F32, 1, &bias, err));
+    if (!weight) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: not a model: it has no tensor 'weight'", s->name);
+    }
+    if (weight->shape[0] < 1 || weight->shape[0] > XSM_CLASSES_MAX || weight->shape[1] < 1 ||
+        weight->shape[1] > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: weights of %llu classes and %llu features; 1 to %u are accepted",
+                         s->name, (unsigned long long)weight->shape[0], (unsigned long long)weight->shape[1],
+                         XSM_CLASSES_MAX);
+    }
+    uint32_t classes = (uint32_t)weight->shape[0];
+    if (bias) {
+        XSMI_TRY(check_count(s, bias, classes, err));
+    }
+    xsm_model *m = NULL;
+    XSMI_TRY(xsmi_model_new_empty(ctx, (uint32_t)weight->shape[1], classes, &m, err));
+    /* Never written to: the mapping is copied first. Its alignment was checked. */
+    m->weight = (float *)(uintptr_t)weight->data;
+    m->stride = m->features;
+    m->bias = bias ? (float *)(uintptr_t)bias->data : NULL;
+    *out = m;
+    return XSM_OK;
+}
+
+/* Splits lines into `count` names that are terminated where the line ends are; `text` is a copy to change. */
+static xsm_status split_names(const source *s, char *text, size_t length, const char **names, size_t count,
+                              xsm_error *err)
+{
+    size_t place = 0;
+    for (size_t k = 0; k < count; k++) {
+        char *end = memchr(text + place, '\n', length - place);
+        if (!end) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label_names has %zu lines; the model has %zu classes", s->name,
+                             k, count);
+        }
+        size_t size = (size_t)(end - (text + place));
+        if (memchr(text + place, '\0', size)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the name of class %zu has a zero byte in it", s->name, k);
+        }
+        *end = '\0';
+        names[k] = text + place;
+        place += size + 1;
+    }
+    if (place != length) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label_names has more lines than the model's %zu classes", s->name,
+                         count);
+    }
+    return XSM_OK;
+}
+
+/* An error found by code that knows nothing of files becomes one of this file; want of memory stays what it is. */
+static xsm_status in_file(const source *s, xsm_status status, const xsm_error *inner, xsm_error *err)
+{
+    if (status == XSM_OK || status == XSM_ERROR_MEMORY) {
+        return status == XSM_OK ? status : xsmi_fail_copy(err, inner);
+    }
+    return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s", s->name, inner->message);
+}
+
+static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
+{
+    const xsmi_tensor *labels = NULL;
+    const xsmi_tensor *lines = NULL;
+    XSMI_TRY(find_tensor(s, "labels", XSMI_DTYPE_I64, 1, &labels, err));
+    XSMI_TRY(find_tensor(s, "label_names", XSMI_DTYPE_U8, 1, &lines, err));
+    if (labels) {
+        XSMI_TRY(check_count(s, labels, m->classes, err));
+    }
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = m->classes;
+    map.labels = labels ? (const int64_t *)(const void *)labels->data : NULL;
+    const char **names = NULL;
+    char *text = NULL;
+    xsm_status status = XSM_OK;
+    if (lines) {
+        names = xsmi_allocate(m->context, m->classes, sizeof *names);
+        text = xsmi_allocate(m->context, lines->size, 1);
+        if (!names || !text) {
+            status = xsmi_fail_memory(err, lines->size, "the classes' names");
+        } else {
+            memcpy(text, lines->data, lines->size);
+            status = split_names(s, text, lines->size, names, m->classes, err);
+            map.names = names;
+        }
+    }
+    if (status == XSM_OK) {
+        xsm_error inner = XSM_ERROR_INIT;
+        status = in_file(s, xsm_model_set_classes(m, &map, &inner), &inner, err);
+    }
+    xsmi_release(m->context, names, m->classes, sizeof *names);
+    if (lines) {
+        xsmi_release(m->context, text, lines->size, 1);
+    }
+    return status;
+}
+
+static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
+{
+    const xsmi_tensor *idf = NULL;
+    XSMI_TRY(find_tensor(s, "idf", XSMI_DTYPE_F32, 1, &idf, err));
+    const char *description = xsmi_container_metadata(s->container, XSMI_KEY_TRANSFORM);
+    const char *text = xsmi_container_metadata(s->container, XSMI_KEY_INPUT_FEATURES);
+    if (!description && !text && !idf) {
+        return XSM_OK;
+    }
+    int64_t features = 0;
+    if (!description || !text || !xsmi_parse_int(text, &features) || features < 1 || features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: a transform needs the metadata 'transform' and 'input_features', 1 to %u", s->name,
+                         XSM_FEATURES_MAX);
+    }
+    if (idf && idf->shape[0] > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'idf' has %llu elements", s->name,
+                         (unsigned long long)idf->shape[0]);
+    }
+    xsm_error inner = XSM_ERROR_INIT;
+    XSMI_TRY(in_file(s,
+                     xsmi_transform_restore(m->context, description, (uint32_t)features,
+                                            idf ? (const float *)(const void *)idf->data : NULL,
+                                            idf ? (uint32_t)idf->shape[0] : 0, &m->transform, &inner),
+                     &inner, err));
+    uint32_t output = xsmi_transform_output_features(m->transform);
+    if (output != m->features) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the transform yields %u features, the model has %u", s->name,
+                         output, m->features);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
+                                     xsm_error *err)
+{
+    source s = {container, name};
+    xsm_model *m = NULL;
+    XSMI_TRY(new_model(&s, ctx, &m, err));
+    xsm_status status = load_classes(&s, m, err);
+    if (status == XSM_OK) {
+        status = load_transform(&s, m, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_model_take_metadata(m, container, err);
+    }
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    m->mapping = xsmi_container_take_mapping(container);
+    *out = m;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options, xsm_model **out,
+                          xsm_error *err)
+{
+    if (!path || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: %s is NULL", path ? "out" : "path");
+    }
+    xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_load_options", err));
+    if ((o.skip_verify != 0 && o.skip_verify != 1) || o.reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_load_options.%s is %d; accepted is 0%s",
+                         o.reserved != 0 ? "reserved" : "skip_verify", o.reserved != 0 ? o.reserved : o.skip_verify,
+                         o.reserved != 0 ? "" : " or 1");
+    }
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsmi_container *container;
+    xsm_status status = xsmi_container_open(ctx, path, !o.skip_verify, &container, err);
+    if (status == XSM_OK) {
+        status = xsmi_model_from_container(ctx, container, path, out, err);
+        xsmi_container_close(container);
+    }
+    xsm_context_free(ctx);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* What reading and writing the container share: dtypes, sizes, the place of the checksum. */
+#include "model/safetensors.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [XSMI_DTYPE_U8] = {"U8", 1},   [XSMI_DTYPE_I32] = {"I32", 4}, [XSMI_DTYPE_U32] = {"U32", 4},
+    [XSMI_DTYPE_F32] = {"F32", 4}, [XSMI_DTYPE_I64] = {"I64", 8}, [XSMI_DTYPE_U64] = {"U64", 8},
+    [XSMI_DTYPE_F64] = {"F64", 8},
+};
+
+size_t xsmi_dtype_size(xsmi_dtype dtype)
+{
+    return dtypes[dtype].size;
+}
+
+const char *xsmi_dtype_name(xsmi_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
+
+bool xsmi_dtype_parse(const char *name, xsmi_dtype *dtype)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        if (strcmp(dtypes[i].name, name) == 0) {
+            *dtype = (xsmi_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool xsmi_tensor_bytes(const xsmi_tensor *t, size_t *bytes)
+{
+    size_t product = xsmi_dtype_size(t->dtype);
+    for (uint32_t i = 0; i < t->rank; i++) {
+        if (t->shape[i] > SIZE_MAX || !xsmi_multiply(product, (size_t)t->shape[i], &product)) {
+            return false;
+        }
+    }
+    *bytes = product;
+    return true;
+}
+
+/* The end of a JSON string whose opening quote is before `i`: the place of its closing quote. */
+static size_t string_end(const char *text, size_t length, size_t i)
+{
+    while (i < length && text[i] != '"') {
+        i += text[i] == '\\' ? 2 : 1;
+    }
+    return i;
+}
+
+static size_t skip_blanks(const char *text, size_t length, size_t i)
+{
+    while (i < length && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r')) {
+        i++;
+    }
+    return i;
+}
+
+static bool is_digit(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/* A parser would tell the value, not where it stands. Two levels down there are, besides metadata, only the tensors'
+ * three entries, so a key of that name is the one. */
+bool xsmi_checksum_place(const char *header, size_t length, size_t *place)
+{
+    static const char key[] = XSMI_KEY_CHECKSUM;
+    size_t depth = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (header[i] == '{' || header[i] == '[') {
+            depth++;
+        } else if (header[i] == '}' || header[i] == ']') {
+            depth--;
+        } else if (header[i] == '"') {
+            size_t start = i + 1;
+            i = string_end(header, length, start);
+            if (depth != 2 || i >= length || i - start != sizeof key - 1 ||
+                memcmp(header + start, key, sizeof key - 1) != 0) {
+                continue;
+            }
+            size_t value = skip_blanks(header, length, i + 1);
+            if (value >= length || header[value] != ':') {
+                continue; /* a value, not a key */
+            }
+            value = skip_blanks(header, length, value + 1);
+            size_t digits = 0;
+            if (value < length && header[value] == '"') {
+                value++;
+                while (value + digits < length && is_digit(header[value + digits])) {
+                    digits++;
+                }
+            }
+            if (digits != XSMI_CHECKSUM_DIGITS || value + digits >= length || header[value + digits] != '"') {
+                return false;
+            }
+            *place = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+void xsmi_checksum_print(uint64_t hash, char digits[XSMI_CHECKSUM_DIGITS])
+{
+    for (size_t i = 0; i < XSMI_CHECKSUM_DIGITS; i++) {
+        digits[i] = "0123456789abcdef"[hash >> (60 - 4 * i) & 15];
+    }
+}

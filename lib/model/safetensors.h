@@ -1,0 +1,109 @@
+/*
+ * The container of models, checkpoints and caches: safetensors (huggingface.co/docs/safetensors), readable from
+ * Python's ecosystem without code of ours.
+ *
+ *     8 bytes     N, length of the header, little-endian
+ *     N bytes     JSON: {"__metadata__": {key: text, ...},
+ *                        name: {"data_offsets": [begin, end], "dtype": "F32", "shape": [rows, columns]}, ...},
+ *                 padded with spaces
+ *     the rest    the tensors' data, one after the other, without holes (the format forbids them)
+ *
+ * Ours adds three metadata entries: `format_version` ("1"); `library`, the release that wrote the file; `checksum`, the
+ * 16 hexadecimal digits of the XXH3-64 of the whole file in which those digits are zeros. A file with neither version
+ * nor checksum was written by someone else's program: it is accepted, its contents cannot be checked.
+ */
+#ifndef XSMI_SAFETENSORS_H
+#define XSMI_SAFETENSORS_H
+
+#include "base/base.h"
+#include "base/file.h"
+
+/* Numbers in files of the format are as dtype names; these are the ones that have a use here. */
+typedef enum xsmi_dtype {
+    XSMI_DTYPE_U8,
+    XSMI_DTYPE_I32,
+    XSMI_DTYPE_U32,
+    XSMI_DTYPE_F32,
+    XSMI_DTYPE_I64,
+    XSMI_DTYPE_U64,
+    XSMI_DTYPE_F64
+} xsmi_dtype;
+
+/* Most dimensions of a tensor. */
+#define XSMI_TENSOR_RANK 4
+
+typedef struct xsmi_tensor {
+    const char *name;
+    xsmi_dtype dtype;
+    uint32_t rank;
+    uint64_t shape[XSMI_TENSOR_RANK];
+    size_t size;               /* bytes; set by reading, made from the shape in writing */
+    const unsigned char *data; /* aligned to the dtype's size; NULL in writing */
+} xsmi_tensor;
+
+typedef struct xsmi_entry {
+    const char *key, *value;
+} xsmi_entry;
+
+/* Metadata that only the container writes. */
+#define XSMI_KEY_VERSION "format_version"
+#define XSMI_KEY_LIBRARY "library"
+#define XSMI_KEY_CHECKSUM "checksum"
+
+/* -- reading (safetensors_read.c) -------------------------------------------------------------------------------------
+ */
+
+typedef struct xsmi_container xsmi_container;
+
+/* Maps a file and checks all of its structure, and its checksum if `verify`. Messages start with the path. */
+xsm_status xsmi_container_open(xsm_context *ctx, const char *path, bool verify, xsmi_container **out, xsm_error *err);
+/* The same of bytes in memory (aligned to 8), which stay the caller's and must outlive the container. */
+xsm_status xsmi_container_parse(xsm_context *ctx, const void *data, size_t size, const char *name, bool verify,
+                                xsmi_container **out, xsm_error *err);
+/* Releases it, with its mapping; NULL is fine. */
+void xsmi_container_close(xsmi_container *c);
+/* The tensor of that name, NULL if there is none; valid until the container is closed. */
+const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *name);
+const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t index);
+/* All metadata, the container's own included, and one entry's text (NULL if it is not there). */
+const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index);
+const char *xsmi_container_metadata(const xsmi_container *c, const char *key);
+/* Hands the mapping over: the tensors' data then live as long as it does. */
+xsmi_mapping xsmi_container_take_mapping(xsmi_container *c);
+
+/* -- writing (safetensors_write.c) ------------------------------------------------------------------------------------
+ */
+
+typedef struct xsmi_container_writer xsmi_container_writer;
+
+/* Begins a file beside `path`. The tensors' data follow in this order; each tensor must begin at a multiple of its
+ * dtype's size, so those of larger dtypes come first. Tensor `aligned` begins at a multiple of XSMI_ALIGNMENT in the
+ * file. Keys are distinct and none of the container's own. */
+xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_tensor *tensors, size_t count,
+                                 size_t aligned, const xsmi_entry *metadata, size_t metadata_count,
+                                 xsmi_container_writer **out, xsm_error *err);
+/* The next bytes of the tensors' data. */
+xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err);
+/* Puts the file in place once all data are written, and releases `w` whatever the result. */
+xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err);
+/* Leaves what is at the path as it is, and releases `w`; NULL is fine. */
+void xsmi_container_abandon(xsmi_container_writer *w);
+
+/* -- both (safetensors.c) ---------------------------------------------------------------------------------------------
+ */
+
+#define XSMI_CONTAINER_VERSION 1
+/* Longest header that is read: far more than any of ours, and what its parsing takes of memory is bounded. */
+#define XSMI_HEADER_MAX ((size_t)16 << 20)
+#define XSMI_CHECKSUM_DIGITS 16
+
+size_t xsmi_dtype_size(xsmi_dtype dtype);
+const char *xsmi_dtype_name(xsmi_dtype dtype);
+bool xsmi_dtype_parse(const char *name, xsmi_dtype *dtype);
+/* Bytes of a tensor; false when they cannot be counted. */
+bool xsmi_tensor_bytes(const xsmi_tensor *t, size_t *bytes);
+/* Where the digits of the checksum begin in a header that is well-formed JSON; false if there are none. */
+bool xsmi_checksum_place(const char *header, size_t length, size_t *place);
+void xsmi_checksum_print(uint64_t hash, char digits[XSMI_CHECKSUM_DIGITS]);
+
+#endif

@@ -1,0 +1,359 @@
+/*
+ * Reading the container. Nothing of the file is believed: every number is checked against the file's size before it is
+ * used, sizes before they are multiplied, and the tensors must fill the file without overlap or hole.
+ */
+#include "model/safetensors.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+struct xsmi_container {
+    xsm_context *context;
+    const char *path; /* for messages, while it is being made */
+    xsmi_mapping mapping;
+    const unsigned char *bytes;
+    size_t size;
+    json_t *header; /* holds the names and texts */
+    xsmi_tensor *tensors;
+    size_t count, capacity;
+    xsmi_entry *metadata;
+    size_t metadata_count, metadata_capacity;
+};
+
+/* Bytes in front of the header. */
+#define LENGTH_BYTES 8
+
+#define FAIL(c, err, ...) FAIL_AS(c, err, XSM_ERROR_FORMAT, __VA_ARGS__)
+#define FAIL_AS(c, err, status, format, ...) xsmi_fail(err, status, "%s: " format, (c)->path, __VA_ARGS__)
+
+static size_t read_length(const unsigned char *bytes)
+{
+    uint64_t length = 0;
+    for (size_t i = 0; i < LENGTH_BYTES; i++) {
+        length |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return length > SIZE_MAX ? SIZE_MAX : (size_t)length;
+}
+
+static xsm_status parse_header(xsmi_container *c, size_t *length, xsm_error *err)
+{
+    if (c->size < LENGTH_BYTES + 2) {
+        return FAIL(c, err, "%zu bytes are too few for a safetensors file", c->size);
+    }
+    *length = read_length(c->bytes);
+    if (*length > c->size - LENGTH_BYTES) {
+        return FAIL(c, err,
+                    "not a safetensors file, or cut short: its header would take %zu bytes, the whole file has %zu",
+                    *length, c->size);
+    }
+    if (*length > XSMI_HEADER_MAX) {
+        return FAIL_AS(c, err, XSM_ERROR_LIMIT, "a header of %zu bytes; at most %zu are read", *length,
+                       XSMI_HEADER_MAX);
+    }
+    const char *text = (const char *)c->bytes + LENGTH_BYTES;
+    if (*length == 0 || text[0] != '{') {
+        return FAIL(c, err, "not a safetensors file: its header does not begin with '%c'", '{');
+    }
+    json_error_t reason;
+    c->header = json_loadb(text, *length, JSON_REJECT_DUPLICATES, &reason);
+    if (!c->header) {
+        if (json_error_code(&reason) == json_error_out_of_memory) {
+            return xsmi_fail_memory(err, *length, "a file's header");
+        }
+        return FAIL(c, err, "the header is not the JSON that is needed: %s (byte %d)", reason.text, reason.position);
+    }
+    return XSM_OK;
+}
+
+static xsm_status read_metadata(xsmi_container *c, xsm_error *err)
+{
+    json_t *object = json_object_get(c->header, "__metadata__");
+    if (!object) {
+        return XSM_OK;
+    }
+    if (!json_is_object(object)) {
+        return FAIL(c, err, "%s is not an object", "__metadata__");
+    }
+    size_t count = json_object_size(object);
+    c->metadata = xsmi_allocate(c->context, count, sizeof *c->metadata);
+    if (!c->metadata) {
+        return xsmi_fail_memory(err, count * sizeof *c->metadata, "metadata");
+    }
+    c->metadata_capacity = count;
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        if (!json_is_string(value)) {
+            return FAIL(c, err, "the metadata entry '%s' is not text", key);
+        }
+        c->metadata[c->metadata_count++] = (xsmi_entry){key, json_string_value(value)};
+    }
+    return XSM_OK;
+}
+
+/* Refuses what a newer release wrote before anything else is judged by this release's rules. */
+static xsm_status check_version(const xsmi_container *c, xsm_error *err)
+{
+    const char *version = xsmi_container_metadata(c, XSMI_KEY_VERSION);
+    const char *checksum = xsmi_container_metadata(c, XSMI_KEY_CHECKSUM);
+    if (!version && !checksum) {
+        return XSM_OK; /* someone else's file */
+    }
+    if (!version || !checksum) {
+        return FAIL(c, err, "the metadata have '%s' but not '%s'", version ? XSMI_KEY_VERSION : XSMI_KEY_CHECKSUM,
+                    version ? XSMI_KEY_CHECKSUM : XSMI_KEY_VERSION);
+    }
+    size_t digits = strspn(version, "0123456789");
+    if (digits == 0 || version[digits] != '\0' || version[0] == '0') {
+        return FAIL(c, err, "format_version is '%s'; a number from 1 on is needed", version);
+    }
+    if (strcmp(version, "1") != 0) {
+        return FAIL_AS(c, err, XSM_ERROR_FILE_VERSION, "format_version is %s; this release reads %d", version,
+                       XSMI_CONTAINER_VERSION);
+    }
+    return XSM_OK;
+}
+
+/* A whole number from 0 on. */
+static bool read_number(const json_t *value, uint64_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0) {
+        return false;
+    }
+    *out = (uint64_t)json_integer_value(value);
+    return true;
+}
+
+static xsm_status read_tensor(xsmi_container *c, const char *name, const json_t *entry, size_t data_start,
+                              xsm_error *err)
+{
+    xsmi_tensor t = {.name = name};
+    const json_t *dtype = json_object_get(entry, "dtype");
+    const json_t *shape = json_object_get(entry, "shape");
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    if (json_object_size(entry) != 3 || !json_is_string(dtype) || !json_is_array(shape) || !json_is_array(offsets)) {
+        return FAIL(c, err, "tensor '%s' needs dtype, shape and data_offsets, and nothing else", name);
+    }
+    if (!xsmi_dtype_parse(json_string_value(dtype), &t.dtype)) {
+        return FAIL(c, err, "tensor '%s' has the dtype '%s'; U8, I32, U32, F32, I64, U64 and F64 are read", name,
+                    json_string_value(dtype));
+    }
+    if (json_array_size(shape) > XSMI_TENSOR_RANK) {
+        return FAIL(c, err, "tensor '%s' has %zu dimensions; at most %d are read", name, json_array_size(shape),
+                    XSMI_TENSOR_RANK);
+    }
+    t.rank = (uint32_t)json_array_size(shape);
+    for (uint32_t i = 0; i < t.rank; i++) {
+        if (!read_number(json_array_get(shape, i), &t.shape[i])) {
+            return FAIL(c, err, "dimension %u of tensor '%s' is no whole number from 0 on", i, name);
+        }
+    }
+    uint64_t begin;
+    uint64_t end;
+    if (json_array_size(offsets) != 2 || !read_number(json_array_get(offsets, 0), &begin) ||
+        !read_number(json_array_get(offsets, 1), &end)) {
+        return FAIL(c, err, "the data_offsets of tensor '%s' are not two whole numbers from 0 on", name);
+    }
+    size_t available = c->size - data_start;
+    if (begin > end || end > available) {
+        return FAIL(c, err, "tensor '%s' would take the bytes %llu to %llu of %zu; is the file cut short?", name,
+                    (unsigned long long)begin, (unsigned long long)end, available);
+    }
+    if (!xsmi_tensor_bytes(&t, &t.size) || t.size != end - begin) {
+        return FAIL(c, err, "the shape of tensor '%s' does not give its %llu bytes", name,
+                    (unsigned long long)(end - begin));
+    }
+    if ((data_start + begin) % xsmi_dtype_size(t.dtype) != 0) {
+        return FAIL(c, err, "tensor '%s' begins at byte %llu, which is no multiple of its dtype's size", name,
+                    (unsigned long long)(data_start + begin));
+    }
+    t.data = c->bytes + data_start + begin;
+    c->tensors[c->count++] = t;
+    return XSM_OK;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const xsmi_tensor *s = a;
+    const xsmi_tensor *t = b;
+    if (s->data != t->data) {
+        return s->data < t->data ? -1 : 1;
+    }
+    return s->size != t->size ? (s->size < t->size ? -1 : 1) : 0;
+}
+
+static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *err)
+{
+    size_t capacity = json_object_size(c->header);
+    c->tensors = xsmi_allocate(c->context, capacity, sizeof *c->tensors);
+    if (!c->tensors) {
+        return xsmi_fail_memory(err, capacity * sizeof *c->tensors, "the tensors' places");
+    }
+    c->capacity = capacity;
+    const char *key;
+    json_t *value;
+    json_object_foreach(c->header, key, value)
+    {
+        if (strcmp(key, "__metadata__") != 0) {
+            XSMI_TRY(read_tensor(c, key, value, data_start, err));
+        }
+    }
+    qsort(c->tensors, c->count, sizeof *c->tensors, compare_places);
+    const unsigned char *place = c->bytes + data_start;
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->tensors[i].data != place) {
+            return FAIL(c, err, "tensor '%s' does not begin where the one before it ends", c->tensors[i].name);
+        }
+        place += c->tensors[i].size;
+    }
+    if (place != c->bytes + c->size) {
+        return FAIL(c, err, "%zu bytes after the last tensor", (size_t)(c->bytes + c->size - place));
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_checksum(const xsmi_container *c, size_t header_length, bool verify, xsm_error *err)
+{
+    static const char zeros[] = "0000000000000000";
+    if (!xsmi_container_metadata(c, XSMI_KEY_CHECKSUM)) {
+        return XSM_OK;
+    }
+    size_t place;
+    if (!xsmi_checksum_place((const char *)c->bytes + LENGTH_BYTES, header_length, &place)) {
+        return FAIL(c, err, "the checksum is not %d hexadecimal digits in small letters", XSMI_CHECKSUM_DIGITS);
+    }
+    if (!verify) {
+        return XSM_OK;
+    }
+    place += LENGTH_BYTES;
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, c->bytes, place);
+    XXH3_64bits_update(&state, zeros, XSMI_CHECKSUM_DIGITS);
+    XXH3_64bits_update(&state, c->bytes + place + XSMI_CHECKSUM_DIGITS, c->size - place - XSMI_CHECKSUM_DIGITS);
+    char digits[XSMI_CHECKSUM_DIGITS];
+    xsmi_checksum_print(XXH3_64bits_digest(&state), digits);
+    if (memcmp(digits, c->bytes + place, sizeof digits) != 0) {
+        return FAIL_AS(c, err, XSM_ERROR_CHECKSUM,
+                       "the contents have the checksum %.16s, not the %.16s that was written: the file is damaged",
+                       digits, (const char *)c->bytes + place);
+    }
+    return XSM_OK;
+}
+
+static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
+{
+    size_t length;
+    XSMI_TRY(parse_header(c, &length, err));
+    XSMI_TRY(read_metadata(c, err));
+    XSMI_TRY(check_version(c, err));
+    XSMI_TRY(read_tensors(c, LENGTH_BYTES + length, err));
+    return check_checksum(c, length, verify, err);
+}
+
+static xsm_status new_container(xsm_context *ctx, const char *path, xsmi_container **out, xsm_error *err)
+{
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: safetensors files are little-endian, this machine is not", path);
+#endif
+    xsmi_container *c = xsmi_allocate(ctx, 1, sizeof *c);
+    if (!c) {
+        return xsmi_fail_memory(err, sizeof *c, "a file's contents");
+    }
+    memset(c, 0, sizeof *c);
+    c->context = xsmi_context_retain(ctx);
+    c->path = path;
+    *out = c;
+    return XSM_OK;
+}
+
+static xsm_status finish_container(xsmi_container *c, bool verify, xsmi_container **out, xsm_error *err)
+{
+    xsm_status status = read_all(c, verify, err);
+    if (status != XSM_OK) {
+        xsmi_container_close(c);
+        return status;
+    }
+    c->path = NULL;
+    *out = c;
+    return XSM_OK;
+}
+
+xsm_status xsmi_container_open(xsm_context *ctx, const char *path, bool verify, xsmi_container **out, xsm_error *err)
+{
+    xsmi_container *c = NULL;
+    XSMI_TRY(new_container(ctx, path, &c, err));
+    xsm_status status = xsmi_map_file(path, &c->mapping, err);
+    if (status != XSM_OK) {
+        xsmi_container_close(c);
+        return status;
+    }
+    c->bytes = c->mapping.data;
+    c->size = c->mapping.size;
+    return finish_container(c, verify, out, err);
+}
+
+xsm_status xsmi_container_parse(xsm_context *ctx, const void *data, size_t size, const char *name, bool verify,
+                                xsmi_container **out, xsm_error *err)
+{
+    xsmi_container *c = NULL;
+    XSMI_TRY(new_container(ctx, name, &c, err));
+    c->bytes = data;
+    c->size = size;
+    return finish_container(c, verify, out, err);
+}
+
+void xsmi_container_close(xsmi_container *c)
+{
+    if (c) {
+        xsm_context *ctx = c->context;
+        json_decref(c->header);
+        xsmi_release(ctx, c->tensors, c->capacity, sizeof *c->tensors);
+        xsmi_release(ctx, c->metadata, c->metadata_capacity, sizeof *c->metadata);
+        xsmi_unmap_file(&c->mapping);
+        xsmi_release(ctx, c, 1, sizeof *c);
+        xsm_context_free(ctx);
+    }
+}
+
+const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *name)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (strcmp(c->tensors[i].name, name) == 0) {
+            return &c->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t index)
+{
+    return index < c->count ? &c->tensors[index] : NULL;
+}
+
+const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index)
+{
+    return index < c->metadata_count ? &c->metadata[index] : NULL;
+}
+
+const char *xsmi_container_metadata(const xsmi_container *c, const char *key)
+{
+    for (size_t i = 0; i < c->metadata_count; i++) {
+        if (strcmp(c->metadata[i].key, key) == 0) {
+            return c->metadata[i].value;
+        }
+    }
+    return NULL;
+}
+
+xsmi_mapping xsmi_container_take_mapping(xsmi_container *c)
+{
+    xsmi_mapping mapping = c->mapping;
+    c->mapping = (xsmi_mapping){NULL, 0};
+    return mapping;
+}

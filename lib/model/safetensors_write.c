@@ -1,0 +1,218 @@
+/*
+ * Writing the container: the header first, then the data as they come, hashed on the way; the checksum's digits are
+ * put in last. The bytes are the same for the same contents: keys are sorted, numbers are whole.
+ */
+#include "model/safetensors.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+struct xsmi_container_writer {
+    XXH3_state_t hash; /* first: it wants an alignment of 64 */
+    xsm_context *context;
+    xsmi_replace *file;
+    size_t checksum_at;
+    size_t expected, written;
+};
+
+static xsm_status fail_json(xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for a file's header");
+}
+
+/* Puts text under a key; takes nothing over. False for want of memory (the texts are known to be UTF-8). */
+static bool put_text(json_t *object, const char *key, const char *value)
+{
+    return json_object_set_new_nocheck(object, key, json_string_nocheck(value)) == 0;
+}
+
+static bool put_number(json_t *array, uint64_t number)
+{
+    return json_array_append_new(array, json_integer((json_int_t)number)) == 0;
+}
+
+static bool put_tensor(json_t *header, const xsmi_tensor *t, size_t begin, size_t end)
+{
+    json_t *entry = json_object();
+    json_t *shape = json_array();
+    json_t *offsets = json_array();
+    bool good = entry && shape && offsets && put_number(offsets, begin) && put_number(offsets, end);
+    for (uint32_t i = 0; good && i < t->rank; i++) {
+        good = put_number(shape, t->shape[i]);
+    }
+    good = good && put_text(entry, "dtype", xsmi_dtype_name(t->dtype)) &&
+           json_object_set_nocheck(entry, "shape", shape) == 0 &&
+           json_object_set_nocheck(entry, "data_offsets", offsets) == 0 &&
+           json_object_set_nocheck(header, t->name, entry) == 0;
+    json_decref(entry);
+    json_decref(shape);
+    json_decref(offsets);
+    return good;
+}
+
+static bool put_metadata(json_t *header, const xsmi_entry *metadata, size_t count)
+{
+    json_t *object = json_object();
+    bool good = object && put_text(object, XSMI_KEY_VERSION, "1") &&
+                put_text(object, XSMI_KEY_LIBRARY, xsm_version_string()) &&
+                put_text(object, XSMI_KEY_CHECKSUM, "0000000000000000");
+    for (size_t i = 0; good && i < count; i++) {
+        good = put_text(object, metadata[i].key, metadata[i].value);
+    }
+    good = good && json_object_set_nocheck(header, "__metadata__", object) == 0;
+    json_decref(object);
+    return good;
+}
+
+/* The tensors' places, one after the other. *before = bytes in front of tensor `aligned`. */
+static xsm_status put_tensors(json_t *header, const xsmi_tensor *tensors, size_t count, size_t aligned, size_t *total,
+                              size_t *before, xsm_error *err)
+{
+    size_t place = 0;
+    *before = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes;
+        size_t end;
+        if (!xsmi_tensor_bytes(&tensors[i], &bytes) || !xsmi_add(place, bytes, &end) || end > INT64_MAX) {
+            return xsmi_fail(err, XSM_ERROR_LIMIT, "tensor '%s' is larger than a file can be", tensors[i].name);
+        }
+        if (place % xsmi_dtype_size(tensors[i].dtype) != 0) {
+            return xsmi_fail(err, XSM_ERROR_INTERNAL, "tensor '%s' comes after one of a smaller dtype",
+                             tensors[i].name);
+        }
+        if (i == aligned) {
+            *before = place;
+        }
+        if (!put_tensor(header, &tensors[i], place, end)) {
+            return fail_json(err);
+        }
+        place = end;
+    }
+    *total = place;
+    return XSM_OK;
+}
+
+static xsm_status write_hashed(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err)
+{
+    XXH3_64bits_update(&w->hash, data, size);
+    return xsmi_replace_write(w->file, data, size, err);
+}
+
+/* Writes length and header, padded so that the data begin at a multiple of 8, and `before` bytes further on is a
+ * multiple of XSMI_ALIGNMENT. */
+static xsm_status write_header(xsmi_container_writer *w, const json_t *header, size_t before, xsm_error *err)
+{
+    const size_t flags = JSON_COMPACT | JSON_SORT_KEYS;
+    const size_t prefix = 8;
+    size_t used = json_dumpb(header, NULL, 0, flags);
+    if (used == 0) {
+        return fail_json(err);
+    }
+    size_t step = before % 8 == 0 ? before % XSMI_ALIGNMENT : 0;
+    size_t length = used;
+    while ((prefix + length + step) % XSMI_ALIGNMENT != 0) {
+        length++;
+    }
+    if (length > XSMI_HEADER_MAX) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "a header of %zu bytes; at most %zu are read again", length,
+                         XSMI_HEADER_MAX);
+    }
+    char *text = xsmi_allocate(w->context, prefix + length, 1);
+    if (!text) {
+        return xsmi_fail_memory(err, prefix + length, "a file's header");
+    }
+    memset(text, ' ', prefix + length);
+    for (size_t i = 0; i < prefix; i++) {
+        text[i] = (char)(unsigned char)((uint64_t)length >> (8 * i));
+    }
+    xsm_status status = XSM_OK;
+    if (json_dumpb(header, text + prefix, used, flags) != used) {
+        status = fail_json(err);
+    } else if (!xsmi_checksum_place(text + prefix, length, &w->checksum_at)) {
+        status = xsmi_fail(err, XSM_ERROR_INTERNAL, "a header without its checksum");
+    } else {
+        w->checksum_at += prefix;
+        status = write_hashed(w, text, prefix + length, err);
+    }
+    xsmi_release(w->context, text, prefix + length, 1);
+    return status;
+}
+
+xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_tensor *tensors, size_t count,
+                                 size_t aligned, const xsmi_entry *metadata, size_t metadata_count,
+                                 xsmi_container_writer **out, xsm_error *err)
+{
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: safetensors files are little-endian, this machine is not", path);
+#endif
+    xsmi_container_writer *w = xsmi_allocate(ctx, 1, sizeof *w);
+    if (!w) {
+        return xsmi_fail_memory(err, sizeof *w, "a file being written");
+    }
+    memset(w, 0, sizeof *w);
+    w->context = xsmi_context_retain(ctx);
+    XXH3_64bits_reset(&w->hash);
+    size_t before = 0;
+    json_t *header = json_object();
+    xsm_status status = header && put_metadata(header, metadata, metadata_count) ? XSM_OK : fail_json(err);
+    if (status == XSM_OK) {
+        status = put_tensors(header, tensors, count, aligned, &w->expected, &before, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_replace_open(ctx, path, &w->file, err);
+    }
+    if (status == XSM_OK) {
+        status = write_header(w, header, before, err);
+    }
+    json_decref(header);
+    if (status != XSM_OK) {
+        xsmi_container_abandon(w);
+        return status;
+    }
+    *out = w;
+    return XSM_OK;
+}
+
+xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err)
+{
+    w->written += size;
+    return write_hashed(w, data, size, err);
+}
+
+static void release(xsmi_container_writer *w)
+{
+    xsm_context *ctx = w->context;
+    xsmi_release(ctx, w, 1, sizeof *w);
+    xsm_context_free(ctx);
+}
+
+xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err)
+{
+    if (w->written != w->expected) {
+        xsm_status status =
+            xsmi_fail(err, XSM_ERROR_INTERNAL, "%zu bytes were written of %zu", w->written, w->expected);
+        xsmi_container_abandon(w);
+        return status;
+    }
+    char digits[XSMI_CHECKSUM_DIGITS];
+    xsmi_checksum_print(XXH3_64bits_digest(&w->hash), digits);
+    xsm_status status = xsmi_replace_rewrite(w->file, w->checksum_at, digits, sizeof digits, err);
+    if (status != XSM_OK) {
+        xsmi_container_abandon(w);
+        return status;
+    }
+    xsmi_replace *file = w->file;
+    release(w);
+    return xsmi_replace_commit(file, err);
+}
+
+void xsmi_container_abandon(xsmi_container_writer *w)
+{
+    if (w) {
+        xsmi_replace_abandon(w->file);
+        release(w);
+    }
+}

@@ -1,0 +1,133 @@
+/*
+ * Fuzzing of the container and of what a model makes of it. The input is the file. Built with -DFUZZER and clang's
+ * -fsanitize=fuzzer it is a fuzz target; built without, it replays the files of the folders that it is given.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "model/parts.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A model that was accepted must be usable: everything that is not large is read. */
+static void use(xsm_model *m)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    if (xsm_model_get_classes(m, &map, NULL) != XSM_OK || map.classes != xsm_model_classes(m)) {
+        abort();
+    }
+    for (uint32_t k = 0; k < map.classes && map.names; k++) {
+        if (strlen(map.names[k]) > SIZE_MAX / 2 || (map.labels && k > 0 && map.labels[k] <= map.labels[k - 1])) {
+            abort();
+        }
+    }
+    for (size_t i = 0; xsm_model_metadata_key(m, i); i++) {
+        if (!xsm_model_get_metadata(m, xsm_model_metadata_key(m, i))) {
+            abort();
+        }
+    }
+    float *row = calloc(m->features, sizeof *row);
+    xsm_dataset *rows = NULL;
+    if (row &&
+        xsm_dataset_from_dense(m->context, row, 1, m->features, m->features, NULL, XSM_BORROW, &rows, NULL) == XSM_OK) {
+        xsm_batch batch = xsm_batch_range(rows, 0, 1);
+        uint32_t class = m->classes - 1;
+        float score;
+        if (xsm_model_scores(m, &batch, &class, 1, &score, NULL) != XSM_OK) {
+            abort();
+        }
+    }
+    xsm_dataset_free(rows);
+    free(row);
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    if (xsm_model_parameters(m, &p, NULL) == XSM_OK) {
+        p.weight[(size_t)(p.classes - 1) * p.class_step + (size_t)(p.features - 1) * p.feature_step] += 1.0f;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = 1;
+    xsm_context *ctx = NULL;
+    /* A mapping is aligned; a copy of the exact size lets the sanitizer see a read past its end. */
+    size_t room = (size + 63) / 64 * 64;
+    unsigned char *block = aligned_alloc(64, room + 64);
+    if (!block || xsm_context_new(&options, &ctx, NULL) != XSM_OK) {
+        abort();
+    }
+    /* Aligned to 8, as reading asks for, and ending as near as that allows to where the block does. */
+    unsigned char *bytes = block + (room + 64 - size) / 8 * 8;
+    if (size > 0) {
+        memcpy(bytes, data, size);
+    }
+    for (int verify = 0; verify < 2; verify++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsmi_container *c = NULL;
+        xsm_model *m = NULL;
+        xsm_status status = xsmi_container_parse(ctx, bytes, size, "input", verify, &c, &err);
+        if (status == XSM_OK) {
+            status = xsmi_model_from_container(ctx, c, "input", &m, &err);
+            xsmi_container_close(c);
+        }
+        if (status == XSM_OK) {
+            use(m);
+            xsm_model_free(m);
+        } else if (err.status != status || err.message[0] == '\0' || m) {
+            abort();
+        }
+    }
+    xsm_context_free(ctx);
+    free(block);
+    return 0;
+}
+
+#ifndef FUZZER
+#include <dirent.h>
+#include <stdio.h>
+
+static int run_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    static uint8_t data[1 << 20];
+    if (!file) {
+        perror(path);
+        return 1;
+    }
+    size_t size = fread(data, 1, sizeof data, file);
+    fclose(file);
+    return LLVMFuzzerTestOneInput(data, size);
+}
+
+/* The files of each folder that is named. */
+int main(int argc, char **argv)
+{
+    int failures = 0;
+    int count = 0;
+    for (int i = 1; i < argc; i++) {
+        DIR *folder = opendir(argv[i]);
+        if (!folder) {
+            perror(argv[i]);
+            return 1;
+        }
+        for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+            if (entry->d_name[0] != '.') {
+                size_t size = strlen(argv[i]) + strlen(entry->d_name) + 2;
+                char *path = malloc(size);
+                if (!path) {
+                    return 1;
+                }
+                snprintf(path, size, "%s/%s", argv[i], entry->d_name);
+                failures += run_file(path);
+                count++;
+                free(path);
+            }
+        }
+        closedir(folder);
+    }
+    printf("%d inputs\n", count);
+    return failures || count == 0;
+}
+#endif

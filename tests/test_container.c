@@ -1,0 +1,378 @@
+/*
+ * The container: what is read of well-formed files, what is refused of others, what is written.
+ */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/safetensors.h"
+
+/* A file with this header text and `extra` bytes of data (0, 1, 2, ...), in memory aligned to 64; *size is its length.
+ */
+static unsigned char *make(const char *header, size_t extra, size_t *size)
+{
+    size_t length = strlen(header);
+    *size = 8 + length + extra;
+    unsigned char *bytes = aligned_alloc(64, (*size + 63) / 64 * 64);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < 8; i++) {
+        bytes[i] = (unsigned char)((uint64_t)length >> (8 * i));
+    }
+    memcpy(bytes + 8, header, length);
+    for (size_t i = 0; i < extra; i++) {
+        bytes[8 + length + i] = (unsigned char)i;
+    }
+    return bytes;
+}
+
+static xsm_status parse(const char *header, size_t extra, xsmi_container **out, unsigned char **bytes, xsm_error *err)
+{
+    size_t size;
+    xsm_context *ctx = NULL;
+    assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
+    *bytes = make(header, extra, &size);
+    xsm_status status = xsmi_container_parse(ctx, *bytes, size, "some.file", true, out, err);
+    xsm_context_free(ctx);
+    return status;
+}
+
+#define HEADER_24 "{\"a\":{\"dtype\":\"U8\",\"shape\":[2,3],\"data_offsets\":[0,6]}}"
+
+static void reads_tensors(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsmi_container *c = NULL;
+    unsigned char *bytes;
+    assert_ok(parse("{\"b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[6,7]},"
+                    "\"empty\":{\"dtype\":\"F64\",\"shape\":[0,5],\"data_offsets\":[0,0]},"
+                    "\"a\":{\"dtype\":\"U8\",\"shape\":[2,3],\"data_offsets\":[0,6]},"
+                    "\"__metadata__\":{\"x\":\"y\",\"\\u00e9\":\"\"}}      ",
+                    7, &c, &bytes, &err),
+              err);
+    const xsmi_tensor *a = xsmi_container_tensor(c, "a");
+    assert_non_null(a);
+    assert_int_equal(a->rank, 2);
+    assert_int_equal(a->shape[0], 2);
+    assert_int_equal(a->shape[1], 3);
+    assert_int_equal(a->size, 6);
+    assert_int_equal(a->data[0], 0);
+    const xsmi_tensor *b = xsmi_container_tensor(c, "b");
+    assert_int_equal(b->rank, 0);
+    assert_int_equal(b->size, 1);
+    assert_int_equal(b->data[0], 6);
+    assert_int_equal(xsmi_container_tensor(c, "empty")->size, 0);
+    assert_null(xsmi_container_tensor(c, "c"));
+    assert_string_equal(xsmi_container_tensor_at(c, 2)->name, "b"); /* in the order of the file */
+    assert_null(xsmi_container_tensor_at(c, 3));
+    assert_string_equal(xsmi_container_metadata(c, "x"), "y");
+    assert_string_equal(xsmi_container_metadata(c, "\xc3\xa9"), "");
+    assert_null(xsmi_container_metadata(c, "y"));
+    assert_non_null(xsmi_container_metadata_at(c, 1));
+    assert_null(xsmi_container_metadata_at(c, 2));
+    xsmi_container_close(c);
+    free(bytes);
+    xsmi_container_close(NULL);
+}
+
+#define TENSOR(entries) "{\"a\":{" entries "}}"
+#define META(entries) "{\"__metadata__\":{" entries "}}"
+
+static void refuses_malformed_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        size_t extra;
+        xsm_status status;
+        const char *says;
+    } cases[] = {
+        {"", 0, XSM_ERROR_FORMAT, "too few"},
+        {"", 8, XSM_ERROR_FORMAT, "begin with"},
+        {"[]", 0, XSM_ERROR_FORMAT, "begin with"},
+        {" {}", 0, XSM_ERROR_FORMAT, "begin with"},
+        {"{", 1, XSM_ERROR_FORMAT, "JSON"},
+        {"{}x", 0, XSM_ERROR_FORMAT, "JSON"},
+        {"{\"a\":1e999}", 0, XSM_ERROR_FORMAT, "JSON"},
+        {"{}", 1, XSM_ERROR_FORMAT, "1 bytes after"},
+        {"{\"a\":1}", 0, XSM_ERROR_FORMAT, "dtype, shape"},
+        {"{\"__metadata__\":[]}", 0, XSM_ERROR_FORMAT, "not an object"},
+        {META("\"a\":1"), 0, XSM_ERROR_FORMAT, "not text"},
+        {META("\"a\":\"1\",\"a\":\"1\""), 0, XSM_ERROR_FORMAT, "duplicate"},
+        {META("\"a\":\"\\u0000\""), 0, XSM_ERROR_FORMAT, "JSON"},
+        {META("\"a\":\"\xff\""), 0, XSM_ERROR_FORMAT, "JSON"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+         "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+         2, XSM_ERROR_FORMAT, "duplicate"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1]"), 1, XSM_ERROR_FORMAT, "dtype, shape"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":1"), 1, XSM_ERROR_FORMAT, "dtype, shape"},
+        {TENSOR("\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "dtype, shape"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "dtype, shape"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":1"), 1, XSM_ERROR_FORMAT, "dtype, shape"},
+        {TENSOR("\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]"), 2, XSM_ERROR_FORMAT, "'BF16'"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "5 dimensions"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "dimension 0"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1,1.0],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "dimension 1"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]"), 1, XSM_ERROR_FORMAT, "data_offsets"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1,2]"), 1, XSM_ERROR_FORMAT, "data_offsets"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,\"1\"]"), 1, XSM_ERROR_FORMAT, "data_offsets"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]"), 1, XSM_ERROR_FORMAT, "data_offsets"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]"), 1, XSM_ERROR_FORMAT, "cut short"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]"), 1, XSM_ERROR_FORMAT, "cut short"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[9223372036854775807],\"data_offsets\":[0,9223372036854775807]"), 1,
+         XSM_ERROR_FORMAT, "cut short"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "shape"},
+        {TENSOR("\"dtype\":\"F64\",\"shape\":[2305843009213693953],\"data_offsets\":[0,8]"), 8, XSM_ERROR_FORMAT,
+         "shape"}, /* times 8 is 8 modulo 2^64 */
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0, XSM_ERROR_FORMAT,
+         "shape"},
+        {TENSOR("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]") "x", 4, XSM_ERROR_FORMAT, "JSON"},
+        {TENSOR("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]") " ", 4, XSM_ERROR_FORMAT, "multiple"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]"), 2, XSM_ERROR_FORMAT, "does not begin"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+         "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+         3, XSM_ERROR_FORMAT, "does not begin"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+         "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
+         3, XSM_ERROR_FORMAT, "does not begin"},
+        {META("\"format_version\":\"1\""), 0, XSM_ERROR_FORMAT, "not 'checksum'"},
+        {META("\"checksum\":\"0123456789abcdef\""), 0, XSM_ERROR_FORMAT, "not 'format_version'"},
+        {META("\"format_version\":\"2\",\"checksum\":\"?\""), 0, XSM_ERROR_FILE_VERSION, "is 2"},
+        {META("\"format_version\":\"99999999999999999999\",\"checksum\":\"?\""), 0, XSM_ERROR_FILE_VERSION, "999"},
+        {META("\"format_version\":\"0\",\"checksum\":\"?\""), 0, XSM_ERROR_FORMAT, "format_version"},
+        {META("\"format_version\":\"\",\"checksum\":\"?\""), 0, XSM_ERROR_FORMAT, "format_version"},
+        {META("\"format_version\":\"1x\",\"checksum\":\"?\""), 0, XSM_ERROR_FORMAT, "format_version"},
+        {META("\"format_version\":\"1\",\"checksum\":\"?\""), 0, XSM_ERROR_FORMAT, "hexadecimal"},
+        {META("\"format_version\":\"1\",\"checksum\":\"0123456789ABCDEF\""), 0, XSM_ERROR_FORMAT, "hexadecimal"},
+        {META("\"format_version\":\"1\",\"checksum\":\"0123456789abcdef0\""), 0, XSM_ERROR_FORMAT, "hexadecimal"},
+        {META("\"format_version\":\"1\",\"\\u0063hecksum\":\"0123456789abcdef\""), 0, XSM_ERROR_FORMAT, "hexadecimal"},
+        {META("\"format_version\":\"1\",\"checksum\":\"0123456789abcdef\""), 0, XSM_ERROR_CHECKSUM, "damaged"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsmi_container *c = NULL;
+        unsigned char *bytes;
+        assert_fails(parse(cases[i].header, cases[i].extra, &c, &bytes, &err), cases[i].status, err);
+        if (!strstr(err.message, cases[i].says) || strncmp(err.message, "some.file: ", 11) != 0) {
+            fail_msg("%s: '%s' does not say '%s'", cases[i].header, err.message, cases[i].says);
+        }
+        assert_null(c);
+        free(bytes);
+    }
+}
+
+static void refuses_lengths_beyond_the_file(void **state)
+{
+    (void)state;
+    xsm_context *ctx = NULL;
+    assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
+    size_t size;
+    unsigned char *bytes = make(HEADER_24, 6, &size);
+    static const uint64_t lengths[] = {UINT64_MAX, UINT64_MAX - 7, INT64_MAX, UINT64_C(1) << 32, 1000};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (size_t b = 0; b < 8; b++) {
+            bytes[b] = (unsigned char)(lengths[i] >> (8 * b));
+        }
+        xsm_error err = XSM_ERROR_INIT;
+        xsmi_container *c = NULL;
+        assert_fails(xsmi_container_parse(ctx, bytes, size, "f", true, &c, &err), XSM_ERROR_FORMAT, err);
+    }
+    free(bytes);
+    /* A header that is there, but longer than is read. */
+    char *long_header = malloc(XSMI_HEADER_MAX + 2);
+    assert_non_null(long_header);
+    memset(long_header, ' ', XSMI_HEADER_MAX + 1);
+    memcpy(long_header, "{}", 2);
+    long_header[XSMI_HEADER_MAX + 1] = '\0';
+    bytes = make(long_header, 0, &size);
+    xsm_error err = XSM_ERROR_INIT;
+    xsmi_container *c = NULL;
+    assert_fails(xsmi_container_parse(ctx, bytes, size, "f", true, &c, &err), XSM_ERROR_LIMIT, err);
+    free(bytes);
+    long_header[XSMI_HEADER_MAX] = '\0';
+    bytes = make(long_header, 0, &size);
+    assert_ok(xsmi_container_parse(ctx, bytes, size, "f", true, &c, &err), err);
+    xsmi_container_close(c);
+    free(bytes);
+    free(long_header);
+    xsm_context_free(ctx);
+}
+
+/* The checksum is found where it is, not where something looks like it. */
+static void finds_the_checksum(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        size_t place; /* 0 = none */
+    } cases[] = {
+        {"{\"__metadata__\":{\"checksum\":\"0123456789abcdef\"}}", 29},
+        {"{\"__metadata__\": {\"checksum\" : \t\"0123456789abcdef\"}}", 33},
+        {"{\"__metadata__\":{\"a\":\"\\\"checksum\\\":\\\"0123456789abcdef\\\"\"}}", 0},
+        {"{\"__metadata__\":{\"a\":\"checksum\",\"b\":\"0123456789abcdef\"}}", 0},
+        {"{\"checksum\":\"0123456789abcdef\"}", 0},
+        {"{\"checksum\":{\"checksum2\":\"0123456789abcdef\"}}", 0},
+        {"{\"__metadata__\":{\"checksum\":\"0123456789abcde\"}}", 0},
+        {"{\"__metadata__\":{\"checksum\":\"0123456789abcdef", 0},
+        {"{\"__metadata__\":{\"checksum\":", 0},
+        {"{\"__metadata__\":{\"checksum\"", 0},
+        {"{\"__metadata__\":{\"checksum\\", 0},
+        {"", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t place = 0;
+        bool found = xsmi_checksum_place(cases[i].header, strlen(cases[i].header), &place);
+        assert_int_equal(found, cases[i].place != 0);
+        assert_int_equal(place, cases[i].place);
+    }
+    char digits[XSMI_CHECKSUM_DIGITS];
+    xsmi_checksum_print(UINT64_C(0x00f0123456789abc), digits);
+    assert_memory_equal(digits, "00f0123456789abc", 16);
+}
+
+static void dtypes_have_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t size;
+    } known[] = {{"U8", 1}, {"I32", 4}, {"U32", 4}, {"F32", 4}, {"I64", 8}, {"U64", 8}, {"F64", 8}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        xsmi_dtype dtype;
+        assert_true(xsmi_dtype_parse(known[i].name, &dtype));
+        assert_string_equal(xsmi_dtype_name(dtype), known[i].name);
+        assert_int_equal(xsmi_dtype_size(dtype), known[i].size);
+    }
+    xsmi_dtype dtype;
+    assert_false(xsmi_dtype_parse("f32", &dtype));
+    assert_false(xsmi_dtype_parse("", &dtype));
+}
+
+/* -- writing --------------------------------------------------------------------------------------------------------
+ */
+
+static const double values[3] = {1, -2, 0.5};
+
+static const xsmi_tensor plan[] = {
+    {.name = "d", .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {3}},
+    {.name = "w", .dtype = XSMI_DTYPE_F32, .rank = 2, .shape = {1, 2}},
+    {.name = "t", .dtype = XSMI_DTYPE_U8, .rank = 1, .shape = {1}},
+};
+
+static xsm_status write_some(xsm_context *ctx, const char *path, xsm_error *err)
+{
+    static const xsmi_entry metadata[] = {{"z", "\"\\\n"}, {"a", "\xe7\x8a\xac"}};
+    xsmi_container_writer *w = NULL;
+    XSMI_TRY(xsmi_container_create(ctx, path, plan, 3, 1, metadata, 2, &w, err));
+    xsm_status status = xsmi_container_write(w, values, sizeof values, err);
+    if (status == XSM_OK) {
+        status = xsmi_container_write(w, "abcdefgh", 8, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_container_write(w, "!", 1, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_container_abandon(w);
+        return status;
+    }
+    return xsmi_container_commit(w, err);
+}
+
+static void writes_what_it_reads(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *memory;
+    xsm_context *ctx = test_memory_context(&memory, 1);
+    const char *path = test_path("written");
+    assert_ok(write_some(ctx, path, &err), err);
+    xsmi_container *c = NULL;
+    assert_ok(xsmi_container_open(ctx, path, true, &c, &err), err);
+    assert_string_equal(xsmi_container_metadata(c, "z"), "\"\\\n");
+    assert_string_equal(xsmi_container_metadata(c, "a"), "\xe7\x8a\xac");
+    assert_string_equal(xsmi_container_metadata(c, "format_version"), "1");
+    assert_string_equal(xsmi_container_metadata(c, "library"), xsm_version_string());
+    const xsmi_tensor *d = xsmi_container_tensor(c, "d");
+    const xsmi_tensor *w = xsmi_container_tensor(c, "w");
+    assert_memory_equal(d->data, values, sizeof values);
+    assert_memory_equal(w->data, "abcdefgh", 8);
+    assert_int_equal((uintptr_t)w->data % XSMI_ALIGNMENT, 0); /* a mapping begins on a page */
+    assert_int_equal(xsmi_container_tensor(c, "t")->data[0], '!');
+    xsmi_mapping mapping = xsmi_container_take_mapping(c);
+    xsmi_container_close(c);
+    assert_int_equal(mapping.data[mapping.size - 1], '!');
+    xsmi_unmap_file(&mapping);
+    test_memory_end(memory, ctx);
+    test_files_end();
+}
+
+static void refuses_bad_plans(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *memory;
+    xsm_context *ctx = test_memory_context(&memory, 1);
+    const char *path = test_path("bad");
+    xsmi_container_writer *w = NULL;
+    const xsmi_tensor odd[] = {plan[2], plan[0]};
+    assert_fails(xsmi_container_create(ctx, path, odd, 2, 0, NULL, 0, &w, &err), XSM_ERROR_INTERNAL, err);
+    xsmi_tensor large = plan[0];
+    large.shape[0] = UINT64_C(1) << 60;
+    assert_fails(xsmi_container_create(ctx, path, &large, 1, 0, NULL, 0, &w, &err), XSM_ERROR_LIMIT, err);
+    large.shape[0] = UINT64_C(1) << 61;
+    assert_fails(xsmi_container_create(ctx, path, &large, 1, 0, NULL, 0, &w, &err), XSM_ERROR_LIMIT, err);
+    assert_null(w);
+    /* Fewer bytes than announced. */
+    assert_ok(xsmi_container_create(ctx, path, plan, 3, 1, NULL, 0, &w, &err), err);
+    assert_ok(xsmi_container_write(w, values, sizeof values, &err), err);
+    assert_fails(xsmi_container_commit(w, &err), XSM_ERROR_INTERNAL, err);
+    /* A header longer than will be read again. */
+    char *text = malloc(XSMI_HEADER_MAX + 1);
+    assert_non_null(text);
+    memset(text, 'x', XSMI_HEADER_MAX);
+    text[XSMI_HEADER_MAX] = '\0';
+    xsmi_entry entry = {"k", text};
+    assert_fails(xsmi_container_create(ctx, path, plan, 3, 1, &entry, 1, &w, &err), XSM_ERROR_LIMIT, err);
+    free(text);
+    xsmi_container *c = NULL;
+    assert_fails(xsmi_container_open(ctx, path, true, &c, &err), XSM_ERROR_IO, err); /* nothing was made */
+    xsmi_container_abandon(NULL);
+    test_memory_end(memory, ctx);
+    test_files_end();
+}
+
+static xsm_status write_and_read(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const char *path = state;
+    XSMI_TRY(write_some(ctx, path, err));
+    xsmi_container *c = NULL;
+    XSMI_TRY(xsmi_container_open(ctx, path, true, &c, err));
+    xsmi_container_close(c);
+    return XSM_OK;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    char *path = strdup(test_path("allocations"));
+    test_every_allocation(write_and_read, path);
+    free(path);
+    test_files_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_tensors),
+        cmocka_unit_test(refuses_malformed_files),
+        cmocka_unit_test(refuses_lengths_beyond_the_file),
+        cmocka_unit_test(finds_the_checksum),
+        cmocka_unit_test(dtypes_have_names),
+        cmocka_unit_test(writes_what_it_reads),
+        cmocka_unit_test(refuses_bad_plans),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
