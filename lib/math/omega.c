@@ -7,6 +7,8 @@
  */
 #include "math/omega.h"
 
+#include <float.h>
+
 double xsmi_omega(double t)
 {
     if (!(t > -745.2)) {
@@ -21,6 +23,9 @@ double xsmi_omega(double t)
         double w = e / (1 + e / (1 + e));
         w = xsmi_omega_improve(w, -w - log(w / e));
         return xsmi_omega_improve(w, -w - log(w / e));
+    }
+    if (t > DBL_MAX) {
+        return t;
     }
     double w;
     if (t < 4) {

@@ -1,0 +1,259 @@
+/* Helpers of the tests of training. */
+#include "training.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t test_next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+double test_uniform(uint64_t *state)
+{
+    return (double)(test_next(state) >> 11) * 0x1p-53;
+}
+
+/* -- runners ------------------------------------------------------------------------------------------------------ */
+
+static int32_t run_reversed(void *user, xsm_job job, void *state, size_t count)
+{
+    (void)user;
+    for (size_t i = count; i > 0; i--) {
+        job(state, i - 1, 0);
+    }
+    return 0;
+}
+
+typedef struct crew {
+    xsm_job job;
+    void *state;
+    size_t count;
+    atomic_size_t next;
+} crew;
+
+typedef struct worker {
+    crew *crew;
+    uint32_t thread;
+} worker;
+
+static void *work(void *given)
+{
+    const worker *w = given;
+    for (;;) {
+        size_t i = atomic_fetch_add(&w->crew->next, 1);
+        if (i >= w->crew->count) {
+            return NULL;
+        }
+        w->crew->job(w->crew->state, i, w->thread);
+    }
+}
+
+static int32_t run_pthreads(void *user, xsm_job job, void *state, size_t count)
+{
+    uint32_t threads = (uint32_t)(uintptr_t)user;
+    crew c = {job, state, count, 0};
+    pthread_t ids[16];
+    worker workers[16];
+    uint32_t started = 0;
+    for (uint32_t t = 1; t < threads && t < 16; t++) {
+        workers[t] = (worker){&c, t};
+        if (pthread_create(&ids[t], NULL, work, &workers[t]) != 0) {
+            break;
+        }
+        started = t;
+    }
+    workers[0] = (worker){&c, 0};
+    work(&workers[0]);
+    for (uint32_t t = 1; t <= started; t++) {
+        pthread_join(ids[t], NULL);
+    }
+    return 0;
+}
+
+xsm_context *test_context(uint32_t threads, int runner, uint32_t cpu_disable)
+{
+    xsm_runner own = {(void *)(uintptr_t)threads, threads, 0, runner == TEST_REVERSED ? run_reversed : run_pthreads};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = threads;
+    options.cpu_disable = cpu_disable;
+    options.runner = runner == TEST_OPENMP ? NULL : &own;
+    xsm_context *ctx = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    return ctx;
+}
+
+/* -- problems ----------------------------------------------------------------------------------------------------- */
+
+test_problem test_problem_new(uint64_t rows, uint32_t features, uint32_t classes, bool sparse, uint64_t seed)
+{
+    test_problem p = {.rows = rows, .features = features, .classes = classes};
+    p.x = calloc(rows * features, sizeof *p.x);
+    p.labels = calloc(rows, sizeof *p.labels);
+    assert_non_null(p.x);
+    assert_non_null(p.labels);
+    for (uint64_t i = 0; i < rows; i++) {
+        for (uint32_t j = 0; j < features; j++) {
+            bool there = !sparse || test_uniform(&seed) < 0.2 || (i % features == j && i % 11 != 3);
+            double value = 2 * test_uniform(&seed) - 1;
+            p.x[i * features + j] = there ? (float)value : 0.0f;
+        }
+        p.labels[i] = (uint32_t)(test_next(&seed) % classes);
+    }
+    p.data = test_relabel(&p, sparse, classes, NULL, p.labels);
+    return p;
+}
+
+xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, const uint64_t *offsets,
+                          const uint32_t *labels)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *data = NULL;
+    xsm_labels given = {sizeof given, classes, 0, offsets, labels};
+    if (!sparse) {
+        assert_ok(xsm_dataset_from_dense(NULL, p->x, p->rows, p->features, p->features, &given, XSM_COPY, &data, &err),
+                  err);
+        return data;
+    }
+    uint64_t total = p->rows * p->features, count = 0;
+    uint64_t *starts = calloc(p->rows + 1, sizeof *starts);
+    uint32_t *index = calloc(total, sizeof *index);
+    float *values = calloc(total, sizeof *values);
+    assert_true(starts && index && values);
+    for (uint64_t i = 0; i < p->rows; i++) {
+        for (uint32_t j = 0; j < p->features; j++) {
+            if (p->x[i * p->features + j] != 0) {
+                index[count] = j;
+                values[count++] = p->x[i * p->features + j];
+            }
+        }
+        starts[i + 1] = count;
+    }
+    assert_ok(xsm_dataset_from_csr(NULL, starts, index, values, p->rows, p->features, &given, XSM_COPY, &data, &err),
+              err);
+    free(starts);
+    free(index);
+    free(values);
+    return data;
+}
+
+void test_problem_free(test_problem *p)
+{
+    xsm_dataset_free(p->data);
+    free(p->x);
+    free(p->labels);
+}
+
+/* -- models ------------------------------------------------------------------------------------------------------- */
+
+xsm_model *test_model(xsm_context *ctx, const test_problem *p, bool bias, int32_t layout, double size, uint64_t seed)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
+    options.bias = bias;
+    options.layout = layout;
+    xsm_model *m = NULL;
+    assert_ok(xsm_model_new_linear(ctx, p->features, p->classes, &options, &m, &err), err);
+    if (size > 0) {
+        xsm_parameters w = XSM_PARAMETERS_INIT;
+        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        for (uint32_t k = 0; k < p->classes; k++) {
+            for (uint32_t j = 0; j < p->features; j++) {
+                w.weight[k * w.class_step + j * w.feature_step] = (float)(size * (2 * test_uniform(&seed) - 1));
+            }
+            if (bias) {
+                w.bias[k] = (float)(size * (2 * test_uniform(&seed) - 1));
+            }
+        }
+    }
+    return m;
+}
+
+double test_weight(const xsm_model *m, uint32_t class, uint32_t feature)
+{
+    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    double w = m->weight[class_major ? class * m->stride + feature : feature * m->stride + class];
+    return w * m->alpha * (m->row_scale ? m->row_scale[class] : 1);
+}
+
+double test_bias(const xsm_model *m, uint32_t class)
+{
+    return m->bias ? (double)m->bias[class] : 0;
+}
+
+double test_score(const xsm_model *m, uint32_t class, const float *x)
+{
+    double z = test_bias(m, class);
+    for (uint32_t j = 0; j < m->features; j++) {
+        z += test_weight(m, class, j) * (double)x[j];
+    }
+    return z;
+}
+
+uint64_t test_hash(xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    uint64_t hash = 0;
+    for (uint32_t k = 0; k < w.classes; k++) {
+        for (uint32_t j = 0; j <= w.features; j++) {
+            float value = j < w.features ? w.weight[k * w.class_step + j * w.feature_step] : w.bias ? w.bias[k] : 0;
+            uint32_t bits;
+            memcpy(&bits, &value, sizeof bits);
+            hash = (hash ^ bits) * UINT64_C(0x100000001B3);
+        }
+    }
+    return hash;
+}
+
+/* -- estimators and optimizers ------------------------------------------------------------------------------------ */
+
+xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *options)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new(ctx, name, &e, &err), err);
+    char copy[256];
+    assert_true(snprintf(copy, sizeof copy, "%s", options) < (int)sizeof copy);
+    char *rest = copy;
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(word, '=');
+        assert_non_null(value);
+        *value++ = '\0';
+        assert_ok(xsm_estimator_set(e, word, value, &err), err);
+    }
+    return e;
+}
+
+xsm_gradient *test_gradient(xsm_context *ctx)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_gradient *g = NULL;
+    assert_ok(xsm_gradient_new(ctx, &g, &err), err);
+    return g;
+}
+
+xsm_optimizer *test_optimizer(xsm_context *ctx, xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
+    assert_ok(xsm_optimizer_bind(o, m, &err), err);
+    return o;
+}
+
+xsm_gradient_view test_view(const xsm_gradient *g)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
+    assert_ok(xsm_gradient_get(g, &view, &err), err);
+    return view;
+}

@@ -1,0 +1,59 @@
+/*
+ * What the tests of estimators, optimizers and training share: small problems, contexts with runners of several kinds,
+ * and weights in double.
+ */
+#ifndef XSM_TEST_TRAINING_H
+#define XSM_TEST_TRAINING_H
+
+#include "support.h"
+
+#include <xsoftmax/estimator.h>
+#include <xsoftmax/model.h>
+#include <xsoftmax/optimizer.h>
+
+#include "model/model.h"
+
+/* A stream of numbers of the tests' own (splitmix64). */
+uint64_t test_next(uint64_t *state);
+/* Uniform in [0, 1). */
+double test_uniform(uint64_t *state);
+
+/* Who runs jobs: OpenMP, a host's runner that takes them one after another from the last to the first, or a host's
+ * runner with threads of its own. */
+enum { TEST_OPENMP, TEST_REVERSED, TEST_PTHREADS };
+
+/* A context with `threads` threads; `cpu_disable` as in xsm_context_options. */
+xsm_context *test_context(uint32_t threads, int runner, uint32_t cpu_disable);
+
+/* Rows with random features and one random label each. */
+typedef struct test_problem {
+    uint64_t rows;
+    uint32_t features, classes;
+    float *x;         /* [rows][features], zeros of sparse rows included */
+    uint32_t *labels; /* [rows] */
+    xsm_dataset *data;
+} test_problem;
+/* Dense rows, or rows with about a fifth of the features. */
+test_problem test_problem_new(uint64_t rows, uint32_t features, uint32_t classes, bool sparse, uint64_t seed);
+/* The same rows with labels of the caller's (offsets as in xsm_labels). */
+xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, const uint64_t *offsets,
+                          const uint32_t *labels);
+void test_problem_free(test_problem *p);
+
+/* A linear model for a problem, filled with random weights up to `size` (0 = zeros). */
+xsm_model *test_model(xsm_context *ctx, const test_problem *p, bool bias, int32_t layout, double size, uint64_t seed);
+/* A weight or bias as the model means it, scales multiplied in. */
+double test_weight(const xsm_model *m, uint32_t class, uint32_t feature);
+double test_bias(const xsm_model *m, uint32_t class);
+/* w_k . x + b_k in double. */
+double test_score(const xsm_model *m, uint32_t class, const float *x);
+/* A hash of all weights' bits, scales multiplied in (the model is changed as by xsm_model_parameters()). */
+uint64_t test_hash(xsm_model *m);
+
+/* An estimator with options "key=value key=value". */
+xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *options);
+xsm_gradient *test_gradient(xsm_context *ctx);
+xsm_optimizer *test_optimizer(xsm_context *ctx, xsm_model *m);
+xsm_gradient_view test_view(const xsm_gradient *g);
+
+#endif
