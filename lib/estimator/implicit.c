@@ -68,7 +68,8 @@ static double shrinkage(const implicit_state *s, uint32_t class, double eta)
         return 1;
     }
     double own = (double)s->class_counts[class];
-    double touched = own + ((double)s->sum.examples - own) / s->sum.weight;
+    double drawn = s->sum.negatives ? ((double)s->sum.examples - own) / s->sum.weight : 0;
+    double touched = own + drawn;
     return touched > 0 ? 1 / (1 + eta * s->ridge / touched) : 1;
 }
 
