@@ -107,8 +107,8 @@ XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name,
 XSM_API xsm_status xsm_estimator_set_double(xsm_estimator *estimator, const char *name, double value, xsm_error *err);
 /** Sets a whole number. */
 XSM_API xsm_status xsm_estimator_set_int(xsm_estimator *estimator, const char *name, int64_t value, xsm_error *err);
-/** Writes an option's value as text to buffer (always terminated, cut if need be) and returns the length that it has
- *  whole; 0 if there is no such option. */
+/** Writes an option's value as text to buffer (always terminated, cut if need be; may be NULL) and returns the length
+ *  that it has whole; 0 if there is no such option. */
 XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *name, char *buffer, size_t size);
 
 /** Prepares an estimator for a model and its training data: checks that they fit, sizes its state. Both must stay

@@ -77,14 +77,19 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
                          ops->name);
     }
     xsmi_option_table own = own_table(ops);
+    XSMI_TRY(xsmi_option_check(&own, ops->state_size, ops->name, err));
     for (size_t i = 0; i < own.count; i++) {
         const xsm_option *option = xsmi_option_at(&own, i);
-        if (option->name && xsmi_option_find(&common_table, option->name)) {
+        if (xsmi_option_find(&common_table, option->name)) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': option '%s' is one that every estimator has",
                              ops->name, option->name);
         }
+        if (xsmi_option_find(&own, option->name) != option) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': option '%s' is there twice", ops->name,
+                             option->name);
+        }
     }
-    return xsmi_option_check(&own, ops->state_size, ops->name, err);
+    return XSM_OK;
 }
 
 /* -- life
@@ -243,6 +248,7 @@ size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer,
 {
     void *values;
     const xsm_option *option = e && name ? find_option(e, name, &values) : NULL;
+    size = buffer ? size : 0;
     if (!option) {
         if (size > 0) {
             buffer[0] = '\0';
@@ -312,8 +318,9 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     xsm_status status = e->ops.bind(e->state, &problem, err);
     if (status == XSM_OK) {
         e->width = e->ops.flags & XSM_ESTIMATOR_EXACT ? train->classes : e->ops.width(e->state);
-        if (e->width == 0) {
-            status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is 0", e->ops.name);
+        if (e->width == 0 || e->width > XSM_CLASSES_MAX) {
+            status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is %llu; accepted is 1 to %u",
+                               e->ops.name, (unsigned long long)e->width, XSM_CLASSES_MAX);
         }
     }
     if (status != XSM_OK) {
@@ -405,7 +412,8 @@ bool xsmi_estimator_block(xsm_estimator *e, xsm_gradient *g, uint64_t first, uin
             most = size > most ? size : most;
             finite &= size < INFINITY;
         }
-        double reach = (double)most * sqrt(block.examples[i].squared_norm + (m->bias ? 1 : 0));
+        /* The bias, and that a row of zeros times infinity is no number, both ask for the 1. */
+        double reach = (double)most * sqrt(block.examples[i].squared_norm + 1);
         *largest = reach > *largest ? reach : *largest;
         finite &= isfinite(block.losses[i]) != 0;
     }

@@ -50,7 +50,7 @@ struct xsm_gradient {
     unsigned char *scratch; /* [slots][scratch_each], a slot a thread */
     size_t scratch_each, scratch_bytes;
     double decay, loss;
-    double largest; /* max over places of |g| ||x||: bounds every change of a weight, per unit of eta */
+    double largest; /* max over places of |g| ||(x,1)||: bounds every change of a weight or bias, per unit of eta */
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
 };
 
@@ -86,7 +86,7 @@ xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_erro
 /* Scores the examples first..first+count of a gradient whose lists are filled, and has the estimator turn the scores
  * into coefficients (for exact estimators the scores are there already). `batch` is the size of the whole batch. alpha
  * is the model's at that moment. Returns false when a score or coefficient is not finite or too large; *largest is
- * raised to the largest |g| ||x||. */
+ * raised to the largest |g| ||(x,1)||. */
 bool xsmi_estimator_block(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch, double eta,
                           double alpha, uint32_t slot, double *largest);
 

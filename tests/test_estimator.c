@@ -1,0 +1,376 @@
+/*
+ * The layer between estimators' tables and everyone else: options, binding, batches, divergence, gradients. A host's
+ * own tables are in test_estimator_table.c.
+ */
+#include "training.h"
+
+#include "estimator/double_sum.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FEATURES = 4, CLASSES = 8, ROWS = 300 };
+
+/* -- options ------------------------------------------------------------------------------------------------------ */
+
+static void check_option(xsm_estimator *e, const char *name, const char *wanted)
+{
+    char text[64];
+    assert_int_equal(xsm_estimator_get(e, name, text, sizeof text), strlen(wanted));
+    assert_string_equal(text, wanted);
+}
+
+static void options_have_defaults(void **state)
+{
+    (void)state;
+    xsm_estimator *e = test_estimator(NULL, "implicit", "");
+    assert_string_equal(xsm_estimator_name(e), "implicit");
+    assert_int_equal(xsm_estimator_batch_limit(e), 1);
+    check_option(e, "ridge", "0");
+    check_option(e, "seed", "1");
+    check_option(e, "negatives", "0");
+    check_option(e, "start", "zero");
+    check_option(e, "solver", "newton");
+    char text[4] = "???";
+    assert_int_equal(xsm_estimator_get(e, "none", text, sizeof text), 0);
+    assert_string_equal(text, "");
+    assert_int_equal(xsm_estimator_get(e, "solver", text, sizeof text), 6); /* cut */
+    assert_string_equal(text, "new");
+    assert_int_equal(xsm_estimator_get(e, "solver", NULL, 0), 6);
+    assert_int_equal(xsm_estimator_get(e, "solver", NULL, 9), 6);
+    assert_int_equal(xsm_estimator_get(NULL, "solver", text, sizeof text), 0);
+    assert_int_equal(xsm_estimator_get(e, NULL, text, sizeof text), 0);
+    xsm_estimator_free(e);
+    xsm_estimator_free(NULL);
+    assert_null(xsm_estimator_name(NULL));
+    assert_int_equal(xsm_estimator_batch_limit(NULL), 0);
+}
+
+static void options_are_set(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = test_estimator(NULL, "umax", "");
+    assert_ok(xsm_estimator_set(e, "delta", "2.5e-1", &err), err);
+    check_option(e, "delta", "0.25");
+    assert_ok(xsm_estimator_set_double(e, "ridge", 0.1, &err), err);
+    check_option(e, "ridge", "0.1");
+    assert_ok(xsm_estimator_set_int(e, "ridge", 3, &err), err);
+    check_option(e, "ridge", "3");
+    assert_ok(xsm_estimator_set_double(e, "negatives", 7, &err), err);
+    check_option(e, "negatives", "7");
+    assert_ok(xsm_estimator_set_int(e, "seed", INT64_C(9007199254740992), &err), err);
+    check_option(e, "seed", "9007199254740992");
+    assert_ok(xsm_estimator_set(e, "start", "log-classes", &err), err);
+    check_option(e, "start", "log-classes");
+
+    assert_fails(xsm_estimator_set(e, "detla", "1", &err), XSM_ERROR_NAME, err);
+    assert_non_null(strstr(err.message, "'detla'; did you mean 'delta'?"));
+    assert_fails(xsm_estimator_set(e, "rigde", "1", &err), XSM_ERROR_NAME, err);
+    assert_non_null(strstr(err.message, "did you mean 'ridge'?"));
+    assert_fails(xsm_estimator_set(e, "qwertyuiop", "1", &err), XSM_ERROR_NAME, err);
+    assert_null(strstr(err.message, "did you mean"));
+    assert_fails(xsm_estimator_set(e, "solver", "newton", &err), XSM_ERROR_NAME, err); /* another estimator's */
+    assert_fails(xsm_estimator_set(e, "delta", "0", &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "1e-06 to 100"));
+    assert_fails(xsm_estimator_set(e, "delta", "one", &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set(e, "delta", "nan", &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set(e, "delta", "", &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set(e, "negatives", "1.5", &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set(e, "negatives", "-1", &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_set(e, "start", "one", &err), XSM_ERROR_FORMAT, err);
+    assert_non_null(strstr(err.message, "zero, log-classes"));
+    assert_fails(xsm_estimator_set_int(e, "start", 1, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set_double(e, "negatives", 1.5, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set_double(e, "ridge", (double)NAN, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_set_double(e, "ridge", -1, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_set_int(e, "negatives", INT64_C(1) << 40, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_set(e, "delta", NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_estimator_set(e, NULL, "1", &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_estimator_set(NULL, "delta", "1", &err), XSM_ERROR_ARGUMENT, err);
+    check_option(e, "delta", "0.25"); /* failures changed nothing */
+    check_option(e, "ridge", "3");
+    check_option(e, "negatives", "7");
+    check_option(e, "start", "log-classes");
+    xsm_estimator_free(e);
+}
+
+static void options_are_fixed_once_bound(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "umax", "");
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_fails(xsm_estimator_set(e, "delta", "2", &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_estimator_set_double(e, "delta", 2, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_estimator_set_int(e, "delta", 2, &err), XSM_ERROR_STATE, err);
+    check_option(e, "delta", "1");
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void estimators_are_listed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"softmax", "ove", "umax", "implicit"};
+    assert_int_equal(xsm_estimator_count(), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const xsm_estimator_ops *ops = xsm_estimator_find(names[i]);
+        assert_non_null(ops);
+        assert_ptr_equal(ops, xsm_estimator_at(i));
+        assert_string_equal(xsm_estimator_ops_name(ops), names[i]);
+        assert_true(strlen(xsm_estimator_ops_summary(ops)) > 10);
+        assert_string_equal(xsm_estimator_ops_option(ops, 0)->name, "ridge");
+        assert_string_equal(xsm_estimator_ops_option(ops, 1)->name, "seed");
+        size_t count = 0;
+        for (const xsm_option *o; (o = xsm_estimator_ops_option(ops, count)); count++) {
+            assert_true(o->name && o->help && o->initial);
+        }
+        assert_int_equal(count, 2 + ops->option_count);
+        /* one of the library's own tables through the host's door */
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_estimator *e = NULL;
+        assert_ok(xsm_estimator_new_from(NULL, ops, &e, &err), err);
+        assert_string_equal(xsm_estimator_name(e), names[i]);
+        xsm_estimator_free(e);
+    }
+    assert_null(xsm_estimator_at(4));
+    assert_null(xsm_estimator_find("nonesuch"));
+    assert_null(xsm_estimator_find(NULL));
+    assert_null(xsm_estimator_ops_option(NULL, 0));
+    assert_null(xsm_estimator_ops_name(NULL));
+    assert_null(xsm_estimator_ops_summary(NULL));
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = (xsm_estimator *)&err;
+    assert_fails(xsm_estimator_new(NULL, "implict", &e, &err), XSM_ERROR_NAME, err);
+    assert_non_null(strstr(err.message, "did you mean 'implicit'?"));
+    assert_fails(xsm_estimator_new(NULL, NULL, &e, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_estimator_new(NULL, "ove", NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_estimator_new_from(NULL, NULL, &e, &err), XSM_ERROR_ARGUMENT, err);
+    assert_ptr_equal(e, (xsm_estimator *)&err);
+}
+
+/* -- binding ------------------------------------------------------------------------------------------------------ */
+
+static void bind_checks_what_it_is_given(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
+    test_problem wide = test_problem_new(3, FEATURES + 1, CLASSES, false, 2);
+    test_problem more = test_problem_new(3, FEATURES, CLASSES + 1, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    static const uint64_t gap[] = {0, 1, 1, 2}, pair[] = {0, 1, 3, 4};
+    static const uint32_t labels[] = {1, 2, 3, 4}, unseen[] = {1, XSM_CLASS_UNSEEN, 2};
+    xsm_dataset *unlabelled = test_relabel(&p, false, CLASSES, gap, labels);
+    xsm_dataset *pairs = test_relabel(&p, false, CLASSES, pair, labels);
+    xsm_dataset *strange = test_relabel(&p, false, CLASSES, NULL, unseen);
+    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+        const char *name = xsm_estimator_ops_name(xsm_estimator_at(i));
+        xsm_estimator *e = test_estimator(NULL, name, "");
+        assert_fails(xsm_estimator_bind(NULL, m, p.data, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_estimator_bind(e, NULL, p.data, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_estimator_bind(e, m, NULL, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_estimator_bind(e, m, wide.data, &err), XSM_ERROR_SHAPE, err);
+        assert_fails(xsm_estimator_bind(e, m, more.data, &err), XSM_ERROR_SHAPE, err);
+        assert_fails(xsm_estimator_bind(e, m, unlabelled, &err), XSM_ERROR_DATA, err);
+        assert_non_null(strstr(err.message, "row 1 "));
+        assert_fails(xsm_estimator_bind(e, m, strange, &err), XSM_ERROR_DATA, err);
+        assert_non_null(strstr(err.message, "row 1 "));
+        if (strcmp(name, "softmax") == 0) {
+            assert_ok(xsm_estimator_bind(e, m, pairs, &err), err);
+        } else {
+            assert_fails(xsm_estimator_bind(e, m, pairs, &err), XSM_ERROR_DATA, err);
+            assert_non_null(strstr(err.message, "row 1 has 2 labels"));
+            assert_ok(xsm_estimator_set(e, "negatives", "8", &err), err);
+            assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);
+            assert_non_null(strstr(err.message, "only 7 other classes"));
+            assert_ok(xsm_estimator_set(e, "negatives", "7", &err), err);
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            assert_int_equal(e->width, 8);
+        }
+        xsm_estimator_free(e);
+    }
+    xsm_dataset_free(unlabelled);
+    xsm_dataset_free(pairs);
+    xsm_dataset_free(strange);
+    xsm_model_free(m);
+    test_problem_free(&p);
+    test_problem_free(&wide);
+    test_problem_free(&more);
+}
+
+/* -- batches ------------------------------------------------------------------------------------------------------ */
+
+static void batches_are_checked(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    test_problem other = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "implicit", "");
+    xsm_gradient *g = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_STATE, err);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+    assert_int_equal(test_view(g).examples, 1);
+    assert_fails(xsm_estimator_gradient(NULL, &batch, 1, g, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_estimator_gradient(e, NULL, 1, g, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    static const double etas[] = {0, -1, (double)NAN, (double)INFINITY, 1e15};
+    for (int i = 0; i < 5; i++) {
+        assert_fails(xsm_estimator_gradient(e, &batch, etas[i], g, &err), XSM_ERROR_RANGE, err);
+        assert_int_equal(test_view(g).examples, 0); /* on failure it holds nothing */
+    }
+    batch = xsm_batch_range(p.data, 0, 2);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_UNSUPPORTED, err);
+    batch = xsm_batch_range(p.data, 0, 0);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_ARGUMENT, err);
+    batch = xsm_batch_range(p.data, ROWS, 1);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_RANGE, err);
+    batch = xsm_batch_range(NULL, 0, 1);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_ARGUMENT, err);
+    batch = xsm_batch_range(other.data, 0, 1);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_ARGUMENT, err);
+    batch = xsm_batch_range(p.data, 0, 1);
+    batch.size = 8;
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_STRUCT_OLD, err);
+    xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
+    assert_fails(xsm_gradient_get(NULL, &view, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_gradient_get(g, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    view.size = 8;
+    assert_fails(xsm_gradient_get(g, &view, &err), XSM_ERROR_STRUCT_OLD, err);
+    assert_fails(xsm_gradient_new(NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_gradient_free(NULL);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+    test_problem_free(&other);
+}
+
+/* The stream goes on with each example, failed calls do not use it up, and binding again starts it anew. */
+static void stream_goes_on(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, 1000, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "ove", "negatives=3 seed=5");
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    xsm_gradient *g = test_gradient(NULL);
+    uint32_t first[12], again[12];
+    for (int round = 0; round < 2; round++) {
+        xsm_batch batch = xsm_batch_range(p.data, 0, 2);
+        assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+        memcpy(round ? again : first, test_view(g).classes, 8 * sizeof *first);
+        assert_int_not_equal(first[1], first[5]);
+        assert_fails(xsm_estimator_gradient(e, &batch, -1, g, &err), XSM_ERROR_RANGE, err);
+        batch = xsm_batch_range(p.data, 1, 1);
+        assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+        memcpy((round ? again : first) + 8, test_view(g).classes, 4 * sizeof *first);
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    }
+    assert_memory_equal(first, again, sizeof first);
+    assert_true(first[9] != first[5] || first[10] != first[6]); /* the same row, drawn for anew */
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- divergence --------------------------------------------------------------------------------------------------- */
+
+static void scores_out_of_range_are_divergence(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    static const float wrong[] = {NAN, INFINITY, -INFINITY, 3e38f};
+    for (size_t n = 0; n < xsm_estimator_count(); n++) {
+        const char *name = xsm_estimator_ops_name(xsm_estimator_at(n));
+        for (int i = 0; i < 4; i++) {
+            xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
+            xsm_parameters w = XSM_PARAMETERS_INIT;
+            assert_ok(xsm_model_parameters(m, &w, &err), err);
+            for (uint32_t j = 0; j < FEATURES; j++) {
+                w.weight[p.labels[9] * w.class_step + j] = wrong[i];
+            }
+            xsm_estimator *e = test_estimator(NULL, name, "");
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            xsm_gradient *g = test_gradient(NULL);
+            xsm_batch batch = xsm_batch_range(p.data, 9, 1);
+            bool exact_and_finite = n == 0 && i == 3;
+            if (!exact_and_finite) {
+                assert_fails(xsm_estimator_gradient(e, &batch, 0.1, g, &err), XSM_ERROR_DIVERGED, err);
+                assert_non_null(strstr(err.message, name));
+                assert_non_null(strstr(err.message, "smaller learning rate"));
+                assert_int_equal(test_view(g).examples, 0);
+            }
+            xsm_gradient_free(g);
+            xsm_estimator_free(e);
+            xsm_model_free(m);
+        }
+    }
+    test_problem_free(&p);
+}
+
+/* -- rows that a batch names twice -------------------------------------------------------------------------------- */
+
+static void repeated_rows_are_taken_in_order(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { MANY = 1000, WIDTH = 4 };
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    uint64_t rows[MANY], seed = 8;
+    for (int i = 0; i < MANY; i++) {
+        rows[i] = test_next(&seed) % 5;
+    }
+    float coefficients[MANY * WIDTH];
+    double u[5];
+    for (int way = 0; way < 6; way++) {
+        xsm_context *ctx = way == 5 ? test_context(3, TEST_PTHREADS, 0)
+                                    : test_context((uint32_t)way + 1, way == 3 ? TEST_REVERSED : TEST_OPENMP, 0);
+        xsm_model *m = test_model(ctx, &p, false, XSM_LAYOUT_CLASS_MAJOR, 2, 1);
+        xsm_estimator *e = test_estimator(ctx, "umax", "negatives=3");
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        xsm_gradient *g = test_gradient(ctx);
+        xsm_batch batch = xsm_batch_rows(p.data, rows, MANY);
+        assert_ok(xsm_estimator_gradient(e, &batch, 30, g, &err), err);
+        const double *now = ((xsmi_double_sum *)e->state)->u;
+        if (way == 0) {
+            memcpy(coefficients, test_view(g).coefficients, sizeof coefficients);
+            memcpy(u, now, sizeof u);
+        } else {
+            assert_memory_equal(coefficients, test_view(g).coefficients, sizeof coefficients);
+            assert_memory_equal(u, now, sizeof u);
+        }
+        xsm_gradient_free(g);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        xsm_context_free(ctx);
+    }
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_have_defaults),
+        cmocka_unit_test(options_are_set),
+        cmocka_unit_test(options_are_fixed_once_bound),
+        cmocka_unit_test(estimators_are_listed),
+        cmocka_unit_test(bind_checks_what_it_is_given),
+        cmocka_unit_test(batches_are_checked),
+        cmocka_unit_test(stream_goes_on),
+        cmocka_unit_test(scores_out_of_range_are_divergence),
+        cmocka_unit_test(repeated_rows_are_taken_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

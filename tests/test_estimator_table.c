@@ -1,0 +1,302 @@
+/* Estimators from a host's own table: that they work, and that a table that cannot be right is refused. */
+#include "training.h"
+
+#include "estimator/estimator.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FEATURES = 4, CLASSES = 8, ROWS = 300 };
+
+static void check_option(xsm_estimator *e, const char *name, const char *wanted)
+{
+    char text[64];
+    assert_int_equal(xsm_estimator_get(e, name, text, sizeof text), strlen(wanted));
+    assert_string_equal(text, wanted);
+}
+
+/* Looks at the label and the class after it, with the coefficients that the options say. */
+typedef struct host_state {
+    double number;
+    int64_t whole;
+    int32_t yes, choice;
+    uint64_t bound;
+    double coefficient, loss;
+} host_state;
+
+static const char *const words[] = {"red", "green", NULL};
+static const xsm_option host_options[] = {
+    {"number", XSM_OPTION_DOUBLE, offsetof(host_state, number), "1.5", -10, 10, NULL, "a number"},
+    {"whole", XSM_OPTION_INT, offsetof(host_state, whole), "-3", -5, 5, NULL, "a whole number"},
+    {"yes", XSM_OPTION_BOOL, offsetof(host_state, yes), "yes", 0, 1, NULL, "a truth"},
+    {"choice", XSM_OPTION_CHOICE, offsetof(host_state, choice), "green", 0, 0, words, "a word"},
+};
+
+static xsm_status host_bind(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    host_state *s = state;
+    (void)err;
+    s->bound = problem->examples * 1000 + problem->classes;
+    return s->whole == 5 ? XSM_ERROR_DATA : XSM_OK;
+}
+
+static int host_unbound;
+static void host_unbind(void *state)
+{
+    (void)state;
+    host_unbound++;
+}
+
+static uint64_t host_width(const void *state)
+{
+    return (uint64_t)(((const host_state *)state)->whole + 5);
+}
+
+static uint64_t huge_width(const void *state)
+{
+    (void)state;
+    return UINT64_C(1) << 62;
+}
+
+static void host_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                        uint32_t *lengths)
+{
+    (void)state;
+    for (uint64_t i = 0; i < count; i++) {
+        classes[2 * i] = examples[i].labels[0];
+        classes[2 * i + 1] = (examples[i].labels[0] + 1) % CLASSES;
+        lengths[i] = 2;
+    }
+}
+
+static double host_coefficient = 1, host_loss = 3;
+static void host_gradient(void *state, const xsm_score_block *block)
+{
+    (void)state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        block->coefficients[i * block->width] = (float)-host_coefficient;
+        block->coefficients[i * block->width + 1] = (float)host_coefficient;
+        block->losses[i] = host_loss;
+    }
+}
+
+static const xsm_estimator_ops host_ops = {
+    .size = sizeof(xsm_estimator_ops),
+    .abi = XSM_ESTIMATOR_ABI,
+    .name = "host",
+    .summary = "a host's own",
+    .state_size = sizeof(host_state),
+    .options = host_options,
+    .option_count = 4,
+    .option_size = sizeof(xsm_option),
+    .bind = host_bind,
+    .unbind = host_unbind,
+    .width = host_width,
+    .select = host_select,
+    .gradient = host_gradient,
+};
+
+static void host_table_works(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &host_ops, &e, &err), err);
+    check_option(e, "number", "1.5");
+    check_option(e, "whole", "-3");
+    check_option(e, "yes", "yes");
+    check_option(e, "choice", "green");
+    assert_ok(xsm_estimator_set(e, "yes", "no", &err), err);
+    check_option(e, "yes", "no");
+    assert_ok(xsm_estimator_set_int(e, "yes", 1, &err), err);
+    check_option(e, "yes", "yes");
+    assert_fails(xsm_estimator_set(e, "yes", "1", &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set_int(e, "yes", 2, &err), XSM_ERROR_RANGE, err);
+    assert_ok(xsm_estimator_set(e, "choice", "red", &err), err);
+    check_option(e, "choice", "red");
+    host_unbound = 0;
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_int_equal(((host_state *)e->state)->bound, ROWS * 1000 + CLASSES);
+    assert_int_equal(host_unbound, 0);
+    xsm_gradient *g = test_gradient(NULL);
+    uint64_t rows[3] = {7, 0, 7};
+    xsm_batch batch = xsm_batch_rows(p.data, rows, 3);
+    assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+    xsm_gradient_view view = test_view(g);
+    assert_int_equal(view.examples, 3);
+    assert_int_equal(view.width, 2);
+    assert_null(view.shrinks);
+    assert_true(view.decay == 1 && view.loss == 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(view.lengths[i], 2);
+        assert_int_equal(view.classes[2 * i], p.labels[rows[i]]);
+        assert_true(view.coefficients[2 * i] == -1.0f / 3 && view.coefficients[2 * i + 1] == 1.0f / 3);
+    }
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err); /* again: the old state is released first */
+    assert_int_equal(host_unbound, 1);
+    xsm_estimator_free(e);
+    assert_int_equal(host_unbound, 2);
+    /* a bind() that fails is undone, and the estimator can be set and bound anew */
+    assert_ok(xsm_estimator_new_from(NULL, &host_ops, &e, &err), err);
+    assert_ok(xsm_estimator_set(e, "whole", "5", &err), err);
+    assert_int_equal(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_DATA);
+    assert_int_equal(host_unbound, 3);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_STATE, err);
+    assert_ok(xsm_estimator_set(e, "whole", "-5", &err), err); /* width 0 */
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_estimator_free(e);
+    xsm_gradient_free(g);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void refuse(const xsm_estimator_ops *ops, xsm_status wanted)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = (xsm_estimator *)&err;
+    assert_fails(xsm_estimator_new_from(NULL, ops, &e, &err), wanted, err);
+    assert_ptr_equal(e, (xsm_estimator *)&err);
+}
+
+static void bad_tables_are_refused(void **state)
+{
+    (void)state;
+    xsm_estimator_ops ops = host_ops;
+#define REFUSE(member, value, wanted)                                                                                  \
+    do {                                                                                                               \
+        ops = host_ops;                                                                                                \
+        ops.member = value;                                                                                            \
+        refuse(&ops, wanted);                                                                                          \
+    } while (0)
+    REFUSE(name, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(summary, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(bind, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(width, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(select, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(gradient, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(flags, 16, XSM_ERROR_ARGUMENT);
+    REFUSE(flags, XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL, XSM_ERROR_ARGUMENT);
+    REFUSE(abi, 0, XSM_ERROR_STRUCT_NEW);
+    REFUSE(abi, XSM_ESTIMATOR_ABI + 1, XSM_ERROR_STRUCT_NEW);
+    REFUSE(size, 0, XSM_ERROR_STRUCT_OLD);
+    REFUSE(size, offsetof(xsm_estimator_ops, gradient), XSM_ERROR_STRUCT_OLD);
+    REFUSE(size, SIZE_MAX, XSM_ERROR_STRUCT_NEW);
+    REFUSE(options, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(option_size, 0, XSM_ERROR_ARGUMENT);
+    REFUSE(option_size, sizeof(xsm_option) - 8, XSM_ERROR_ARGUMENT);
+    REFUSE(option_size, sizeof(xsm_option) + 1, XSM_ERROR_ARGUMENT);
+    REFUSE(state_size, offsetof(host_state, choice), XSM_ERROR_ARGUMENT);
+#undef REFUSE
+    struct {
+        xsm_estimator_ops known;
+        void *more;
+    } longer = {host_ops, NULL};
+    longer.known.size = sizeof longer;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &longer.known, &e, &err), err); /* of a later release, nothing new used */
+    xsm_estimator_free(e);
+    longer.more = &longer;
+    refuse(&longer.known, XSM_ERROR_STRUCT_NEW);
+}
+
+static void bad_option_tables_are_refused(void **state)
+{
+    (void)state;
+    xsm_option bad[2];
+    xsm_estimator_ops ops = host_ops;
+    ops.options = bad;
+    ops.option_count = 2;
+#define REFUSE(place, member, value, wanted)                                                                           \
+    do {                                                                                                               \
+        bad[0] = host_options[0];                                                                                      \
+        bad[1] = host_options[place];                                                                                  \
+        bad[1].member = value;                                                                                         \
+        refuse(&ops, wanted);                                                                                          \
+    } while (0)
+    REFUSE(1, name, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(1, initial, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(1, help, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(1, type, 0, XSM_ERROR_ARGUMENT);
+    REFUSE(1, type, 5, XSM_ERROR_ARGUMENT);
+    REFUSE(3, choices, NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(1, offset, sizeof(host_state) - 7, XSM_ERROR_ARGUMENT);
+    REFUSE(1, offset, UINT32_MAX, XSM_ERROR_ARGUMENT);
+    REFUSE(1, initial, "many", XSM_ERROR_FORMAT);
+    REFUSE(1, initial, "77", XSM_ERROR_RANGE);
+    REFUSE(2, initial, "1", XSM_ERROR_FORMAT);
+    REFUSE(3, initial, "blue", XSM_ERROR_FORMAT);
+    REFUSE(1, name, "ridge", XSM_ERROR_ARGUMENT);
+    REFUSE(1, name, "seed", XSM_ERROR_ARGUMENT);
+    REFUSE(1, name, "number", XSM_ERROR_ARGUMENT);
+#undef REFUSE
+}
+
+static void width_is_checked(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator_ops ops = host_ops;
+    ops.width = huge_width;
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void steps_out_of_range_are_divergence(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    memset(p.x, 0, FEATURES * sizeof *p.x); /* row 0: nothing there to be moved along */
+    xsm_dataset *data = test_relabel(&p, false, CLASSES, NULL, p.labels);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &host_ops, &e, &err), err);
+    assert_ok(xsm_estimator_bind(e, m, data, &err), err);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL);
+    uint64_t before = test_hash(m);
+    for (uint64_t row = 0; row < 2; row++) {
+        xsm_batch batch = xsm_batch_range(data, row, 1);
+        host_coefficient = 1e30;
+        assert_fails(xsm_estimator_gradient(e, &batch, 1e14, g, &err), XSM_ERROR_DIVERGED, err);
+        host_coefficient = 1e12;
+        assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err); /* but then not applied with the same rate */
+        assert_fails(xsm_optimizer_apply(o, &batch, g, 1e12, &err), XSM_ERROR_DIVERGED, err);
+        host_coefficient = (double)INFINITY;
+        assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_DIVERGED, err);
+        host_coefficient = (double)NAN;
+        assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_DIVERGED, err);
+        host_coefficient = 1;
+        host_loss = (double)NAN;
+        assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_DIVERGED, err);
+        host_loss = 3;
+    }
+    assert_true(test_hash(m) == before);
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    xsm_dataset_free(data);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(host_table_works),
+        cmocka_unit_test(bad_tables_are_refused),
+        cmocka_unit_test(bad_option_tables_are_refused),
+        cmocka_unit_test(width_is_checked),
+        cmocka_unit_test(steps_out_of_range_are_divergence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
