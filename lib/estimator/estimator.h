@@ -39,6 +39,7 @@ struct xsm_estimator {
 struct xsm_gradient {
     xsm_context *context;
     uint64_t examples, width;
+    uint32_t model_classes; /* K */
     bool exact, proximal;
     xsm_example *example;   /* [examples] */
     uint32_t *lengths;      /* [examples], not for exact */

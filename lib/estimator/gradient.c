@@ -132,6 +132,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     }
     g->scratch_each = each;
     g->width = e->width;
+    g->model_classes = e->model->classes;
     g->exact = exact;
     g->proximal = proximal;
     return XSM_OK;

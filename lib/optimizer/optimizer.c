@@ -245,9 +245,9 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the gradient holds %llu examples, the batch %llu",
                          (unsigned long long)g->examples, (unsigned long long)batch.count);
     }
-    if (g->exact && g->width != o->model->classes) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the gradient has %llu classes, the model %u",
-                         (unsigned long long)g->width, o->model->classes);
+    if (g->model_classes != o->model->classes) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the gradient is of a model of %u classes, this one has %u",
+                         g->model_classes, o->model->classes);
     }
     if (!(g->largest * eta < XSMI_STEP_LIMIT)) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
@@ -262,6 +262,9 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
                              "proximal estimators shrink classes one by one, for which the model must be class-major");
         }
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
+    }
+    if (g->exact && m->row_scale) {
+        XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale for all */
     }
     double alpha;
     XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &alpha, err));

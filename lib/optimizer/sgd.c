@@ -75,7 +75,7 @@ static void step_class(xsm_model *m, const xsm_batch *batch, const xsm_gradient 
     for (size_t j = 0; j < count; j++) {
         uint64_t place = entries[j];
         xsmi_features x = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, (size_t)(place / g->width)));
-        step(m, &x, 1, &class, g->coefficients + place, g->shrinks ? g->shrinks + place : NULL, eta, alpha);
+        step(m, &x, 1, &class, g->coefficients + place, g->proximal ? g->shrinks + place : NULL, eta, alpha);
     }
 }
 
