@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/base.h"
 
@@ -462,6 +464,39 @@ static void test_runner_that_fails(void **state)
     xsm_context_free(ctx);
 }
 
+/* What the header promises of a child whose parent has used OpenMP: contexts with one thread work, old and new. */
+static void test_fork(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *m;
+    xsm_context *ctx = test_memory_context(&m, THREADS);
+    assert_jobs(ctx, JOBS, THREADS);
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = 1;
+    xsm_context *old;
+    assert_ok(xsm_context_new(&options, &old, &err), err);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        static jobs j;
+        xsm_context *made;
+        alarm(60);
+        j.threads = 1;
+        j.caller = pthread_self();
+        bool good = xsm_context_new(&options, &made, NULL) == XSM_OK &&
+                    xsmi_run(made, one_job, &j, JOBS, NULL) == XSM_OK &&
+                    xsmi_run(old, one_job, &j, JOBS, NULL) == XSM_OK && j.done[JOBS - 1] == 2;
+        _exit(good ? 0 : 1);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    xsm_context_free(old);
+    test_memory_end(m, ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_jobs_when_nested),
         cmocka_unit_test(test_runner),
         cmocka_unit_test(test_runner_that_fails),
+        cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,9 @@
  * holds its context, so a context may be released while objects made with it live on.
  *
  * The library has no global state: two contexts share nothing. After fork() the child may use objects made before it
- * only if the parent's threads were idle and the runner survives a fork (the built-in one, OpenMP, does not: give the
- * child contexts of its own, or `threads = 1`).
+ * only if no other thread was inside of the library. The built-in runner, OpenMP, does not survive a fork once it has
+ * been used (gcc's waits for ever for threads that are gone): in the child use contexts with `threads = 1`, made before
+ * or after the fork, or with a runner of the child's own.
  *
  * **Threads.** A context may be used by many threads at once.
  *  @{ */
