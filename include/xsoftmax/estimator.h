@@ -114,8 +114,8 @@ XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *nam
 /** Prepares an estimator for a model and its training data: checks that they fit, sizes its state. Both must stay
  *  while the estimator is used. Binding again starts anew.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when D or K of the two differ; #XSM_ERROR_DATA for rows without a label or with
- *          more than the estimator takes; #XSM_ERROR_RANGE for an option that does not fit the data (more negatives
- * than there are other classes); #XSM_ERROR_MEMORY */
+ *          more than the estimator takes; #XSM_ERROR_RANGE for an option that does not fit the data (more
+ *          negatives than there are other classes); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_estimator_bind(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
                                       xsm_error *err);
 /** Most examples in a batch of this estimator; 0 = any number. */
