@@ -26,6 +26,11 @@ static void compare(const char *text)
     float mine = -12345;
     const char *end = NULL;
     int result = xsmi_parse_float(text, &end, &mine);
+    float shortly = -12345;
+    const char *short_end = NULL;
+    assert_int_equal(xsmi_parse_short_float(text, &short_end, &shortly), result);
+    assert_memory_equal(&shortly, &mine, sizeof mine);
+    assert_ptr_equal(short_end, end);
     char *their_end;
     float theirs = strtof(text, &their_end);
     compared++;
@@ -165,6 +170,7 @@ static void no_numbers(void **state)
         float value = 7;
         const char *end = NULL;
         assert_int_equal(xsmi_parse_float(cases[i].text, &end, &value), cases[i].result);
+        assert_int_equal(xsmi_parse_short_float(cases[i].text, &end, &value), cases[i].result);
         assert_true(value == 7);
         assert_null(end);
     }

@@ -130,3 +130,14 @@ void xsmi_lines_rewind(xsmi_lines *l)
     l->next = l->keep;
     l->line = 0;
 }
+
+double xsmi_lines_progress(const xsmi_lines *l)
+{
+    const xsmi_source *s = l->source;
+    if (s->raw_position < CHUNK * 4 || s->raw_position > s->raw_size) {
+        return 0;
+    }
+    /* What waits in the line buffer counts only where its bytes are those of the file. */
+    uint64_t waiting = s->raw_left + (s->gunzip ? 0 : l->end - l->next);
+    return (double)(s->raw_position - waiting) / (double)s->raw_size;
+}

@@ -21,7 +21,7 @@ typedef struct decimal {
 /* Exponents beyond this are as good as infinite: no text in memory has digits enough to make up for it. */
 #define EXPONENT_MAX INT64_C(100000000000000000)
 
-static const double powers_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+const double xsmi_powers_of_ten[23] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 static bool is_word(const char *p, const char *word)
@@ -210,7 +210,7 @@ static int round_exactly(const decimal *d, float *value)
     for (; e < -22; e += 22) {
         near /= 1e22;
     }
-    near = e < 0 ? near / powers_of_ten[-e] : near * powers_of_ten[e];
+    near = e < 0 ? near / xsmi_powers_of_ten[-e] : near * xsmi_powers_of_ten[e];
     float guess = near >= 0x1.fffffep127 ? 0x1.fffffep127f : (float)near;
     uint32_t b;
     memcpy(&b, &guess, sizeof b);
@@ -245,8 +245,8 @@ int xsmi_parse_float(const char *text, const char **end, float *value)
     bool done = false;
     if (!d.cut && d.digits <= (UINT64_C(1) << 53) && d.exponent >= -22 && d.exponent <= 22) {
         double exact_operand = (double)d.digits;
-        double x =
-            d.exponent < 0 ? exact_operand / powers_of_ten[-d.exponent] : exact_operand * powers_of_ten[d.exponent];
+        double x = d.exponent < 0 ? exact_operand / xsmi_powers_of_ten[-d.exponent]
+                                  : exact_operand * xsmi_powers_of_ten[d.exponent];
         uint64_t bits;
         memcpy(&bits, &x, sizeof bits);
         /* Not between two floats, and within the normal ones. */

@@ -29,20 +29,50 @@ xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status sta
                         (unsigned long long)line, (unsigned long long)column, text);
 }
 
+/* Grows an array of rows to what the whole file will probably need: each step of blind growth costs a copy and fresh
+ * pages, which took more time than all parsing. At most eightfold at a time, as the first rows may not be like the
+ * others; without an answer or the memory, growth is blind. */
+static xsm_status grow(const xsmi_reader *r, void *array, size_t *capacity, size_t used, size_t needed, size_t each,
+                       const char *what, xsm_error *err)
+{
+    double progress = xsmi_lines_progress(&r->lines);
+    if (progress > 0 && used > 0) {
+        double most = 8 * (double)*capacity;
+        double wanted = (double)used / progress * 1.0625;
+        wanted = wanted < most ? wanted : most;
+        if (wanted > (double)needed && wanted < (double)(SIZE_MAX / 2)) {
+            void *memory;
+            memcpy(&memory, array, sizeof memory);
+            void *grown = xsmi_reallocate(r->context, memory, *capacity, (size_t)wanted, each);
+            if (grown) {
+                memcpy(array, &grown, sizeof grown);
+                *capacity = (size_t)wanted;
+                return XSM_OK;
+            }
+        }
+    }
+    return xsmi_grow(r->context, array, capacity, needed, each, what, err);
+}
+
+#define GROW(r, array, capacity, used, needed, what, err)                                                              \
+    ((needed) <= (capacity)                                                                                            \
+         ? XSM_OK                                                                                                      \
+         : grow((r), &(array), &(capacity), (size_t)(used), (needed), sizeof *(array), (what), (err)))
+
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err)
 {
-    xsm_context *ctx = r->context;
     size_t value_total, label_total;
     if (!xsmi_add(r->value_count, values, &value_total) || !xsmi_add(r->label_count, labels, &label_total)) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more values than fit the address space", r->source.name);
     }
-    XSMI_TRY(XSMI_GROW(ctx, r->values, r->value_capacity, value_total, "feature values", err));
+    size_t row_total = (size_t)r->rows + 2;
+    XSMI_TRY(GROW(r, r->values, r->value_capacity, r->value_count, value_total, "feature values", err));
     if (r->sparse) {
-        XSMI_TRY(XSMI_GROW(ctx, r->index, r->index_capacity, value_total, "feature indexes", err));
-        XSMI_TRY(XSMI_GROW(ctx, r->offsets, r->offset_capacity, (size_t)r->rows + 2, "rows", err));
+        XSMI_TRY(GROW(r, r->index, r->index_capacity, r->value_count, value_total, "feature indexes", err));
+        XSMI_TRY(GROW(r, r->offsets, r->offset_capacity, r->rows, row_total, "rows", err));
     }
-    XSMI_TRY(XSMI_GROW(ctx, r->labels, r->label_capacity, label_total, "labels", err));
-    return XSMI_GROW(ctx, r->label_offsets, r->label_offset_capacity, (size_t)r->rows + 2, "rows", err);
+    XSMI_TRY(GROW(r, r->labels, r->label_capacity, r->label_count, label_total, "labels", err));
+    return GROW(r, r->label_offsets, r->label_offset_capacity, r->rows, row_total, "rows", err);
 }
 
 void xsmi_reader_end_row(xsmi_reader *r)

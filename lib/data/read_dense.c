@@ -226,7 +226,7 @@ static xsm_status read_value(const record *c, const field *f, float *value, xsm_
     const char *problem = "expected a number";
     if (p < end) {
         const char *after = p;
-        int result = xsmi_parse_float(p, &after, value);
+        int result = xsmi_parse_short_float(p, &after, value);
         while (result == XSMI_NUMBER_OK && after < end && is_blank(*after, c->separator)) {
             after++;
         }

@@ -26,13 +26,14 @@ typedef struct sparse {
     bool has_header;
 
     /* Indexes as they stand in the file (LIBSVM, base not known yet) or from 0. */
-    bool base_open;                  /* LIBSVM: no index 0 so far, and the base is to be found out */
-    uint32_t base;                   /* subtracted while reading; 0 while open */
-    uint64_t limit;                  /* features accepted, without the base */
-    const char *limit_by;            /* what set the limit; NULL = what is supported */
-    uint64_t kept;                   /* from here on features are dropped and counted; UINT64_MAX = never */
-    uint64_t largest;                /* largest index + 1, 0 = none */
-    uint64_t edge_line, edge_column; /* first place of an index that is too large if the base is 0 */
+    bool base_open;                    /* LIBSVM: no index 0 so far, and the base is to be found out */
+    uint32_t base;                     /* subtracted while reading; 0 while open */
+    uint64_t limit;                    /* features accepted, without the base */
+    const char *limit_by;              /* what set the limit; NULL = what is supported */
+    uint64_t plain_first, plain_count; /* indexes that are stored as they stand */
+    uint64_t kept;                     /* from here on features are dropped and counted; UINT64_MAX = never */
+    uint64_t largest;                  /* largest index + 1, 0 = none */
+    uint64_t edge_line, edge_column;   /* first place of an index that is too large if the base is 0 */
 
     uint64_t *keys; /* sorting long rows */
     size_t key_capacity;
@@ -288,6 +289,13 @@ static xsm_status limit_failure(const sparse *s, uint64_t line, uint64_t column,
                             (unsigned long long)s->limit - 1 + base);
 }
 
+/* The indexes that need no further look. */
+static void set_plain(sparse *s)
+{
+    s->plain_first = s->base_open ? 1 : 0;
+    s->plain_count = s->base > 0 ? 0 : s->limit - s->plain_first;
+}
+
 /* What an index needs beyond the common case: the base, the limit. *feature is as it stands in the file. */
 static xsm_status place_index(sparse *s, const char *p, uint64_t *feature, xsm_error *err)
 {
@@ -297,6 +305,7 @@ static xsm_status place_index(sparse *s, const char *p, uint64_t *feature, xsm_e
         if (index == 0) {
             /* Base 0 after all; an index that was the last one of base 1 is now one too many. */
             s->base_open = false;
+            set_plain(s);
             if (s->edge_line) {
                 return limit_failure(s, s->edge_line, s->edge_column, s->limit, 0, err);
             }
@@ -392,6 +401,16 @@ static xsm_status sort_row(sparse *s, uint32_t *index, float *values, size_t cou
     return XSM_OK;
 }
 
+/* An index with more digits than the common case has room for: leading zeros, or too large. */
+static uint64_t long_index(const char *p)
+{
+    uint64_t index = 0;
+    for (; xsmi_is_digit(*p); p++) {
+        index = index > UINT32_MAX ? index : index * 10 + (uint64_t)(*p - '0');
+    }
+    return index;
+}
+
 /* Features from p to the end of the line; appended to the reader. Zeros take part until the row has been checked. */
 static xsm_status read_features(sparse *s, const char *p, xsm_error *err)
 {
@@ -401,7 +420,9 @@ static xsm_status read_features(sparse *s, const char *p, xsm_error *err)
     size_t count = 0;
     bool sorted = true;
     bool spare = false; /* zeros, or features to drop */
-    uint64_t last = 0;
+    uint64_t next = 0;  /* the last index + 1 */
+    uint64_t largest = s->largest;
+    const uint64_t kept = s->kept;
     while (is_space(*p)) {
         p++;
     }
@@ -412,26 +433,30 @@ static xsm_status read_features(sparse *s, const char *p, xsm_error *err)
         unsigned c;
         while ((c = (unsigned)((unsigned char)*p - '0')) <= 9) {
             feature = feature * 10 + c;
-            feature = feature > UINT32_MAX ? UINT32_MAX : feature;
             p++;
         }
         if (p == start || *p != ':' || p == s->end) {
             return index_failure(s, start, p, err);
         }
+        if (p - start > 19) {
+            feature = long_index(start);
+        }
         const char *number = ++p;
         float value;
-        int result = xsmi_parse_float(p, &p, &value);
+        int result = xsmi_parse_short_float(p, &p, &value);
         if (result != XSMI_NUMBER_OK) {
             return value_failure(s, number, result, err);
         }
         if (!ends_token(s, p)) {
             return fail(s, p, XSM_ERROR_FORMAT, err, "expected a space after a value");
         }
-        XSMI_TRY(place_index(s, start, &feature, err));
-        sorted &= feature > last || count == 0;
-        last = feature;
-        spare |= value == 0 || feature >= s->kept;
-        s->largest = feature >= s->largest ? feature + 1 : s->largest;
+        if (feature - s->plain_first >= s->plain_count) {
+            XSMI_TRY(place_index(s, start, &feature, err));
+        }
+        sorted &= feature + 1 > next;
+        next = feature + 1;
+        largest = next > largest ? next : largest;
+        spare |= value == 0 || feature >= kept;
         index[count] = (uint32_t)feature;
         values[count] = value;
         count++;
@@ -439,20 +464,21 @@ static xsm_status read_features(sparse *s, const char *p, xsm_error *err)
             p++;
         }
     }
+    s->largest = largest;
     if (!sorted) {
         XSMI_TRY(sort_row(s, index, values, count, err));
     }
     if (spare) {
-        size_t kept = 0;
+        size_t left = 0;
         for (size_t i = 0; i < count; i++) {
-            if (values[i] != 0 && index[i] < s->kept) {
-                index[kept] = index[i];
-                values[kept++] = values[i];
+            if (values[i] != 0 && index[i] < kept) {
+                index[left] = index[i];
+                values[left++] = values[i];
             } else {
                 r->dropped += values[i] != 0;
             }
         }
-        count = kept;
+        count = left;
     }
     r->value_count += count;
     return XSM_OK;
@@ -538,6 +564,7 @@ static xsm_status read_xc_lines(sparse *s, xsm_error *err)
         XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
     }
     set_limits(s);
+    set_plain(s);
     while (text) {
         s->line_number = r->lines.line;
         if (!s->has_header || r->rows < s->declared_rows) {
@@ -589,6 +616,7 @@ static xsm_status read_libsvm_lines(sparse *s, xsm_error *err)
     set_limits(s);
     s->base_open = r->options.index_base == XSM_INDEX_BASE_AUTO;
     s->base = r->options.index_base == XSM_INDEX_BASE_ONE;
+    set_plain(s);
     bool late = s->base_open;
     uint64_t kept = s->kept;
     if (late) {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define RAW_SIZE ((size_t)64 << 10)
@@ -41,6 +42,7 @@ static xsm_status read_raw(xsmi_source *s, void *buffer, size_t size, size_t *go
             return system_failure(s, "cannot read", errno, err);
         }
         *got = (size_t)count;
+        s->raw_position += *got;
         return XSM_OK;
     }
     int64_t count = s->host.read(s->host.user, buffer, size);
@@ -83,6 +85,10 @@ xsm_status xsmi_source_open_file(xsmi_source *s, xsm_context *ctx, const char *p
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd < 0) {
         return system_failure(s, "cannot open", errno, err);
+    }
+    struct stat st;
+    if (fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        s->raw_size = (uint64_t)st.st_size;
     }
     return start(s, err);
 }

@@ -24,6 +24,8 @@ typedef struct xsmi_source {
     bool raw_last; /* nothing comes after what is in raw */
     xsmi_gunzip *gunzip;
     bool ended;
+    uint64_t raw_position; /* bytes read so far, before uncompressing */
+    uint64_t raw_size;     /* all of them; 0 = not known */
 } xsmi_source;
 
 xsm_status xsmi_source_open_file(xsmi_source *s, xsm_context *ctx, const char *path, xsm_error *err);
@@ -58,6 +60,8 @@ xsm_status xsmi_lines_extend(xsmi_lines *l, char **text, size_t *length, xsm_err
 /* Keeps what follows so that xsmi_lines_rewind() can go back to the start of the file; called before the first line. */
 void xsmi_lines_hold(xsmi_lines *l);
 void xsmi_lines_rewind(xsmi_lines *l);
+/* About which part of the file the lines so far are, up to 1; 0 = not known, or too early to tell. */
+double xsmi_lines_progress(const xsmi_lines *l);
 /* Bytes held so far. */
 static inline size_t xsmi_lines_held(const xsmi_lines *l)
 {
