@@ -298,6 +298,80 @@ static void many_labels(void **state)
     free(text);
 }
 
+#ifdef TEST_ZLIB
+static size_t compress_text(const char *text, size_t size, unsigned char *out, size_t room)
+{
+    z_stream z;
+    memset(&z, 0, sizeof z);
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    z.next_in = (z_const Bytef *)(uintptr_t)text;
+    z.avail_in = (unsigned)size;
+    z.next_out = out;
+    z.avail_out = (unsigned)room;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&z);
+    return room - z.avail_out;
+}
+#endif
+
+/* Large enough that the arrays are sized by the part of the file read so far: rows that get longer, rows that get
+ * shorter, and every allocation on the way refused once. */
+typedef struct large {
+    const char *path;
+    uint64_t rows, values;
+} large;
+
+static xsm_status read_large(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const large *l = state;
+    xsm_dataset *d = NULL;
+    xsm_status status = xsm_dataset_read(ctx, l->path, NULL, &d, err);
+    if (status == XSM_OK) {
+        assert_int_equal(d->rows, l->rows);
+        assert_int_equal(d->offsets[d->rows], l->values);
+        for (uint64_t i = 0; i < d->rows; i += 97) {
+            assert_true(d->values[d->offsets[i]] == (float)(i % 1000 + 1));
+            assert_int_equal(d->class_labels[d->labels[i]], i % 5000);
+        }
+        /* What was guessed too large has been given back. */
+        assert_true(d->value_capacity < l->values + l->values / 4);
+    }
+    xsm_dataset_free(d);
+    return status;
+}
+
+static void large_files(void **state)
+{
+    (void)state;
+    enum { ROWS = 60000 };
+    char *text = malloc((size_t)ROWS * 400);
+    assert_non_null(text);
+    for (int rising = 0; rising < 2; rising++) {
+        size_t used = (size_t)sprintf(text, "%d 40 5000\n", ROWS);
+        large l = {NULL, ROWS, 0};
+        for (int i = 0; i < ROWS; i++) {
+            int count = (i < ROWS / 5) == (rising == 1) ? 2 : 30;
+            used += (size_t)sprintf(text + used, "%d 0:%d", i % 5000, i % 1000 + 1);
+            for (int j = 1; j < count; j++) {
+                used += (size_t)sprintf(text + used, " %d:1.25", j);
+            }
+            text[used++] = '\n';
+            l.values += (uint64_t)count;
+        }
+        l.path = test_file("large", text, used);
+        assert_true(used > (size_t)3 << 20);
+        assert_true(test_every_allocation(read_large, &l) > 30);
+#ifdef TEST_ZLIB
+        unsigned char *packed = malloc(used);
+        assert_non_null(packed);
+        l.path = test_file("large.gz", packed, compress_text(text, used, packed, used));
+        assert_true(test_every_allocation(read_large, &l) > 30);
+        free(packed);
+#endif
+    }
+    free(text);
+}
+
 static void files(void **state)
 {
     (void)state;
@@ -392,20 +466,6 @@ static void bad_options(void **state)
 /* -- gzip --------------------------------------------------------------------------------------------------------- */
 
 #ifdef TEST_ZLIB
-
-static size_t compress_text(const char *text, size_t size, unsigned char *out, size_t room)
-{
-    z_stream z;
-    memset(&z, 0, sizeof z);
-    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-    z.next_in = (z_const Bytef *)(uintptr_t)text;
-    z.avail_in = (unsigned)size;
-    z.next_out = out;
-    z.avail_out = (unsigned)room;
-    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
-    deflateEnd(&z);
-    return room - z.avail_out;
-}
 
 static void gzip_good(void **state)
 {
@@ -571,10 +631,10 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats),       cmocka_unit_test(counts),          cmocka_unit_test(map_round_trip),
-        cmocka_unit_test(long_lines),    cmocka_unit_test(many_labels),     cmocka_unit_test(files),
-        cmocka_unit_test(host_failures), cmocka_unit_test(bad_options),     cmocka_unit_test(gzip_good),
-        cmocka_unit_test(gzip_damaged),  cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(formats),     cmocka_unit_test(counts),        cmocka_unit_test(map_round_trip),
+        cmocka_unit_test(long_lines),  cmocka_unit_test(many_labels),   cmocka_unit_test(files),
+        cmocka_unit_test(large_files), cmocka_unit_test(host_failures), cmocka_unit_test(bad_options),
+        cmocka_unit_test(gzip_good),   cmocka_unit_test(gzip_damaged),  cmocka_unit_test(memory_runs_out),
     };
     int failures = cmocka_run_group_tests_name("read", tests, NULL, NULL);
     test_files_end();

@@ -123,7 +123,7 @@ typedef struct xsm_labels {
     uint32_t classes;        /**< K. */
     uint32_t reserved;       /**< Zero. */
     const uint64_t *offsets; /**< [N+1] row i has labels offsets[i]..offsets[i+1]; NULL = one label a row. */
-    const uint32_t *labels;  /**< The labels, no label twice in a row. #XSM_CLASS_UNSEEN is accepted. */
+    const uint32_t *labels; /**< The labels, no label twice in a row. #XSM_CLASS_UNSEEN is accepted, also repeatedly. */
 } xsm_labels;
 
 /** Ownership of the arrays handed to a constructor. */
@@ -192,8 +192,8 @@ extern "C" {
  *  @param ownership #XSM_COPY or #XSM_BORROW
  *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for a label not below K or a value that is not finite (the
- *          message names row and place); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. O(N D). */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for a label not below K or given twice in a row, or a
+ *          value that is not finite (the message names row and place); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. O(N D). */
 XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const float *values, uint64_t rows, uint32_t features,
                                           size_t stride, const xsm_labels *labels, int32_t ownership, xsm_dataset **out,
                                           xsm_error *err);
@@ -221,7 +221,7 @@ XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const uint64_t *of
  *  @param err     what went wrong, with line and column
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY;
  *          #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_UNSUPPORTED for gzip in a build without
- *          zlib; #XSM_ERROR_DATA for a file without rows. */
+ *          zlib; #XSM_ERROR_DATA for a file without rows, or one without features whose number is not given. */
 XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options,
                                     xsm_dataset **out, xsm_error *err);
 /** The same from the host's own source of bytes, such as standard input or a buffer; `name` stands for the path in
@@ -241,7 +241,7 @@ XSM_API xsm_status xsm_dataset_get_classes(const xsm_dataset *dataset, xsm_class
 /** Rows that carry each class, [K]; borrowed from the dataset, valid until it changes. */
 XSM_API const uint64_t *xsm_dataset_class_counts(const xsm_dataset *dataset);
 
-/** Gives the classes names, for CSV-free data: line i (from 0) of the file names the file's label i.
+/** Gives the classes names, for CSV-free data: line i (from 0) of the file, plain or gzip, names the file's label i.
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is not UTF-8 or an empty line; #XSM_ERROR_SHAPE when
  *          a label of the class map has no line; #XSM_ERROR_MEMORY. The dataset is untouched on failure. */
 XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
@@ -253,13 +253,17 @@ XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DATA when no row would be left (the dataset is untouched); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64_t *dropped, xsm_error *err);
-/** Keeps one label a row (an XSM_LABELS_* value; "smallest" goes by the file's label). The classes stay as they are. */
+/** Keeps one label a row (an XSM_LABELS_* value; "smallest" goes by the file's label, and an unseen one is taken only
+ * where there is no other). The classes stay as they are.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
-/** Renumbers the classes so that each occurs; the class map keeps the file's labels. */
+/** Renumbers the classes so that each occurs; the class map keeps the file's labels.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched) */
 XSM_API xsm_status xsm_dataset_compact(xsm_dataset *dataset, xsm_error *err);
-/** Permutes the rows, each order equally likely, the same for the same seed. */
+/** Permutes the rows, each order equally likely, the same for the same seed.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched) */
 XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_error *err);
-/** Copies chosen rows, in the order given, with the same features and classes.
+/** Copies chosen rows, in the order given and as often as given, with the same features and classes.
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that is not there; #XSM_ERROR_ARGUMENT for no rows; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
                                       xsm_dataset **out, xsm_error *err);
@@ -270,7 +274,8 @@ XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t
  *  @param seed     the same seed gives the same split
  *  @param[out] part the chosen rows, the caller's
  *  @param[out] rest the other rows, the caller's
- *  @param err      what went wrong, or NULL */
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for the fraction; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction, uint64_t seed, xsm_dataset **part,
                                      xsm_dataset **rest, xsm_error *err);
 
@@ -282,9 +287,9 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *  | `tfidf` | multiplies feature j by log((1 + N) / (1 + n_j)) + 1, n_j the training rows where it is not zero |
  *  | `unit` | divides a row by its Euclidean norm (a row of zeros stays) |
  *
- *  An empty description does nothing.
- *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown step (the message lists those known); #XSM_ERROR_RANGE;
- *          #XSM_ERROR_MEMORY */
+ *  An empty description does nothing; `tfidf` may stand once.
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown step (the message lists those known); #XSM_ERROR_RANGE for its value
+ * or a second `tfidf`; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out,
                                      xsm_error *err);
 /** Learns from training rows what the steps need (the idf weights; the D that they were fitted for). Steps see the
@@ -292,7 +297,8 @@ XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *descripti
 XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
 /** Transforms a dataset in place. A borrowed dataset takes its own copy first.
  *  @return #XSM_OK; #XSM_ERROR_STATE before xsm_transform_fit(); #XSM_ERROR_SHAPE when D differs from the fitted one;
- *          #XSM_ERROR_MEMORY. The dataset is untouched on failure. */
+ *          #XSM_ERROR_RANGE when `tfidf` takes a value beyond float32; #XSM_ERROR_MEMORY. The dataset is untouched on
+ *          failure. */
 XSM_API xsm_status xsm_transform_apply(const xsm_transform *transform, xsm_dataset *dataset, xsm_error *err);
 /** The description that the transform was made from, in its normal form; borrowed. */
 XSM_API const char *xsm_transform_description(const xsm_transform *transform);
