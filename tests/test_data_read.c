@@ -345,7 +345,9 @@ static void large_files(void **state)
     (void)state;
     enum { ROWS = 60000 };
     char *text = malloc((size_t)ROWS * 400);
-    assert_non_null(text);
+    if (!text) {
+        abort(); /* a compiler that knows this warns of nothing below */
+    }
     for (int rising = 0; rising < 2; rising++) {
         size_t used = (size_t)sprintf(text, "%d 40 5000\n", ROWS);
         large l = {NULL, ROWS, 0};

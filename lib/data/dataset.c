@@ -6,12 +6,10 @@
  */
 #include "data/dataset.h"
 
-#include <math.h>
 #include <string.h>
 
 #define FIRST_INFO_SIZE (offsetof(xsm_dataset_info, format) + sizeof(int32_t))
 #define FIRST_ROW_SIZE (offsetof(xsm_row, label_count) + sizeof(uint64_t))
-#define FIRST_LABELS_SIZE (offsetof(xsm_labels, labels) + sizeof(const uint32_t *))
 #define FIRST_MAP_SIZE (offsetof(xsm_class_map, names) + sizeof(const char *const *))
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
@@ -62,8 +60,8 @@ void xsm_dataset_free(xsm_dataset *d)
     xsm_context_free(ctx);
 }
 
-/* Room for at least one element, so that a capacity of 0 can mean that the array is not ours. */
-static void *take(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status, xsm_error *err)
+void *xsmi_dataset_take(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status,
+                        xsm_error *err)
 {
     if (*status != XSM_OK) {
         return NULL;
@@ -156,16 +154,18 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
     /* All memory first, into a dataset that is thrown away if there is not enough. */
     xsm_status status = XSM_OK;
     xsm_dataset copy = {.context = d->context};
-    float *v = !values ? NULL : take(&copy, value_count, sizeof *v, &copy.value_capacity, &status, err);
+    float *v = !values ? NULL : xsmi_dataset_take(&copy, value_count, sizeof *v, &copy.value_capacity, &status, err);
     copy.values = v;
-    uint32_t *x = !index ? NULL : take(&copy, value_count, sizeof *x, &copy.index_capacity, &status, err);
+    uint32_t *x = !index ? NULL : xsmi_dataset_take(&copy, value_count, sizeof *x, &copy.index_capacity, &status, err);
     copy.index = x;
-    uint64_t *o = !offsets ? NULL : take(&copy, d->rows + 1, sizeof *o, &copy.offset_capacity, &status, err);
+    uint64_t *o =
+        !offsets ? NULL : xsmi_dataset_take(&copy, d->rows + 1, sizeof *o, &copy.offset_capacity, &status, err);
     copy.offsets = o;
-    uint32_t *l = !labels ? NULL : take(&copy, label_count, sizeof *l, &copy.label_capacity, &status, err);
+    uint32_t *l = !labels ? NULL : xsmi_dataset_take(&copy, label_count, sizeof *l, &copy.label_capacity, &status, err);
     copy.labels = l;
-    uint64_t *p =
-        !label_offsets ? NULL : take(&copy, d->rows + 1, sizeof *p, &copy.label_offset_capacity, &status, err);
+    uint64_t *p = !label_offsets
+                      ? NULL
+                      : xsmi_dataset_take(&copy, d->rows + 1, sizeof *p, &copy.label_offset_capacity, &status, err);
     copy.label_offsets = p;
     if (status != XSM_OK) {
         release_rows(&copy);
@@ -224,18 +224,18 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu rows do not fit the address space", (unsigned long long)count);
     }
     xsm_status status = XSM_OK;
-    float *v = take(d, value_count, sizeof *v, &d->value_capacity, &status, err);
+    float *v = xsmi_dataset_take(d, value_count, sizeof *v, &d->value_capacity, &status, err);
     d->values = v;
-    uint32_t *l = take(d, label_count, sizeof *l, &d->label_capacity, &status, err);
+    uint32_t *l = xsmi_dataset_take(d, label_count, sizeof *l, &d->label_capacity, &status, err);
     d->labels = l;
-    uint64_t *p = take(d, count + 1, sizeof *p, &d->label_offset_capacity, &status, err);
+    uint64_t *p = xsmi_dataset_take(d, count + 1, sizeof *p, &d->label_offset_capacity, &status, err);
     d->label_offsets = p;
     uint32_t *x = NULL;
     uint64_t *o = NULL;
     if (from->sparse) {
-        x = take(d, value_count, sizeof *x, &d->index_capacity, &status, err);
+        x = xsmi_dataset_take(d, value_count, sizeof *x, &d->index_capacity, &status, err);
         d->index = x;
-        o = take(d, count + 1, sizeof *o, &d->offset_capacity, &status, err);
+        o = xsmi_dataset_take(d, count + 1, sizeof *o, &d->offset_capacity, &status, err);
         d->offsets = o;
     }
     if (status != XSM_OK) {
@@ -334,227 +334,6 @@ void xsmi_dataset_count_labels(xsm_dataset *d)
         d->unseen_labels += unseen;
         d->unseen_rows += count > 0 && unseen == count;
     }
-}
-
-/* -- from memory -------------------------------------------------------------------------------------------------- */
-
-static xsm_status check_common(const char *function, uint64_t rows, uint32_t features, int32_t ownership,
-                               xsm_dataset **out, xsm_error *err)
-{
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: out is NULL", function);
-    }
-    if (rows == 0 || features == 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %llu rows of %u features; at least one of each is needed",
-                         function, (unsigned long long)rows, features);
-    }
-    if (features > XSM_FEATURES_MAX) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %u features; at most %u are supported", function, features,
-                         (unsigned)XSM_FEATURES_MAX);
-    }
-    if (rows >= SIZE_MAX / sizeof(uint64_t)) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu rows do not fit the address space", function,
-                         (unsigned long long)rows);
-    }
-    if (ownership != XSM_COPY && ownership != XSM_BORROW) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: ownership is %d; XSM_COPY or XSM_BORROW is accepted", function,
-                         (int)ownership);
-    }
-    return XSM_OK;
-}
-
-static xsm_status check_offsets(const uint64_t *offsets, uint64_t rows, const char *what, xsm_error *err)
-{
-    if (offsets[0] != 0) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "offsets[0] of the %s is %llu; it must be 0", what,
-                         (unsigned long long)offsets[0]);
-    }
-    for (uint64_t i = 0; i < rows; i++) {
-        if (offsets[i + 1] < offsets[i]) {
-            return xsmi_fail(err, XSM_ERROR_RANGE,
-                             "the %s of row %llu (from 0) go from offset %llu to %llu; offsets must not fall", what,
-                             (unsigned long long)i, (unsigned long long)offsets[i], (unsigned long long)offsets[i + 1]);
-        }
-    }
-    return XSM_OK;
-}
-
-/* Gives a dataset with its rows set the labels, borrowed; d->class_counts serves to find repeated labels. */
-static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error *err)
-{
-    xsm_labels l = {sizeof l, 0, 0, NULL, NULL};
-    XSMI_TRY(xsmi_options_read(&l, sizeof l, FIRST_LABELS_SIZE, given, "xsm_labels", err));
-    if (l.classes > XSM_CLASSES_MAX) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes; at most %u are supported", l.classes,
-                         (unsigned)XSM_CLASSES_MAX);
-    }
-    if (l.reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_labels.reserved is %u; it must be 0", l.reserved);
-    }
-    if (l.offsets) {
-        XSMI_TRY(check_offsets(l.offsets, d->rows, "labels", err));
-    }
-    if (given && !l.labels && (!l.offsets || l.offsets[d->rows] > 0)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_labels.labels is NULL though there are labels");
-    }
-    XSMI_TRY(xsmi_dataset_set_classes(d, l.classes, NULL, NULL, err));
-    xsm_status status = XSM_OK;
-    d->label_offsets = l.offsets;
-    if (!l.offsets) {
-        uint64_t *offsets = take(d, d->rows + 1, sizeof *offsets, &d->label_offset_capacity, &status, err);
-        if (status != XSM_OK) {
-            return status;
-        }
-        for (uint64_t i = 0; i <= d->rows; i++) {
-            offsets[i] = given ? i : 0;
-        }
-        d->label_offsets = offsets;
-    }
-    d->labels = l.labels;
-    if (!l.labels) {
-        d->labels = take(d, 0, sizeof *d->labels, &d->label_capacity, &status, err);
-        if (status != XSM_OK) {
-            return status;
-        }
-    }
-    for (uint64_t i = 0; i < d->rows; i++) {
-        size_t count;
-        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
-        for (size_t j = 0; j < count; j++) {
-            if (labels[j] == XSM_CLASS_UNSEEN) {
-                continue;
-            }
-            if (labels[j] >= d->classes) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "row %llu (from 0) has the label %u; labels are below the number of classes, %u",
-                                 (unsigned long long)i, labels[j], d->classes);
-            }
-            if (d->class_counts[labels[j]] == i + 1) {
-                return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu (from 0) has the label %u twice",
-                                 (unsigned long long)i, labels[j]);
-            }
-            d->class_counts[labels[j]] = i + 1;
-        }
-    }
-    return XSM_OK;
-}
-
-/* Finishes a dataset that points to the caller's arrays. */
-static xsm_status finish(xsm_dataset *d, const xsm_labels *labels, int32_t ownership, xsm_error *err)
-{
-    XSMI_TRY(set_labels(d, labels, err));
-    if (ownership == XSM_COPY) {
-        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_VALUES | XSMI_OWN_INDEX | XSMI_OWN_LABELS, err));
-    }
-    xsmi_dataset_count_features(d);
-    xsmi_dataset_count_labels(d);
-    return XSM_OK;
-}
-
-static xsm_status hand_out(xsm_status status, xsm_dataset *d, xsm_dataset **out)
-{
-    if (status == XSM_OK) {
-        *out = d;
-    } else {
-        xsm_dataset_free(d);
-    }
-    return status;
-}
-
-xsm_status xsm_dataset_from_dense(xsm_context *ctx, const float *values, uint64_t rows, uint32_t features,
-                                  size_t stride, const xsm_labels *labels, int32_t ownership, xsm_dataset **out,
-                                  xsm_error *err)
-{
-    const char *function = "xsm_dataset_from_dense";
-    XSMI_TRY(check_common(function, rows, features, ownership, out, err));
-    if (!values) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: values is NULL", function);
-    }
-    if (stride < features) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: a stride of %zu floats is less than the %u features", function,
-                         stride, features);
-    }
-    if (rows > SIZE_MAX / sizeof(float) / stride) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu rows of %zu floats do not fit the address space", function,
-                         (unsigned long long)rows, stride);
-    }
-    for (uint64_t i = 0; i < rows; i++) {
-        const float *row = values + i * stride;
-        for (uint32_t j = 0; j < features; j++) {
-            if (!isfinite(row[j])) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "row %llu, feature %u (both from 0) is not finite; finite values are accepted",
-                                 (unsigned long long)i, j);
-            }
-        }
-    }
-    xsm_dataset *d = NULL;
-    XSMI_TRY(xsmi_dataset_start(ctx, &d, err));
-    d->rows = rows;
-    d->features = features;
-    d->values = values;
-    d->stride = stride;
-    return hand_out(finish(d, labels, ownership, err), d, out);
-}
-
-static xsm_status check_csr(const uint64_t *offsets, const uint32_t *index, const float *values, uint64_t rows,
-                            uint32_t features, xsm_error *err)
-{
-    for (uint64_t i = 0; i < rows; i++) {
-        for (uint64_t j = offsets[i]; j < offsets[i + 1]; j++) {
-            if (index[j] >= features) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "index[%llu] in row %llu (from 0) is %u; indexes are below the number of features, %u",
-                                 (unsigned long long)j, (unsigned long long)i, index[j], features);
-            }
-            if (j > offsets[i] && index[j] <= index[j - 1]) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "index[%llu] in row %llu (from 0) is %u after %u; indexes of a row must rise",
-                                 (unsigned long long)j, (unsigned long long)i, index[j], index[j - 1]);
-            }
-            if (!isfinite(values[j])) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "row %llu, feature %u (both from 0) is not finite; finite values are accepted",
-                                 (unsigned long long)i, index[j]);
-            }
-        }
-    }
-    return XSM_OK;
-}
-
-xsm_status xsm_dataset_from_csr(xsm_context *ctx, const uint64_t *offsets, const uint32_t *index, const float *values,
-                                uint64_t rows, uint32_t features, const xsm_labels *labels, int32_t ownership,
-                                xsm_dataset **out, xsm_error *err)
-{
-    const char *function = "xsm_dataset_from_csr";
-    XSMI_TRY(check_common(function, rows, features, ownership, out, err));
-    if (!offsets) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: offsets is NULL", function);
-    }
-    XSMI_TRY(check_offsets(offsets, rows, "values", err));
-    uint64_t count = offsets[rows];
-    if (count > SIZE_MAX / sizeof(uint64_t)) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu values do not fit the address space", function,
-                         (unsigned long long)count);
-    }
-    if (count > 0 && (!index || !values)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL though there are %llu values", function,
-                         index ? "values" : "index", (unsigned long long)count);
-    }
-    XSMI_TRY(check_csr(offsets, index, values, rows, features, err));
-    xsm_dataset *d = NULL;
-    XSMI_TRY(xsmi_dataset_start(ctx, &d, err));
-    xsm_status status = XSM_OK;
-    d->rows = rows;
-    d->features = features;
-    d->sparse = true;
-    d->offsets = offsets;
-    d->index = index ? index : take(d, 0, sizeof *index, &d->index_capacity, &status, err);
-    d->values = values ? values : take(d, 0, sizeof *values, &d->value_capacity, &status, err);
-    if (status == XSM_OK) {
-        status = finish(d, labels, ownership, err);
-    }
-    return hand_out(status, d, out);
 }
 
 /* -- views -------------------------------------------------------------------------------------------------------- */

@@ -81,6 +81,10 @@ xsm_status xsmi_transform_restore(xsm_context *ctx, const char *description, uin
 
 /* A dataset with nothing in it, for a constructor to fill; xsm_dataset_free() releases it at any stage. */
 xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err);
+/* Memory for an array of d, with its capacity: room for one element at least, as a capacity of 0 means that the array
+ * is not ours. Does nothing when *status is a failure already, so that several calls need one check. */
+void *xsmi_dataset_take(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status,
+                        xsm_error *err);
 /* Gives a new dataset its classes: counts of zero, copies of labels and names (either may be NULL). */
 xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels, const char *const *names,
                                     xsm_error *err);

@@ -1,11 +1,8 @@
 /*
- * Reading a file: options, the choice of the format, and the dataset made of the rows that were read.
+ * Reading a file: options, the arrays that rows go into, and the dataset that is made of them.
  */
 #include "data/reader.h"
 #include "data/grow.h"
-#include "data/number.h"
-#include "data/sort.h"
-#include "data/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,9 +10,6 @@
 
 #define FIRST_OPTIONS_SIZE (offsetof(xsm_read_options, classes) + sizeof(const xsm_class_map *))
 #define FIRST_MAP_SIZE (offsetof(xsm_class_map, names) + sizeof(const char *const *))
-
-/* Lines that tell nothing are looked at up to here. */
-#define DETECT_BYTES ((size_t)1 << 20)
 
 xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
                             const char *format, ...)
@@ -147,230 +141,6 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
     return r->options.classes ? check_map(r, err) : XSM_OK;
 }
 
-/* -- choosing the format ------------------------------------------------------------------------------------------ */
-
-#define FORMATS_KNOWN                                                                                                  \
-    "known are XC text (first line 'rows features labels', then 'l1,l2 f:v f:v'), LIBSVM ('l f:v f:v'), and CSV or "   \
-    "TSV with a header line"
-
-static xsm_status detect(xsmi_reader *r, xsm_error *err)
-{
-    const char *column = r->options.label_column;
-    int32_t format = XSM_FORMAT_AUTO;
-    bool first = true;
-    xsmi_lines_hold(&r->lines);
-    while (format == XSM_FORMAT_AUTO) {
-        char *text;
-        size_t length;
-        XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
-        int kind = text ? xsmi_sparse_line(text, length) : XSMI_LINE_OPEN;
-        if (text && r->lines.line == 1 && xsmi_is_xc_header(text, length)) {
-            format = XSM_FORMAT_XC;
-        } else if (text && first && xsmi_is_dense_header(text, length, ',', column)) {
-            format = XSM_FORMAT_CSV;
-        } else if (text && first && xsmi_is_dense_header(text, length, '\t', column)) {
-            format = XSM_FORMAT_TSV;
-        } else if (kind == XSMI_LINE_ROW) {
-            format = XSM_FORMAT_LIBSVM;
-        } else if (kind == XSMI_LINE_OTHER) {
-            char quote[XSMI_QUOTE_SIZE];
-            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
-                                    "the format cannot be told from %s; " FORMATS_KNOWN " that has a column %s",
-                                    xsmi_quote(quote, text, length), column);
-        } else if (!text && r->lines.line == 0) {
-            return xsmi_fail(err, XSM_ERROR_DATA, "%s: the file is empty; at least one row is needed", r->source.name);
-        } else if (!text || xsmi_lines_held(&r->lines) > DETECT_BYTES) {
-            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, 1, 1,
-                                    "the format cannot be told, as no line has a feature; " FORMATS_KNOWN
-                                    "; or set xsm_read_options.format");
-        }
-        first = first && text && length == 0; /* blank lines may come before a header */
-    }
-    xsmi_lines_rewind(&r->lines);
-    r->format = format;
-    return XSM_OK;
-}
-
-/* -- classes ------------------------------------------------------------------------------------------------------ */
-
-/* A word that is an integer, spaces around it allowed as around any number. The word is terminated. */
-static bool word_number(const char *word, size_t length, int64_t *number)
-{
-    const char *end = word + length;
-    while (*word == ' ') {
-        word++;
-    }
-    if (xsmi_parse_integer(word, &word, number) != XSMI_NUMBER_OK) {
-        return false;
-    }
-    while (*word == ' ') {
-        word++;
-    }
-    return word == end;
-}
-
-/* The label of each number of the dictionary; false when some are words. */
-static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
-{
-    for (uint32_t i = 0; i < d->count; i++) {
-        if (!d->words) {
-            labels[i] = xsmi_dictionary_label(d, i);
-        } else {
-            size_t length;
-            const char *word = xsmi_dictionary_text(d, i, &length);
-            if (!word_number(word, length, &labels[i])) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* Place of label in rising labels, or UINT32_MAX. */
-static uint32_t search(const int64_t *labels, uint32_t count, int64_t label)
-{
-    uint32_t low = 0;
-    uint32_t high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (labels[middle] < label) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < count && labels[low] == label ? low : UINT32_MAX;
-}
-
-static int word_before(const void *state, uint32_t a, uint32_t b)
-{
-    const xsmi_dictionary *d = state;
-    size_t a_length, b_length;
-    const char *a_text = xsmi_dictionary_text(d, a, &a_length);
-    const char *b_text = xsmi_dictionary_text(d, b, &b_length);
-    int order = memcmp(a_text, b_text, a_length < b_length ? a_length : b_length);
-    return order < 0 || (order == 0 && a_length < b_length);
-}
-
-/* The class of each of the dictionary's labels in the caller's map. */
-static void match(const xsmi_reader *r, uint32_t *class_of)
-{
-    const xsmi_dictionary *d = &r->dictionary;
-    const xsm_class_map *map = &r->map;
-    if (d->words && map->names) {
-        for (uint32_t i = 0; i < d->count; i++) {
-            class_of[i] = XSM_CLASS_UNSEEN;
-        }
-        for (uint32_t k = map->classes; k-- > 0;) { /* downwards: of equal names the first class counts */
-            uint32_t id = xsmi_dictionary_find_word(d, map->names[k], strlen(map->names[k]));
-            if (id != UINT32_MAX) {
-                class_of[id] = k;
-            }
-        }
-        return;
-    }
-    for (uint32_t i = 0; i < d->count; i++) {
-        int64_t label = 0;
-        bool number = true;
-        if (d->words) {
-            size_t length;
-            const char *word = xsmi_dictionary_text(d, i, &length);
-            number = word_number(word, length, &label);
-        } else {
-            label = xsmi_dictionary_label(d, i);
-        }
-        uint32_t k = !number                                                  ? UINT32_MAX
-                     : map->labels                                            ? search(map->labels, map->classes, label)
-                     : label >= 0 && (uint64_t)label < (uint64_t)map->classes ? (uint32_t)label
-                                                                              : UINT32_MAX;
-        class_of[i] = k; /* UINT32_MAX is XSM_CLASS_UNSEEN */
-    }
-}
-
-/* Signed order as unsigned order. */
-#define SIGN (UINT64_C(1) << 63)
-
-/* Classes from the numbers that occur, given in labels[]; `spare` has room for as many. */
-static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64_t *labels, uint64_t *spare,
-                                     uint32_t *class_of, xsm_error *err)
-{
-    uint32_t count = r->dictionary.count;
-    /* Sorted in its place, with the unsorted labels still at hand in the dictionary. */
-    uint64_t *keys = (uint64_t *)labels;
-    for (uint32_t i = 0; i < count; i++) {
-        keys[i] = (uint64_t)labels[i] ^ SIGN;
-    }
-    xsmi_sort(keys, spare, count);
-    uint32_t classes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t label = (int64_t)(keys[i] ^ SIGN);
-        if (classes == 0 || labels[classes - 1] != label) {
-            labels[classes++] = label; /* words such as 1 and 01 are one label */
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t label = 0;
-        if (r->dictionary.words) {
-            size_t length;
-            const char *word = xsmi_dictionary_text(&r->dictionary, i, &length);
-            (void)word_number(word, length, &label);
-        } else {
-            label = xsmi_dictionary_label(&r->dictionary, i);
-        }
-        class_of[i] = search(labels, classes, label);
-    }
-    return xsmi_dataset_set_classes(d, classes, labels, NULL, err);
-}
-
-static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_t *spare, uint32_t *class_of,
-                                   xsm_error *err)
-{
-    uint32_t count = r->dictionary.count;
-    uint32_t *order = (uint32_t *)spare;
-    for (uint32_t i = 0; i < count; i++) {
-        order[i] = i;
-    }
-    xsmi_sort_by(word_before, &r->dictionary, order, order + count, count);
-    const char **names = xsmi_allocate(r->context, count, sizeof *names);
-    if (!names) {
-        return xsmi_fail_memory(err, count * sizeof *names, "the names of classes");
-    }
-    for (uint32_t k = 0; k < count; k++) {
-        size_t length;
-        names[k] = xsmi_dictionary_text(&r->dictionary, order[k], &length);
-        class_of[order[k]] = k;
-    }
-    xsm_status status = xsmi_dataset_set_classes(d, count, NULL, names, err);
-    xsmi_release(r->context, names, count, sizeof *names);
-    return status;
-}
-
-static xsm_status set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
-{
-    uint32_t count = r->dictionary.count;
-    uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
-    int64_t *labels = xsmi_allocate(r->context, count, sizeof *labels);
-    uint64_t *spare = xsmi_allocate(r->context, count, sizeof *spare);
-    xsm_status status = XSM_OK;
-    if (!class_of || !labels || !spare) {
-        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u labels", count);
-    } else if (r->has_map) {
-        match(r, class_of);
-        status = xsmi_dataset_set_classes(d, r->map.classes, r->map.labels, r->map.names, err);
-    } else if (numbers_of(&r->dictionary, labels)) {
-        status = classes_of_numbers(r, d, labels, spare, class_of, err);
-    } else {
-        status = classes_of_words(r, d, spare, class_of, err);
-    }
-    for (size_t i = 0; i < r->label_count && status == XSM_OK; i++) {
-        r->labels[i] = class_of[r->labels[i]];
-    }
-    xsmi_release(r->context, class_of, count, sizeof *class_of);
-    xsmi_release(r->context, labels, count, sizeof *labels);
-    xsmi_release(r->context, spare, count, sizeof *spare);
-    return status;
-}
-
 /* -- the whole ---------------------------------------------------------------------------------------------------- */
 
 /* Hands the arrays over to a dataset. They have room for one element at least, as a row has been reserved for. */
@@ -389,7 +159,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     XSMI_TRY(XSMI_GROW(r->context, r->labels, r->label_capacity, 1, "labels", err));
     xsm_dataset *d = NULL;
     XSMI_TRY(xsmi_dataset_start(r->context, &d, err));
-    xsm_status status = set_classes(r, d, err);
+    xsm_status status = xsmi_set_classes(r, d, err);
     if (status != XSM_OK) {
         xsm_dataset_free(d);
         return status;
@@ -434,7 +204,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     xsmi_lines_start(&r->lines, &r->source);
     r->format = r->options.format;
     if (r->format == XSM_FORMAT_AUTO) {
-        XSMI_TRY(detect(r, err));
+        XSMI_TRY(xsmi_detect(r, err));
     }
     r->sparse = r->format == XSM_FORMAT_XC || r->format == XSM_FORMAT_LIBSVM;
     bool words = !r->sparse;

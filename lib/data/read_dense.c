@@ -110,29 +110,6 @@ static xsm_status next_field(record *c, field *f, xsm_error *err)
     return XSM_OK;
 }
 
-bool xsmi_is_dense_header(const char *text, size_t length, char separator, const char *label_column)
-{
-    size_t wanted = strlen(label_column);
-    if (!memchr(text, separator, length)) {
-        return false;
-    }
-    for (size_t at = 0; at <= length;) {
-        const char *stop = memchr(text + at, separator, length - at);
-        size_t end = stop ? (size_t)(stop - text) : length;
-        size_t start = at;
-        size_t size = end - at;
-        if (size >= 2 && text[start] == '"' && text[end - 1] == '"') {
-            start++;
-            size -= 2;
-        }
-        if (size == wanted && memcmp(text + start, label_column, wanted) == 0) {
-            return true;
-        }
-        at = end + 1;
-    }
-    return false;
-}
-
 typedef struct columns {
     size_t count, label;
     char found[200]; /* the names, for the message when the label column is not among them */
@@ -211,7 +188,7 @@ static xsm_status set_features(record *c, const columns *k, uint64_t line, xsm_e
 
 static bool is_blank(char c, char separator)
 {
-    return c != separator && (c == ' ' || c == '\t');
+    return c != separator && xsmi_is_space(c);
 }
 
 /* A number from [start, start+length) of the record, spaces around it allowed. Behind it stands the separator, a quote

@@ -61,13 +61,11 @@ xsm_status xsmi_read_xc(xsmi_reader *r, xsm_error *err);
 xsm_status xsmi_read_libsvm(xsmi_reader *r, xsm_error *err);
 xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err);
 
-/* What detection asks of the formats. */
+/* Finds out r->format; the lines start again at the first one. */
+xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
 /* Exactly three integers without sign. */
 bool xsmi_is_xc_header(const char *text, size_t length);
-/* XSMI_LINE_ROW: `l f:v`, `f:v` (the values are not looked at); XSMI_LINE_OPEN: nothing, a comment or labels only. */
-enum { XSMI_LINE_OTHER, XSMI_LINE_ROW, XSMI_LINE_OPEN };
-int xsmi_sparse_line(const char *text, size_t length);
-/* Whether a header line has the label column; quoted names may not span lines here. */
-bool xsmi_is_dense_header(const char *text, size_t length, char separator, const char *label_column);
+/* Gives d its classes and turns the reader's labels into them. */
+xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 
 #endif

@@ -4,7 +4,14 @@
 #ifndef XSMI_TEXT_H
 #define XSMI_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* What may stand between the parts of a line. */
+static inline bool xsmi_is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
 
 /* Bytes at the start of text that are whole UTF-8 characters other than NUL: length when all are. */
 size_t xsmi_utf8_prefix(const char *text, size_t length);

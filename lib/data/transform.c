@@ -4,6 +4,7 @@
  * The idf weights are kept as float32, so that a model that stores them gives back the same rows.
  */
 #include "data/dataset.h"
+#include "data/text.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -33,23 +34,18 @@ struct xsm_transform {
 
 /* -- descriptions ------------------------------------------------------------------------------------------------- */
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 /* One step from [text, text+length), spaces around it and around its '=' allowed. */
 static xsm_status parse_step(const char *text, size_t length, step *out, xsm_error *err)
 {
-    while (length > 0 && is_space(text[0])) {
+    while (length > 0 && xsmi_is_space(text[0])) {
         text++;
         length--;
     }
-    while (length > 0 && is_space(text[length - 1])) {
+    while (length > 0 && xsmi_is_space(text[length - 1])) {
         length--;
     }
     size_t name = 0;
-    while (name < length && text[name] != '=' && !is_space(text[name])) {
+    while (name < length && text[name] != '=' && !xsmi_is_space(text[name])) {
         name++;
     }
     int shown = name < 40 ? (int)name : 40;
@@ -60,7 +56,7 @@ static xsm_status parse_step(const char *text, size_t length, step *out, xsm_err
         out->kind = (enum step_kind)kind;
         out->features = 0;
         size_t at = name;
-        while (at < length && is_space(text[at])) {
+        while (at < length && xsmi_is_space(text[at])) {
             at++;
         }
         if (kind != TRUNCATE) {
@@ -72,7 +68,7 @@ static xsm_status parse_step(const char *text, size_t length, step *out, xsm_err
         bool digits = false;
         if (at < length) {
             at++; /* the '=' */
-            while (at < length && is_space(text[at])) {
+            while (at < length && xsmi_is_space(text[at])) {
                 at++;
             }
             for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
@@ -95,7 +91,7 @@ static xsm_status parse_step(const char *text, size_t length, step *out, xsm_err
 
 static bool is_blank(const char *text)
 {
-    while (is_space(*text)) {
+    while (xsmi_is_space(*text)) {
         text++;
     }
     return *text == '\0';

@@ -1,0 +1,184 @@
+/* The classes of a file that has been read: from the labels that occur, or those of the caller's class map. */
+#include "data/reader.h"
+#include "data/number.h"
+#include "data/sort.h"
+
+#include <string.h>
+
+/* A word that is an integer, spaces around it allowed as around any number. The word is terminated. */
+static bool word_number(const char *word, size_t length, int64_t *number)
+{
+    const char *end = word + length;
+    while (*word == ' ') {
+        word++;
+    }
+    if (xsmi_parse_integer(word, &word, number) != XSMI_NUMBER_OK) {
+        return false;
+    }
+    while (*word == ' ') {
+        word++;
+    }
+    return word == end;
+}
+
+/* The label of each number of the dictionary; false when some are words. */
+static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
+{
+    for (uint32_t i = 0; i < d->count; i++) {
+        if (!d->words) {
+            labels[i] = xsmi_dictionary_label(d, i);
+        } else {
+            size_t length;
+            const char *word = xsmi_dictionary_text(d, i, &length);
+            if (!word_number(word, length, &labels[i])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Place of label in rising labels, or UINT32_MAX. */
+static uint32_t search(const int64_t *labels, uint32_t count, int64_t label)
+{
+    uint32_t low = 0;
+    uint32_t high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (labels[middle] < label) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < count && labels[low] == label ? low : UINT32_MAX;
+}
+
+static int word_before(const void *state, uint32_t a, uint32_t b)
+{
+    const xsmi_dictionary *d = state;
+    size_t a_length, b_length;
+    const char *a_text = xsmi_dictionary_text(d, a, &a_length);
+    const char *b_text = xsmi_dictionary_text(d, b, &b_length);
+    int order = memcmp(a_text, b_text, a_length < b_length ? a_length : b_length);
+    return order < 0 || (order == 0 && a_length < b_length);
+}
+
+/* The class of each of the dictionary's labels in the caller's map. */
+static void match(const xsmi_reader *r, uint32_t *class_of)
+{
+    const xsmi_dictionary *d = &r->dictionary;
+    const xsm_class_map *map = &r->map;
+    if (d->words && map->names) {
+        for (uint32_t i = 0; i < d->count; i++) {
+            class_of[i] = XSM_CLASS_UNSEEN;
+        }
+        for (uint32_t k = map->classes; k-- > 0;) { /* downwards: of equal names the first class counts */
+            uint32_t id = xsmi_dictionary_find_word(d, map->names[k], strlen(map->names[k]));
+            if (id != UINT32_MAX) {
+                class_of[id] = k;
+            }
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < d->count; i++) {
+        int64_t label = 0;
+        bool number = true;
+        if (d->words) {
+            size_t length;
+            const char *word = xsmi_dictionary_text(d, i, &length);
+            number = word_number(word, length, &label);
+        } else {
+            label = xsmi_dictionary_label(d, i);
+        }
+        uint32_t k = !number                                                  ? UINT32_MAX
+                     : map->labels                                            ? search(map->labels, map->classes, label)
+                     : label >= 0 && (uint64_t)label < (uint64_t)map->classes ? (uint32_t)label
+                                                                              : UINT32_MAX;
+        class_of[i] = k; /* UINT32_MAX is XSM_CLASS_UNSEEN */
+    }
+}
+
+/* Signed order as unsigned order. */
+#define SIGN (UINT64_C(1) << 63)
+
+/* Classes from the numbers that occur, given in labels[]; `spare` has room for as many. */
+static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64_t *labels, uint64_t *spare,
+                                     uint32_t *class_of, xsm_error *err)
+{
+    uint32_t count = r->dictionary.count;
+    /* Sorted in its place, with the unsorted labels still at hand in the dictionary. */
+    uint64_t *keys = (uint64_t *)labels;
+    for (uint32_t i = 0; i < count; i++) {
+        keys[i] = (uint64_t)labels[i] ^ SIGN;
+    }
+    xsmi_sort(keys, spare, count);
+    uint32_t classes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t label = (int64_t)(keys[i] ^ SIGN);
+        if (classes == 0 || labels[classes - 1] != label) {
+            labels[classes++] = label; /* words such as 1 and 01 are one label */
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t label = 0;
+        if (r->dictionary.words) {
+            size_t length;
+            const char *word = xsmi_dictionary_text(&r->dictionary, i, &length);
+            (void)word_number(word, length, &label);
+        } else {
+            label = xsmi_dictionary_label(&r->dictionary, i);
+        }
+        class_of[i] = search(labels, classes, label);
+    }
+    return xsmi_dataset_set_classes(d, classes, labels, NULL, err);
+}
+
+static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_t *spare, uint32_t *class_of,
+                                   xsm_error *err)
+{
+    uint32_t count = r->dictionary.count;
+    uint32_t *order = (uint32_t *)spare;
+    for (uint32_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    xsmi_sort_by(word_before, &r->dictionary, order, order + count, count);
+    const char **names = xsmi_allocate(r->context, count, sizeof *names);
+    if (!names) {
+        return xsmi_fail_memory(err, count * sizeof *names, "the names of classes");
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        size_t length;
+        names[k] = xsmi_dictionary_text(&r->dictionary, order[k], &length);
+        class_of[order[k]] = k;
+    }
+    xsm_status status = xsmi_dataset_set_classes(d, count, NULL, names, err);
+    xsmi_release(r->context, names, count, sizeof *names);
+    return status;
+}
+
+xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
+{
+    uint32_t count = r->dictionary.count;
+    uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
+    int64_t *labels = xsmi_allocate(r->context, count, sizeof *labels);
+    uint64_t *spare = xsmi_allocate(r->context, count, sizeof *spare);
+    xsm_status status = XSM_OK;
+    if (!class_of || !labels || !spare) {
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u labels", count);
+    } else if (r->has_map) {
+        match(r, class_of);
+        status = xsmi_dataset_set_classes(d, r->map.classes, r->map.labels, r->map.names, err);
+    } else if (numbers_of(&r->dictionary, labels)) {
+        status = classes_of_numbers(r, d, labels, spare, class_of, err);
+    } else {
+        status = classes_of_words(r, d, spare, class_of, err);
+    }
+    for (size_t i = 0; i < r->label_count && status == XSM_OK; i++) {
+        r->labels[i] = class_of[r->labels[i]];
+    }
+    xsmi_release(r->context, class_of, count, sizeof *class_of);
+    xsmi_release(r->context, labels, count, sizeof *labels);
+    xsmi_release(r->context, spare, count, sizeof *spare);
+    return status;
+}
