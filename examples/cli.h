@@ -1,0 +1,245 @@
+/*
+ * What the parts of the xsoftmax command share. Each cli_*.c file is one part; together they use the public headers
+ * of the library alone.
+ *
+ * The command never calls setlocale(), so numbers are read and written with a point everywhere.
+ */
+#ifndef CLI_H
+#define CLI_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <xsoftmax.h>
+
+/* Exit codes, and CLI_GO_ON for functions that return one only when the command is at its end. */
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_GO_ON = -1 };
+
+/* --- cli_text.c: messages and numbers for people ------------------------------------------------------------------ */
+
+/* Prints one line, "xsoftmax: ...", to standard error; returns CLI_FAILED. */
+int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same; returns CLI_USAGE. */
+int cli_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The library's own words; returns CLI_FAILED. */
+int cli_library_failed(const xsm_error *err);
+/* Text made like printf's, the caller's to free. Ends the process when there is no memory for it. */
+char *cli_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The word nearest to `given` among `count` words, or NULL when none is near. */
+const char *cli_nearest(const char *given, const char *const *words, size_t count);
+
+/* Room for one of the texts below. */
+typedef struct cli_buffer {
+    char text[64];
+} cli_buffer;
+
+/* 1234567 as "1,234,567". */
+const char *cli_grouped(uint64_t number, cli_buffer *buffer);
+/* Bytes as "1.5 MiB". */
+const char *cli_bytes(double bytes, cli_buffer *buffer);
+/* Seconds as "0.42 s", "12.3 s" or "1:02:03". */
+const char *cli_seconds(double seconds, cli_buffer *buffer);
+/* The shortest decimal text that reads back as the same double; "" if it is not finite. */
+const char *cli_real(double number, cli_buffer *buffer);
+/* Most memory that the process has had, in bytes. */
+uint64_t cli_peak_bytes(void);
+/* Seconds of a clock that only goes forward. */
+double cli_clock(void);
+
+/* --- cli_arguments.c: flags from a table -------------------------------------------------------------------------- */
+
+typedef enum {
+    CLI_HEADING, /* no flag: a line of the help text */
+    CLI_SWITCH,  /* int, set to 1 */
+    CLI_TEXT,    /* const char * */
+    CLI_LIST,    /* cli_list; may be given several times */
+    CLI_WHOLE,   /* uint64_t */
+    CLI_REAL,    /* double */
+    CLI_CHOICE   /* int, the place in `choices` */
+} cli_kind;
+
+typedef struct cli_list {
+    const char **items;
+    size_t count;
+} cli_list;
+
+typedef struct cli_flag {
+    const char *name; /* without the dashes */
+    cli_kind kind;
+    void *value;          /* what the kind says; holds the default before parsing */
+    const char *argument; /* how the help text calls the value */
+    const char *help;
+    const char *const *choices; /* ended by NULL */
+    double minimum, maximum;    /* accepted numbers, ends included */
+    int above;                  /* 1 = the minimum itself is not accepted */
+    int required;
+} cli_flag;
+
+typedef struct cli_command {
+    const char *name;
+    const char *operands; /* how the usage line calls what is not a flag; NULL = nothing is accepted */
+    const char *summary;  /* a line */
+    const char *details;  /* paragraphs for the help text, or NULL */
+    int (*run)(const struct cli_command *command, int argc, char **argv);
+} cli_command;
+
+/* Reads argv[0..argc) into the flags' values and at most `operand_room` operands. Returns CLI_GO_ON, or an exit code
+ * when help was asked for and printed, or something was wrong and said so. */
+int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_count, const char **operands,
+              size_t operand_room, int argc, char **argv);
+void cli_list_free(cli_list *list);
+
+/* --- cli_data.c: reading data and models ---------------------------------------------------------------------------
+ */
+
+/* What the data flags say; see CLI_DATA_FLAGS. */
+typedef struct cli_data {
+    int format;
+    int index_base;
+    int labels; /* XSM_LABELS_*, or -1 when it was not said */
+    const char *label_column;
+} cli_data;
+
+#define CLI_DATA_INIT                                                                                                  \
+    {                                                                                                                  \
+        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL                                                                 \
+    }
+
+extern const char *const cli_format_words[];
+extern const char *const cli_label_words[];
+extern const char *const cli_base_words[];
+
+/* Flags of a table that every command which reads data has. */
+#define CLI_DATA_FLAGS(data)                                                                                           \
+    {"format",                                                                                                         \
+     CLI_CHOICE,                                                                                                       \
+     &(data).format,                                                                                                   \
+     "NAME",                                                                                                           \
+     "what the data files are: auto, xc, libsvm, csv or tsv (auto)",                                                   \
+     cli_format_words,                                                                                                 \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0},                                                                                                               \
+        {"index-base",                                                                                                 \
+         CLI_CHOICE,                                                                                                   \
+         &(data).index_base,                                                                                           \
+         "BASE",                                                                                                       \
+         "first feature index of libsvm files: auto, 0 or 1 (auto)",                                                   \
+         cli_base_words,                                                                                               \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+    {                                                                                                                  \
+        "label-column", CLI_TEXT, &(data).label_column, "NAME",                                                        \
+            "name of the label column of csv and tsv files (label)", NULL, 0, 0, 0, 0                                  \
+    }
+
+/* Reads a file, "-" being standard input, with the flags' settings. `classes` may be NULL. */
+int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
+             xsm_dataset **out);
+/* Reads the rows that a saved model is to be used on, and transforms them as it asks. Labels are kept as the model was
+ * trained unless the flags say otherwise. */
+int cli_read_for_model(xsm_context *context, const char *path, const cli_data *data, const xsm_model *model,
+                       xsm_dataset **out);
+int cli_context(uint64_t threads, xsm_context **out);
+int cli_load(xsm_context *context, const char *path, xsm_model **out);
+const char *cli_format_name(int32_t format);
+
+/* --- cli_json.c: one JSON object ------------------------------------------------------------------------------------
+ */
+
+typedef struct cli_json {
+    FILE *out;
+    int comma;
+} cli_json;
+
+/* A key of NULL writes no key: for the outermost object. */
+void cli_json_open(cli_json *json, const char *key);
+void cli_json_close(cli_json *json);
+void cli_json_text(cli_json *json, const char *key, const char *value);
+void cli_json_whole(cli_json *json, const char *key, uint64_t value);
+void cli_json_null(cli_json *json, const char *key);
+/* Numbers that JSON cannot hold become null. */
+void cli_json_real(cli_json *json, const char *key, double value);
+/* {"log_loss", "error"} and, if asked for, "precision" at 1, 3 and 5. `metrics` may be NULL: all null. */
+void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int precision);
+
+/* --- cli_progress.c: the bar ----------------------------------------------------------------------------------------
+ */
+
+/* Shows what is being done, when standard error is a terminal. */
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Shows how far training is. `since` is cli_clock() at its start. */
+void cli_bar(const xsm_progress *progress, double since);
+/* Takes bar or note away. */
+void cli_note_clear(void);
+/* What a terminal is sent to take a line away, "" when there is none. */
+const char *cli_erase_line(void);
+
+/* --- cli_output.c: files that come to be when a run succeeds --------------------------------------------------------
+ */
+
+/* A file to be written: under another name first, unless it is no ordinary file. */
+typedef struct cli_output {
+    char *path;      /* where links lead; NULL = there is no such output */
+    int in_place;    /* no ordinary file: a pipe, a device */
+    char *temporary; /* NULL = written in place, or not begun */
+    int ready;       /* the temporary file is complete */
+} cli_output;
+
+enum { CLI_OUTPUT_MODEL, CLI_OUTPUT_HISTORY, CLI_OUTPUTS };
+extern cli_output cli_outputs[CLI_OUTPUTS];
+
+/* Says early whether an output can be written, and remembers it. Makes no file. What is read must not be replaced, so
+ * the inputs are compared with it; the list ends with NULL. */
+int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs);
+/* Makes the temporary file, empty. Returns the name to write to, or NULL having said why not. */
+const char *cli_output_begin(int which);
+/* Renames what is ready. Async-signal-safe; returns 0, or the error number of a rename that failed. */
+int cli_output_commit(void);
+/* Removes temporary files. Async-signal-safe. */
+void cli_output_discard(void);
+void cli_output_free(void);
+
+/* --- cli_stop.c: Ctrl-C ---------------------------------------------------------------------------------------------
+ */
+
+/* From here on Ctrl-C (or SIGTERM, SIGHUP) asks the run to stop; a second one ends the process at once. */
+void cli_stop_install(void);
+int cli_stop_requested(void);
+/* From here on Ctrl-C keeps the outputs that are ready, writes the two texts and ends the process with exit code 0.
+ * The texts must stay. */
+void cli_stop_finishes(const char *output, const char *message);
+/* Ctrl-C does nothing, while the outputs are renamed. */
+void cli_stop_hold(void);
+/* Ctrl-C is as it was before. */
+void cli_stop_remove(void);
+
+/* --- cli_history.c: the CSV file ------------------------------------------------------------------------------------
+ */
+
+typedef struct cli_history {
+    FILE *file;
+} cli_history;
+
+int cli_history_open(cli_history *history);
+/* Writes a line; `train` and `test` may be NULL. */
+void cli_history_line(cli_history *history, const xsm_progress *progress, const xsm_metrics *train,
+                      const xsm_metrics *test);
+/* Completes the file; it takes its place with cli_output_commit(). */
+int cli_history_close(cli_history *history);
+void cli_history_abandon(cli_history *history);
+
+/* --- the commands ---------------------------------------------------------------------------------------------------
+ */
+
+int cli_train(const cli_command *command, int argc, char **argv);
+int cli_evaluate(const cli_command *command, int argc, char **argv);
+int cli_predict(const cli_command *command, int argc, char **argv);
+int cli_info(const cli_command *command, int argc, char **argv);
+int cli_estimators(const cli_command *command, int argc, char **argv);
+
+#endif

@@ -1,0 +1,95 @@
+/* Reading data and models as the flags ask. */
+#include "cli.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* In the order of XSM_FORMAT_*, XSM_LABELS_* and XSM_INDEX_BASE_*. */
+const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", NULL};
+const char *const cli_label_words[] = {"all", "first", "smallest", NULL};
+const char *const cli_base_words[] = {"auto", "0", "1", NULL};
+
+const char *cli_format_name(int32_t format)
+{
+    static const char *const names[] = {"", "Extreme Classification text", "LIBSVM text", "CSV", "TSV"};
+    return format > 0 && format < (int32_t)(sizeof names / sizeof names[0]) ? names[format] : "memory";
+}
+
+static int64_t read_standard_input(void *user, void *buffer, size_t size)
+{
+    ssize_t got;
+    (void)user;
+    do {
+        got = read(STDIN_FILENO, buffer, size);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
+             xsm_dataset **out)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_read_options options = XSM_READ_OPTIONS_INIT;
+    options.format = data->format;
+    options.index_base = data->index_base;
+    options.labels = data->labels >= 0 ? data->labels : XSM_LABELS_ALL;
+    options.label_column = data->label_column;
+    options.classes = classes;
+    xsm_status status;
+    if (strcmp(path, "-") == 0) {
+        xsm_source source = {NULL, read_standard_input};
+        cli_note("reading standard input ...");
+        status = xsm_dataset_read_source(context, &source, "standard input", &options, out, &err);
+    } else {
+        cli_note("reading %s ...", path);
+        status = xsm_dataset_read(context, path, &options, out, &err);
+    }
+    cli_note_clear();
+    return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+}
+
+int cli_read_for_model(xsm_context *context, const char *path, const cli_data *data, const xsm_model *model,
+                       xsm_dataset **out)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_data settings = *data;
+    xsm_class_map classes = XSM_CLASS_MAP_INIT;
+    const char *kept = xsm_model_get_metadata(model, "training.labels");
+    for (int i = 0; kept && settings.labels < 0 && cli_label_words[i]; i++) {
+        if (strcmp(kept, cli_label_words[i]) == 0) {
+            settings.labels = i;
+        }
+    }
+    if (xsm_model_get_classes(model, &classes, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    xsm_dataset *dataset = NULL;
+    int code = cli_read(context, path, &settings, &classes, &dataset);
+    if (code == CLI_GO_ON && xsm_model_transform(model, dataset, &err) != XSM_OK) {
+        code = cli_library_failed(&err);
+    }
+    if (code != CLI_GO_ON) {
+        xsm_dataset_free(dataset);
+        return code;
+    }
+    *out = dataset;
+    return CLI_GO_ON;
+}
+
+int cli_context(uint64_t threads, xsm_context **out)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = (uint32_t)threads;
+    return xsm_context_new(&options, out, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+}
+
+int cli_load(xsm_context *context, const char *path, xsm_model **out)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_note("reading %s ...", path);
+    xsm_status status = xsm_model_load(context, path, NULL, out, &err);
+    cli_note_clear();
+    return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+}

@@ -1,0 +1,78 @@
+/* The history: a CSV file with a line for each epoch that was evaluated. What is not known is left empty. */
+#include "cli.h"
+
+#include <errno.h>
+#include <string.h>
+
+int cli_history_open(cli_history *history)
+{
+    const char *path = cli_output_begin(CLI_OUTPUT_HISTORY);
+    if (!path) {
+        return CLI_FAILED;
+    }
+    history->file = fopen(path, "we");
+    if (!history->file) {
+        return cli_fail("%s: cannot write: %s", path, strerror(errno));
+    }
+    fputs("epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error,"
+          "precision_1,precision_3,precision_5\n",
+          history->file);
+    return CLI_GO_ON;
+}
+
+static void cell(cli_history *history, const xsm_metrics *metrics, double value)
+{
+    cli_buffer buffer;
+    fprintf(history->file, ",%s", metrics ? cli_real(value, &buffer) : "");
+}
+
+static void precision(cli_history *history, const xsm_metrics *test, uint32_t at)
+{
+    int known = test && test->precision_max >= at;
+    cell(history, known ? test : NULL, known ? test->precision[at - 1] : 0);
+}
+
+void cli_history_line(cli_history *history, const xsm_progress *progress, const xsm_metrics *train,
+                      const xsm_metrics *test)
+{
+    cli_buffer seconds, eta;
+    if (!history->file) {
+        return;
+    }
+    fprintf(history->file, "%llu,%llu,%s,%s", (unsigned long long)progress->epoch, (unsigned long long)progress->step,
+            cli_real(progress->seconds, &seconds), cli_real(progress->eta, &eta));
+    cell(history, train, train ? train->log_loss : 0);
+    cell(history, train, train ? train->error : 0);
+    cell(history, test, test ? test->log_loss : 0);
+    cell(history, test, test ? test->error : 0);
+    precision(history, test, 1);
+    precision(history, test, 3);
+    precision(history, test, 5);
+    fputc('\n', history->file);
+    /* Whole lines only, whenever the run ends. */
+    cli_outputs[CLI_OUTPUT_HISTORY].ready = fflush(history->file) == 0;
+}
+
+int cli_history_close(cli_history *history)
+{
+    if (!history->file) {
+        return CLI_GO_ON;
+    }
+    int failed = ferror(history->file);
+    cli_outputs[CLI_OUTPUT_HISTORY].ready = 0;
+    failed = fclose(history->file) != 0 || failed;
+    history->file = NULL;
+    if (failed) {
+        return cli_fail("%s: cannot write the history: %s", cli_outputs[CLI_OUTPUT_HISTORY].path, strerror(errno));
+    }
+    cli_outputs[CLI_OUTPUT_HISTORY].ready = 1;
+    return CLI_GO_ON;
+}
+
+void cli_history_abandon(cli_history *history)
+{
+    if (history->file) {
+        fclose(history->file);
+        history->file = NULL;
+    }
+}

@@ -1,0 +1,127 @@
+/*
+ * Files that come to be when a run succeeds. Each is written under another name beside its place and renamed at the
+ * end, so that a run that fails or is killed leaves what was there. What is no ordinary file (a pipe, a device) is
+ * written in place: it cannot be replaced.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+cli_output cli_outputs[CLI_OUTPUTS];
+
+/* The folder that a path lies in. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) {
+        return cli_format(".");
+    }
+    return slash == path ? cli_format("/") : cli_format("%.*s", (int)(slash - path), path);
+}
+
+int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs)
+{
+    struct stat st, input;
+    int code = CLI_GO_ON;
+    int exists = stat(path, &st) == 0;
+    for (size_t i = 0; exists && S_ISREG(st.st_mode) && inputs[i]; i++) {
+        if (stat(inputs[i], &input) == 0 && input.st_dev == st.st_dev && input.st_ino == st.st_ino) {
+            return cli_misuse("--%s: %s would replace a file that is read", flag, path);
+        }
+    }
+    /* Where links lead, so that what they point to is replaced, not they. */
+    char *real = exists ? realpath(path, NULL) : NULL;
+    if (!real) {
+        real = cli_format("%s", path);
+    }
+    char *folder = folder_of(real);
+    if (exists && S_ISDIR(st.st_mode)) {
+        code = cli_fail("%s: cannot write: is a directory", path);
+    } else if (exists && !S_ISREG(st.st_mode)) {
+        code = access(real, W_OK) == 0 ? code : cli_fail("%s: cannot write: %s", path, strerror(errno));
+    } else if (!*path || path[strlen(path) - 1] == '/' || access(folder, W_OK | X_OK) != 0) {
+        code = cli_fail("%s: cannot write: %s: %s", path, folder, strerror(errno ? errno : ENOENT));
+    }
+    free(folder);
+    if (code != CLI_GO_ON) {
+        free(real);
+        return code;
+    }
+    cli_outputs[which].path = real;
+    cli_outputs[which].in_place = exists && !S_ISREG(st.st_mode);
+    for (int i = 0; i < CLI_OUTPUTS; i++) {
+        if (i != which && !cli_outputs[which].in_place && cli_outputs[i].path &&
+            strcmp(cli_outputs[i].path, real) == 0) {
+            return cli_misuse("--%s: %s is the place of another output", flag, path);
+        }
+    }
+    return CLI_GO_ON;
+}
+
+const char *cli_output_begin(int which)
+{
+    cli_output *output = &cli_outputs[which];
+    struct stat st;
+    if (output->in_place) {
+        return output->path;
+    }
+    int exists = stat(output->path, &st) == 0;
+    /* The process number keeps two runs apart, the counter a file that an earlier process left behind. */
+    for (unsigned attempt = 0; attempt < 1000; attempt++) {
+        char *name = cli_format("%s.%ld-%u.new", output->path, (long)getpid(), attempt);
+        int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file >= 0) {
+            if (exists) {
+                (void)fchmod(file, st.st_mode & 07777); /* the new file is as open to others as the old one */
+            }
+            close(file);
+            output->temporary = name;
+            return name;
+        }
+        free(name);
+        if (errno != EEXIST) {
+            break;
+        }
+    }
+    cli_fail("%s: cannot write: %s", output->path, strerror(errno));
+    return NULL;
+}
+
+int cli_output_commit(void)
+{
+    int failure = 0;
+    for (int i = 0; i < CLI_OUTPUTS; i++) {
+        cli_output *output = &cli_outputs[i];
+        if (output->ready && output->temporary) {
+            if (rename(output->temporary, output->path) != 0) {
+                failure = errno;
+            } else {
+                output->ready = 0;
+            }
+        }
+    }
+    return failure;
+}
+
+void cli_output_discard(void)
+{
+    for (int i = 0; i < CLI_OUTPUTS; i++) {
+        if (cli_outputs[i].temporary) {
+            unlink(cli_outputs[i].temporary);
+        }
+    }
+}
+
+void cli_output_free(void)
+{
+    for (int i = 0; i < CLI_OUTPUTS; i++) {
+        free(cli_outputs[i].temporary);
+        free(cli_outputs[i].path);
+        memset(&cli_outputs[i], 0, sizeof cli_outputs[i]);
+    }
+}

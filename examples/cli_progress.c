@@ -1,0 +1,105 @@
+/* The bar: one line on standard error that is drawn over, when it is a terminal that can do so. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static int shown;
+static double drawn_at;
+
+static int is_terminal(void)
+{
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) && !(kind && strcmp(kind, "dumb") == 0);
+}
+
+/* Columns of the terminal, the last left free so that no terminal starts a new line. */
+static int columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) {
+        return size.ws_col - 1;
+    }
+    return 79;
+}
+
+static void draw(const char *text)
+{
+    fprintf(stderr, "\r\033[K%.*s", columns(), text);
+    fflush(stderr);
+    shown = 1;
+}
+
+const char *cli_erase_line(void)
+{
+    return is_terminal() ? "\r\033[K" : "";
+}
+
+void cli_note_clear(void)
+{
+    if (shown) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+        shown = 0;
+    }
+}
+
+void cli_note(const char *format, ...)
+{
+    if (!is_terminal()) {
+        return;
+    }
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) >= 0) {
+        draw(text);
+        free(text);
+    }
+    va_end(arguments);
+    drawn_at = 0;
+}
+
+void cli_bar(const xsm_progress *progress, double since)
+{
+    double now = cli_clock();
+    if (!is_terminal() || (now - drawn_at < 0.1 && progress->step < progress->steps)) {
+        return;
+    }
+    drawn_at = now;
+    char bar[31];
+    double share = progress->steps > 0 ? (double)progress->step / (double)progress->steps : 0;
+    int filled = (int)(share * (sizeof bar - 1));
+    memset(bar, ' ', sizeof bar - 1);
+    memset(bar, '=', (size_t)filled);
+    if (filled < (int)sizeof bar - 1) {
+        bar[filled] = '>';
+    }
+    bar[sizeof bar - 1] = '\0';
+
+    cli_buffer rate, left;
+    uint64_t epoch = progress->epoch < progress->epochs ? progress->epoch + 1 : progress->epochs;
+    cli_grouped(progress->seconds > 0 ? (uint64_t)((double)progress->step / progress->seconds) : 0, &rate);
+    if (share > 0) {
+        /* By the clock on the wall, so that evaluations between epochs are counted in. */
+        double seconds = (now - since) / share * (1 - share);
+        if (seconds < 60) {
+            snprintf(left.text, sizeof left.text, "%.0f s", seconds);
+        } else {
+            cli_seconds(seconds, &left);
+        }
+    } else {
+        snprintf(left.text, sizeof left.text, "?");
+    }
+    char loss[32] = "";
+    if (progress->loss == progress->loss) {
+        snprintf(loss, sizeof loss, "  loss %.4g", progress->loss);
+    }
+    char *text = cli_format("epoch %llu/%llu [%s] %3d %%  %s steps/s%s  %s left", (unsigned long long)epoch,
+                            (unsigned long long)progress->epochs, bar, (int)(share * 100), rate.text, loss, left.text);
+    draw(text);
+    free(text);
+}

@@ -1,0 +1,93 @@
+/* What came of a training run, as JSON and in words. */
+#include "cli_train.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+char *cli_train_json(const cli_run *r)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) {
+        return NULL;
+    }
+    cli_json json = {out, 0};
+    cli_json_open(&json, NULL);
+    cli_json_text(&json, "estimator", r->estimator_name);
+    cli_json_whole(&json, "examples", r->train_info.rows);
+    cli_json_whole(&json, "features", r->train_info.features);
+    cli_json_whole(&json, "classes", r->train_info.classes);
+    if (r->test_rows) {
+        cli_json_whole(&json, "unseen_test_labels", r->test_info.unseen_labels);
+    } else {
+        cli_json_null(&json, "unseen_test_labels");
+    }
+    cli_json_whole(&json, "epochs", r->end.epoch);
+    cli_json_whole(&json, "steps", r->end.step);
+    cli_json_real(&json, "train_seconds", r->end.seconds);
+    cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
+    cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
+    cli_json_metrics(&json, "train", r->train_known ? &r->train_metrics : NULL, 0);
+    if (r->test_rows) {
+        cli_json_metrics(&json, "test", r->test_known ? &r->test_metrics : NULL, 1);
+    } else {
+        cli_json_null(&json, "test");
+    }
+    cli_json_close(&json);
+    fputc('\n', out);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static void print_metrics(const char *name, const xsm_metrics *metrics, int precision)
+{
+    printf("%-10s log-loss %.4f, error %.2f %%", name, metrics->log_loss, 100 * metrics->error);
+    if (precision) {
+        printf(", precision@1 %.4f @3 %.4f @5 %.4f", metrics->precision[0], metrics->precision[2],
+               metrics->precision[4]);
+    }
+    putchar('\n');
+}
+
+void cli_train_report(const cli_run *r)
+{
+    static const char *const kept[] = {"all labels", "the first label", "the smallest label"};
+    cli_buffer a, b, c, d, e;
+    printf("%-10s %s: %s rows, %s features, %s classes (%s of each row)\n", "data", r->data,
+           cli_grouped(r->train_info.rows, &a), cli_grouped(r->train_info.features, &b),
+           cli_grouped(r->train_info.classes, &c), kept[r->format.labels]);
+    if (r->unlabelled_dropped + r->dropped > 0) {
+        printf("%-10s dropped: %s rows without a label, %s without a feature\n", "",
+               cli_grouped(r->unlabelled_dropped, &a), cli_grouped(r->dropped, &b));
+    }
+    if (r->test_rows) {
+        printf("%-10s %s: %s rows", "test data", r->test, cli_grouped(r->test_info.rows, &a));
+        if (r->test_info.unseen_rows > 0) {
+            printf(", %s of a class that training never saw (always wrong)", cli_grouped(r->test_info.unseen_rows, &b));
+        }
+        if (r->test_info.unlabelled > 0) {
+            printf(", %s without a label (left out)", cli_grouped(r->test_info.unlabelled, &c));
+        }
+        putchar('\n');
+    }
+    printf("%-10s linear, %s classes x %s features%s (%s)\n", "model", cli_grouped(r->train_info.classes, &a),
+           cli_grouped(r->train_info.features, &b), r->bias ? " with bias" : "",
+           cli_bytes(4.0 * r->train_info.classes * r->train_info.features, &c));
+    printf("%-10s %s, %s of %s epochs, %s steps in %s (%s steps/s)\n", "training", r->estimator_name,
+           cli_grouped(r->end.epoch, &a), cli_grouped(r->epochs, &b), cli_grouped(r->end.step, &c),
+           cli_seconds(r->end.seconds, &d),
+           cli_grouped(r->end.seconds > 0 ? (uint64_t)((double)r->end.step / r->end.seconds) : 0, &e));
+    if (r->train_known) {
+        print_metrics("train", &r->train_metrics, 0);
+    }
+    if (r->test_known) {
+        print_metrics("test", &r->test_metrics, 1);
+    }
+    if (r->model_path) {
+        printf("%-10s %s\n", "saved", r->model_path);
+    }
+}

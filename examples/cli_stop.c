@@ -1,0 +1,97 @@
+/*
+ * Ctrl-C. While the weights change, it only raises a flag that the progress callback looks at; once the model is
+ * written and what remains is to evaluate it, it ends the process there and then, keeping the model.
+ */
+#include "cli.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { SIGNALS = sizeof stop_signals / sizeof stop_signals[0] };
+
+static volatile sig_atomic_t requested;
+static volatile sig_atomic_t held;
+static const char *volatile finish_output;
+static const char *volatile finish_message;
+static struct sigaction before[SIGNALS];
+
+static void write_text(int file, const char *text)
+{
+    size_t size = text ? strlen(text) : 0;
+    while (size > 0) {
+        ssize_t written = write(file, text, size);
+        if (written <= 0) {
+            return;
+        }
+        text += written;
+        size -= (size_t)written;
+    }
+}
+
+static void handle(int signal_number)
+{
+    if (held) {
+        return;
+    }
+    if (finish_message) {
+        int failure = cli_output_commit();
+        cli_output_discard();
+        write_text(STDERR_FILENO,
+                   failure ? "xsoftmax: stopped; the outputs cannot be renamed into place\n" : finish_message);
+        if (!failure) {
+            write_text(STDOUT_FILENO, finish_output);
+        }
+        _exit(failure ? CLI_FAILED : CLI_DONE);
+    }
+    if (requested) {
+        cli_output_discard();
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+    }
+    requested = 1;
+}
+
+void cli_stop_install(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handle;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < SIGNALS; i++) {
+        sigaddset(&action.sa_mask, stop_signals[i]);
+    }
+    for (int i = 0; i < SIGNALS; i++) {
+        sigaction(stop_signals[i], NULL, &before[i]);
+        /* What the caller ignores, as nohup does with SIGHUP, stays ignored. */
+        if (before[i].sa_handler != SIG_IGN) {
+            sigaction(stop_signals[i], &action, NULL);
+        }
+    }
+}
+
+int cli_stop_requested(void)
+{
+    return requested;
+}
+
+void cli_stop_finishes(const char *output, const char *message)
+{
+    finish_output = output;
+    finish_message = message;
+}
+
+void cli_stop_hold(void)
+{
+    held = 1;
+}
+
+void cli_stop_remove(void)
+{
+    for (int i = 0; i < SIGNALS; i++) {
+        sigaction(stop_signals[i], &before[i], NULL);
+    }
+    finish_message = NULL;
+}

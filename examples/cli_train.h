@@ -1,0 +1,43 @@
+/* A training run: what was asked for, and what came of it. Filled by cli_train.c, told of by cli_report.c. */
+#ifndef CLI_TRAIN_H
+#define CLI_TRAIN_H
+
+#include "cli.h"
+
+typedef struct cli_run {
+    const char *data, *test, *transform_text, *label_names, *estimator_name, *optimizer_name, *schedule_text;
+    const char *model_path, *history_path;
+    cli_data format;
+    cli_list sets;
+    uint64_t epochs, batch, seed, threads, evaluate_every;
+    double eta, ridge;
+    int bias, order, json;
+    int32_t schedule;
+    double factor;
+
+    xsm_context *context;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_transform *transform;
+    xsm_dataset *train_rows, *test_rows;
+    xsm_model *model;
+    xsm_trainer *trainer;
+
+    uint64_t dropped;
+    xsm_dataset_info raw_info, train_info, test_info;
+    uint64_t unlabelled_dropped;
+    cli_history history;
+    double started;
+    xsm_progress end;        /* where training ended */
+    uint64_t evaluated_step; /* that the figures below are of */
+    xsm_metrics train_metrics, test_metrics;
+    int train_known, test_known, stopped;
+} cli_run;
+
+/* The object that --json prints, the caller's to free; NULL when there is no memory. Figures that are not known yet are
+ * null. */
+char *cli_train_json(const cli_run *run);
+/* The same for people. */
+void cli_train_report(const cli_run *run);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * xsoftmax: the library on the command line. Each command is in a file of its own, cli_*.c; the manual is xsoftmax.1.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const cli_command commands[] = {
+    {"train", NULL, "Trains a model on a data file, and says how good it is.",
+     "Rows without a label or a feature are dropped and counted. With --test, rows of\n"
+     "classes that training never saw count as errors. Ctrl-C ends training early and\n"
+     "keeps the model so far.",
+     cli_train},
+    {"evaluate", NULL, "Says how good a saved model is on rows with labels.", NULL, cli_evaluate},
+    {"predict", NULL, "Prints the best classes of each row.",
+     "A line a row, best class first: label:value, with tabs between. The label is its\n"
+     "name where the model has names; the value follows the last colon.",
+     cli_predict},
+    {"info", "FILE", "Says what a model file or a data file holds.", NULL, cli_info},
+    {"estimators", "[NAME]", "Lists the estimators, or the options of one.", NULL, cli_estimators},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void print_help(void)
+{
+    puts("Usage: xsoftmax COMMAND [OPTION]...\n\n"
+         "Classifiers with a softmax over very many classes.\n\nCommands");
+    for (size_t i = 0; i < COMMANDS; i++) {
+        printf("  %-12s %s\n", commands[i].name, commands[i].summary);
+    }
+    puts("\n'xsoftmax COMMAND --help' lists a command's options; 'man xsoftmax' is the manual.\n\nExample\n"
+         "  xsoftmax train --data train.txt --test test.txt --model m.safetensors\n"
+         "  xsoftmax predict --model m.safetensors --data new.txt --top 3 --probabilities");
+}
+
+static int run(int argc, char **argv)
+{
+    const char *names[COMMANDS];
+    if (argc < 2) {
+        return cli_misuse("a command is missing; 'xsoftmax --help' lists them");
+    }
+    for (size_t i = 0; i < COMMANDS; i++) {
+        names[i] = commands[i].name;
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(&commands[i], argc - 2, argv + 2);
+        }
+    }
+    int alone = argc == 2;
+    if (alone && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)) {
+        print_help();
+        return CLI_DONE;
+    }
+    if (alone && strcmp(argv[1], "--version") == 0) {
+        printf("xsoftmax %s\n", xsm_version_string());
+        return CLI_DONE;
+    }
+    const char *nearest = cli_nearest(argv[1], names, COMMANDS);
+    return nearest ? cli_misuse("unknown command '%s'; did you mean '%s'?", argv[1], nearest)
+                   : cli_misuse("unknown command '%s'; 'xsoftmax --help' lists them", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int code = run(argc, argv);
+    /* A full disk shows here at the latest. */
+    int failed = ferror(stdout);
+    errno = 0;
+    failed = fflush(stdout) != 0 || failed;
+    if (failed) {
+        cli_fail("cannot write to standard output%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+        return code == CLI_USAGE ? code : CLI_FAILED;
+    }
+    return code;
+}
