@@ -1,0 +1,423 @@
+#!/bin/sh
+# The command line: what it accepts, what it refuses and in which words, and that a failed run leaves files alone.
+#
+#   test_cli.sh XSOFTMAX gzip|no-gzip     the second says whether compressed data is read
+set -u
+LC_ALL=C
+export LC_ALL
+# A path without a slash would be searched for.
+xsoftmax=$(cd "$(dirname "$1")" && pwd)/${1##*/}
+gzip=$2
+work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-cli.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+checks=0
+failures=0
+
+wrong() {
+    failures=$((failures + 1))
+    printf 'FAILED: %s\n' "$1"
+    sed 's/^/    stdout: /' stdout | head -n 5
+    sed 's/^/    stderr: /' stderr | head -n 5
+}
+
+# expect WHAT COMMAND...: the command must succeed.
+expect() {
+    what=$1
+    shift
+    checks=$((checks + 1))
+    "$@" || wrong "$what"
+}
+
+# run CODE ARGUMENT...: runs xsoftmax and compares its exit code.
+run() {
+    wanted=$1
+    shift
+    checks=$((checks + 1))
+    code=0
+    "$xsoftmax" "$@" >stdout 2>stderr </dev/null || code=$?
+    [ "$code" -eq "$wanted" ] || wrong "exit code $code, not $wanted: $*"
+}
+
+says() {
+    checks=$((checks + 1))
+    grep -qF -e "$2" "$1" || wrong "not in $1: $2"
+}
+
+# --- data -------------------------------------------------------------------------------------------------------------
+# Five classes, class k where feature 3k and its neighbours stand out; labels 10, 20, ... so that they are no classes.
+make_rows() {
+    awk -v rows="$1" -v seed="$2" 'BEGIN {
+        for (i = 0; i < rows; i++) {
+            seed = (seed * 1103515245 % 4294967296 + 12345) % 4294967296
+            k = int(seed / 65536) % 5
+            line = 10 * (k + 1)
+            for (j = 0; j < 20; j++) {
+                seed = (seed * 1103515245 % 4294967296 + 12345) % 4294967296
+                v = int(seed / 65536) % 100 / 400 + (j >= 3 * k && j < 3 * k + 3)
+                if (v > 0.1)
+                    line = line " " j ":" v
+            }
+            print line
+        }
+    }'
+}
+make_rows 300 1 >rows
+{ echo '303 20 60' && cat rows && printf ' 1:1\n20 \n30,40 9:1 10:0.5\n'; } >train.txt
+{ echo '103 20 60' && make_rows 100 2 && printf '50 1:1\n 2:1\n10 3:1\n'; } >test.txt
+printf '10 1:1 2:2\n55 3:1\n 4:1\n' >strange.txt
+printf '10 1:1\n20 2:x\n' >broken.txt
+printf 'label,a,b\n1,0.5,1\n2,1,0.5\n1,0.4,1.1\n' >dense.csv
+printf 'kind\ta\tb\n1\t0.5\t1\n2\t1\t0.5\n' >dense.tsv
+printf '1 1:1\n2 2:1\n' >small.svm
+printf ' 1:1\n 2:1\n' >unlabelled.txt
+awk 'BEGIN { for (i = 0; i <= 60; i++) print "name " i ": \303\244" }' >names.txt
+printf 'only\nfew\n' >short-names.txt
+printf '1 0:1e30\n2 1:1e30\n' >huge.txt
+: >empty.txt
+gzip -c train.txt >train.txt.gz
+mkdir folder readonly
+[ "$(id -u)" -eq 0 ] || chmod a-w readonly
+
+# --- what is refused ----------------------------------------------------------------------------------------------------
+# Each line: exit code | part of the message | arguments. Neither output may change or come to be, nothing is printed on
+# standard output, and the message is one line.
+refuse() {
+    checks=$((checks + 1))
+    arguments=$3
+    echo old >out.model
+    echo old >out.csv
+    : >after
+    ls -A >before
+    code=0
+    eval "\"\$xsoftmax\" $arguments" >stdout 2>stderr </dev/null || code=$?
+    if [ "$code" -ne "$1" ]; then
+        wrong "exit code $code, not $1: $arguments"
+    elif [ "$(wc -l <stderr)" -ne 1 ] || ! grep -q '^xsoftmax: ' stderr; then
+        wrong "not one line: $arguments"
+    elif ! grep -qF -e "$2" stderr; then
+        wrong "the message lacks '$2': $arguments"
+    elif [ -s stdout ]; then
+        wrong "prints on standard output: $arguments"
+    elif [ "$(cat out.model out.csv)" != "$(printf 'old\nold')" ]; then
+        wrong "an output changed: $arguments"
+    else
+        ls -A >after
+        cmp -s before after || wrong "a file came to be: $arguments"
+    fi
+}
+
+run 0 train --data train.txt --model model --epochs 2
+good='train --data train.txt --model out.model --history out.csv --epochs 1'
+while IFS='|' read -r wanted message arguments; do
+    [ -n "$wanted" ] || continue
+    refuse "$wanted" "$message" "$arguments"
+done <<END
+2|a command is missing|
+2|unknown command 'trian'; did you mean 'train'?|trian
+2|unknown command 'zzzzzz'; 'xsoftmax --help'|zzzzzz
+2|unknown command '--json'|--json
+2|unknown command ''|''
+2|train needs --data FILE|train
+2|train needs --data FILE|train --model out.model
+2|--data needs a value: --data FILE|train --data
+2|--data needs a value|train --data --json
+2|--data: the value is empty|train --data ''
+2|--data is given twice|train --data train.txt --data train.txt
+2|--json is given twice|$good --json --json
+2|--json takes no value|$good --json=yes
+2|'train.txt' is not expected|train train.txt
+2|unknown option '--epoch'; did you mean '--epochs'?|$good --epoch 3
+2|unknown option '--lerning'; 'xsoftmax train --help'|$good --lerning=3
+2|unknown option '-e'; options start with two dashes|$good -e 3
+2|unknown option '--'|$good --=3
+2|--epochs is given twice|$good --epochs 3
+2|--batch: '0' is out of range; a whole number from 1|$good --batch 0
+2|--batch: '-1' is not a whole number|$good --batch -1
+2|--batch: '1.5' is not a whole number|$good --batch 1.5
+2|--batch: '' is not a whole number|$good --batch ''
+2|--batch: '99999999999999999999999' is out of range|$good --batch 99999999999999999999999
+2|--batch: 2 examples a step are more than the 1 that 'implicit' takes|$good --batch 2
+2|--eta: '0' is out of range; a number above 0 and at most 1e+14 is accepted|$good --eta 0
+2|--eta: '-1' is out of range|$good --eta -1
+2|--eta: 'nan' is not a number|$good --eta nan
+2|--eta: '1e999' is out of range|$good --eta 1e999
+2|--eta: '1,5' is not a number|$good --eta 1,5
+2|--eta: '1x' is not a number|$good --eta 1x
+2|--eta: '1e' is not a number|$good --eta 1e
+2|--ridge: '-1' is out of range|$good --ridge -1
+2|--seed: '-1' is not a whole number|$good --seed -1
+2|--threads: '0' is out of range|$good --threads 0
+2|--threads: '5000' is out of range|$good --threads 5000
+2|--bias: 'true' is not known; no or yes is accepted|$good --bias true
+2|--order: 'random' is not known; shuffle or file|$good --order random
+2|--labels: 'last' is not known; all, first or smallest|$good --labels last
+2|--labels all: 'implicit' takes one label a row|$good --labels all
+2|--format: 'json' is not known; auto, xc, libsvm, csv or tsv|$good --format json
+2|--index-base: '2' is not known; auto, 0 or 1|$good --index-base 2
+2|--schedule: 'cosine' is not known; step:FACTOR, inverse|$good --schedule cosine
+2|--schedule: '2' is not a factor|$good --schedule step:2
+2|--schedule: '' is not a factor|$good --schedule step:
+2|--schedule: '0' is not a factor|$good --schedule step:0
+2|--schedule: '0.9x' is not a factor|$good --schedule step:0.9x
+2|--estimator: |$good --estimator implict
+2|did you mean 'implicit'|$good --estimator implict
+2|--optimizer: |$good --optimizer adam
+2|--transform: |$good --transform unti
+2|--transform: |$good --transform truncate=0
+2|--transform: |$good --transform truncate=x
+2|--set: 'negatives' is not of the form KEY=VALUE|$good --set negatives
+2|--set: '=3' is not of the form|$good --set =3
+2|did you mean 'negatives'|$good --set negative=3
+2|--set: |$good --set negatives=-1
+2|--set: |$good --set negatives=many
+2|--set: |$good --set solver=guess
+2|--set negatives is given twice|$good --set negatives=1 --set negatives=2
+2|--set seed: use --seed alone|$good --set seed=1
+2|--set ridge: use --ridge alone|$good --ridge 1 --set ridge=1
+2|--evaluate-every needs --history|train --data train.txt --evaluate-every 2
+2|--evaluate-every: '0' is out of range|$good --evaluate-every 0
+2|cannot both be standard input|train --data - --test -
+2|--model: train.txt would replace a file that is read|train --data train.txt --model train.txt
+2|--history: test.txt would replace|train --data train.txt --test test.txt --history test.txt
+2|--history: ./out.csv is the place of another output|train --data train.txt --model out.csv --history ./out.csv
+1|missing.txt: |train --data missing.txt --model out.model
+1|missing.txt: |$good --test missing.txt
+1|broken.txt, line 2, column 6: |train --data broken.txt --model out.model --history out.csv
+1|broken.txt, line 2, column 6: |$good --test broken.txt
+1|empty.txt|train --data empty.txt --model out.model
+1|folder|train --data folder --model out.model
+1|unlabelled.txt|train --data unlabelled.txt --model out.model
+1|unlabelled.txt: no row has a label|$good --test unlabelled.txt
+1|missing.txt|$good --label-names missing.txt
+1|short-names.txt|$good --label-names short-names.txt
+1|empty|$good --label-names empty.txt
+1|folder: cannot write: is a directory|train --data train.txt --model folder
+1|nowhere/m: cannot write: nowhere|train --data train.txt --model nowhere/m
+1|folder/: cannot write|train --data train.txt --history folder/
+1|negatives|$good --set negatives=5
+1|step|train --data huge.txt --model out.model --history out.csv --eta 1e14 --estimator softmax --epochs 50
+1|kind|train --data dense.tsv --label-column king --model out.model
+1|label|train --data dense.tsv --model out.model
+1|/dev/full|train --data train.txt --epochs 1 --model /dev/full
+1|history|train --data train.txt --epochs 1 --model out.model --history /dev/full
+2|evaluate needs --model FILE|evaluate
+2|evaluate needs --data FILE|evaluate --model model
+2|unknown option '--top'|evaluate --model model --data test.txt --top 3
+1|missing: |evaluate --model missing --data test.txt
+1|missing.txt: |evaluate --model model --data missing.txt
+1|train.txt: |evaluate --model train.txt --data test.txt
+1|empty.txt: |evaluate --model empty.txt --data test.txt
+1|unlabelled.txt: |evaluate --model model --data unlabelled.txt
+1|broken.txt, line 2, column 6: |evaluate --model model --data broken.txt
+2|predict needs --model FILE|predict --data test.txt
+2|--top: '0' is out of range|predict --model model --data test.txt --top 0
+2|--top: '65537' is out of range|predict --model model --data test.txt --top 65537
+2|--top: 'x' is not a whole number|predict --model model --data test.txt --top x
+2|--probabilities takes no value|predict --model model --data test.txt --probabilities=yes
+1|missing: |predict --model missing --data test.txt
+1|standard input|predict --model model --data -
+1|broken.txt, line 2, column 6: |predict --model model --data broken.txt
+2|info needs a FILE|info
+2|'b' is one operand too many|info train.txt b
+1|missing|info missing
+1|empty.txt|info empty.txt
+2|did you mean 'umax'|estimators uamx
+2|'b' is one operand too many|estimators ove b
+2|unknown option '--json'|estimators --json
+END
+if [ "$(id -u)" -ne 0 ]; then
+    refuse 1 'readonly: Permission denied' 'train --data train.txt --model readonly/m'
+fi
+
+# A model that is cut short or altered is refused, whatever the command.
+head -c 300 model >cut.model
+expect 'the model is longer than 300 bytes' test "$(wc -c <model)" -gt 300
+{ head -c "$(($(wc -c <model) - 1))" model && printf 'x'; } >altered.model
+for command in evaluate predict; do
+    refuse 1 'cut.model' "$command --model cut.model --data test.txt"
+    refuse 1 'altered.model' "$command --model altered.model --data test.txt"
+done
+refuse 1 'altered.model' 'info altered.model'
+
+# A closed or full standard output is a failure, and the model is kept: the run itself succeeded.
+for arguments in --help --version 'estimators' 'estimators ove' 'info train.txt' \
+    'predict --model model --data test.txt' 'evaluate --model model --data test.txt --json'; do
+    checks=$((checks + 1))
+    code=0
+    # shellcheck disable=SC2086
+    "$xsoftmax" $arguments >/dev/full 2>stderr || code=$?
+    : >stdout
+    [ "$code" -eq 1 ] || wrong "exit code $code with a full disk: $arguments"
+    says stderr 'xsoftmax: cannot write to standard output'
+done
+
+# --- help -----------------------------------------------------------------------------------------------------------------
+for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'predict --data x --help' 'info --help' \
+    'estimators --help'; do
+    # shellcheck disable=SC2086
+    run 0 $arguments
+    says stdout 'Usage: xsoftmax'
+    expect "help within 120 columns: $arguments" test "$(awk 'length($0) > 120' stdout | wc -l)" -eq 0
+done
+run 0 --version
+expect 'the version is a line' grep -q '^xsoftmax [0-9]*\.[0-9]*\.[0-9]*$' stdout
+run 0 estimators
+for name in softmax ove umax implicit; do
+    says stdout "$name "
+done
+run 0 estimators implicit
+says stdout 'negatives='
+says stdout 'newton or bisection'
+says stdout 'ridge='
+
+# --- train -----------------------------------------------------------------------------------------------------------------
+rm -f out.model out.csv
+run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
+    --model m1 --history h1.csv --threads 1
+says stdout '301 rows, 20 features, 5 classes'
+says stdout 'dropped: 1 rows without a label, 1 without a feature'
+says stdout '1 without a label (left out)'
+expect 'nothing on standard error' test ! -s stderr
+expect 'the history has a line an epoch' test "$(wc -l <h1.csv)" -eq 21
+expect 'the history has eleven columns' test "$(awk -F, 'NF != 11' h1.csv | wc -l)" -eq 0
+expect 'no field of the history is empty' test "$(grep -c ',,\|,$' h1.csv)" -eq 0
+expect 'the history starts with the names' test "$(head -n 1 h1.csv)" = \
+    'epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error,precision_1,precision_3,precision_5'
+expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
+
+# The same bits for any number of threads, and with the history or without.
+run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
+    --model m2 --threads 2
+expect 'the same model from two threads' cmp m1 m2
+packed=train.txt
+[ "$gzip" = no-gzip ] || packed=train.txt.gz
+run 0 train --data $packed --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
+    --model m3 --threads 3
+expect 'the same model from compressed data' cmp m1 m3
+run 0 train --data=train.txt --test=test.txt --transform=tfidf,unit --epochs=20 --eta=3 --label-names=names.txt \
+    --model=m4 --seed=2
+expect 'another model from another seed' test "$(cmp -s m1 m4 && echo same)" = ''
+run 0 train --data train.txt --epochs 3 --history h2.csv --evaluate-every 2
+expect 'the last epoch is in the history' test "$(tail -n 1 h2.csv | cut -d , -f 1)" = 3
+expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" = ',,,,'
+
+# JSON: the members that are promised, in their order, and nothing else.
+number='-\{0,1\}[0-9][0-9.e+-]*'
+run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4
+expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
+expect 'nothing on standard error' test ! -s stderr
+expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\
+\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"train_seconds\":$number,\"steps_per_second\":$number,\
+\"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\
+\"test\":{\"log_loss\":$number,\"error\":$number,\
+\"precision\":{\"1\":$number,\"3\":$number,\"5\":$number}}}\$" stdout
+run 0 train --data train.txt --json --epochs 1
+expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' stdout
+run 0 train --data train.txt --test strange.txt --json --epochs 1
+says stdout '"unseen_test_labels":1,'
+
+# Other data, other settings.
+run 0 train --data dense.csv --estimator softmax --batch 3 --bias no
+says stdout '3 rows, 2 features, 2 classes'
+run 0 train --data dense.tsv --label-column kind --estimator softmax
+run 0 train --data small.svm --format libsvm --index-base 0 --estimator softmax
+says stdout '2 rows, 3 features, 2 classes'
+run 0 train --data train.txt --labels smallest --schedule constant --order file --ridge 0.1
+run 0 train --data train.txt --schedule inverse --estimator umax
+run 0 train --data train.txt --schedule sqrt --transform truncate=9 --estimator softmax --model cut.model
+says stdout '9 features'
+run 0 evaluate --model cut.model --data test.txt
+code=0
+"$xsoftmax" train --data - --epochs 1 --model m5 <train.txt >stdout 2>stderr || code=$?
+expect 'training rows from standard input' test "$code" -eq 0
+run 0 train --data train.txt --epochs 1 --model /dev/null --history /dev/null
+
+# A link is followed, and a file's rights stay.
+mkdir real
+echo old >real/m
+chmod 640 real/m
+ln -s real/m link
+run 0 train --data train.txt --epochs 1 --model link
+expect 'the link is still one' test -L link
+expect 'the model went where the link leads' test "$(wc -c <real/m)" -gt 100
+expect 'the rights stay' test "$(stat -c %a real/m)" = 640
+
+# --- evaluate and predict ---------------------------------------------------------------------------------------------------
+# What train said about the test rows, evaluate says too: it applies the transform and keeps the labels as training did.
+run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --model m6 --json
+sed 's/.*"test"://; s/}$//' stdout >trained
+run 0 evaluate --model m6 --data test.txt --json
+sed 's/.*"test"://; s/}$//' stdout >evaluated
+expect 'evaluate agrees with train' cmp trained evaluated
+says stdout '"examples":102,'
+says stdout '"unlabelled":1,'
+run 0 evaluate --model m6 --data strange.txt --threads 1
+says stdout '1 of a class that training never saw'
+run 0 evaluate --model m6 --data test.txt --labels all
+
+run 0 predict --model m6 --data test.txt
+expect 'a line a row' test "$(wc -l <stdout)" -eq 103
+expect 'five pairs a line, no more classes than there are' test "$(awk -F '\t' 'NF != 5' stdout | wc -l)" -eq 0
+expect 'the labels of the file' test "$(tr '\t' '\n' <stdout | sed 's/:.*//' | sort -nu | tr '\n' ' ')" = '10 20 30 40 50 '
+expect 'best first' test "$(awk -F '\t' '{ for (i = 2; i <= NF; i++) { split($(i - 1), a, ":"); split($i, b, ":")
+    if (b[2] + 0 > a[2] + 0) bad++ } } END { print bad + 0 }' stdout)" -eq 0
+cp stdout scores
+run 0 predict --model m6 --data test.txt --threads 1 --top 100
+expect 'the same from one thread' cmp scores stdout
+code=0
+"$xsoftmax" predict --model m6 --data - <test.txt >stdout 2>stderr || code=$?
+expect 'the same from standard input' cmp scores stdout
+run 0 predict --model m6 --data test.txt --probabilities
+expect 'probabilities add up to 1' test "$(awk -F '\t' '{ s = 0; for (i = 1; i <= NF; i++) { split($i, a, ":")
+    s += a[2] } if (s < 0.9999 || s > 1.0001) bad++ } END { print bad + 0 }' stdout)" -eq 0
+run 0 predict --model m1 --data test.txt --top 1
+expect 'names, colons and all' test "$(grep -c "$(printf '^name [1-5]0: \303\244:')" stdout)" -eq 103
+run 0 predict --model m6 --data unlabelled.txt --top 1
+expect 'rows without a label' test "$(wc -l <stdout)" -eq 2
+
+# --- info -------------------------------------------------------------------------------------------------------------------
+run 0 info m1
+for part in 'classes                5' 'features               20' 'bias                   yes' 'label names            yes' \
+    'estimator              implicit' 'estimator.negatives' 'training.epochs        20' 'tfidf,unit'; do
+    says stdout "$part"
+done
+run 0 info train.txt
+for part in 'Extreme Classification text, sparse' 'rows                   303' 'features               20' \
+    'rows without a label   1' 'rows without a feature 1'; do
+    says stdout "$part"
+done
+run 0 info dense.csv
+says stdout 'CSV, dense'
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------------------
+# wait_for_training FILE: until the run has begun to write its history.
+wait_for_training() {
+    tries=0
+    while [ "$(find . -name "$1.*.new" -size +0 | wc -l)" -eq 0 ] && [ "$tries" -lt 300 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+}
+
+for signal in INT TERM; do
+    echo old >stop.model
+    env --default-signal=INT "$xsoftmax" train --data train.txt --epochs 100000000 --schedule constant --eta 0.1 \
+        --evaluate-every 1000 --model stop.model --history stop.csv --json >stdout 2>stderr </dev/null &
+    process=$!
+    wait_for_training stop.csv
+    kill -s "$signal" "$process"
+    code=0
+    wait "$process" || code=$?
+    expect "stopped by $signal: exit code $code" test "$code" -eq 0
+    says stderr 'xsoftmax: stopped after '
+    says stdout '"train":{"log_loss":null,"error":null}'
+    expect 'one JSON object all the same' test "$(wc -l <stdout)" -eq 1
+    expect 'the history is there' test "$(wc -l <stop.csv)" -ge 2
+    run 0 evaluate --model stop.model --data train.txt
+    rm -f stop.model stop.csv
+    expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
+done
+
+printf '%d checks, %d failed\n' "$checks" "$failures"
+[ "$failures" -eq 0 ]
