@@ -50,24 +50,14 @@ xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xs
 /* -- chosen classes -------------------------------------------------------------------------------------------------
  */
 
-/* A class's weights are a column: the sum runs in rising order of features, as that of tiles does. */
-static float column_score(const xsm_model *m, const xsmi_features *x, uint32_t class)
-{
-    const float *column = m->weight + class;
-    float sum = 0.0f;
-    for (size_t i = 0; i < x->count; i++) {
-        size_t feature = x->index ? x->index[i] : i;
-        sum = __builtin_fmaf(x->values[i], column[feature * m->stride], sum);
-    }
-    return sum;
-}
-
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                               double alpha, float *scores)
 {
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < count; j++) {
-            scores[j] = column_score(m, x, classes[j]);
+            /* A column: its sum has the order, and so the bits, that it has in a tile. */
+            scores[j] = 0.0f;
+            m->kernels->column_sums(m->weight + classes[j], m->stride, x->index, x->values, x->count, 1, &scores[j]);
         }
     } else if (x->index) {
         m->kernels->sparse_gather_scores(m->weight, m->stride, classes, count, x->index, x->values, x->count, scores);

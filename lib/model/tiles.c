@@ -32,13 +32,14 @@ typedef struct scratch {
     float *packed[XSMI_EXACT_BLOCKS]; /* [features][XSMI_LANES] */
     float *lanes[XSMI_EXACT_BLOCKS];  /* [XSMI_CLASS_TILE][XSMI_LANES] */
     /* row by row */
-    float *scores;   /* [XSMI_ROW_TILE], for each row when weights are gathered */
-    float *scales;   /* [XSMI_ROW_TILE] */
-    uint64_t *used;  /* [features/64] a bit for each feature that occurs */
-    uint32_t *place; /* [features] its column in the compact matrix, set where the bit is */
-    uint32_t *list;  /* [GATHER_FEATURES] the features of the compact matrix */
-    float *compact;  /* [GATHER_FEATURES][tile] */
-    size_t *cursor;  /* [XSMI_TILE_ROWS] values of each row that are summed already */
+    float *scores;     /* [XSMI_ROW_TILE], for each row when weights are gathered */
+    float *scales;     /* [XSMI_ROW_TILE] */
+    uint64_t *used;    /* [features/64] a bit for each feature that occurs */
+    uint32_t *place;   /* [features] its column in the compact matrix, set where the bit is */
+    uint32_t *list;    /* [GATHER_FEATURES] the features of the compact matrix */
+    uint32_t *columns; /* [GATHER_FEATURES] where one row's features are in it */
+    float *compact;    /* [GATHER_FEATURES][tile] */
+    size_t *cursor;    /* [XSMI_TILE_ROWS] values of each row that are summed already */
 } scratch;
 
 static size_t used_words(const xsm_model *m)
@@ -64,6 +65,7 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
         s->used = xsmi_arena_take(arena, used_words(m), sizeof *s->used);
         s->place = xsmi_arena_take(arena, d, sizeof *s->place);
         s->list = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->list);
+        s->columns = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->columns);
         s->compact = xsmi_arena_take(arena, CACHE_BYTES, 1);
         s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
     }
@@ -252,10 +254,12 @@ static void add_gathered(const xsm_model *m, const xsmi_tile_rows *rows, scratch
             size_t row = b * XSMI_LANES + l;
             const xsmi_features *x = &rows->features[row];
             float *scores = s->scores + row * XSMI_ROW_TILE + offset;
-            size_t i = s->cursor[row];
+            size_t first = s->cursor[row];
+            size_t i = first;
             for (; i < x->count && x->index[i] < limit; i++) {
-                m->kernels->axpby(scores, s->compact + s->place[x->index[i]] * width, count, x->values[i], 1.0f);
+                s->columns[i - first] = s->place[x->index[i]];
             }
+            m->kernels->column_sums(s->compact, width, s->columns, x->values + first, i - first, count, scores);
             s->cursor[row] = i;
         }
     }
