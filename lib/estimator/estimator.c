@@ -4,10 +4,10 @@
  */
 #include "estimator/estimator.h"
 
+#include "base/heap_sort.h"
 #include "base/random.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const xsm_option common_options[] = {
@@ -466,7 +466,7 @@ static bool has_repeats(xsm_context *ctx, const xsm_batch *batch)
         return true;
     }
     memcpy(rows, batch->rows, n * sizeof *rows);
-    qsort(rows, n, sizeof *rows, compare_rows);
+    xsmi_heap_sort(rows, n, sizeof *rows, compare_rows);
     bool repeats = false;
     for (size_t i = 1; i < n; i++) {
         repeats |= rows[i] == rows[i - 1];

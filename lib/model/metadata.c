@@ -2,9 +2,9 @@
  * The metadata of a model's file: text under keys, kept in alphabetic order.
  */
 #include "model/model.h"
+#include "base/heap_sort.h"
 #include "model/parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bool xsmi_metadata_reserved(const char *key)
@@ -160,7 +160,7 @@ xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *containe
             return xsmi_fail_memory(err, strlen(entry->key) + strlen(entry->value) + 2, "metadata");
         }
     }
-    qsort(m->metadata, m->metadata_count, sizeof *m->metadata, compare_keys);
+    xsmi_heap_sort(m->metadata, m->metadata_count, sizeof *m->metadata, compare_keys);
     return XSM_OK;
 }
 

@@ -3,9 +3,9 @@
  * used, sizes before they are multiplied, and the tensors must fill the file without overlap or hole.
  */
 #include "model/safetensors.h"
+#include "base/heap_sort.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -203,7 +203,7 @@ static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *
             XSMI_TRY(read_tensor(c, key, value, data_start, err));
         }
     }
-    qsort(c->tensors, c->count, sizeof *c->tensors, compare_places);
+    xsmi_heap_sort(c->tensors, c->count, sizeof *c->tensors, compare_places);
     const unsigned char *place = c->bytes + data_start;
     for (size_t i = 0; i < c->count; i++) {
         if (c->tensors[i].data != place) {

@@ -24,7 +24,7 @@ FLOORS = [["kernels"], ["base"], ["math"], ["data"], ["model"], ["estimator"], [
 FORBIDDEN = {
     "memory that the host's allocator does not see": {
         "names": "malloc calloc realloc reallocarray free posix_memalign aligned_alloc memalign valloc strdup strndup "
-                 "asprintf vasprintf getline getdelim open_memstream fopen fdopen opendir scandir",
+                 "asprintf vasprintf qsort qsort_r getline getdelim open_memstream fopen fdopen opendir scandir",
         "except": {"base/context.c": {"posix_memalign", "free"}},
     },
     "printing": {"names": "printf vprintf fprintf vfprintf puts fputs putchar fputc fwrite perror dprintf syslog"},
