@@ -344,15 +344,15 @@ static void large_files(void **state)
 {
     (void)state;
     enum { ROWS = 60000 };
-    static char text[ROWS * 400];
+    static char text[ROWS * 400 + 64];
     for (int rising = 0; rising < 2; rising++) {
         char *next = text + sprintf(text, "%d 40 5000\n", ROWS);
         large l = {NULL, ROWS, 0};
         for (int i = 0; i < ROWS; i++) {
             int count = (i < ROWS / 5) == (rising == 1) ? 2 : 30;
-            next += sprintf(next, "%d 0:%d", i % 5000, i % 1000 + 1);
+            next += snprintf(next, 64, "%d 0:%d", i % 5000, i % 1000 + 1);
             for (int j = 1; j < count; j++) {
-                next += sprintf(next, " %d:1.25", j);
+                next += snprintf(next, 64, " %d:1.25", j);
             }
             *next++ = '\n';
             l.values += (uint64_t)count;
