@@ -96,6 +96,15 @@ static uint64_t *sort_places(uint64_t *halves, const uint32_t *classes, size_t n
     return from;
 }
 
+/* Multiplications that a job should come to. */
+#define JOB_WORK 2e4
+
+/* Multiplications that a row takes for a class, about. */
+static double row_work(const xsm_dataset *data)
+{
+    return data->sparse ? (double)data->offsets[data->rows] / (double)data->rows + 1 : (double)data->features;
+}
+
 typedef struct class_job {
     xsm_optimizer *optimizer;
     const xsm_batch *batch;
@@ -166,7 +175,9 @@ static xsm_status apply_sampled(xsm_optimizer *o, const xsm_batch *batch, const 
         }
     }
     o->starts[groups] = n;
-    class_job job = {o, batch, g, places, o->starts, groups, 16, eta, alpha};
+    /* Classes do not depend on each other, so jobs can be as long as makes it worth waking a thread for them. */
+    size_t each = (size_t)(JOB_WORK / (row_work(batch->dataset) * (double)n / (double)groups)) + 1;
+    class_job job = {o, batch, g, places, o->starts, groups, each, eta, alpha};
     return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
 }
 
@@ -198,12 +209,8 @@ static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xs
     uint32_t threads = xsm_context_threads(o->context);
     /* Elements do not depend on each other, so pieces can be cut as it suits the threads. Whole cache lines of classes
      * for each; too little work is not worth waking anyone. */
-    double work = (double)classes * (double)batch->count * (double)batch->dataset->features;
-    if (batch->dataset->sparse) {
-        work = (double)classes * (double)batch->count *
-               ((double)batch->dataset->offsets[batch->dataset->rows] / (double)batch->dataset->rows + 1);
-    }
-    uint32_t pieces = threads > 1 && work > 2e5 ? threads * 4 : 1;
+    double work = (double)classes * (double)batch->count * row_work(batch->dataset);
+    uint32_t pieces = threads > 1 && work > 10 * JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
     range_job job = {o, batch, g, pieces == 1 ? classes : each, eta, alpha};
     return xsmi_run(o->context, run_range, &job, (classes + job.each - 1) / job.each, err);
