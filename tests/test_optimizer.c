@@ -180,7 +180,7 @@ static void shrinks_of_batches(void **state)
 static double many_steps(const char *estimator, const char *options, double eta, bool bias, int steps, int *folds)
 {
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = test_problem_new(64, 40, 30, true, 2);
+    test_problem p = test_problem_new(64, 30, 10, true, 2);
     xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
     xsm_estimator *e = test_estimator(NULL, estimator, options);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);

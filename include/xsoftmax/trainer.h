@@ -106,7 +106,9 @@ XSM_API xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const
 XSM_API void xsm_trainer_free(xsm_trainer *trainer);
 /** Trains to the end, or goes on after a cancelled run.
  *  @return #XSM_OK; #XSM_CANCELLED when the callback asked for it; #XSM_ERROR_DIVERGED, the message naming the step and
- *          what to try (the model is as before that step, and finite); #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
+ *          what to try (the model is as before that step, and finite; with several threads, some steps soon after it
+ *          that touch other classes may have been taken); #XSM_ERROR_STATE when the estimator or the optimizer has been
+ *          bound to something else; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
 XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
 /** Fills `progress` (its size set by the caller) with where the trainer is. */
 XSM_API xsm_status xsm_trainer_get_progress(const xsm_trainer *trainer, xsm_progress *progress, xsm_error *err);

@@ -5,8 +5,6 @@
 
 #include "base/random.h"
 
-#include <xsoftmax/trainer.h>
-
 #include <math.h>
 #include <string.h>
 
@@ -22,9 +20,11 @@ struct xsm_trainer {
     xsm_trainer_options options;
     xsmi_window *window;    /* NULL: batches one by one */
     xsm_gradient *gradient; /* without a window */
-    uint64_t *order;        /* [rows] */
-    double *etas;           /* [window steps] */
+    uint64_t rows;
+    uint64_t *order; /* [rows] */
+    double *etas;    /* [window steps] */
     uint64_t window_steps;
+    int32_t layout; /* of the weights */
     uint64_t epoch; /* complete ones */
     uint64_t place; /* rows of the current epoch that are done */
     uint64_t step, examples;
@@ -71,7 +71,7 @@ static xsm_status read_options(const xsm_trainer_options *given, const xsm_estim
 static double eta_at(const xsm_trainer *t, uint64_t epoch, uint64_t place)
 {
     const xsm_trainer_options *o = &t->options;
-    double passes = (double)epoch + (double)place / (double)t->train->rows;
+    double passes = (double)epoch + (double)place / (double)t->rows;
     switch (o->schedule) {
     case XSM_SCHEDULE_STEP:
         return o->eta * pow(o->factor, (double)epoch);
@@ -126,6 +126,8 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     t->estimator = estimator;
     t->optimizer = optimizer;
     t->options = o;
+    t->rows = train->rows;
+    t->layout = model->layout;
     t->train_metrics.size = t->test_metrics.size = sizeof(xsm_metrics);
     xsm_status status = XSM_OK;
     t->order = xsmi_allocate(ctx, train->rows, sizeof *t->order);
@@ -158,7 +160,7 @@ void xsm_trainer_free(xsm_trainer *t)
         xsm_context *ctx = t->context;
         xsmi_window_free(t->window);
         xsm_gradient_free(t->gradient);
-        xsmi_release(ctx, t->order, t->train->rows, sizeof *t->order);
+        xsmi_release(ctx, t->order, t->rows, sizeof *t->order);
         xsmi_release(ctx, t->etas, t->window_steps, sizeof *t->etas);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
@@ -170,7 +172,7 @@ void xsm_trainer_free(xsm_trainer *t)
 
 static uint64_t steps_per_epoch(const xsm_trainer *t)
 {
-    return (t->train->rows + t->options.batch - 1) / t->options.batch;
+    return t->rows / t->options.batch + (t->rows % t->options.batch != 0);
 }
 
 static xsm_progress progress_of(const xsm_trainer *t)
@@ -185,10 +187,15 @@ static xsm_progress progress_of(const xsm_trainer *t)
     p.examples = t->examples;
     p.eta = t->eta;
     p.seconds = t->seconds;
-    uint64_t rows = t->pending ? t->train->rows : t->place;
+    uint64_t rows = t->pending ? t->rows : t->place;
     p.loss = rows ? t->loss_sum / (double)rows : (double)NAN;
     p.epoch_ended = t->pending;
     return p;
+}
+
+xsmi_window *xsmi_trainer_window(xsm_trainer *t)
+{
+    return t->window;
 }
 
 xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress, xsm_error *err)
@@ -220,13 +227,13 @@ static bool tell(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *te
 
 static void order_rows(xsm_trainer *t)
 {
-    for (uint64_t i = 0; i < t->train->rows; i++) {
+    for (uint64_t i = 0; i < t->rows; i++) {
         t->order[i] = i;
     }
     if (t->options.order == XSM_ORDER_SHUFFLE) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, t->epoch);
-        xsmi_stream_permute(&stream, t->order, (size_t)t->train->rows);
+        xsmi_stream_permute(&stream, t->order, (size_t)t->rows);
     }
     t->ordered = true;
     t->loss_sum = 0;
@@ -243,7 +250,7 @@ static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_
 /* Takes the next steps of the epoch: a window of them, or one batch. */
 static xsm_status advance(xsm_trainer *t, xsm_error *err)
 {
-    uint64_t left = t->train->rows - t->place;
+    uint64_t left = t->rows - t->place;
     const uint64_t *rows = t->order + t->place;
     if (t->window) {
         uint64_t count = left < t->window_steps ? left : t->window_steps;
@@ -254,7 +261,11 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
         uint64_t failed;
         xsm_status status = xsmi_window_run(t->window, rows, count, t->etas, &t->loss_sum, &failed, err);
         if (status == XSM_ERROR_DIVERGED) {
-            return diverged(t, t->step + failed, t->etas[failed], err);
+            t->place += failed;
+            t->examples += failed;
+            t->step += failed;
+            t->eta = t->etas[failed];
+            return diverged(t, t->step, t->eta, err);
         }
         XSMI_TRY(status);
         t->eta = t->etas[count - 1];
@@ -306,6 +317,12 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
     if (!t) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
     }
+    if (t->estimator->model != t->model || t->estimator->train != t->train || t->optimizer->model != t->model ||
+        t->train->rows != t->rows) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the estimator, the optimizer or the data are no longer what the trainer was made with");
+    }
+    XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     bool stop = false;
     while (t->pending || t->epoch < t->options.epochs) {
         if (t->pending) {
@@ -323,7 +340,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
                 double end = xsmi_seconds();
                 t->seconds += end - start;
                 XSMI_TRY(status);
-                if (t->place == t->train->rows) {
+                if (t->place == t->rows) {
                     t->epoch++;
                     t->place = 0;
                     t->ordered = false;

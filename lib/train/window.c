@@ -40,8 +40,11 @@ struct xsmi_window {
     uint32_t *lane_of;      /* [steps] of a component, at its root */
     lane *lanes;            /* [threads] */
     uint32_t threads;
+    uint32_t classes;   /* K, kept for the release of `last` */
     double pace[2];     /* seconds a step lately, in order and on the threads; 0 = not known */
     uint32_t windows;   /* run so far */
+    uint64_t threaded;  /* those that ran on the threads */
+    int32_t way;        /* XSMI_WINDOW_* */
     const double *etas; /* [count] of the window being run */
 };
 
@@ -61,6 +64,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->estimator = e;
     w->optimizer = o;
     w->threads = xsm_context_threads(ctx);
+    w->classes = o->model->classes;
     /* Components stay small while a window touches few of the classes. */
     uint64_t steps = o->model->classes / (8 * e->width);
     w->steps = steps > STEPS_MOST ? STEPS_MOST : steps < STEPS_LEAST ? STEPS_LEAST : steps;
@@ -108,7 +112,7 @@ void xsmi_window_free(xsmi_window *w)
         xsm_gradient_free(w->gradient);
         xsmi_release(ctx, w->alphas, n + 1, sizeof *w->alphas);
         xsmi_release(ctx, w->lanes, w->threads, sizeof *w->lanes);
-        xsmi_release(ctx, w->last, w->optimizer->model->classes, sizeof *w->last);
+        xsmi_release(ctx, w->last, w->classes, sizeof *w->last);
         xsmi_release(ctx, w->parent, n, sizeof *w->parent);
         xsmi_release(ctx, w->size, n, sizeof *w->size);
         xsmi_release(ctx, w->order, n, sizeof *w->order);
@@ -121,6 +125,16 @@ void xsmi_window_free(xsmi_window *w)
 uint64_t xsmi_window_steps(const xsmi_window *w)
 {
     return w->steps;
+}
+
+void xsmi_window_go(xsmi_window *w, int32_t way)
+{
+    w->way = way;
+}
+
+uint64_t xsmi_window_threaded(const xsmi_window *w)
+{
+    return w->threaded;
 }
 
 /* -- drawing
@@ -324,6 +338,9 @@ static bool prefers_threads(const xsmi_window *w, uint64_t count)
     if (w->threads == 1 || count < STEPS_LEAST) {
         return false;
     }
+    if (w->way != XSMI_WINDOW_FASTER) {
+        return w->way == XSMI_WINDOW_THREADS;
+    }
     bool faster = w->pace[1] < w->pace[0]; /* 0, not known, wins */
     return w->windows % TRY_EVERY == TRY_EVERY - 1 ? !faster : faster;
 }
@@ -368,6 +385,9 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
     select_job job = {w, rows, count};
     w->etas = etas;
     *failed = UINT64_MAX;
+    if (w->gradient->proximal) {
+        XSMI_TRY(xsmi_model_need_row_scale(m, err)); /* looking at the weights multiplies the scales out */
+    }
     XSMI_TRY(xsmi_run(w->context, run_select, &job, (size_t)((count + SELECT_PIECE - 1) / SELECT_PIECE), err));
     fill_alphas(w, count);
     if (w->alphas[count] < XSMI_ALPHA_LEAST) {
@@ -384,18 +404,18 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
             for (uint32_t t = 0; t < w->threads; t++) {
                 *failed = w->lanes[t].failed < *failed ? w->lanes[t].failed : *failed;
             }
+            m->alpha = w->alphas[count]; /* other threads may have gone on to the end */
+            w->threaded++;
         } else {
             *failed = run_in_order(w, count);
+            m->alpha = w->alphas[*failed < count ? *failed : count];
         }
         learn(w, tried, (xsmi_seconds() - start) / (double)count);
-        m->alpha = w->alphas[count];
     }
-    if (*failed != UINT64_MAX) {
-        return XSM_ERROR_DIVERGED;
-    }
-    for (uint64_t s = 0; s < count; s++) {
+    uint64_t taken = *failed < count ? *failed : count;
+    for (uint64_t s = 0; s < taken; s++) {
         *loss += w->gradient->losses[s];
     }
-    e->position += count;
-    return XSM_OK;
+    e->position += taken;
+    return taken == count ? XSM_OK : XSM_ERROR_DIVERGED;
 }

@@ -7,6 +7,8 @@
 
 #include "optimizer/optimizer.h"
 
+#include <xsoftmax/trainer.h>
+
 typedef struct xsmi_window xsmi_window;
 
 /* Whether an estimator and a model can be run in windows: sampled classes, one example a step, rows by class. */
@@ -17,8 +19,21 @@ void xsmi_window_free(xsmi_window *w);
 uint64_t xsmi_window_steps(const xsmi_window *w);
 /* Takes one step for each of rows[0..count), step s at rate etas[s], in that order as far as anyone can tell: the
  * result is the same bits as taking them one after another. No row twice. Adds the losses, in order, to *loss. On
- * XSM_ERROR_DIVERGED, *failed is the first step that was not finite; it and what depends on it were not taken. */
+ * XSM_ERROR_DIVERGED, *failed is the first step that was not finite, whichever way the window ran. The steps before it
+ * were taken, it and what depends on it were not; on threads, later steps that do not depend on it may have been. */
 xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const double *etas, double *loss,
                            uint64_t *failed, xsm_error *err);
+
+/* How windows are run. The result does not depend on it: this is for tests, to have the way that they mean. */
+enum {
+    XSMI_WINDOW_FASTER = 0, /* whichever way was faster lately */
+    XSMI_WINDOW_ORDER = 1,  /* on the caller's thread */
+    XSMI_WINDOW_THREADS = 2 /* on the threads, where the steps can be cut into lanes */
+};
+void xsmi_window_go(xsmi_window *w, int32_t way);
+/* Windows that ran on the threads so far. */
+uint64_t xsmi_window_threaded(const xsmi_window *w);
+/* A trainer's window; NULL where it takes batches. */
+xsmi_window *xsmi_trainer_window(xsm_trainer *trainer);
 
 #endif

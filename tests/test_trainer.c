@@ -1,0 +1,571 @@
+/*
+ * Training runs: order, schedules, the callback, cancelling and going on, evaluation, divergence, settings.
+ */
+#include "training.h"
+
+#include "train/window.h"
+
+#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/trainer.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FEATURES = 6, CLASSES = 40, ROWS = 230 };
+
+/* -- what a run did ------------------------------------------------------------------------------------------------ */
+
+/* Keeps what the estimator was asked, in the order of the run, and what the callback was told. */
+static struct record {
+    uint64_t row[4000];
+    double eta[4000];
+    size_t count;
+    xsm_progress told[200];
+    xsm_metrics train[200], test[200];
+    size_t calls;
+    size_t stop_at;      /* call (from 1) that asks to stop; 0 = none */
+    bool stop_in_middle; /* stop at the first call in the middle of an epoch */
+    unsigned nap;        /* microseconds a step */
+} record;
+
+static int32_t callback(void *user, const xsm_progress *p)
+{
+    struct record *r = user;
+    assert_true(r->calls < 200);
+    assert_int_equal(p->size, sizeof *p);
+    if (p->train) {
+        r->train[r->calls] = *p->train;
+    }
+    if (p->test) {
+        r->test[r->calls] = *p->test;
+    }
+    r->told[r->calls++] = *p;
+    bool middle = !p->epoch_ended && p->loss == p->loss;
+    if (r->stop_in_middle && middle) {
+        r->stop_in_middle = false;
+        return 1;
+    }
+    return r->calls == r->stop_at;
+}
+
+static const xsm_estimator_ops *wrapped;
+
+static void recording_gradient(void *state, const xsm_score_block *block)
+{
+    for (uint64_t i = 0; i < block->count && record.count < 4000; i++) {
+        record.row[record.count] = block->examples[i].row;
+        record.eta[record.count++] = block->eta;
+        if (record.nap) {
+            usleep(record.nap);
+        }
+    }
+    wrapped->gradient(state, block);
+}
+
+typedef struct rig {
+    xsm_context *ctx;
+    test_problem p;
+    xsm_model *m;
+    xsm_estimator *e;
+    xsm_optimizer *o;
+    xsm_trainer *t;
+} rig;
+
+static xsm_trainer_options recorded_options(void)
+{
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = 3;
+    options.eta = 0.5;
+    options.progress = callback;
+    options.progress_user = &record;
+    return options;
+}
+
+static rig build_on(test_problem p, const char *estimator, const char *settings, const xsm_trainer_options *options,
+                    uint32_t threads)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    rig r = {.p = p};
+    r.ctx = test_context(threads, TEST_OPENMP, 0);
+    r.m = test_model(r.ctx, &r.p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    wrapped = xsm_estimator_find(estimator);
+    xsm_estimator_ops ops = *wrapped;
+    ops.gradient = recording_gradient;
+    assert_ok(xsm_estimator_new_from(r.ctx, &ops, &r.e, &err), err);
+    char copy[100], *rest = NULL;
+    snprintf(copy, sizeof copy, "%s", settings);
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(word, '=');
+        *value++ = '\0';
+        assert_ok(xsm_estimator_set(r.e, word, value, &err), err);
+    }
+    assert_ok(xsm_optimizer_new(r.ctx, "sgd", &r.o, &err), err);
+    assert_ok(xsm_trainer_new(r.ctx, r.m, r.p.data, r.e, r.o, options, &r.t, &err), err);
+    memset(&record, 0, sizeof record);
+    return r;
+}
+
+static rig build(const char *estimator, const char *settings, const xsm_trainer_options *options)
+{
+    return build_on(test_problem_new(ROWS, FEATURES, CLASSES, false, 3), estimator, settings, options, 1);
+}
+
+/* In an order that shows that nothing is needed from what is gone. */
+static void end(rig *r)
+{
+    xsm_model_free(r->m);
+    test_problem_free(&r->p);
+    xsm_optimizer_free(r->o);
+    xsm_estimator_free(r->e);
+    xsm_trainer_free(r->t);
+    xsm_context_free(r->ctx);
+}
+
+/* -- order and schedules ------------------------------------------------------------------------------------------- */
+
+static void rows_come_in_order(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t shuffled[2][3 * ROWS];
+    for (int batch = 1; batch <= 7; batch += 6) {
+        xsm_trainer_options options = recorded_options();
+        options.batch = (uint64_t)batch;
+        options.order = XSM_ORDER_FILE;
+        rig r = build("ove", "", &options);
+        assert_ok(xsm_trainer_run(r.t, &err), err);
+        assert_int_equal(record.count, 3 * ROWS);
+        for (size_t i = 0; i < record.count; i++) {
+            assert_int_equal(record.row[i], i % ROWS);
+        }
+        end(&r);
+        options.order = XSM_ORDER_SHUFFLE;
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            options.seed = seed / 2; /* 0, 0, 1 */
+            r = build("ove", "", &options);
+            assert_ok(xsm_trainer_run(r.t, &err), err);
+            assert_int_equal(record.count, 3 * ROWS);
+            for (int epoch = 0; epoch < 3; epoch++) { /* each row once an epoch */
+                bool seen[ROWS] = {false};
+                for (size_t i = 0; i < ROWS; i++) {
+                    uint64_t row = record.row[epoch * ROWS + i];
+                    assert_false(seen[row]);
+                    seen[row] = true;
+                }
+            }
+            assert_memory_not_equal(record.row, record.row + ROWS, ROWS * sizeof *record.row);
+            if (seed == 0) {
+                memcpy(shuffled[batch == 7], record.row, sizeof shuffled[0]);
+            } else if (seed == 1) {
+                assert_memory_equal(shuffled[0], record.row, sizeof shuffled[0]);
+            } else {
+                assert_memory_not_equal(shuffled[0], record.row, sizeof shuffled[0]);
+            }
+            end(&r);
+        }
+    }
+    assert_memory_equal(shuffled[0], shuffled[1], sizeof shuffled[0]); /* whatever the batch */
+}
+
+static void rates_follow_the_schedule(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int32_t schedule = 0; schedule < 4; schedule++) {
+        for (int batch = 1; batch <= 7; batch += 6) {
+            xsm_trainer_options options = recorded_options();
+            options.batch = (uint64_t)batch;
+            options.schedule = schedule;
+            options.factor = 0.3;
+            rig r = build("umax", "", &options);
+            assert_ok(xsm_trainer_run(r.t, &err), err);
+            assert_int_equal(record.count, 3 * ROWS);
+            for (size_t i = 0; i < record.count; i++) {
+                size_t place = i % ROWS / (size_t)batch * (size_t)batch; /* where the batch began */
+                double t = (double)(i / ROWS) + (double)place / ROWS;
+                double want = schedule == XSM_SCHEDULE_CONSTANT  ? 0.5
+                              : schedule == XSM_SCHEDULE_STEP    ? 0.5 * pow(0.3, floor(t))
+                              : schedule == XSM_SCHEDULE_INVERSE ? 0.5 / (1 + t)
+                                                                 : 0.5 / sqrt(1 + t);
+                assert_true(fabs(record.eta[i] - want) <= 1e-15);
+            }
+            xsm_progress p = {.size = sizeof p};
+            assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
+            assert_true(p.eta == record.eta[3 * ROWS - 1]);
+            end(&r);
+        }
+    }
+}
+
+/* -- the callback -------------------------------------------------------------------------------------------------- */
+
+static void callback_is_told(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_trainer_options options = recorded_options();
+    options.batch = 7;
+    options.eta = 1e-4;
+    rig r = build("ove", "", &options);
+    uint64_t per_epoch = (ROWS + 6) / 7;
+    xsm_progress p = {.size = sizeof p};
+    assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
+    assert_true(p.step == 0 && p.epoch == 0 && p.epochs == 3 && p.steps == 3 * per_epoch && isnan(p.loss));
+    assert_ok(xsm_trainer_run(r.t, &err), err);
+    assert_int_equal(record.calls, 6);
+    for (uint64_t i = 0; i < 6; i++) {
+        const xsm_progress *told = &record.told[i];
+        uint64_t epochs = (i + 1) / 2;
+        assert_int_equal(told->epoch_ended, i % 2);
+        assert_int_equal(told->epoch, epochs);
+        assert_int_equal(told->epochs, 3);
+        assert_int_equal(told->step, epochs * per_epoch);
+        assert_int_equal(told->steps, 3 * per_epoch);
+        assert_int_equal(told->examples, epochs * ROWS);
+        assert_true(i % 2 ? told->loss > 0 : isnan(told->loss));
+        assert_true(told->seconds >= 0 && (i == 0 || told->seconds >= record.told[i - 1].seconds));
+        assert_true(i == 0 ? told->eta == 0 : told->eta == 1e-4);
+        assert_null(told->train);
+        assert_null(told->test);
+    }
+    /* the loss of the first epoch, at weights of about nothing: (K-1) log 2 for one-vs-each */
+    assert_true(fabs(record.told[1].loss - 39 * log(2)) < 0.1);
+    assert_true(record.told[5].loss < record.told[1].loss);
+    assert_ok(xsm_trainer_run(r.t, &err), err); /* nothing left to do */
+    assert_int_equal(record.calls, 6);
+    assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
+    assert_true(p.epoch == 3 && p.step == 3 * per_epoch && p.examples == 3 * ROWS);
+    end(&r);
+    options.batch = UINT64_MAX; /* all rows, one step an epoch */
+    r = build("softmax", "", &options);
+    assert_ok(xsm_trainer_run(r.t, &err), err);
+    assert_int_equal(record.told[5].step, 3);
+    assert_int_equal(record.told[5].steps, 3);
+    end(&r);
+}
+
+static uint64_t finished(const char *estimator, const char *settings, uint64_t batch)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_trainer_options options = recorded_options();
+    options.batch = batch;
+    options.schedule = XSM_SCHEDULE_INVERSE_SQRT;
+    rig r = build(estimator, settings, &options);
+    assert_ok(xsm_trainer_run(r.t, &err), err);
+    uint64_t hash = test_hash(r.m);
+    end(&r);
+    return hash;
+}
+
+static void cancelled_runs_go_on(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const char *const kinds[][2] = {
+        {"ove", "ridge=3"}, {"umax", "ridge=3"}, {"implicit", ""}, {"implicit", "ridge=3"}, {"softmax", "ridge=3"}};
+    for (int kind = 0; kind < 5; kind++) {
+        for (uint64_t batch = 1; batch <= (strcmp(kinds[kind][0], "implicit") == 0 ? 1u : 7u); batch += 6) {
+            uint64_t want = finished(kinds[kind][0], kinds[kind][1], batch);
+            xsm_trainer_options options = recorded_options();
+            options.batch = batch;
+            options.schedule = XSM_SCHEDULE_INVERSE_SQRT;
+            for (size_t call = 1; call <= 6; call++) { /* at the start and the end of each epoch */
+                rig r = build(kinds[kind][0], kinds[kind][1], &options);
+                record.stop_at = call;
+                assert_fails(xsm_trainer_run(r.t, &err), XSM_CANCELLED, err);
+                assert_int_equal(record.calls, call);
+                assert_int_equal(record.count, call / 2 * ROWS);
+                assert_ok(xsm_trainer_run(r.t, &err), err);
+                assert_int_equal(record.calls, 6);
+                assert_int_equal(record.count, 3 * ROWS);
+                assert_true(test_hash(r.m) == want);
+                end(&r);
+            }
+            rig r = build(kinds[kind][0], kinds[kind][1], &options);
+            record.stop_in_middle = true;
+            record.nap = 1500; /* so that an epoch takes longer than the callback waits */
+            assert_fails(xsm_trainer_run(r.t, &err), XSM_CANCELLED, err);
+            assert_true(record.count > 0 && record.count < ROWS);
+            xsm_progress p = {.size = sizeof p};
+            assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
+            assert_int_equal(p.examples, record.count);
+            assert_int_equal(p.step, record.count / batch);
+            assert_true(p.loss > 0 && p.epoch_ended == 0);
+            record.nap = 0;
+            assert_ok(xsm_trainer_run(r.t, &err), err);
+            assert_true(test_hash(r.m) == want);
+            end(&r);
+        }
+    }
+}
+
+/* A host may look at the weights of a run that it has stopped, and write them, and put them in another order. */
+static void weights_may_be_read_between(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int kind = 0; kind < 2; kind++) {
+        for (int order = 0; order < 2; order++) {
+            xsm_trainer_options options = recorded_options();
+            options.eta = 0.02;
+            rig whole = build(kind ? "ove" : "implicit", "ridge=3", &options);
+            assert_ok(xsm_trainer_run(whole.t, &err), err);
+            rig r = build(kind ? "ove" : "implicit", "ridge=3", &options);
+            record.stop_at = 3;
+            assert_fails(xsm_trainer_run(r.t, &err), XSM_CANCELLED, err);
+            xsm_parameters w = XSM_PARAMETERS_INIT;
+            assert_ok(xsm_model_parameters(r.m, &w, &err), err);
+            if (order) {
+                assert_ok(xsm_model_set_layout(r.m, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
+            }
+            assert_ok(xsm_trainer_run(r.t, &err), err);
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                for (uint32_t j = 0; j < FEATURES; j++) {
+                    assert_true(fabs(test_weight(r.m, k, j) - test_weight(whole.m, k, j)) < 1e-5);
+                }
+            }
+            end(&whole);
+            end(&r);
+        }
+    }
+}
+
+/* -- evaluation ---------------------------------------------------------------------------------------------------- */
+
+static void evaluates_every_so_often(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem other = test_problem_new(50, FEATURES, CLASSES, false, 9);
+    for (int what = 0; what < 4; what++) {
+        xsm_trainer_options options = recorded_options();
+        options.epochs = 5;
+        options.evaluate_every = 2;
+        options.evaluate_train = what & 1;
+        options.test = what & 2 ? other.data : NULL;
+        rig r = build("softmax", "", &options);
+        assert_ok(xsm_trainer_run(r.t, &err), err);
+        assert_int_equal(record.calls, 10);
+        for (size_t i = 0; i < 10; i++) {
+            const xsm_progress *told = &record.told[i];
+            bool due = told->epoch_ended && (told->epoch == 2 || told->epoch == 4 || told->epoch == 5);
+            assert_true((told->train != NULL) == (due && what & 1));
+            assert_true((told->test != NULL) == (due && what & 2));
+        }
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        if (what & 1) {
+            assert_ok(xsm_evaluate(r.ctx, r.m, r.p.data, NULL, &metrics, &err), err);
+            assert_memory_equal(&metrics, &record.train[9], sizeof metrics);
+            assert_true(record.train[3].log_loss > record.train[9].log_loss);
+        }
+        if (what & 2) {
+            assert_ok(xsm_evaluate(r.ctx, r.m, other.data, NULL, &metrics, &err), err);
+            assert_memory_equal(&metrics, &record.test[9], sizeof metrics);
+        }
+        end(&r);
+    }
+    test_problem_free(&other);
+}
+
+/* -- divergence ---------------------------------------------------------------------------------------------------- */
+
+/* Row 1400 is so long that the step there cannot be taken; all goes well before. */
+static test_problem with_long_row(uint32_t classes)
+{
+    test_problem p = test_problem_new(2000, FEATURES, classes, false, 3);
+    for (uint32_t j = 0; j < FEATURES; j++) {
+        p.x[1400 * FEATURES + j] = j % 2 ? 1e17f : -2e17f;
+    }
+    xsm_dataset_free(p.data);
+    p.data = test_relabel(&p, false, classes, NULL, p.labels);
+    return p;
+}
+
+static void divergence_is_named(void **state)
+{
+    (void)state;
+    static const char *const kinds[][2] = {{"ove", "ridge=20"}, {"umax", "ridge=20"}, {"implicit", "ridge=20"}};
+    xsm_error err = XSM_ERROR_INIT;
+    for (int kind = 0; kind < 3; kind++) {
+        double distance_at_stop = 0;
+        for (int way = 0; way < 4; way++) {
+            uint32_t threads = way == 2 ? 3 : 1;
+            xsm_trainer_options options = recorded_options();
+            options.order = XSM_ORDER_FILE;
+            options.batch = way == 3 && kind < 2 ? 10 : 1;
+            rig r = build_on(with_long_row(20000), kinds[kind][0], kinds[kind][1], &options, threads);
+            if (options.batch == 1) {
+                xsmi_window_go(xsmi_trainer_window(r.t), way == 2 ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER);
+            }
+            assert_fails(xsm_trainer_run(r.t, &err), XSM_ERROR_DIVERGED, err);
+            assert_non_null(strstr(err.message, options.batch == 1 ? "step 1400 " : "step 140 "));
+            assert_non_null(strstr(err.message, "epoch 1"));
+            assert_non_null(strstr(err.message, kinds[kind][0]));
+            assert_non_null(strstr(err.message, "smaller learning rate than 0.5"));
+            xsm_progress p = {.size = sizeof p};
+            assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
+            assert_int_equal(p.examples, 1400);
+            assert_fails(xsm_trainer_run(r.t, &err), XSM_ERROR_DIVERGED, err); /* and again */
+            /* the model is that of 1400 steps: a run over those rows alone gives the same */
+            uint64_t first[1400];
+            for (uint64_t i = 0; i < 1400; i++) {
+                first[i] = i;
+            }
+            if (way < 2) {
+                double size = 0;
+                for (uint32_t k = 0; k < 20000; k++) {
+                    size += fabs(test_weight(r.m, k, 1));
+                }
+                if (way == 0) {
+                    distance_at_stop = size;
+                    xsm_estimator *e = test_estimator(NULL, kinds[kind][0], kinds[kind][1]);
+                    xsm_model *m = test_model(NULL, &r.p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+                    assert_ok(xsm_estimator_bind(e, m, r.p.data, &err), err);
+                    xsm_optimizer *o = test_optimizer(NULL, m);
+                    xsm_gradient *g = test_gradient(NULL);
+                    for (uint64_t i = 0; i < 1400; i++) {
+                        xsm_batch batch = xsm_batch_rows(r.p.data, first + i, 1);
+                        assert_ok(xsm_estimator_gradient(e, &batch, 0.5, g, &err), err);
+                        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.5, &err), err);
+                    }
+                    assert_true(fabs(m->alpha / r.m->alpha - 1) < 1e-12);
+                    assert_true(test_hash(m) == test_hash(r.m));
+                    xsm_gradient_free(g);
+                    xsm_optimizer_free(o);
+                    xsm_estimator_free(e);
+                    xsm_model_free(m);
+                }
+                assert_true(size == distance_at_stop && size > 0);
+            }
+            xsm_parameters w = XSM_PARAMETERS_INIT;
+            assert_ok(xsm_model_parameters(r.m, &w, &err), err);
+            for (uint32_t k = 0; k < 20000; k++) {
+                for (uint32_t j = 0; j < FEATURES; j++) {
+                    assert_true(fabs((double)w.weight[k * w.class_step + j]) < 1e6);
+                }
+                assert_true(isfinite(w.bias[k]));
+            }
+            end(&r);
+        }
+    }
+}
+
+static void huge_rates_end_in_divergence(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ove", "umax", "softmax"};
+    xsm_error err = XSM_ERROR_INIT;
+    for (int n = 0; n < 3; n++) {
+        for (uint64_t batch = 1; batch <= 7; batch += 6) {
+            xsm_trainer_options options = recorded_options();
+            options.epochs = 50;
+            options.eta = 9e14;
+            options.batch = batch;
+            rig r = build(names[n], "", &options);
+            xsm_status status = xsm_trainer_run(r.t, &err);
+            assert_true(status == XSM_ERROR_DIVERGED || (n == 2 && status == XSM_OK));
+            xsm_metrics metrics = XSM_METRICS_INIT;
+            assert_ok(xsm_evaluate(NULL, r.m, r.p.data, NULL, &metrics, &err), err); /* finite and usable */
+            assert_true(isfinite(metrics.log_loss));
+            end(&r);
+        }
+    }
+}
+
+/* -- settings ------------------------------------------------------------------------------------------------------ */
+
+static void settings_are_checked(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    test_problem wide = test_problem_new(ROWS, FEATURES + 1, CLASSES, true, 3);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "implicit", "ridge=1");
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
+    xsm_trainer *t = (xsm_trainer *)&err;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+#define REFUSE(member, value, wanted)                                                                                  \
+    do {                                                                                                               \
+        xsm_trainer_options bad = options;                                                                             \
+        bad.member = value;                                                                                            \
+        assert_fails(xsm_trainer_new(NULL, m, p.data, e, o, &bad, &t, &err), wanted, err);                             \
+        assert_ptr_equal(t, (xsm_trainer *)&err);                                                                      \
+    } while (0)
+    REFUSE(eta, -1, XSM_ERROR_RANGE);
+    REFUSE(eta, (double)NAN, XSM_ERROR_RANGE);
+    REFUSE(eta, (double)INFINITY, XSM_ERROR_RANGE);
+    REFUSE(eta, 1e15, XSM_ERROR_RANGE);
+    REFUSE(schedule, 4, XSM_ERROR_RANGE);
+    REFUSE(schedule, -1, XSM_ERROR_RANGE);
+    REFUSE(order, 2, XSM_ERROR_RANGE);
+    REFUSE(order, -1, XSM_ERROR_RANGE);
+    REFUSE(factor, -0.1, XSM_ERROR_RANGE);
+    REFUSE(factor, 1.1, XSM_ERROR_RANGE);
+    REFUSE(factor, (double)NAN, XSM_ERROR_RANGE);
+    REFUSE(batch, 2, XSM_ERROR_UNSUPPORTED);
+    REFUSE(test, wide.data, XSM_ERROR_SHAPE);
+    REFUSE(size, 8, XSM_ERROR_STRUCT_OLD);
+#undef REFUSE
+    assert_fails(xsm_trainer_new(NULL, NULL, p.data, e, o, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_new(NULL, m, NULL, e, o, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_new(NULL, m, p.data, NULL, o, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_new(NULL, m, p.data, e, NULL, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_new(NULL, m, p.data, e, o, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_trainer_new(NULL, m, wide.data, e, o, NULL, &t, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsm_trainer_run(NULL, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_progress progress = {.size = sizeof progress};
+    assert_fails(xsm_trainer_get_progress(NULL, &progress, &err), XSM_ERROR_ARGUMENT, err);
+    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+    assert_fails(xsm_trainer_get_progress(t, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_ok(xsm_trainer_get_progress(t, &progress, &err), err);
+    assert_true(progress.epochs == 10 && progress.steps == 10 * ROWS); /* the defaults */
+    /* what the trainer was made with is bound to something else */
+    xsm_model *other = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    assert_ok(xsm_optimizer_bind(o, other, &err), err);
+    assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_STATE, err);
+    assert_ok(xsm_optimizer_bind(o, m, &err), err);
+    assert_ok(xsm_estimator_bind(e, other, p.data, &err), err);
+    assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_STATE, err);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    xsm_trainer_free(t);
+    xsm_trainer_free(NULL);
+    /* a ridge and a rate that leave nothing of the weights */
+    xsm_estimator *strong = test_estimator(NULL, "ove", "ridge=1e30");
+    assert_fails(xsm_trainer_new(NULL, m, p.data, strong, o, NULL, &t, &err), XSM_ERROR_RANGE, err);
+    /* the layout is the faster one */
+    assert_int_equal(xsm_model_layout(m), XSM_LAYOUT_CLASS_MAJOR);
+    xsm_estimator *exact = test_estimator(NULL, "softmax", "");
+    assert_ok(xsm_trainer_new(NULL, m, p.data, exact, o, NULL, &t, &err), err);
+    assert_int_equal(xsm_model_layout(m), XSM_LAYOUT_FEATURE_MAJOR);
+    xsm_trainer_free(t);
+    xsm_estimator_free(e);
+    xsm_estimator_free(strong);
+    xsm_estimator_free(exact);
+    xsm_optimizer_free(o);
+    xsm_model_free(m);
+    xsm_model_free(other);
+    test_problem_free(&p);
+    test_problem_free(&wide);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_come_in_order),
+        cmocka_unit_test(rates_follow_the_schedule),
+        cmocka_unit_test(callback_is_told),
+        cmocka_unit_test(cancelled_runs_go_on),
+        cmocka_unit_test(weights_may_be_read_between),
+        cmocka_unit_test(evaluates_every_so_often),
+        cmocka_unit_test(divergence_is_named),
+        cmocka_unit_test(huge_rates_end_in_divergence),
+        cmocka_unit_test(settings_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/*
+ * Training gives the same bits on any number of threads, with a host's runner, on any instruction set, and again; and
+ * the same as a plain loop of gradients and steps. K is large enough that windows of steps really run in parallel.
+ */
+#include "training.h"
+
+#include "train/window.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CLASSES = 20000 };
+
+typedef struct run {
+    const char *estimator, *options;
+    bool bias;
+    uint64_t batch, epochs;
+    int32_t order, schedule;
+} run;
+
+/* Trains a new model and returns its hash; adds the windows that ran on the threads to *threaded. */
+static uint64_t train(const run *r, const test_problem *p, xsm_context *ctx, int32_t way, uint64_t *threaded)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(ctx, r->estimator, r->options);
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = r->epochs;
+    options.batch = r->batch;
+    options.eta = 0.5;
+    options.factor = 0.75;
+    options.order = r->order;
+    options.schedule = r->schedule;
+    options.seed = 77;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &options, &t, &err), err);
+    xsmi_window *w = xsmi_trainer_window(t);
+    assert_true((w != NULL) == (r->batch == 1 && strcmp(r->estimator, "softmax") != 0));
+    if (w) {
+        xsmi_window_go(w, way);
+    }
+    assert_ok(xsm_trainer_run(t, &err), err);
+    if (w) {
+        *threaded += xsmi_window_threaded(w);
+    }
+    xsm_trainer_free(t);
+    uint64_t hash = test_hash(m);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return hash;
+}
+
+/* Each way to run the same. */
+typedef struct machine {
+    uint32_t threads;
+    int runner;
+    uint32_t cpu_disable;
+    int32_t way;
+} machine;
+
+static const machine machines[] = {
+    {1, TEST_OPENMP, 0, XSMI_WINDOW_FASTER},
+    {1, TEST_OPENMP, 0, XSMI_WINDOW_FASTER},
+    {2, TEST_OPENMP, 0, XSMI_WINDOW_THREADS},
+    {3, TEST_OPENMP, 0, XSMI_WINDOW_THREADS},
+    {3, TEST_OPENMP, 0, XSMI_WINDOW_FASTER},
+    {3, TEST_OPENMP, 0, XSMI_WINDOW_ORDER},
+    {3, TEST_REVERSED, 0, XSMI_WINDOW_THREADS},
+    {3, TEST_PTHREADS, 0, XSMI_WINDOW_THREADS},
+    {1, TEST_OPENMP, XSM_CPU_DISABLE_AVX2, XSMI_WINDOW_FASTER},
+    {2, TEST_OPENMP, XSM_CPU_DISABLE_AVX512, XSMI_WINDOW_THREADS},
+    {1, TEST_OPENMP, XSM_CPU_DISABLE_NEON, XSMI_WINDOW_FASTER},
+};
+#define MACHINES (sizeof machines / sizeof *machines)
+
+static void check_run(const run *r, const test_problem *p, bool sparse)
+{
+    uint64_t first = 0;
+    for (size_t i = 0; i < MACHINES; i++) {
+        xsm_context *ctx = test_context(machines[i].threads, machines[i].runner, machines[i].cpu_disable);
+        uint64_t threaded = 0, hash = train(r, p, ctx, machines[i].way, &threaded);
+        bool windows = r->batch == 1 && strcmp(r->estimator, "softmax") != 0;
+        if (windows && machines[i].way != XSMI_WINDOW_FASTER) {
+            assert_true((threaded > 0) == (machines[i].way == XSMI_WINDOW_THREADS));
+        }
+        first = i ? first : hash;
+        if (hash != first) {
+            fail_msg("%s %s, sparse %d, bias %d, batch %llu: machine %zu has other bits", r->estimator, r->options,
+                     sparse, r->bias, (unsigned long long)r->batch, i);
+        }
+        xsm_context_free(ctx);
+    }
+}
+
+static void same_bits(const char *estimator, const char *plain, const char *ridge, uint32_t classes, uint64_t rows,
+                      uint64_t most)
+{
+    for (int sparse = 0; sparse < 2; sparse++) {
+        test_problem p = test_problem_new(rows, sparse ? 24 : 12, classes, sparse, 31);
+        for (int bits = 0; bits < 4; bits++) {
+            run r = {estimator, bits & 1 ? ridge : plain, bits & 2, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_INVERSE};
+            check_run(&r, &p, sparse);
+            if (most > 1) {
+                r.batch = most;
+                check_run(&r, &p, sparse);
+            }
+        }
+        test_problem_free(&p);
+    }
+}
+
+static void softmax_has_the_same_bits(void **state)
+{
+    (void)state;
+    same_bits("softmax", "", "ridge=0.5", 1500, 24, 7);
+}
+
+static void ove_has_the_same_bits(void **state)
+{
+    (void)state;
+    same_bits("ove", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7);
+}
+
+static void umax_has_the_same_bits(void **state)
+{
+    (void)state;
+    same_bits("umax", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7);
+}
+
+static void implicit_has_the_same_bits(void **state)
+{
+    (void)state;
+    same_bits("implicit", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 1);
+}
+
+/* So strong a ridge that the scales leave their range within a window: multiplied out in the middle of it. */
+static void strong_ridges_have_the_same_bits(void **state)
+{
+    (void)state;
+    test_problem p = test_problem_new(1800, 12, CLASSES, false, 31);
+    run r = {"ove", "negatives=2 ridge=100", true, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_CONSTANT};
+    check_run(&r, &p, false); /* once a window */
+    for (int i = 0; i < 2; i++) {
+        r.options = i ? "negatives=2 ridge=1e9" : "negatives=2 ridge=500"; /* several times a window; every step */
+        uint64_t first = 0, threaded = 0;
+        for (uint32_t threads = 1; threads < 4; threads++) {
+            xsm_context *ctx = test_context(threads, TEST_OPENMP, 0);
+            uint64_t hash = train(&r, &p, ctx, XSMI_WINDOW_THREADS, &threaded);
+            first = threads == 1 ? hash : first;
+            assert_true(hash == first);
+            xsm_context_free(ctx);
+        }
+        assert_int_equal(threaded, 0);
+    }
+    test_problem_free(&p);
+}
+
+/* -- a loop of one's own ------------------------------------------------------------------------------------------ */
+
+static uint64_t plain_loop(const run *r, const test_problem *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(NULL, p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, r->estimator, r->options);
+    assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL);
+    for (uint64_t epoch = 0; epoch < r->epochs; epoch++) {
+        double eta = epoch == 0 ? 0.5 : 0.5 * 0.75; /* powers of 0.75 that are exact */
+        for (uint64_t i = 0; i < p->rows; i += r->batch) {
+            xsm_batch batch = xsm_batch_range(p->data, i, p->rows - i < r->batch ? p->rows - i : r->batch);
+            assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
+            assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
+        }
+    }
+    uint64_t hash = test_hash(m);
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return hash;
+}
+
+static void training_is_the_plain_loop(void **state)
+{
+    (void)state;
+    static const char *const kinds[][2] = {{"ove", "negatives=2"},
+                                           {"umax", "negatives=2 start=log-classes"},
+                                           {"implicit", "negatives=2"},
+                                           {"implicit", "negatives=2 ridge=2"}};
+    xsm_context *ctx = test_context(3, TEST_OPENMP, 0);
+    for (int sparse = 0; sparse < 2; sparse++) {
+        test_problem p = test_problem_new(1800, 12, CLASSES, sparse, 31);
+        for (int kind = 0; kind < 4; kind++) {
+            for (int bias = 0; bias < 2; bias++) {
+                run r = {kinds[kind][0], kinds[kind][1], bias, 1, 2, XSM_ORDER_FILE, XSM_SCHEDULE_STEP};
+                uint64_t threaded = 0, hash = plain_loop(&r, &p);
+                if (train(&r, &p, ctx, XSMI_WINDOW_THREADS, &threaded) != hash ||
+                    train(&r, &p, ctx, XSMI_WINDOW_ORDER, &threaded) != hash) {
+                    fail_msg("%s %s, sparse %d, bias %d: other bits than a plain loop", r.estimator, r.options, sparse,
+                             bias);
+                }
+                assert_true(threaded > 0);
+                if (kind < 2) {
+                    r.batch = 7;
+                    assert_true(train(&r, &p, ctx, 0, &threaded) == plain_loop(&r, &p));
+                }
+            }
+        }
+        test_problem_free(&p);
+    }
+    xsm_context_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(softmax_has_the_same_bits),        cmocka_unit_test(ove_has_the_same_bits),
+        cmocka_unit_test(umax_has_the_same_bits),           cmocka_unit_test(implicit_has_the_same_bits),
+        cmocka_unit_test(strong_ridges_have_the_same_bits), cmocka_unit_test(training_is_the_plain_loop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
