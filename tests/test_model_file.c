@@ -134,12 +134,9 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
     xsm_class_map t = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_classes(a, &s, &err), err);
     assert_ok(xsm_model_get_classes(b, &t, &err), err);
-    assert_int_equal(s.labels == NULL, t.labels == NULL);
     assert_int_equal(s.names == NULL, t.names == NULL);
     for (size_t k = 0; k < s.classes; k++) {
-        if (s.labels) {
-            assert_int_equal(s.labels[k], t.labels[k]);
-        }
+        assert_int_equal(s.labels ? s.labels[k] : (int64_t)k, t.labels ? t.labels[k] : (int64_t)k);
         if (s.names) {
             assert_string_equal(s.names[k], t.names[k]);
         }

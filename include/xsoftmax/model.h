@@ -16,13 +16,13 @@
  * A linear model scores class k of a row x as z_k = w_k . x + b_k, with weights W (K rows of D float32) and, if asked
  * for, a bias b. All start at zero.
  *
- * **On disk** a model is one safetensors file: tensor `weight` [K,D] and, where the model has them, `bias` [K],
- * `labels` [K] int64 (the file's label of each class; without it, the class number), `idf` float32 (the weights of
- * tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a line); metadata with the format version, the estimator
- * and its options, the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own 16 digits
- * are zeros. The file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of another
- * program with a float32 `weight` and perhaps a `bias`, such as PyTorch's `Linear` layers have, loads too; without
- * version and checksum, its structure is all that is checked.
+ * **On disk** a model is one safetensors file: tensors `weight` [K,D], `labels` [K] int64 (the data file's label of
+ * each class, or its number) and, where the model has them, `bias` [K], `idf` float32 (the weights of tf-idf, a feature
+ * each), `label_names` (UTF-8 bytes, a name a line); metadata with the format version, the estimator and its options,
+ * the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own 16 digits are zeros. The
+ * file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of another program with a
+ * float32 `weight` and perhaps a `bias`, such as PyTorch's `Linear` layers have, loads too; without version and
+ * checksum, its structure is all that is checked.
  *
  * **Threads.** Functions that take a model const may run at once. A model being trained must not be used otherwise.
  *  @{ */

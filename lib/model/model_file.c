@@ -1,7 +1,7 @@
 /*
  * A model on disk: which tensors and metadata a model is, in a container of safetensors.h.
  *
- *     labels       I64 [K]      if the classes have labels other than their numbers
+ *     labels       I64 [K]      the file's label of each class, its number if it has no other
  *     weight       F32 [K, D]
  *     bias         F32 [K]      if there is one
  *     idf          F32 [n]      if the transform has weights
@@ -106,6 +106,22 @@ static xsm_status write_bias(const xsm_model *m, xsmi_container_writer *w, xsm_e
     return xsmi_container_write(w, m->bias, m->classes * sizeof *m->bias, err);
 }
 
+static xsm_status write_labels(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+{
+    if (m->labels) {
+        return xsmi_container_write(w, m->labels, m->classes * sizeof *m->labels, err);
+    }
+    int64_t some[512];
+    for (uint32_t first = 0; first < m->classes; first += 512) {
+        uint32_t count = m->classes - first < 512 ? m->classes - first : 512;
+        for (uint32_t k = 0; k < count; k++) {
+            some[k] = first + k;
+        }
+        XSMI_TRY(xsmi_container_write(w, some, count * sizeof *some, err));
+    }
+    return XSM_OK;
+}
+
 static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
 {
     for (size_t k = 0; k < m->classes; k++) {
@@ -131,9 +147,7 @@ static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t
 static void list_contents(const xsm_model *m, contents *c)
 {
     memset(c, 0, sizeof *c);
-    if (m->labels) {
-        add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
-    }
+    add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
     c->weight = c->count;
     add_tensor(c, "weight", XSMI_DTYPE_F32, 2, m->classes, m->features);
     if (m->bias) {
@@ -156,9 +170,7 @@ static void list_contents(const xsm_model *m, contents *c)
 
 static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_container_writer *w, xsm_error *err)
 {
-    if (m->labels) {
-        XSMI_TRY(xsmi_container_write(w, m->labels, m->classes * sizeof *m->labels, err));
-    }
+    XSMI_TRY(write_labels(m, w, err));
     XSMI_TRY(write_weights(m, w, err));
     if (m->bias) {
         XSMI_TRY(write_bias(m, w, err));
