@@ -53,7 +53,7 @@ tell() {
                 label = substr($i, 1, length($i) - length(value) - 1)
                 hit = hit || label == truth[NR - 1]
                 right += i == 1 && label == truth[NR - 1]
-                if (i == 1 || value >= 0.01)
+                if (i == 1 || value + 0 >= 0.01)
                     said = said sprintf("%s%s (%.0f %%)", i > 1 ? ", " : "", person(label), 100 * value)
             }
             third += hit
