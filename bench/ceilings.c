@@ -13,14 +13,21 @@
 /* Rows that a thread takes in a run: ten milliseconds or so. */
 #define ROWS_A_RUN 50000
 
-ceilings ceilings_new(uint32_t threads, size_t row_count, size_t features)
+ceilings ceilings_new(uint32_t threads, float *rows, size_t row_count, size_t features)
 {
     xsm_context *ctx = bench_context(threads);
-    ceilings c = {peak_find(xsm_context_instruction_set(ctx)), threads, NULL, NULL, NULL, row_count, features, 0};
+    ceilings c = {.loops = peak_find(xsm_context_instruction_set(ctx)),
+                  .threads = threads,
+                  .rows = rows,
+                  .row_count = row_count,
+                  .features = features,
+                  .borrowed = rows != NULL};
     xsm_context_free(ctx);
     if (row_count > 0) {
         c.listed = ROWS_A_RUN;
-        c.rows = bench_memory(row_count * features, sizeof *c.rows);
+        if (!rows) {
+            c.rows = bench_memory(row_count * features, sizeof *c.rows);
+        }
         c.x = bench_memory(features, sizeof *c.x);
         c.list = bench_memory(threads * c.listed, sizeof *c.list);
         bench_random random = {1};
@@ -34,7 +41,9 @@ ceilings ceilings_new(uint32_t threads, size_t row_count, size_t features)
 
 void ceilings_free(ceilings *c)
 {
-    free(c->rows);
+    if (!c->borrowed) {
+        free(c->rows);
+    }
     free(c->x);
     free(c->list);
 }

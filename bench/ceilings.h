@@ -15,13 +15,15 @@ typedef struct ceilings {
     uint32_t threads;
     /* A matrix of rows in huge pages, and for each thread a list of its own rows of it, at random. */
     float *rows;
-    float *x; /* [features] */
+    float *x; /* [features] zeros, so that the rows keep their values */
     uint32_t *list;
     size_t row_count, features, listed;
+    bool borrowed; /* the rows */
 } ceilings;
 
-/* With `row_count` rows of `features` floats; 0 rows: none, for fma() only. */
-ceilings ceilings_new(uint32_t threads, size_t row_count, size_t features);
+/* With `row_count` rows of `features` floats; 0 rows: none, for fma() only. `rows` is the matrix, one row after
+ * another, or NULL for one of its own. */
+ceilings ceilings_new(uint32_t threads, float *rows, size_t row_count, size_t features);
 void ceilings_free(ceilings *c);
 
 /* Each takes a ceilings. Floating-point operations a second in fused multiply-adds on registers. */

@@ -52,7 +52,7 @@ bench_result bench_evaluate_exact(uint32_t threads)
             p.weight[k * p.class_step + j * p.feature_step] = bench_uniform(&random);
         }
     }
-    ceilings c = ceilings_new(threads, 0, 0);
+    ceilings c = ceilings_new(threads, NULL, 0, 0);
     bench_result result = bench_measure(evaluate, &e, ceiling_fma, &c, "GFLOP/s");
     ceilings_free(&c);
     xsm_model_free(e.model);
@@ -72,7 +72,7 @@ bench_result bench_batch_softmax(uint32_t threads)
     xsm_context *ctx = bench_context(threads);
     training t = {0};
     training_start(&t, ctx, bench_dense(ctx, 4 * BATCH, DENSE_FEATURES, BATCH_CLASSES), "softmax", 0, BATCH, 1);
-    ceilings c = ceilings_new(threads, 0, 0);
+    ceilings c = ceilings_new(threads, NULL, 0, 0);
     bench_result result = bench_measure(train, &t, ceiling_fma, &c, "GFLOP/s");
     ceilings_free(&c);
     training_end(&t);

@@ -7,7 +7,7 @@
 
 bench_result bench_row_update(uint32_t threads)
 {
-    ceilings c = ceilings_new(threads, DENSE_CLASSES, DENSE_FEATURES);
+    ceilings c = ceilings_new(threads, NULL, DENSE_CLASSES, DENSE_FEATURES);
     bench_result result = bench_measure(ceiling_rows, &c, ceiling_stream, &c, "rows/s");
     ceilings_free(&c);
     return result;
@@ -15,8 +15,8 @@ bench_result bench_row_update(uint32_t threads)
 
 bench_result bench_fma_peak(uint32_t threads)
 {
-    ceilings one = ceilings_new(1, 0, 0);
-    ceilings all = ceilings_new(threads, 0, 0);
+    ceilings one = ceilings_new(1, NULL, 0, 0);
+    ceilings all = ceilings_new(threads, NULL, 0, 0);
     bench_result result = bench_measure(ceiling_fma, &all, ceiling_fma, &one, "GFLOP/s");
     result.value *= 1e-9;
     result.ceiling *= 1e-9 * threads; /* what one thread reaches, times their number */

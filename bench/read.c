@@ -43,7 +43,7 @@ bench_result bench_read(uint32_t threads)
 {
     text t = {bench_context(threads), NULL, 0, 0};
     t.bytes = bench_bibtex_text(ROWS, &t.length);
-    ceilings c = ceilings_new(1, t.length / sizeof(float) / 512, 512);
+    ceilings c = ceilings_new(1, NULL, t.length / sizeof(float) / 512, 512);
     bench_result result = bench_measure(read_rate, &t, ceiling_read, &c, "MB/s");
     result.value *= 1e-6;
     result.ceiling *= 1e-6;
