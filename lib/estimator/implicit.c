@@ -90,13 +90,16 @@ static void step(implicit_state *s, const xsm_score_block *block, uint64_t i, ui
     const double least = 1e-300;
     xsmi_proximal e = {eta, s->sum.u[example->row], s_y * example->squared_norm + s->bias, length - 1, level, q, c};
     shrinks[0] = s_y;
-    double log_a = log(eta * s->sum.weight);
+    double log_a = log(eta * s->sum.weight), log_q = 0;
     for (uint32_t j = 1; j < length; j++) {
         double s_j = shrinkage(s, classes[j], eta);
         shrinks[j] = s_j;
         double q_j = s_j * example->squared_norm + s->bias;
         q[j - 1] = q_j > least ? q_j : least;
-        level[j - 1] = log(q[j - 1]) + log_a + ((s_j - 1) * (double)linear[j] + (double)scores[j]) - a_y;
+        if (j == 1 || q[j - 1] != q[j - 2]) {
+            log_q = log(q[j - 1]); /* without a ridge they are all the same */
+        }
+        level[j - 1] = log_q + log_a + ((s_j - 1) * (double)linear[j] + (double)scores[j]) - a_y;
     }
     double u = xsmi_proximal_solve(&e, s->solver, s->tolerance);
     double sum = 0;
