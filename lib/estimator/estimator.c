@@ -354,35 +354,35 @@ xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_erro
     return XSM_OK;
 }
 
-bool xsmi_estimator_block(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch, double eta,
-                          double alpha, uint32_t slot, double *largest)
+bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha)
+{
+    const xsm_model *m = e->model;
+    bool finite = true;
+    for (uint64_t i = first; i < first + count; i++) {
+        xsmi_features x = xsmi_dataset_features(e->train, g->example[i].row);
+        const uint32_t *classes = g->classes + i * g->width;
+        float *scores = g->scores + i * g->width;
+        xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores);
+        for (uint32_t j = 0; j < g->lengths[i]; j++) {
+            finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
+        }
+        for (uint32_t j = 0; m->bias && j < g->lengths[i]; j++) {
+            g->linear[i * g->width + j] = scores[j] - m->bias[classes[j]];
+        }
+    }
+    return finite;
+}
+
+bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
+                                 double eta, uint32_t slot, double *largest)
 {
     const xsm_model *m = e->model;
     uint64_t width = g->width, start = first * width;
-    float *scores = g->exact ? g->coefficients + start : g->scores + start;
-    float *linear = g->exact ? NULL : m->bias ? g->linear + start : scores;
-    uint32_t *lengths = g->exact ? NULL : g->lengths + first;
-    uint32_t *classes = g->exact ? NULL : g->classes + start;
+    const float *scores = g->exact ? g->coefficients + start : g->scores + start;
+    const uint32_t *lengths = g->exact ? NULL : g->lengths + first;
     bool finite = true;
-    for (uint64_t i = 0; i < count && !g->exact; i++) {
-        const xsm_example *example = &g->example[first + i];
-        xsmi_features x = xsmi_dataset_features(e->train, example->row);
-        xsmi_model_score_classes(m, &x, classes + i * width, lengths[i], alpha, scores + i * width);
-        for (uint32_t j = 0; j < lengths[i]; j++) {
-            float z = scores[i * width + j];
-            finite &= fabsf(z) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
-            if (m->bias) {
-                linear[i * width + j] = z - m->bias[classes[i * width + j]];
-            }
-        }
-    }
-    if (!finite) {
-        return false;
-    }
-    if (g->proximal) {
-        for (uint64_t j = 0; j < count * width; j++) {
-            g->shrinks[start + j] = 1;
-        }
+    for (uint64_t j = 0; g->proximal && j < count * width; j++) {
+        g->shrinks[start + j] = 1;
     }
     xsm_score_block block = {
         .size = sizeof block,
@@ -391,9 +391,11 @@ bool xsmi_estimator_block(xsm_estimator *e, xsm_gradient *g, uint64_t first, uin
         .batch = batch,
         .width = width,
         .lengths = lengths,
-        .classes = classes,
+        .classes = g->exact ? NULL : g->classes + start,
         .scores = scores,
-        .linear = linear,
+        .linear = g->exact  ? NULL
+                  : m->bias ? g->linear + start
+                            : scores,
         .eta = eta,
         .coefficients = g->coefficients + start,
         .shrinks = g->proximal ? g->shrinks + start : NULL,
@@ -444,8 +446,9 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
         e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
     }
     job->largest[index] = 0;
-    job->finite[index] = xsmi_estimator_block(e, g, first, count, job->batch->count, job->eta, e->model->alpha, thread,
-                                              &job->largest[index]);
+    job->finite[index] =
+        (g->exact || xsmi_estimator_scores(e, g, first, count, e->model->alpha)) &&
+        xsmi_estimator_coefficients(e, g, first, count, job->batch->count, job->eta, thread, &job->largest[index]);
 }
 
 static int compare_rows(const void *a, const void *b)

@@ -84,12 +84,13 @@ static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
 /* Refuses learning rates that no step can be taken with. */
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
 
-/* Scores the examples first..first+count of a gradient whose lists are filled, and has the estimator turn the scores
- * into coefficients (for exact estimators the scores are there already). `batch` is the size of the whole batch. alpha
- * is the model's at that moment. Returns false when a score or coefficient is not finite or too large; *largest is
- * raised to the largest |g| ||(x,1)||. */
-bool xsmi_estimator_block(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch, double eta,
-                          double alpha, uint32_t slot, double *largest);
+/* Scores the examples first..first+count of a gradient whose lists are filled, for estimators that are not exact. alpha
+ * is the model's at that moment. Returns false when a score is not finite or too large. */
+bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha);
+/* Has the estimator turn the scores of those examples into coefficients. `batch` is the size of the whole batch.
+ * Returns false when a coefficient is not finite or too large; *largest is raised to the largest |g| ||(x,1)||. */
+bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
+                                 double eta, uint32_t slot, double *largest);
 
 /* Fills a negative-sampling estimator's lists: the label, then `negatives` others without replacement. */
 void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, const xsm_example *examples,

@@ -16,10 +16,15 @@ enum {
     STEPS_LEAST = 64,   /* shorter ones are not worth starting threads for */
     SELECT_PIECE = 512, /* steps whose classes one job draws */
     TRY_EVERY = 32,     /* windows until the slower way is tried again */
-    AHEAD = 3           /* steps whose rows are on their way from memory while one is taken */
+    /* Steps ahead that are asked for, early and at last. */
+    FAR_DENSE = 8,
+    NEAR_DENSE = 1,
+    FAR_SPARSE = 6,
+    NEAR_SPARSE = 3
 };
 
 #define NONE UINT32_MAX
+#define NOTHING UINT64_MAX
 
 typedef struct lane {
     uint32_t first, count; /* its steps in w->order */
@@ -243,8 +248,34 @@ static bool cut(xsmi_window *w, uint32_t count)
 /* -- stepping
  * -------------------------------------------------------------------------------------------------------------- */
 
-/* Asks for what a coming step will read and write. */
-static void fetch(const xsmi_window *w, uint64_t s)
+/* Asks for n floats from main memory, for the second cache: the first can wait for few lines at once, and whatever asks
+ * for more stands still. */
+static void fetch_far(const float *row, size_t n)
+{
+    for (size_t i = 0; i < n; i += XSMI_ALIGNMENT / sizeof *row) {
+        __builtin_prefetch(row + i, 0, 2);
+    }
+}
+
+/* Asks for what a dense step will read and write: early into the second cache, then into the first. */
+static void fetch_dense(const xsmi_window *w, uint64_t s, bool early)
+{
+    const xsm_model *m = w->optimizer->model;
+    const xsm_gradient *g = w->gradient;
+    const uint32_t *classes = g->classes + s * g->width;
+    xsmi_features x = xsmi_dataset_features(w->estimator->train, g->example[s].row);
+    void (*const ask)(const float *, size_t) = early ? fetch_far : xsmi_prefetch_row;
+    ask(x.values, x.count);
+    for (uint32_t j = 0; j < g->lengths[s]; j++) {
+        ask(m->weight + (size_t)classes[j] * m->stride, m->features);
+        if (m->row_scale && early) {
+            __builtin_prefetch(m->row_scale + classes[j], 1, 2);
+        }
+    }
+}
+
+/* Asks for the weights of a sparse step, whose features are there already. */
+static void fetch_sparse(const xsmi_window *w, uint64_t s)
 {
     const xsm_model *m = w->optimizer->model;
     const xsm_gradient *g = w->gradient;
@@ -252,28 +283,40 @@ static void fetch(const xsmi_window *w, uint64_t s)
     xsmi_features x = xsmi_dataset_features(w->estimator->train, g->example[s].row);
     for (uint32_t j = 0; j < g->lengths[s]; j++) {
         const float *row = m->weight + (size_t)classes[j] * m->stride;
-        if (!x.index) {
-            xsmi_prefetch_row(row, m->features);
-            continue;
-        }
         for (size_t i = 0; i < x.count; i++) {
             __builtin_prefetch(row + x.index[i], 1, 3);
+        }
+        if (m->row_scale) {
+            __builtin_prefetch(m->row_scale + classes[j], 1, 3);
         }
     }
 }
 
-/* Asks for the features of a step after those. */
+/* Asks for the features of a sparse step. */
 static void fetch_features(const xsmi_window *w, uint64_t s)
 {
     xsmi_features x = xsmi_dataset_features(w->estimator->train, w->gradient->example[s].row);
     xsmi_prefetch_row(x.values, x.count);
-    if (x.index) {
-        xsmi_prefetch_row((const float *)x.index, x.count);
+    xsmi_prefetch_row((const float *)(const void *)x.index, x.count);
+}
+
+/* Asks for what step s needs (NOTHING: no such step), early or at last. */
+static void fetch(const xsmi_window *w, uint64_t s, bool early)
+{
+    if (s == NOTHING) {
+        return;
+    }
+    if (!w->estimator->train->sparse) {
+        fetch_dense(w, s, early);
+    } else if (early) {
+        fetch_features(w, s);
+    } else {
+        fetch_sparse(w, s);
     }
 }
 
-/* Takes step s; false when it is not finite. */
-static bool take(xsmi_window *w, uint64_t s, uint32_t thread)
+/* Takes step s, asking for what steps ahead need while the estimator computes. False when it is not finite. */
+static bool take(xsmi_window *w, uint64_t s, uint64_t near, uint64_t far, uint32_t thread)
 {
     xsm_estimator *e = w->estimator;
     xsm_gradient *g = w->gradient;
@@ -281,54 +324,51 @@ static bool take(xsmi_window *w, uint64_t s, uint32_t thread)
     xsmi_features x = xsmi_dataset_features(e->train, g->example[s].row);
     double largest = 0;
     g->example[s].squared_norm = (double)m->kernels->dot(x.values, x.values, x.count);
-    if (!xsmi_estimator_block(e, g, s, 1, 1, w->etas[s], w->alphas[s], thread, &largest)) {
+    if (!xsmi_estimator_scores(e, g, s, 1, w->alphas[s])) {
         return false;
     }
+    fetch(w, near, false);
+    if (!xsmi_estimator_coefficients(e, g, s, 1, 1, w->etas[s], thread, &largest)) {
+        return false;
+    }
+    /* Not together with the other: the processor waits where too much is asked for at once. */
+    fetch(w, far, true);
     w->optimizer->ops->step(m, &x, g->lengths[s], g->classes + s * g->width, g->coefficients + s * g->width,
                             g->proximal ? g->shrinks + s * g->width : NULL, w->etas[s], w->alphas[s + 1]);
     return true;
+}
+
+/* Step number i of a list of count, or of all of them in order where there is no list. */
+static uint64_t step_at(const uint32_t *list, uint64_t count, uint64_t i)
+{
+    return i >= count ? NOTHING : list ? list[i] : i;
+}
+
+/* Takes the steps of a list; returns the first that was not finite, or UINT64_MAX. */
+static uint64_t run_steps(xsmi_window *w, const uint32_t *list, uint64_t count, uint32_t thread)
+{
+    const bool sparse = w->estimator->train->sparse;
+    const uint64_t near = sparse ? NEAR_SPARSE : NEAR_DENSE, far = sparse ? FAR_SPARSE : FAR_DENSE;
+    for (uint64_t i = 0; i < far; i++) {
+        fetch(w, step_at(list, count, i), true);
+    }
+    for (uint64_t i = 0; i < near; i++) {
+        fetch(w, step_at(list, count, i), false);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t s = step_at(list, count, i);
+        if (!take(w, s, step_at(list, count, i + near), step_at(list, count, i + far), thread)) {
+            return s;
+        }
+    }
+    return UINT64_MAX;
 }
 
 static void run_lane(void *state, size_t index, uint32_t thread)
 {
     xsmi_window *w = state;
     lane *l = &w->lanes[index];
-    const uint32_t *order = w->order + l->first;
-    l->failed = UINT64_MAX;
-    for (uint32_t i = 0; i < AHEAD && i < l->count; i++) {
-        fetch(w, order[i]);
-    }
-    for (uint32_t i = 0; i < l->count; i++) {
-        if (i + 2 * AHEAD < l->count) {
-            fetch_features(w, order[i + 2 * AHEAD]);
-        }
-        if (i + AHEAD < l->count) {
-            fetch(w, order[i + AHEAD]);
-        }
-        if (!take(w, order[i], thread)) {
-            l->failed = order[i];
-            return;
-        }
-    }
-}
-
-static uint64_t run_in_order(xsmi_window *w, uint64_t count)
-{
-    for (uint64_t s = 0; s < AHEAD && s < count; s++) {
-        fetch(w, s);
-    }
-    for (uint64_t s = 0; s < count; s++) {
-        if (s + 2 * AHEAD < count) {
-            fetch_features(w, s + 2 * AHEAD);
-        }
-        if (s + AHEAD < count) {
-            fetch(w, s + AHEAD);
-        }
-        if (!take(w, s, 0)) {
-            return s;
-        }
-    }
-    return UINT64_MAX;
+    l->failed = run_steps(w, w->order + l->first, l->count, thread);
 }
 
 /* Which way to run a window. Both give the same bits, so it is only a matter of time: whichever was faster lately, the
@@ -368,7 +408,7 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
     for (uint64_t s = 0; s < count && *failed == UINT64_MAX; s++) {
         XSMI_TRY(xsmi_optimizer_decay(m, xsmi_estimator_decay(w->estimator, w->etas[s]), &w->alphas[s + 1], err));
         w->alphas[s] = m->alpha;
-        if (take(w, s, 0)) {
+        if (take(w, s, NOTHING, NOTHING, 0)) {
             m->alpha = w->alphas[s + 1];
         } else {
             *failed = s;
@@ -407,7 +447,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
             m->alpha = w->alphas[count]; /* other threads may have gone on to the end */
             w->threaded++;
         } else {
-            *failed = run_in_order(w, count);
+            *failed = run_steps(w, NULL, count, 0);
             m->alpha = w->alphas[*failed < count ? *failed : count];
         }
         learn(w, tried, (xsmi_seconds() - start) / (double)count);
