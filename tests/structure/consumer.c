@@ -62,6 +62,14 @@ int main(void)
             return 1;
         }
     }
+    xsm_model *loaded = NULL;
+    if (xsm_model_save(model, "consumer.safetensors", &err) ||
+        xsm_model_load(context, "consumer.safetensors", NULL, &loaded, &err) || xsm_model_classes(loaded) != CLASSES ||
+        remove("consumer.safetensors") != 0) {
+        fprintf(stderr, "the model was not saved and loaded: %s\n", err.message);
+        return 1;
+    }
+    xsm_model_free(loaded);
     xsm_predictor_free(predictor);
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
