@@ -15,7 +15,9 @@ enum {
     STEPS_MOST = 4096,  /* long enough that starting the threads does not matter */
     STEPS_LEAST = 64,   /* shorter ones are not worth starting threads for */
     SELECT_PIECE = 512, /* steps whose classes one job draws */
-    TRY_EVERY = 32,     /* windows until the slower way is tried again */
+    LANES_A_THREAD = 4, /* so that a thread which the system stops for a while does not hold up the others for long */
+    TRY_EVERY = 32,     /* windows until the slower way is tried again, ... */
+    TRY_SELDOM = 4096,  /* and after it was slower each time */
     /* Steps ahead that are asked for, early and at last. */
     FAR_DENSE = 8,
     NEAR_DENSE = 1,
@@ -43,11 +45,13 @@ struct xsmi_window {
     uint32_t *size;         /* [steps] steps of a component, at its root */
     uint32_t *order;        /* [steps] steps by lane, rising in each */
     uint32_t *lane_of;      /* [steps] of a component, at its root */
-    lane *lanes;            /* [threads] */
-    uint32_t threads;
+    lane *lanes;            /* [lane_count] */
+    uint32_t threads, lane_count;
     uint32_t classes;   /* K, kept for the release of `last` */
     double pace[2];     /* seconds a step lately, in order and on the threads; 0 = not known */
     uint32_t windows;   /* run so far */
+    uint32_t next_try;  /* of them, when the slower way is tried again */
+    uint32_t patience;  /* how many there were in between, the last time */
     uint64_t threaded;  /* those that ran on the threads */
     int32_t way;        /* XSMI_WINDOW_* */
     const double *etas; /* [count] of the window being run */
@@ -69,13 +73,15 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->estimator = e;
     w->optimizer = o;
     w->threads = xsm_context_threads(ctx);
+    w->lane_count = w->threads * LANES_A_THREAD;
+    w->next_try = w->patience = TRY_EVERY;
     w->classes = o->model->classes;
     /* Components stay small while a window touches few of the classes. */
     uint64_t steps = o->model->classes / (8 * e->width);
     w->steps = steps > STEPS_MOST ? STEPS_MOST : steps < STEPS_LEAST ? STEPS_LEAST : steps;
     size_t n = (size_t)w->steps;
     w->alphas = xsmi_allocate(ctx, n + 1, sizeof *w->alphas);
-    w->lanes = xsmi_allocate(ctx, w->threads, sizeof *w->lanes);
+    w->lanes = xsmi_allocate(ctx, w->lane_count, sizeof *w->lanes);
     bool whole = w->alphas && w->lanes;
     if (w->threads > 1) {
         w->last = xsmi_allocate(ctx, o->model->classes, sizeof *w->last);
@@ -116,7 +122,7 @@ void xsmi_window_free(xsmi_window *w)
         size_t n = (size_t)w->steps;
         xsm_gradient_free(w->gradient);
         xsmi_release(ctx, w->alphas, n + 1, sizeof *w->alphas);
-        xsmi_release(ctx, w->lanes, w->threads, sizeof *w->lanes);
+        xsmi_release(ctx, w->lanes, w->lane_count, sizeof *w->lanes);
         xsmi_release(ctx, w->last, w->classes, sizeof *w->last);
         xsmi_release(ctx, w->parent, n, sizeof *w->parent);
         xsmi_release(ctx, w->size, n, sizeof *w->size);
@@ -217,23 +223,20 @@ static bool cut(xsmi_window *w, uint32_t count)
     if (largest > count - count / 8) {
         return false;
     }
-    for (uint32_t t = 0; t < w->threads; t++) {
+    for (uint32_t t = 0; t < w->lane_count; t++) {
         w->lanes[t].first = w->lanes[t].count = 0;
     }
-    /* A component goes to the lane with the least work, at its first step. */
+    /* A component goes where its first step does: to the first lane that is not full. */
+    uint32_t full = (count + w->lane_count - 1) / w->lane_count, open = 0;
     for (uint32_t s = 0; s < count; s++) {
-        uint32_t root = root_of(w->parent, s);
-        if (root == s) {
-            uint32_t least = 0;
-            for (uint32_t t = 1; t < w->threads; t++) {
-                least = w->lanes[t].count < w->lanes[least].count ? t : least;
-            }
-            w->lane_of[s] = least;
-            w->lanes[least].count += w->size[s];
+        if (w->parent[s] == s) {
+            open += open + 1 < w->lane_count && w->lanes[open].count >= full;
+            w->lane_of[s] = open;
+            w->lanes[open].count += w->size[s];
         }
     }
     uint32_t start = 0;
-    for (uint32_t t = 0; t < w->threads; t++) {
+    for (uint32_t t = 0; t < w->lane_count; t++) {
         w->lanes[t].first = start;
         start += w->lanes[t].count;
         w->lanes[t].count = 0;
@@ -382,14 +385,18 @@ static bool prefers_threads(const xsmi_window *w, uint64_t count)
         return w->way == XSMI_WINDOW_THREADS;
     }
     bool faster = w->pace[1] < w->pace[0]; /* 0, not known, wins */
-    return w->windows % TRY_EVERY == TRY_EVERY - 1 ? !faster : faster;
+    return w->windows >= w->next_try ? !faster : faster;
 }
 
 static void learn(xsmi_window *w, bool tried, double pace)
 {
     double *known = &w->pace[tried];
     *known = *known > 0 ? 0.75 * *known + 0.25 * pace : pace;
-    w->windows++;
+    if (w->windows++ >= w->next_try) {
+        bool slower = *known > w->pace[!tried];
+        w->patience = !slower ? TRY_EVERY : w->patience < TRY_SELDOM ? 2 * w->patience : TRY_SELDOM;
+        w->next_try = w->windows + w->patience;
+    }
 }
 
 /* The scale of all weights before each step and after the last, if it starts at the model's. */
@@ -440,8 +447,8 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
         double start = xsmi_seconds();
         bool tried = prefers_threads(w, count);
         if (tried && cut(w, (uint32_t)count)) {
-            XSMI_TRY(xsmi_run(w->context, run_lane, w, w->threads, err));
-            for (uint32_t t = 0; t < w->threads; t++) {
+            XSMI_TRY(xsmi_run(w->context, run_lane, w, w->lane_count, err));
+            for (uint32_t t = 0; t < w->lane_count; t++) {
                 *failed = w->lanes[t].failed < *failed ? w->lanes[t].failed : *failed;
             }
             m->alpha = w->alphas[count]; /* other threads may have gone on to the end */
