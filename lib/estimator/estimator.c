@@ -407,13 +407,18 @@ bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t fir
     for (uint64_t i = 0; i < count; i++) {
         uint64_t length = lengths ? lengths[i] : width;
         float *c = block.coefficients + i * width;
-        float most = 0;
+        uint32_t most_bits = 0;
         for (uint64_t j = 0; j < length; j++) {
             c[j] *= mean;
-            float size = fabsf(c[j]);
-            most = size > most ? size : most;
-            finite &= size < INFINITY;
+            /* Sizes compare as their bits do, infinity and NaN above all others; compilers have vectors for that. */
+            uint32_t bits;
+            memcpy(&bits, &c[j], sizeof bits);
+            bits &= 0x7fffffff;
+            most_bits = bits > most_bits ? bits : most_bits;
         }
+        float most;
+        memcpy(&most, &most_bits, sizeof most);
+        finite &= most < INFINITY; /* false for NaN too */
         /* The bias, and that a row of zeros times infinity is no number, both ask for the 1. */
         double reach = (double)most * sqrt(block.examples[i].squared_norm + 1);
         *largest = reach > *largest ? reach : *largest;
