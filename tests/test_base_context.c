@@ -2,7 +2,6 @@
 #include "support.h"
 
 #include <errno.h>
-#include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/pool.h"
 
 #define HUGE ((size_t)2 << 20)
 
@@ -21,7 +21,7 @@ static void test_defaults(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = NULL;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
-    assert_int_equal(xsm_context_threads(ctx), omp_get_num_procs());
+    assert_int_equal(xsm_context_threads(ctx), xsmi_processors());
     assert_string_equal(xsm_context_instruction_set(ctx), xsmi_kernels_select(0)->name);
     assert_ptr_equal(xsmi_context_kernels(ctx), xsmi_kernels_select(0));
     xsm_context_free(ctx);
@@ -241,6 +241,7 @@ static xsm_status make_context(void *state, xsm_context *ctx, xsm_error *err)
     allocator->user = ctx;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = allocator;
+    options.threads = 2;
     xsm_context *made;
     XSMI_TRY(xsm_context_new(&options, &made, err));
     xsm_context_free(made);
@@ -263,7 +264,8 @@ static void test_refused_memory(void **state)
 {
     (void)state;
     xsm_allocator allocator = {NULL, allocate_from, release_to};
-    assert_int_equal(test_every_allocation(make_context, &allocator), 2);
+    /* The context, the pool and its list of workers, and once none refused. */
+    assert_int_equal(test_every_allocation(make_context, &allocator), 4);
 }
 
 /* The allocator outlives the caller's hold for as long as an object needs it. */
@@ -381,9 +383,70 @@ static void test_jobs(void **state)
     }
 }
 
-/* Inside of the host's own parallel region everything runs on the calling thread: four of them do not become sixteen.
- */
+typedef struct nested {
+    xsm_context *context;
+    jobs inner[8];
+    xsm_status status[8];
+} nested;
+
+static void one_nested(void *state, size_t index, uint32_t thread)
+{
+    nested *n = state;
+    (void)thread;
+    n->inner[index].threads = 1;
+    n->inner[index].caller = pthread_self();
+    n->status[index] = xsmi_run(n->context, one_job, &n->inner[index], JOBS, NULL);
+}
+
+/* A job that runs jobs on the same context does them itself: nobody waits for threads that are taken. */
 static void test_jobs_when_nested(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = THREADS;
+    static nested n;
+    memset(&n, 0, sizeof n);
+    assert_ok(xsm_context_new(&options, &n.context, &err), err);
+    assert_ok(xsmi_run(n.context, one_nested, &n, 8, &err), err);
+    for (size_t t = 0; t < 8; t++) {
+        assert_int_equal(n.status[t], XSM_OK);
+        assert_int_equal(n.inner[t].others, 0);
+        for (size_t i = 0; i < JOBS; i++) {
+            assert_int_equal(n.inner[t].done[i], 1);
+        }
+    }
+    xsm_context_free(n.context);
+}
+
+enum { CALLERS = 3, ROUNDS = 3000, PIECES = 7 };
+
+typedef struct crowd {
+    xsm_context *context;
+    int64_t sum;
+    bool good;
+} crowd;
+
+static void add_piece(void *state, size_t index, uint32_t thread)
+{
+    (void)thread;
+    __atomic_fetch_add((int64_t *)state, (int64_t)index + 1, __ATOMIC_RELAXED);
+}
+
+static void *call_often(void *argument)
+{
+    crowd *c = argument;
+    c->good = true;
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t before = c->sum;
+        c->good &= xsmi_run(c->context, add_piece, &c->sum, PIECES, NULL) == XSM_OK;
+        c->good &= c->sum - before == PIECES * (PIECES + 1) / 2;
+    }
+    return NULL;
+}
+
+/* Several of the host's threads on one context, with runs so short that workers are often late for them. */
+static void test_jobs_of_many_callers(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
@@ -391,24 +454,15 @@ static void test_jobs_when_nested(void **state)
     options.threads = THREADS;
     xsm_context *ctx;
     assert_ok(xsm_context_new(&options, &ctx, &err), err);
-    static jobs j[2];
-    int region = 0, bad = 0;
-    memset(j, 0, sizeof j);
-#pragma omp parallel num_threads(2) reduction(+ : bad)
-    {
-        int mine = omp_get_thread_num();
-        j[mine].threads = 1;
-        j[mine].caller = pthread_self();
-        bad += xsmi_run(ctx, one_job, &j[mine], JOBS, NULL) != XSM_OK;
-#pragma omp single
-        region = omp_get_num_threads();
+    crowd c[CALLERS];
+    pthread_t callers[CALLERS];
+    for (int i = 0; i < CALLERS; i++) {
+        c[i] = (crowd){ctx, 0, false};
+        assert_int_equal(pthread_create(&callers[i], NULL, call_often, &c[i]), 0);
     }
-    assert_int_equal(bad, 0);
-    for (int t = 0; t < region; t++) {
-        assert_int_equal(j[t].others, 0);
-        for (size_t i = 0; i < JOBS; i++) {
-            assert_int_equal(j[t].done[i], 1);
-        }
+    for (int i = 0; i < CALLERS; i++) {
+        assert_int_equal(pthread_join(callers[i], NULL), 0);
+        assert_true(c[i].good);
     }
     xsm_context_free(ctx);
 }
@@ -464,36 +518,36 @@ static void test_runner_that_fails(void **state)
     xsm_context_free(ctx);
 }
 
-/* What the header promises of a child whose parent has used OpenMP: contexts with one thread work, old and new. */
+/* What the header promises of a child: contexts made before the fork, whose threads it does not have, work. */
 static void test_fork(void **state)
 {
     (void)state;
-    xsm_error err = XSM_ERROR_INIT;
     test_memory *m;
     xsm_context *ctx = test_memory_context(&m, THREADS);
     assert_jobs(ctx, JOBS, THREADS);
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.threads = 1;
-    xsm_context *old;
-    assert_ok(xsm_context_new(&options, &old, &err), err);
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         static jobs j;
+        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+        options.threads = THREADS;
         xsm_context *made;
         alarm(60);
-        j.threads = 1;
+        j.threads = THREADS;
         j.caller = pthread_self();
-        bool good = xsm_context_new(&options, &made, NULL) == XSM_OK &&
-                    xsmi_run(made, one_job, &j, JOBS, NULL) == XSM_OK &&
-                    xsmi_run(old, one_job, &j, JOBS, NULL) == XSM_OK && j.done[JOBS - 1] == 2;
+        bool good = xsmi_run(ctx, one_job, &j, JOBS, NULL) == XSM_OK && j.others == 0 &&
+                    xsm_context_new(&options, &made, NULL) == XSM_OK &&
+                    xsmi_run(made, one_job, &j, JOBS, NULL) == XSM_OK && j.done[JOBS - 1] == 2;
+        if (good) {
+            xsm_context_free(made);
+            xsm_context_free(ctx); /* does not wait for the parent's threads */
+        }
         _exit(good ? 0 : 1);
     }
     int result;
     assert_int_equal(waitpid(child, &result, 0), child);
     assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
-    xsm_context_free(old);
     test_memory_end(m, ctx);
 }
 
@@ -512,6 +566,7 @@ int main(void)
         cmocka_unit_test(test_log),
         cmocka_unit_test(test_jobs),
         cmocka_unit_test(test_jobs_when_nested),
+        cmocka_unit_test(test_jobs_of_many_callers),
         cmocka_unit_test(test_runner),
         cmocka_unit_test(test_runner_that_fails),
         cmocka_unit_test(test_fork),

@@ -336,7 +336,7 @@ static void repeated_rows_are_taken_in_order(void **state)
     double u[5];
     for (int way = 0; way < 6; way++) {
         xsm_context *ctx = way == 5 ? test_context(3, TEST_PTHREADS, 0)
-                                    : test_context((uint32_t)way + 1, way == 3 ? TEST_REVERSED : TEST_OPENMP, 0);
+                                    : test_context((uint32_t)way + 1, way == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
         xsm_model *m = test_model(ctx, &p, false, XSM_LAYOUT_CLASS_MAJOR, 2, 1);
         xsm_estimator *e = test_estimator(ctx, "umax", "negatives=3");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);

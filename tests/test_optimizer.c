@@ -243,7 +243,7 @@ static void same_bits_on_any_threads(void **state)
         test_problem p = test_problem_new(200, 33, exact ? 700 : 3000, sparse, 2);
         uint64_t first = 0;
         for (int way = 0; way < 6; way++) {
-            xsm_context *ctx = way < 4 ? test_context((uint32_t)way + 1, TEST_OPENMP, 0)
+            xsm_context *ctx = way < 4 ? test_context((uint32_t)way + 1, TEST_BUILT_IN, 0)
                                        : test_context(3, way == 4 ? TEST_REVERSED : TEST_PTHREADS, 0);
             xsm_model *m = test_model(ctx, &p, bias, feature_major, 0.5, 3);
             xsm_estimator *e =

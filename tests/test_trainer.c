@@ -89,7 +89,7 @@ static rig build_on(test_problem p, const char *estimator, const char *settings,
 {
     xsm_error err = XSM_ERROR_INIT;
     rig r = {.p = p};
-    r.ctx = test_context(threads, TEST_OPENMP, 0);
+    r.ctx = test_context(threads, TEST_BUILT_IN, 0);
     r.m = test_model(r.ctx, &r.p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     wrapped = xsm_estimator_find(estimator);
     xsm_estimator_ops ops = *wrapped;

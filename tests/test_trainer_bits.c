@@ -62,17 +62,17 @@ typedef struct machine {
 } machine;
 
 static const machine machines[] = {
-    {1, TEST_OPENMP, 0, XSMI_WINDOW_FASTER},
-    {1, TEST_OPENMP, 0, XSMI_WINDOW_FASTER},
-    {2, TEST_OPENMP, 0, XSMI_WINDOW_THREADS},
-    {3, TEST_OPENMP, 0, XSMI_WINDOW_THREADS},
-    {3, TEST_OPENMP, 0, XSMI_WINDOW_FASTER},
-    {3, TEST_OPENMP, 0, XSMI_WINDOW_ORDER},
+    {1, TEST_BUILT_IN, 0, XSMI_WINDOW_FASTER},
+    {1, TEST_BUILT_IN, 0, XSMI_WINDOW_FASTER},
+    {2, TEST_BUILT_IN, 0, XSMI_WINDOW_THREADS},
+    {3, TEST_BUILT_IN, 0, XSMI_WINDOW_THREADS},
+    {3, TEST_BUILT_IN, 0, XSMI_WINDOW_FASTER},
+    {3, TEST_BUILT_IN, 0, XSMI_WINDOW_ORDER},
     {3, TEST_REVERSED, 0, XSMI_WINDOW_THREADS},
     {3, TEST_PTHREADS, 0, XSMI_WINDOW_THREADS},
-    {1, TEST_OPENMP, XSM_CPU_DISABLE_AVX2, XSMI_WINDOW_FASTER},
-    {2, TEST_OPENMP, XSM_CPU_DISABLE_AVX512, XSMI_WINDOW_THREADS},
-    {1, TEST_OPENMP, XSM_CPU_DISABLE_NEON, XSMI_WINDOW_FASTER},
+    {1, TEST_BUILT_IN, XSM_CPU_DISABLE_AVX2, XSMI_WINDOW_FASTER},
+    {2, TEST_BUILT_IN, XSM_CPU_DISABLE_AVX512, XSMI_WINDOW_THREADS},
+    {1, TEST_BUILT_IN, XSM_CPU_DISABLE_NEON, XSMI_WINDOW_FASTER},
 };
 #define MACHINES (sizeof machines / sizeof *machines)
 
@@ -147,7 +147,7 @@ static void strong_ridges_have_the_same_bits(void **state)
         r.options = i ? "negatives=2 ridge=1e9" : "negatives=2 ridge=500"; /* several times a window; every step */
         uint64_t first = 0, threaded = 0;
         for (uint32_t threads = 1; threads < 4; threads++) {
-            xsm_context *ctx = test_context(threads, TEST_OPENMP, 0);
+            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
             uint64_t hash = train(&r, &p, ctx, XSMI_WINDOW_THREADS, &threaded);
             first = threads == 1 ? hash : first;
             assert_true(hash == first);
@@ -191,7 +191,7 @@ static void training_is_the_plain_loop(void **state)
                                            {"umax", "negatives=2 start=log-classes"},
                                            {"implicit", "negatives=2"},
                                            {"implicit", "negatives=2 ridge=2"}};
-    xsm_context *ctx = test_context(3, TEST_OPENMP, 0);
+    xsm_context *ctx = test_context(3, TEST_BUILT_IN, 0);
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(1800, 12, CLASSES, sparse, 31);
         for (int kind = 0; kind < 4; kind++) {

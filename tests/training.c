@@ -83,7 +83,7 @@ xsm_context *test_context(uint32_t threads, int runner, uint32_t cpu_disable)
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = threads;
     options.cpu_disable = cpu_disable;
-    options.runner = runner == TEST_OPENMP ? NULL : &own;
+    options.runner = runner == TEST_BUILT_IN ? NULL : &own;
     xsm_context *ctx = NULL;
     xsm_error err = XSM_ERROR_INIT;
     assert_ok(xsm_context_new(&options, &ctx, &err), err);

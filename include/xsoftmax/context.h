@@ -16,9 +16,8 @@
  * holds its context, so a context may be released while objects made with it live on.
  *
  * The library has no global state: two contexts share nothing. After fork() the child may use objects made before it
- * only if no other thread was inside of the library. The built-in runner, OpenMP, does not survive a fork once it has
- * been used (gcc's waits for ever for threads that are gone): in the child use contexts with `threads = 1`, made before
- * or after the fork, or with a runner of the child's own.
+ * if no other thread was inside of the library. The built-in runner's threads stay with the parent: in the child an old
+ * context works on the calling thread alone, a new one has threads of its own.
  *
  * **Threads.** A context may be used by many threads at once.
  *  @{ */
@@ -72,7 +71,8 @@ typedef struct xsm_context_options {
     const xsm_allocator *allocator; /**< Default: the C library's. Copied. */
     xsm_log_function log;           /**< Default: silence. */
     void *log_user;                 /**< Handed to log(). */
-    const xsm_runner *runner;       /**< Default: OpenMP with `threads` threads. Copied. */
+    const xsm_runner *runner;       /**< Default: threads of the library's own, started when first
+                                         needed. Copied. */
     uint32_t threads;     /**< Without a runner: threads to use, at most 4096; 1 = none but the caller's. Default: the
                                processors that this process may run on. */
     uint32_t cpu_disable; /**< Sum of XSM_CPU_DISABLE_* values. Results are the same bits with any of them. */

@@ -4,8 +4,8 @@
  * A context counts its holders, so that objects may outlive the caller's hold on it.
  */
 #include "base/base.h"
+#include "base/pool.h"
 
-#include <omp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ struct xsm_context {
     xsm_allocator allocator;
     xsm_log_function log;
     void *log_user;
-    xsm_runner runner; /* run == NULL: OpenMP */
+    xsm_runner runner; /* run == NULL: the pool */
+    xsmi_pool *pool;   /* NULL with a host's runner or one thread */
     const xsmi_kernels *kernels;
 };
 
@@ -65,8 +66,8 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
         }
         runner = *o.runner;
     } else {
-        int processors = omp_get_num_procs();
-        runner.threads = o.threads ? o.threads : (uint32_t)(processors < THREADS_MAX ? processors : THREADS_MAX);
+        uint32_t processors = xsmi_processors();
+        runner.threads = o.threads ? o.threads : processors < THREADS_MAX ? processors : THREADS_MAX;
     }
     if (runner.threads > THREADS_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u threads asked for; at most %d are supported", runner.threads,
@@ -80,6 +81,14 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     xsm_context *ctx = allocator.allocate(allocator.user, sizeof *ctx, XSMI_ALIGNMENT);
     if (!ctx) {
         return xsmi_fail_memory(err, sizeof *ctx, "a context");
+    }
+    ctx->pool = NULL;
+    if (!runner.run && runner.threads > 1) {
+        xsm_status status = xsmi_pool_new(&allocator, runner.threads, &ctx->pool, err);
+        if (status != XSM_OK) {
+            allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
+            return status;
+        }
     }
     atomic_init(&ctx->holders, 1);
     ctx->allocator = allocator;
@@ -97,6 +106,7 @@ void xsm_context_free(xsm_context *ctx)
 {
     if (ctx && atomic_fetch_sub_explicit(&ctx->holders, 1, memory_order_acq_rel) == 1) {
         xsm_allocator allocator = ctx->allocator;
+        xsmi_pool_free(ctx->pool);
         allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
     }
 }
@@ -262,8 +272,7 @@ double xsmi_seconds(void)
 
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err)
 {
-    /* Inside a parallel region of the host's the threads are taken already: more would only get in their way. */
-    if (count <= 1 || ctx->runner.threads == 1 || (!ctx->runner.run && omp_in_parallel())) {
+    if (count <= 1 || ctx->runner.threads == 1) {
         for (size_t i = 0; i < count; i++) {
             job(state, i, 0);
         }
@@ -273,10 +282,6 @@ xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xs
         int32_t result = ctx->runner.run(ctx->runner.user, job, state, count);
         return result == 0 ? XSM_OK : xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
     }
-    int threads = (int)(count < ctx->runner.threads ? count : ctx->runner.threads);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-    for (size_t i = 0; i < count; i++) {
-        job(state, i, (uint32_t)omp_get_thread_num());
-    }
+    xsmi_pool_run(ctx->pool, job, state, count);
     return XSM_OK;
 }

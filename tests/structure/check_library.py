@@ -31,7 +31,7 @@ FORBIDDEN = {
     "ending the process": {"names": "abort exit _exit _Exit quick_exit raise kill atexit on_exit"},
     "state of the whole process": {
         "names": "signal sigaction sigprocmask setlocale uselocale getenv secure_getenv setenv putenv unsetenv "
-                 "omp_set_num_threads omp_set_dynamic omp_set_max_active_levels openblas_set_num_threads umask chdir "
+                 "openblas_set_num_threads umask chdir "
                  "fork vfork system popen",
     },
     "state shared between threads": {

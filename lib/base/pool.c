@@ -1,0 +1,272 @@
+/*
+ * The built-in runner.
+ *
+ * A run is published in one atomic word: its number in the upper half, the next piece to be taken in the lower. A
+ * thread takes a piece by raising the lower half, which fails if the run has changed meanwhile, so that a worker that
+ * comes late takes nothing. Between runs the lower half is CLOSED, beyond any count. Workers look out for the next run
+ * for a moment, then sleep.
+ */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Most pieces of one run; longer ones are cut. */
+#define COUNT_MOST ((size_t)1 << 30)
+#define CLOSED UINT32_MAX
+
+/* How long someone looks out before sleeping: looks in a row, and how often the processor is offered to others. */
+enum { LOOKS = 64, ROUNDS = 40 };
+
+typedef struct worker {
+    xsmi_pool *pool;
+    pthread_t handle;
+    uint32_t number; /* 1, 2, ...; 0 is the caller */
+} worker;
+
+struct xsmi_pool {
+    xsm_allocator allocator;
+    pid_t process;
+    uint32_t threads;     /* the caller included */
+    uint32_t started;     /* workers */
+    worker *workers;      /* [threads-1] */
+    pthread_mutex_t busy; /* held for a run */
+
+    /* The run. */
+    _Alignas(XSMI_ALIGNMENT) _Atomic uint64_t ticket;
+    _Atomic(xsm_job) job;
+    _Atomic(void *) state;
+    _Atomic uint32_t count;
+    _Alignas(XSMI_ALIGNMENT) _Atomic uint32_t left; /* pieces that have not ended */
+
+    /* Sleeping. */
+    pthread_mutex_t lock;
+    pthread_cond_t published, ended;
+    _Atomic uint32_t sleepers;
+    _Atomic bool caller_sleeps;
+    _Atomic bool stop;
+};
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+uint32_t xsmi_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        int count = CPU_COUNT(&set);
+        return count > 0 ? (uint32_t)count : 1;
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more than CPU_SETSIZE processors */
+    return online > 0 ? (uint32_t)online : 1;
+}
+
+/* Takes pieces until there are none. */
+static void take_pieces(xsmi_pool *p, uint32_t thread)
+{
+    for (;;) {
+        uint64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
+        xsm_job job = atomic_load_explicit(&p->job, memory_order_relaxed);
+        void *state = atomic_load_explicit(&p->state, memory_order_relaxed);
+        uint32_t piece = (uint32_t)ticket;
+        if (piece >= atomic_load_explicit(&p->count, memory_order_relaxed)) {
+            return;
+        }
+        if (!atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket + 1, memory_order_acq_rel,
+                                                   memory_order_relaxed)) {
+            continue;
+        }
+        job(state, piece, thread);
+        if (atomic_fetch_sub_explicit(&p->left, 1, memory_order_seq_cst) == 1 &&
+            atomic_load_explicit(&p->caller_sleeps, memory_order_seq_cst)) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->ended);
+            pthread_mutex_unlock(&p->lock);
+        }
+    }
+}
+
+static bool has_pieces(xsmi_pool *p)
+{
+    return (uint32_t)atomic_load_explicit(&p->ticket, memory_order_seq_cst) <
+           atomic_load_explicit(&p->count, memory_order_seq_cst);
+}
+
+static void *work(void *argument)
+{
+    worker *me = argument;
+    xsmi_pool *p = me->pool;
+    while (!atomic_load_explicit(&p->stop, memory_order_acquire)) {
+        take_pieces(p, me->number);
+        bool found = false;
+        for (int round = 0; round < ROUNDS && !found; round++) {
+            for (int look = 0; look < LOOKS && !found; look++) {
+                relax();
+                found = has_pieces(p) || atomic_load_explicit(&p->stop, memory_order_relaxed);
+            }
+            if (!found) {
+                sched_yield();
+            }
+        }
+        if (found) {
+            continue;
+        }
+        pthread_mutex_lock(&p->lock);
+        atomic_fetch_add_explicit(&p->sleepers, 1, memory_order_seq_cst);
+        while (!has_pieces(p) && !atomic_load_explicit(&p->stop, memory_order_seq_cst)) {
+            pthread_cond_wait(&p->published, &p->lock);
+        }
+        atomic_fetch_sub_explicit(&p->sleepers, 1, memory_order_seq_cst);
+        pthread_mutex_unlock(&p->lock);
+    }
+    return NULL;
+}
+
+xsm_status xsmi_pool_new(const xsm_allocator *allocator, uint32_t threads, xsmi_pool **out, xsm_error *err)
+{
+    xsmi_pool *p = allocator->allocate(allocator->user, sizeof *p, XSMI_ALIGNMENT);
+    size_t bytes = (threads - 1) * sizeof(worker);
+    worker *workers = p ? allocator->allocate(allocator->user, bytes, XSMI_ALIGNMENT) : NULL;
+    if (!workers) {
+        if (p) {
+            allocator->release(allocator->user, p, sizeof *p, XSMI_ALIGNMENT);
+        }
+        return xsmi_fail_memory(err, sizeof *p + bytes, "threads");
+    }
+    memset(p, 0, sizeof *p);
+    p->allocator = *allocator;
+    p->process = getpid();
+    p->threads = threads;
+    p->workers = workers;
+    atomic_init(&p->ticket, CLOSED);
+    atomic_init(&p->job, (xsm_job)NULL);
+    atomic_init(&p->state, (void *)NULL);
+    atomic_init(&p->count, 0u);
+    atomic_init(&p->left, 0u);
+    atomic_init(&p->sleepers, 0u);
+    atomic_init(&p->caller_sleeps, false);
+    atomic_init(&p->stop, false);
+    /* With default attributes none of these can fail on the systems that this builds for. */
+    pthread_mutex_init(&p->busy, NULL);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->published, NULL);
+    pthread_cond_init(&p->ended, NULL);
+    *out = p;
+    return XSM_OK;
+}
+
+void xsmi_pool_free(xsmi_pool *p)
+{
+    if (!p) {
+        return;
+    }
+    if (p->process == getpid()) { /* a child has its parent's pool, but not its threads */
+        pthread_mutex_lock(&p->lock);
+        atomic_store_explicit(&p->stop, true, memory_order_seq_cst);
+        pthread_cond_broadcast(&p->published);
+        pthread_mutex_unlock(&p->lock);
+        for (uint32_t i = 0; i < p->started; i++) {
+            pthread_join(p->workers[i].handle, NULL);
+        }
+        pthread_cond_destroy(&p->ended);
+        pthread_cond_destroy(&p->published);
+        pthread_mutex_destroy(&p->lock);
+        pthread_mutex_destroy(&p->busy);
+    }
+    xsm_allocator allocator = p->allocator;
+    allocator.release(allocator.user, p->workers, (p->threads - 1) * sizeof *p->workers, XSMI_ALIGNMENT);
+    allocator.release(allocator.user, p, sizeof *p, XSMI_ALIGNMENT);
+}
+
+/* Starts workers up to `wanted`. They take no signals: those belong to the host's threads. */
+static void start_workers(xsmi_pool *p, uint32_t wanted)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
+        return;
+    }
+    while (p->started < wanted) {
+        worker *w = &p->workers[p->started];
+        w->pool = p;
+        w->number = p->started + 1;
+        if (pthread_create(&w->handle, NULL, work, w) != 0) {
+            break; /* there will be as many as there are */
+        }
+        p->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void wait_for_end(xsmi_pool *p)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int look = 0; look < LOOKS; look++) {
+            if (atomic_load_explicit(&p->left, memory_order_acquire) == 0) {
+                return;
+            }
+            relax();
+        }
+        sched_yield();
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_store_explicit(&p->caller_sleeps, true, memory_order_seq_cst);
+    while (atomic_load_explicit(&p->left, memory_order_seq_cst) > 0) {
+        pthread_cond_wait(&p->ended, &p->lock);
+    }
+    atomic_store_explicit(&p->caller_sleeps, false, memory_order_seq_cst);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void run_published(xsmi_pool *p, xsm_job job, void *state, uint32_t count)
+{
+    uint64_t number = (atomic_load_explicit(&p->ticket, memory_order_relaxed) >> 32) + 1;
+    atomic_store_explicit(&p->job, job, memory_order_relaxed);
+    atomic_store_explicit(&p->state, state, memory_order_relaxed);
+    atomic_store_explicit(&p->left, count, memory_order_relaxed);
+    atomic_store_explicit(&p->count, count, memory_order_seq_cst);
+    atomic_store_explicit(&p->ticket, number << 32, memory_order_seq_cst);
+    if (atomic_load_explicit(&p->sleepers, memory_order_seq_cst) > 0) {
+        pthread_mutex_lock(&p->lock);
+        for (uint32_t i = 1; i < count && i < p->threads; i++) {
+            pthread_cond_signal(&p->published);
+        }
+        pthread_mutex_unlock(&p->lock);
+    }
+    take_pieces(p, 0);
+    /* All are taken. Whoever still holds an old ticket must find it changed before the fields change. */
+    atomic_store_explicit(&p->ticket, number << 32 | CLOSED, memory_order_seq_cst);
+    wait_for_end(p);
+}
+
+void xsmi_pool_run(xsmi_pool *p, xsm_job job, void *state, size_t count)
+{
+    if (p->process != getpid() || pthread_mutex_trylock(&p->busy) != 0) {
+        for (size_t i = 0; i < count; i++) {
+            job(state, i, 0);
+        }
+        return;
+    }
+    uint32_t wanted = count < p->threads ? (uint32_t)count - 1 : p->threads - 1;
+    if (p->started < wanted) {
+        start_workers(p, wanted);
+    }
+    if (count <= COUNT_MOST) {
+        run_published(p, job, state, (uint32_t)count);
+    } else {
+        for (size_t i = 0; i < count; i++) { /* 2^30 pieces cannot be held by anything that is cut into pieces */
+            job(state, i, 0);
+        }
+    }
+    pthread_mutex_unlock(&p->busy);
+}

@@ -1,0 +1,26 @@
+/*
+ * The built-in runner: threads that help the caller.
+ *
+ * The caller hands out pieces to itself and to whichever workers are awake; it never waits for a worker that has not
+ * begun. On a machine whose processors are taken by others it then simply does the work alone, where a barrier would
+ * wait for threads that are not scheduled.
+ */
+#ifndef XSMI_POOL_H
+#define XSMI_POOL_H
+
+#include "base/base.h"
+
+typedef struct xsmi_pool xsmi_pool;
+
+/* Makes a pool for up to `threads` (>= 2) threads, the caller of a run included. Workers are started by the first run
+ * that has work for them; a thread that cannot be started is done without. */
+xsm_status xsmi_pool_new(const xsm_allocator *allocator, uint32_t threads, xsmi_pool **out, xsm_error *err);
+/* Ends the workers; NULL is fine. */
+void xsmi_pool_free(xsmi_pool *pool);
+/* Calls job for each index in [0, count) and returns when all have ended. When the pool is taken, by another thread or
+ * by a job further up, or belongs to the parent of this process, the caller does everything. */
+void xsmi_pool_run(xsmi_pool *pool, xsm_job job, void *state, size_t count);
+/* Processors that this process may run on, at least 1. */
+uint32_t xsmi_processors(void);
+
+#endif
