@@ -151,7 +151,7 @@ static void evaluation_is_what_it_says(void **state)
             const xsm_dataset *data = odd ? odd : p.data;
             xsm_metrics first = XSM_METRICS_INIT;
             for (int way = 0; way < 5; way++) {
-                xsm_context *ctx = way < 3 ? test_context((uint32_t)way + 1, TEST_OPENMP, 0)
+                xsm_context *ctx = way < 3 ? test_context((uint32_t)way + 1, TEST_BUILT_IN, 0)
                                            : test_context(3, way == 3 ? TEST_REVERSED : TEST_PTHREADS, 0);
                 xsm_model *m = test_model(NULL, &p, bias, feature_major, 1, 6);
                 xsm_metrics metrics = XSM_METRICS_INIT;

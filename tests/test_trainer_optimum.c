@@ -26,7 +26,7 @@ static xsm_model *train(const run *r, const xsm_dataset *data)
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     assert_ok(xsm_dataset_get_info(data, &info, &err), err);
     test_problem p = {.rows = info.rows, .features = info.features, .classes = info.classes};
-    xsm_context *ctx = test_context(1, TEST_OPENMP, 0);
+    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     xsm_model *m = test_model(ctx, &p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(ctx, r->estimator, r->options);
     xsm_optimizer *o = NULL;
