@@ -206,9 +206,9 @@ static void bibtex_optima_are_reached(void **state)
     assert_int_equal(info.classes, BIBTEX_CLASSES);
     run softmax = {"softmax", "ridge=1", 5, 0, XSM_SCHEDULE_INVERSE, 1, 20, false};
     check_end(&softmax, r.train, false, 1, BIBTEX_SOFTMAX);
-    run ove = {"ove", "ridge=1 negatives=145", 1.5, 0, XSM_SCHEDULE_INVERSE, 1, 40, false};
+    run ove = {"ove", "ridge=1 negatives=145", 1.5, 0, XSM_SCHEDULE_INVERSE, 1, 25, false};
     check_end(&ove, r.train, true, 1, BIBTEX_ONE_VS_EACH);
-    run sampled = {"ove", "ridge=1 negatives=20", 1.5, 0, XSM_SCHEDULE_INVERSE, 1, 100, false};
+    run sampled = {"ove", "ridge=1 negatives=20", 1.5, 0, XSM_SCHEDULE_INVERSE, 1, 40, false};
     check_end(&sampled, r.train, true, 1, BIBTEX_ONE_VS_EACH);
     end_real(&r);
 }
