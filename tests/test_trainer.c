@@ -93,7 +93,7 @@ static rig build_on(test_problem p, const char *estimator, const char *settings,
     r.m = test_model(r.ctx, &r.p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     wrapped = xsm_estimator_find(estimator);
     xsm_estimator_ops ops = *wrapped;
-    ops.gradient = recording_gradient;
+    ops.gradient = threads == 1 ? recording_gradient : wrapped->gradient; /* the record is one thread's */
     assert_ok(xsm_estimator_new_from(r.ctx, &ops, &r.e, &err), err);
     char copy[100], *rest = NULL;
     snprintf(copy, sizeof copy, "%s", settings);
