@@ -224,8 +224,6 @@ static int describe(cli_run *r)
              set_metadata(r, "training.", "schedule", r->schedule_text, &err) == XSM_OK &&
              set_metadata(r, "training.", "order", order_words[r->order], &err) == XSM_OK &&
              set_metadata(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
-             set_metadata(r, "training.", "transform", r->transform ? xsm_transform_description(r->transform) : "none",
-                          &err) == XSM_OK &&
              set_metadata(r, "training.", "eta", cli_real(r->eta, &number), &err) == XSM_OK &&
              set_whole(r, "batch", r->batch, &err) == XSM_OK && set_whole(r, "seed", r->seed, &err) == XSM_OK &&
              set_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;

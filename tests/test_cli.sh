@@ -317,6 +317,13 @@ expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' s
 run 0 train --data train.txt --test strange.txt --json --epochs 1
 says stdout '"unseen_test_labels":1,'
 
+# Rows without a first line are taken as the training file was: its first feature has the index 0.
+printf '2 3 2\n0 0:1 1:1\n1 2:1\n' >zero.txt
+run 0 train --data zero.txt --estimator softmax --epochs 20 --bias no --model zero.model
+printf '0 1:1\n1 2:1\n' >rest.txt
+run 0 predict --model zero.model --data rest.txt --top 1
+[ "$(cut -d: -f1 stdout | tr '\n' ' ')" = '0 1 ' ] || wrong "predict does not keep the first index: $(cat stdout)"
+
 # Other data, other settings.
 run 0 train --data dense.csv --estimator softmax --batch 3 --bias no
 says stdout '3 rows, 2 features, 2 classes'

@@ -63,12 +63,13 @@ typedef struct good {
 #define NONE OPTIONS(.format = 0)
 
 static const int64_t map_labels[] = {-1, 2, 7};
-static const xsm_class_map numbered = {sizeof(xsm_class_map), 3, 3, map_labels, NULL};
-static const xsm_class_map counted = {sizeof(xsm_class_map), 3, 0, NULL, NULL};
+static const xsm_class_map from_zero = {sizeof(xsm_class_map), 3, 3, map_labels, NULL, XSM_INDEX_BASE_ZERO, 0};
+static const xsm_class_map numbered = {sizeof(xsm_class_map), 3, 3, map_labels, NULL, 0, 0};
+static const xsm_class_map counted = {sizeof(xsm_class_map), 3, 0, NULL, NULL, 0, 0};
 static const char *const map_names[] = {"ant", "bee", "cat"};
-static const xsm_class_map named = {sizeof(xsm_class_map), 3, 2, NULL, map_names};
+static const xsm_class_map named = {sizeof(xsm_class_map), 3, 2, NULL, map_names, 0, 0};
 static const char *const equal_names[] = {"ant", "ant", "cat"};
-static const xsm_class_map equally_named = {sizeof(xsm_class_map), 3, 2, NULL, equal_names};
+static const xsm_class_map equally_named = {sizeof(xsm_class_map), 3, 2, NULL, equal_names, 0, 0};
 
 static const good cases[] = {
     /* XC text with its header */
@@ -114,6 +115,8 @@ static const good cases[] = {
     {"7 1:1 4:1 3:1\n-1 0:1", "3 3[-1,2,7]: 2 1:1; 0 0:1", OPTIONS(.classes = &numbered)},
     {"7 1:1 4:1 3:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &numbered, .index_base = XSM_INDEX_BASE_ZERO)},
     {"7 1:1 4:1 3:1", "3 3[-1,2,7]: 2 0:1 2:1", OPTIONS(.classes = &numbered, .index_base = XSM_INDEX_BASE_ONE)},
+    {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero)}, /* as in the training file */
+    {"7 1:1 4:1", "3 3[-1,2,7]: 2 0:1", OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ONE)},
     {"8,3 2:1\n-4,-9 1:1", "2 2[-9,3]: 1 1:1; 0 0:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
     {"-9223372036854775808 2147483647:1", "2147483647 1[-9223372036854775808]: 0 2147483646:1", NONE},
     {"5,5\n", "2 1[5]: 0", OPTIONS(.format = XSM_FORMAT_LIBSVM, .features = 2)},
@@ -430,11 +433,12 @@ static void bad_options(void **state)
     static const int64_t falling[] = {3, 2};
     static const char *const absent[] = {"a", NULL};
     static const xsm_class_map maps[] = {
-        {sizeof(xsm_class_map), 2, 0, falling, NULL},
-        {sizeof(xsm_class_map), 2, 0, NULL, absent},
-        {sizeof(xsm_class_map), XSM_CLASSES_MAX + 1, 0, NULL, NULL},
-        {sizeof(xsm_class_map), 1, XSM_FEATURES_MAX + 1, NULL, NULL},
-        {8, 1, 1, NULL, NULL},
+        {sizeof(xsm_class_map), 2, 0, falling, NULL, 0, 0},
+        {sizeof(xsm_class_map), 2, 0, NULL, absent, 0, 0},
+        {sizeof(xsm_class_map), XSM_CLASSES_MAX + 1, 0, NULL, NULL, 0, 0},
+        {sizeof(xsm_class_map), 1, XSM_FEATURES_MAX + 1, NULL, NULL, 0, 0},
+        {8, 1, 1, NULL, NULL, 0, 0},
+        {sizeof(xsm_class_map), 2, 0, NULL, NULL, 3, 0},
     };
     static const struct {
         xsm_read_options options;
@@ -452,6 +456,7 @@ static void bad_options(void **state)
         {OPTIONS(.classes = &maps[2]), XSM_ERROR_RANGE},
         {OPTIONS(.classes = &maps[3]), XSM_ERROR_RANGE},
         {OPTIONS(.classes = &maps[4]), XSM_ERROR_STRUCT_OLD},
+        {OPTIONS(.classes = &maps[5]), XSM_ERROR_RANGE},
         {{.size = 4}, XSM_ERROR_STRUCT_OLD},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -627,13 +632,44 @@ static void memory_runs_out(void **state)
     free(text);
 }
 
+/* A dataset's map says which its first index was, and so do the maps of datasets made from it. */
+static void test_index_base(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t format, base;
+    } files[] = {
+        {"1 2 1\n0 1:1\n", XSM_FORMAT_AUTO, XSM_INDEX_BASE_ZERO}, {"0 1:1\n", XSM_FORMAT_XC, XSM_INDEX_BASE_ZERO},
+        {"0 1:1\n", XSM_FORMAT_AUTO, XSM_INDEX_BASE_ONE},         {"0 0:1 1:1\n", XSM_FORMAT_AUTO, XSM_INDEX_BASE_ZERO},
+        {"label,a\n1,2\n", XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_read_options options = XSM_READ_OPTIONS_INIT;
+        options.format = files[i].format;
+        test_bytes bytes = {files[i].text, strlen(files[i].text), 0, SIZE_MAX, 0};
+        xsm_source source = test_source(&bytes);
+        xsm_dataset *d, *copy;
+        uint64_t row = 0;
+        assert_ok(xsm_dataset_read_source(NULL, &source, "text", &options, &d, &err), err);
+        assert_ok(xsm_dataset_select(d, &row, 1, &copy, &err), err);
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        assert_ok(xsm_dataset_get_classes(copy, &map, &err), err);
+        assert_int_equal(map.index_base, files[i].base);
+        xsm_dataset_free(copy);
+        xsm_dataset_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats),     cmocka_unit_test(counts),        cmocka_unit_test(map_round_trip),
-        cmocka_unit_test(long_lines),  cmocka_unit_test(many_labels),   cmocka_unit_test(files),
-        cmocka_unit_test(large_files), cmocka_unit_test(host_failures), cmocka_unit_test(bad_options),
-        cmocka_unit_test(gzip_good),   cmocka_unit_test(gzip_damaged),  cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(test_index_base), cmocka_unit_test(formats),     cmocka_unit_test(counts),
+        cmocka_unit_test(map_round_trip),  cmocka_unit_test(long_lines),  cmocka_unit_test(many_labels),
+        cmocka_unit_test(files),           cmocka_unit_test(large_files), cmocka_unit_test(host_failures),
+        cmocka_unit_test(bad_options),     cmocka_unit_test(gzip_good),   cmocka_unit_test(gzip_damaged),
+        cmocka_unit_test(memory_runs_out),
     };
     int failures = cmocka_run_group_tests_name("read", tests, NULL, NULL);
     test_files_end();

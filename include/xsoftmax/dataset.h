@@ -70,8 +70,8 @@ enum {
 
 /** First feature index of a LIBSVM file. */
 enum {
-    XSM_INDEX_BASE_AUTO = 0, /**< 0 if an index 0 occurs, else 1. A small test file may lack it where the training file
-                                had it: say which one it is when you know. */
+    /** As in the data that the class map is of; without one, 0 if an index 0 occurs, else 1. */
+    XSM_INDEX_BASE_AUTO = 0,
     XSM_INDEX_BASE_ZERO = 1, /**< 0. */
     XSM_INDEX_BASE_ONE = 2   /**< 1; an index 0 is an error. */
 };
@@ -84,12 +84,15 @@ typedef struct xsm_class_map {
     uint32_t features;        /**< D. */
     const int64_t *labels;    /**< [K] the file's label of each class, rising; NULL = the class number itself. */
     const char *const *names; /**< [K] name of each class, or NULL. */
+    int32_t index_base;       /**< First feature index of the file, an XSM_INDEX_BASE_* value; AUTO = not known, because
+                                   it was no sparse text. Rows read against the map are taken to be alike. */
+    int32_t reserved;         /**< Zero. */
 } xsm_class_map;
 
 /** Starting value of an #xsm_class_map. */
 #define XSM_CLASS_MAP_INIT                                                                                             \
     {                                                                                                                  \
-        sizeof(xsm_class_map), 0, 0, NULL, NULL                                                                        \
+        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0                                                                  \
     }
 
 /** How to read a file. Start with #XSM_READ_OPTIONS_INIT. */

@@ -126,6 +126,9 @@ XSM_API xsm_status xsm_model_get_classes(const xsm_model *model, xsm_class_map *
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the transform yields other than D features; #XSM_ERROR_STATE when it is not
  *          fitted; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform *transform, xsm_error *err);
+/** Description of the model's transform as xsm_transform_new() takes it, "" if it has none; valid until the model
+ *  changes. */
+XSM_API const char *xsm_model_transform_description(const xsm_model *model);
 /** Applies the model's transform, if it has one, to rows as they were read. */
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself (`format_version`, `checksum`,

@@ -10,7 +10,7 @@
 
 #define FIRST_INFO_SIZE (offsetof(xsm_dataset_info, format) + sizeof(int32_t))
 #define FIRST_ROW_SIZE (offsetof(xsm_row, label_count) + sizeof(uint64_t))
-#define FIRST_MAP_SIZE (offsetof(xsm_class_map, names) + sizeof(const char *const *))
+#define FIRST_MAP_SIZE (offsetof(xsm_class_map, reserved) + sizeof(int32_t))
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
 
@@ -389,6 +389,7 @@ xsm_status xsm_dataset_get_classes(const xsm_dataset *d, xsm_class_map *map, xsm
     m.features = d->features;
     m.labels = d->class_labels;
     m.names = (const char *const *)d->class_names;
+    m.index_base = d->index_base;
     return xsmi_options_write(&m, sizeof m, FIRST_MAP_SIZE, map, "xsm_class_map", err);
 }
 

@@ -15,6 +15,7 @@ struct xsm_dataset {
     uint32_t classes;
     bool sparse;
     int32_t format;
+    int32_t index_base; /* XSM_INDEX_BASE_* of the file, AUTO if not known */
 
     /* Features: dense rows `stride` floats apart, or CSR. */
     const float *values;

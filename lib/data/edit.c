@@ -237,6 +237,7 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
         return status;
     }
     fresh->format = d->format;
+    fresh->index_base = d->index_base;
     xsmi_dataset_count_features(fresh);
     xsmi_dataset_count_labels(fresh);
     *out = fresh;

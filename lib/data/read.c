@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FIRST_OPTIONS_SIZE (offsetof(xsm_read_options, classes) + sizeof(const xsm_class_map *))
-#define FIRST_MAP_SIZE (offsetof(xsm_class_map, names) + sizeof(const char *const *))
+#define FIRST_MAP_SIZE (offsetof(xsm_class_map, reserved) + sizeof(int32_t))
 
 xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
                             const char *format, ...)
@@ -97,6 +97,11 @@ static xsm_status check_map(xsmi_reader *r, xsm_error *err)
                          "supported",
                          r->map.classes, r->map.features, (unsigned)XSM_CLASSES_MAX);
     }
+    if (r->map.index_base < XSM_INDEX_BASE_AUTO || r->map.index_base > XSM_INDEX_BASE_ONE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
+                         (int)r->map.index_base, XSM_INDEX_BASE_ONE);
+    }
     for (uint32_t k = 1; k < r->map.classes && r->map.labels; k++) {
         if (r->map.labels[k] <= r->map.labels[k - 1]) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -138,7 +143,13 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
     if (!r->options.label_column) {
         r->options.label_column = "label";
     }
-    return r->options.classes ? check_map(r, err) : XSM_OK;
+    if (r->options.classes) {
+        XSMI_TRY(check_map(r, err));
+        if (r->options.index_base == XSM_INDEX_BASE_AUTO) {
+            r->options.index_base = r->map.index_base;
+        }
+    }
+    return XSM_OK;
 }
 
 /* -- the whole ---------------------------------------------------------------------------------------------------- */
@@ -176,6 +187,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->features = r->features;
     d->sparse = r->sparse;
     d->format = r->format;
+    d->index_base = r->index_base;
     d->stride = r->stride;
     d->values = r->values;
     d->value_capacity = r->value_capacity;

@@ -152,12 +152,10 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
     if (base > 0 || (late && kept != UINT64_MAX)) {
         apply_base(s, base, kept);
     }
-    if (late && base > 0 && r->has_map) {
-        xsmi_log(r->context, XSM_LOG_INFO,
-                 "%s: no feature has the index 0, so the first one was taken to be 1; set "
-                 "xsm_read_options.index_base if that is wrong",
-                 r->source.name);
-    }
+    r->index_base = !late          ? r->options.index_base
+                    : base > 0     ? XSM_INDEX_BASE_ONE
+                    : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature to tell from */
+                                   : XSM_INDEX_BASE_ZERO;
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
     r->features = wanted ? wanted : (uint32_t)(s->largest - base);
@@ -171,6 +169,7 @@ static xsm_status read_sparse(xsmi_reader *r, bool libsvm, xsm_error *err)
     s.r = r;
     s.libsvm = libsvm;
     s.limit = XSM_FEATURES_MAX;
+    r->index_base = XSM_INDEX_BASE_ZERO;
     xsm_status status = libsvm ? read_libsvm_lines(&s, err) : read_xc_lines(&s, err);
     xsmi_release(r->context, s.keys, s.key_capacity, sizeof *s.keys);
     xsmi_release(r->context, s.scratch, s.scratch_capacity, sizeof *s.scratch);

@@ -18,6 +18,7 @@ typedef struct xsmi_reader {
     xsmi_source source;
     xsmi_lines lines;
     int32_t format;
+    int32_t index_base; /* XSM_INDEX_BASE_* that was found */
     bool sparse;
 
     uint64_t rows;

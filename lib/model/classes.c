@@ -77,6 +77,11 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
     }
     xsm_class_map given = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, sizeof given, map, "xsm_class_map", err));
+    if (given.index_base < XSM_INDEX_BASE_AUTO || given.index_base > XSM_INDEX_BASE_ONE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
+                         (int)given.index_base, XSM_INDEX_BASE_ONE);
+    }
     if (given.classes != m->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "a class map of %u classes for a model of %u", given.classes,
                          m->classes);
@@ -106,6 +111,7 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
     xsmi_model_clear_classes(m);
     m->labels = labels;
     m->names = names;
+    m->index_base = given.index_base;
     return XSM_OK;
 }
 
@@ -119,5 +125,6 @@ xsm_status xsm_model_get_classes(const xsm_model *m, xsm_class_map *map, xsm_err
     view.features = xsm_model_input_features(m);
     view.labels = m->labels;
     view.names = (const char *const *)m->names;
+    view.index_base = m->index_base;
     return xsmi_options_write(&view, sizeof view, sizeof view, map, "xsm_class_map", err);
 }

@@ -34,8 +34,9 @@ struct xsm_model {
     double *row_scale; /* [classes] or NULL; class-major only */
     xsmi_mapping mapping;
 
-    int64_t *labels; /* [classes] or NULL = the class number */
-    char **names;    /* [classes] or NULL */
+    int32_t index_base; /* of the class map, XSM_INDEX_BASE_* */
+    int64_t *labels;    /* [classes] or NULL = the class number */
+    char **names;       /* [classes] or NULL */
     xsm_transform *transform;
     xsmi_metadata *metadata; /* alphabetic */
     size_t metadata_count;

@@ -189,7 +189,7 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
     contents c;
     list_contents(m, &c);
     size_t count = m->metadata_count;
-    size_t capacity = count + 2;
+    size_t capacity = count + 3;
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
@@ -202,6 +202,10 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
         snprintf(features, sizeof features, "%" PRIu32, xsmi_transform_features(m->transform));
         metadata[count++] = (xsmi_entry){XSMI_KEY_TRANSFORM, xsm_transform_description(m->transform)};
         metadata[count++] = (xsmi_entry){XSMI_KEY_INPUT_FEATURES, features};
+    }
+    if (m->index_base != XSM_INDEX_BASE_AUTO) {
+        const char *base = m->index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
+        metadata[count++] = (xsmi_entry){XSMI_KEY_INDEX_BASE, base};
     }
     xsmi_container_writer *w;
     xsm_status status = xsmi_container_create(m->context, path, c.tensors, c.count, c.weight, metadata, count, &w, err);
@@ -343,6 +347,12 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
     }
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = m->classes;
+    const char *base = xsmi_container_metadata(s->container, XSMI_KEY_INDEX_BASE);
+    if (base && strcmp(base, "0") != 0 && strcmp(base, "1") != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'index_base' is '%s'; 0 or 1 is accepted", s->name,
+                         base);
+    }
+    map.index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
     map.labels = labels ? (const int64_t *)(const void *)labels->data : NULL;
     const char **names = NULL;
     char *text = NULL;

@@ -44,6 +44,11 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
     return XSM_OK;
 }
 
+const char *xsm_model_transform_description(const xsm_model *m)
+{
+    return m && m->transform ? xsm_transform_description(m->transform) : "";
+}
+
 xsm_status xsm_model_transform(const xsm_model *m, xsm_dataset *dataset, xsm_error *err)
 {
     if (!m || !dataset) {
