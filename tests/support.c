@@ -236,5 +236,11 @@ const char *test_data(const char *file)
         print_message("no real data at %s (set XSM_DATA): skipped\n", path);
         return NULL;
     }
+#ifndef TEST_ZLIB
+    if (strlen(path) > 3 && strcmp(path + strlen(path) - 3, ".gz") == 0) {
+        print_message("%s is compressed, and this build reads no gzip: skipped\n", path);
+        return NULL;
+    }
+#endif
     return path;
 }

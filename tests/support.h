@@ -84,7 +84,7 @@ void test_files_end(void);
 /* -- real data ----------------------------------------------------------------------------------------------------- */
 
 /* The path of a file of the real data, which lie in $XSM_DATA or in ../shared/data beside the source tree; NULL, after
- * saying so, when they are not there. Valid until the next call. */
+ * saying so, when they are not there or this build cannot read them. Valid until the next call. */
 const char *test_data(const char *file);
 
 #endif
