@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,8 +54,12 @@ static int32_t callback(void *user, const xsm_progress *p)
 
 static const xsm_estimator_ops *wrapped;
 
+/* With several threads the records are whole, their order is not that of the run. */
+static pthread_mutex_t recording = PTHREAD_MUTEX_INITIALIZER;
+
 static void recording_gradient(void *state, const xsm_score_block *block)
 {
+    pthread_mutex_lock(&recording);
     for (uint64_t i = 0; i < block->count && record.count < 4000; i++) {
         record.row[record.count] = block->examples[i].row;
         record.eta[record.count++] = block->eta;
@@ -62,6 +67,7 @@ static void recording_gradient(void *state, const xsm_score_block *block)
             usleep(record.nap);
         }
     }
+    pthread_mutex_unlock(&recording);
     wrapped->gradient(state, block);
 }
 
