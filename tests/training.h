@@ -18,8 +18,8 @@ uint64_t test_next(uint64_t *state);
 /* Uniform in [0, 1). */
 double test_uniform(uint64_t *state);
 
-/* Who runs jobs: the built-in runner, a host's runner that takes them one after another from the last to the first, or a
- * host's runner with threads of its own. */
+/* Who runs jobs: the built-in runner, a host's runner that takes them one after another from the last to the first, or
+ * a host's runner with threads of its own. */
 enum { TEST_BUILT_IN, TEST_REVERSED, TEST_PTHREADS };
 
 /* A context with `threads` threads; `cpu_disable` as in xsm_context_options. */
