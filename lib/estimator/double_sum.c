@@ -44,17 +44,3 @@ void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint
     const xsmi_double_sum *s = state;
     xsmi_select_others(s->seed, s->classes, s->negatives, examples, count, classes, lengths);
 }
-
-double xsmi_double_sum_loss(const xsmi_double_sum *s, const float *scores, uint32_t length)
-{
-    double most = 0;
-    for (uint32_t j = 1; j < length; j++) {
-        double difference = (double)scores[j] - (double)scores[0];
-        most = difference > most ? difference : most;
-    }
-    double sum = 0;
-    for (uint32_t j = 1; j < length; j++) {
-        sum += exp((double)scores[j] - (double)scores[0] - most);
-    }
-    return most + log(exp(-most) + s->weight * sum);
-}

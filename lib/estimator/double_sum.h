@@ -43,7 +43,5 @@ void xsmi_double_sum_unbind(void *state);
 uint64_t xsmi_double_sum_width(const void *state);
 void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                             uint32_t *lengths);
-/* Estimate of -log p(y|x) from the sampled classes: log(1 + (K-1)/m sum_k e^(z_k - z_y)). */
-double xsmi_double_sum_loss(const xsmi_double_sum *s, const float *scores, uint32_t length);
 
 #endif

@@ -150,6 +150,8 @@ static void unbind(xsm_estimator *e)
         if (e->ops.unbind) {
             e->ops.unbind(e->state);
         }
+        xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
+        e->norms = NULL;
         e->model = NULL;
         e->train = NULL;
     }
@@ -288,6 +290,42 @@ static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train,
     return XSM_OK;
 }
 
+/* Rows whose norms one job takes. */
+#define NORM_ROWS 4096
+
+typedef struct norm_job {
+    const xsm_dataset *train;
+    const xsmi_kernels *kernels;
+    float *norms;
+} norm_job;
+
+static void run_norms(void *state, size_t index, uint32_t thread)
+{
+    norm_job *job = state;
+    (void)thread;
+    uint64_t first = (uint64_t)index * NORM_ROWS, rest = job->train->rows - first;
+    for (uint64_t i = first; i < first + (rest < NORM_ROWS ? rest : NORM_ROWS); i++) {
+        xsmi_features x = xsmi_dataset_features(job->train, i);
+        job->norms[i] = job->kernels->dot(x.values, x.values, x.count);
+    }
+}
+
+static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+{
+    e->norms = train->rows < SIZE_MAX ? xsmi_allocate(e->context, (size_t)train->rows, sizeof *e->norms) : NULL;
+    if (!e->norms) {
+        return xsmi_fail_memory(err, (size_t)train->rows * sizeof *e->norms, "the norms of the rows");
+    }
+    e->norm_count = (size_t)train->rows;
+    norm_job job = {train, model->kernels, e->norms};
+    xsm_status status = xsmi_run(e->context, run_norms, &job, (e->norm_count + NORM_ROWS - 1) / NORM_ROWS, err);
+    if (status != XSM_OK) {
+        xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
+        e->norms = NULL;
+    }
+    return status;
+}
+
 xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
     if (!e || !model || !train) {
@@ -322,6 +360,9 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
             status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is %llu; accepted is 1 to %u",
                                e->ops.name, (unsigned long long)e->width, XSM_CLASSES_MAX);
         }
+    }
+    if (status == XSM_OK) {
+        status = take_norms(e, model, train, err);
     }
     if (status != XSM_OK) {
         if (e->ops.unbind) {

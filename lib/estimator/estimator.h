@@ -31,6 +31,8 @@ struct xsm_estimator {
     xsmi_common_options common;
     const xsm_model *model; /* NULL = not bound */
     const xsm_dataset *train;
+    float *norms; /* [norm_count] ||x||^2 of the training rows while bound */
+    size_t norm_count;
     uint64_t width;    /* places a row of a gradient: K for exact estimators */
     uint64_t position; /* examples handled so far */
     double decay_rate; /* mu/N, 0 for proximal estimators */
@@ -64,14 +66,13 @@ void xsmi_gradient_clear(xsm_gradient *g);
 /* The example at place `position` of the run. */
 static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, uint64_t position)
 {
-    xsmi_features x = xsmi_dataset_features(e->train, row);
     size_t count;
     xsm_example example;
     example.labels = xsmi_dataset_labels(e->train, row, &count);
     example.label_count = count;
     example.row = row;
     example.position = position;
-    example.squared_norm = (double)e->model->kernels->dot(x.values, x.values, x.count);
+    example.squared_norm = (double)e->norms[row];
     return example;
 }
 

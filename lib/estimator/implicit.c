@@ -12,6 +12,7 @@
 #include "estimator/double_sum.h"
 #include "math/proximal.h"
 
+#include <float.h>
 #include <math.h>
 
 static const char *const solvers[] = {"newton", "bisection", NULL};
@@ -90,16 +91,18 @@ static void step(implicit_state *s, const xsm_score_block *block, uint64_t i, ui
     const double least = 1e-300;
     xsmi_proximal e = {eta, s->sum.u[example->row], s_y * example->squared_norm + s->bias, length - 1, level, q, c};
     shrinks[0] = s_y;
-    double log_a = log(eta * s->sum.weight), log_q = 0;
+    double rate = eta * s->sum.weight, log_qa = 0;
     for (uint32_t j = 1; j < length; j++) {
         double s_j = shrinkage(s, classes[j], eta);
         shrinks[j] = s_j;
         double q_j = s_j * example->squared_norm + s->bias;
         q[j - 1] = q_j > least ? q_j : least;
         if (j == 1 || q[j - 1] != q[j - 2]) {
-            log_q = log(q[j - 1]); /* without a ridge they are all the same */
+            /* Without a ridge they are all the same. One logarithm, unless the product leaves the normal numbers. */
+            double qa = q[j - 1] * rate;
+            log_qa = qa > DBL_MIN && qa < DBL_MAX ? log(qa) : log(q[j - 1]) + log(rate);
         }
-        level[j - 1] = log_q + log_a + ((s_j - 1) * (double)linear[j] + (double)scores[j]) - a_y;
+        level[j - 1] = log_qa + ((s_j - 1) * (double)linear[j] + (double)scores[j]) - a_y;
     }
     double u = xsmi_proximal_solve(&e, s->solver, s->tolerance);
     double sum = 0;
@@ -109,6 +112,8 @@ static void step(implicit_state *s, const xsm_score_block *block, uint64_t i, ui
     }
     g[0] = (float)(-sum / eta);
     s->sum.u[example->row] = u;
+    /* f at the new point is u + e^-u + C/eta - 1, and C is known from its equation in u. */
+    block->losses[i] = u + (u - e.u_old) / eta;
 }
 
 static size_t scratch(const void *state)
@@ -120,9 +125,7 @@ static void gradient(void *state, const xsm_score_block *block)
 {
     implicit_state *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
-        uint32_t length = block->lengths[i];
-        block->losses[i] = xsmi_double_sum_loss(&s->sum, block->scores + i * block->width, length);
-        step(s, block, i, length, block->scratch);
+        step(s, block, i, block->lengths[i], block->scratch);
     }
 }
 

@@ -37,24 +37,25 @@ static void gradient(void *state, const xsm_score_block *block)
         }
         double rest = 0;
         for (uint32_t j = 1; j < length; j++) {
-            rest += exp((double)z[j] - (double)z[0] - most);
+            double e = exp((double)z[j] - (double)z[0] - most);
+            rest += e;
+            g[j] = (float)e;
         }
-        double bound = most + log(exp(-most) + rest);
+        double bound = most + log((most > 0 ? exp(-most) : 1) + rest);
         double u = s->sum.u[block->examples[i].row];
         if (u < bound - s->delta) {
             u = bound;
         }
-        double sum = 0;
+        double scale = s->sum.weight * exp(most - u), decline = exp(-u);
         for (uint32_t j = 1; j < length; j++) {
-            double c = s->sum.weight * exp((double)z[j] - (double)z[0] - u); /* at most (K-1)/m e^delta */
-            sum += c;
-            g[j] = (float)c;
+            g[j] = (float)(scale * (double)g[j]); /* (K-1)/m e^(z_k - z_y - u), at most (K-1)/m e^delta */
         }
+        double sum = scale * rest;
         g[0] = (float)-sum;
         /* The batch's mean gives each of its rows' u the n-th part of the step. */
-        double next = u - block->eta / (double)block->batch * (1 - exp(-u) - sum);
+        double next = u - block->eta / (double)block->batch * (1 - decline - sum);
         s->sum.u[block->examples[i].row] = next > 0 ? next : 0;
-        block->losses[i] = xsmi_double_sum_loss(&s->sum, z, length);
+        block->losses[i] = u + decline + sum - 1;
     }
 }
 
