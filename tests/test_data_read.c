@@ -632,7 +632,15 @@ static void memory_runs_out(void **state)
     free(text);
 }
 
-/* A dataset's map says which its first index was, and so do the maps of datasets made from it. */
+static void count_message(void *user, int32_t level, const char *message)
+{
+    assert_int_equal(level, XSM_LOG_INFO);
+    assert_non_null(strstr(message, "index_base"));
+    ++*(int *)user;
+}
+
+/* A guess of the first index is logged. A dataset's map says which it was, and so do the maps of datasets made from it.
+ */
 static void test_index_base(void **state)
 {
     (void)state;
@@ -652,7 +660,15 @@ static void test_index_base(void **state)
         xsm_source source = test_source(&bytes);
         xsm_dataset *d, *copy;
         uint64_t row = 0;
-        assert_ok(xsm_dataset_read_source(NULL, &source, "text", &options, &d, &err), err);
+        int messages = 0;
+        xsm_context_options logging = XSM_CONTEXT_OPTIONS_INIT;
+        logging.log = count_message;
+        logging.log_user = &messages;
+        xsm_context *ctx;
+        assert_ok(xsm_context_new(&logging, &ctx, &err), err);
+        assert_ok(xsm_dataset_read_source(ctx, &source, "text", &options, &d, &err), err);
+        xsm_context_free(ctx);
+        assert_int_equal(messages, files[i].base == XSM_INDEX_BASE_ONE);
         assert_ok(xsm_dataset_select(d, &row, 1, &copy, &err), err);
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_classes(copy, &map, &err), err);

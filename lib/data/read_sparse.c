@@ -152,6 +152,12 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
     if (base > 0 || (late && kept != UINT64_MAX)) {
         apply_base(s, base, kept);
     }
+    if (late && base > 0) {
+        xsmi_log(r->context, XSM_LOG_INFO,
+                 "%s: no feature has the index 0, so the first one was taken to be 1; set "
+                 "xsm_read_options.index_base if that is wrong",
+                 r->source.name);
+    }
     r->index_base = !late          ? r->options.index_base
                     : base > 0     ? XSM_INDEX_BASE_ONE
                     : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature to tell from */
