@@ -380,12 +380,18 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
 /* -- the gradient
  * -------------------------------------------------------------------------------------------------------- */
 
-xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err)
+xsm_status xsmi_check_eta(double eta, xsm_error *err)
 {
     if (!(eta > 0 && eta < XSMI_STEP_LIMIT)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the learning rate is %g; accepted is above 0 and below %g", eta,
                          XSMI_STEP_LIMIT);
     }
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err)
+{
+    XSMI_TRY(xsmi_check_eta(eta, err));
     if (!(eta * e->decay_rate < 1e12)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "a learning rate of %g with a ridge of %g would leave nothing of the weights in one step; "

@@ -82,7 +82,8 @@ static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
     return 1 / (1 + eta * e->decay_rate);
 }
 
-/* Refuses learning rates that no step can be taken with. */
+/* Refuses learning rates that no step can be taken with, whatever the estimator; and with this one's ridge. */
+xsm_status xsmi_check_eta(double eta, xsm_error *err);
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
 
 /* Scores the examples first..first+count of a gradient whose lists are filled, for estimators that are not exact. alpha

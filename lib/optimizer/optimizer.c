@@ -241,10 +241,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     if (!o->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "optimizer '%s' is not bound", o->ops->name);
     }
-    if (!(eta > 0 && eta < XSMI_STEP_LIMIT)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the learning rate is %g; accepted is above 0 and below %g", eta,
-                         XSMI_STEP_LIMIT);
-    }
+    XSMI_TRY(xsmi_check_eta(eta, err));
     xsm_batch batch = xsm_batch_range(NULL, 0, 0);
     XSMI_TRY(xsmi_options_read(&batch, sizeof batch, sizeof batch, given, "xsm_batch", err));
     XSMI_TRY(xsmi_model_check_batch(o->model, &batch, err));

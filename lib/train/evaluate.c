@@ -3,7 +3,7 @@
  *
  * Every block's sums are joined in the order of the rows, so that the result does not depend on the threads.
  */
-#include "model/model.h"
+#include "model/tiles.h"
 
 #include <xsoftmax/metrics.h>
 
@@ -37,9 +37,23 @@ typedef struct room {
     float target_scores[JOB_ROWS];
 } room;
 
-static size_t aligned(size_t bytes)
+/* One thread's scratch. */
+typedef struct places {
+    room *room;
+    float *top_score;    /* [JOB_ROWS][top] */
+    uint32_t *top_class; /* [JOB_ROWS][top] */
+    void *model;         /* the model's own */
+} places;
+
+static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
 {
-    return (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+    places p;
+    p.room = xsmi_arena_take(arena, 1, sizeof *p.room);
+    p.top_score = xsmi_arena_take(arena, JOB_ROWS * (size_t)job->top, sizeof *p.top_score);
+    p.top_class = xsmi_arena_take(arena, JOB_ROWS * (size_t)job->top, sizeof *p.top_class);
+    size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, XSMI_EXACT_BLOCKS, job->top);
+    p.model = xsmi_arena_take(arena, bytes, 1);
+    return p;
 }
 
 static void take_row(const evaluate_job *job, size_t index, uint64_t row, double log_sum_exp, float target_score,
@@ -90,13 +104,11 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
 static void run_rows(void *state, size_t index, uint32_t thread)
 {
     const evaluate_job *job = state;
-    unsigned char *scratch = job->scratch + thread * job->scratch_each;
-    room *r = (room *)(void *)scratch;
-    scratch += aligned(sizeof *r);
-    float *top_score = (float *)(void *)scratch;
-    scratch += aligned(JOB_ROWS * (size_t)job->top * sizeof *top_score);
-    uint32_t *top_class = (uint32_t *)(void *)scratch;
-    scratch += aligned(JOB_ROWS * (size_t)job->top * sizeof *top_class);
+    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    places here = divide_scratch(job, &arena);
+    room *r = here.room;
+    float *top_score = here.top_score;
+    uint32_t *top_class = here.top_class;
     uint64_t first = (uint64_t)index * JOB_ROWS;
     size_t rows = job->dataset->rows - first < JOB_ROWS ? (size_t)(job->dataset->rows - first) : JOB_ROWS;
     xsmi_exact blocks[XSMI_EXACT_BLOCKS];
@@ -124,7 +136,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         b->top_score = top_score + i * job->top;
         b->top_class = top_class + i * job->top;
     }
-    xsmi_model_exact(job->model, blocks, count, scratch);
+    xsmi_model_exact(job->model, blocks, count, here.model);
     memset(&job->partials[index], 0, sizeof job->partials[index]);
     memset(job->precision + index * job->top, 0, job->top * sizeof *job->precision);
     job->partials[index].failed = UINT64_MAX;
@@ -192,8 +204,9 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     evaluate_job job = {.model = model, .dataset = dataset, .top = o.precision_max ? o.precision_max : 5};
     size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
     size_t threads = xsm_context_threads(ctx);
-    job.scratch_each = aligned(sizeof(room)) + 2 * aligned(JOB_ROWS * (size_t)job.top * sizeof(float)) +
-                       aligned(xsmi_model_exact_scratch(model, dataset->sparse, XSMI_EXACT_BLOCKS, job.top));
+    xsmi_arena counted = {NULL, 0};
+    (void)divide_scratch(&job, &counted);
+    job.scratch_each = counted.used;
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
     job.precision = xsmi_allocate(ctx, jobs, job.top * sizeof *job.precision);
     job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);

@@ -46,10 +46,7 @@ static xsm_status read_options(const xsm_trainer_options *given, const xsm_estim
     o->batch = o->batch ? o->batch : 1;
     o->eta = o->eta == 0 ? 1 : o->eta;
     o->factor = o->factor == 0 ? 0.9 : o->factor;
-    if (!(o->eta > 0 && o->eta < XSMI_STEP_LIMIT)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the learning rate is %g; accepted is above 0 and below %g", o->eta,
-                         XSMI_STEP_LIMIT);
-    }
+    XSMI_TRY(xsmi_check_eta(o->eta, err));
     if (o->schedule < XSM_SCHEDULE_CONSTANT || o->schedule > XSM_SCHEDULE_INVERSE_SQRT) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "schedule %d is none of XSM_SCHEDULE_*", o->schedule);
     }
