@@ -12,9 +12,20 @@
 
 enum { FEATURES = 5, CLASSES = 6, ROWS = 8 };
 
+/* What the double-sum estimators' u are set to before each gradient; NaN leaves them. */
+static double held_u = NAN;
+
+static double *u_of(xsm_estimator *e)
+{
+    return ((xsmi_double_sum *)e->state)->u;
+}
+
 static double loss_of(xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch)
 {
     xsm_error err = XSM_ERROR_INIT;
+    for (uint64_t i = 0; !isnan(held_u) && i < e->train->rows; i++) {
+        u_of(e)[i] = held_u;
+    }
     assert_ok(xsm_estimator_gradient(e, batch, 0.1, g, &err), err);
     return test_view(g).loss;
 }
@@ -93,6 +104,46 @@ static void ove_is_the_gradient_of_its_loss(void **state)
     (void)state;
     check_differences("ove", "negatives=5", false, false, 1);
     check_differences("ove", "negatives=5", false, true, 6);
+}
+
+/* The estimators with a u: in the weights as above; and u moves by -eta/n of the loss's slope in u. */
+static void double_sums_are_the_gradients_of_their_losses(void **state)
+{
+    (void)state;
+    static const char *const kinds[][2] = {
+        {"vanilla", "negatives=5"}, {"raman", "negatives=5"}, {"umax", "negatives=5 delta=100"}};
+    xsm_error err = XSM_ERROR_INIT;
+    const double eta = 1e-3, h = 1e-4;
+    for (int k = 0; k < 3; k++) {
+        for (int kind = 0; kind < 4; kind++) {
+            held_u = 0.75 + kind;
+            check_differences(kinds[k][0], kinds[k][1], false, kind & 1, kind & 2 ? 6 : 1);
+        }
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+        xsm_estimator *e = test_estimator(NULL, kinds[k][0], kinds[k][1]);
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        xsm_gradient *g = test_gradient(NULL);
+        for (uint64_t i = 0; i < ROWS; i++) {
+            xsm_batch batch = xsm_batch_range(p.data, i, 1), whole = xsm_batch_range(p.data, 0, ROWS);
+            double u = 0.5 + 0.25 * (double)i;
+            held_u = u + h;
+            double slope = loss_of(e, g, &batch);
+            held_u = u - h;
+            slope = (slope - loss_of(e, g, &batch)) / (2 * h);
+            u_of(e)[i] = held_u = u;
+            assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
+            assert_true(fabs((u - u_of(e)[i]) / eta - slope) <= 1e-5 * (1 + fabs(slope)));
+            u_of(e)[i] = u;
+            assert_ok(xsm_estimator_gradient(e, &whole, eta, g, &err), err);
+            assert_true(fabs((u - u_of(e)[i]) / eta * ROWS - slope) <= 1e-5 * (1 + fabs(slope)));
+        }
+        held_u = NAN;
+        xsm_gradient_free(g);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
 }
 
 /* -- values ------------------------------------------------------------------------------------------------------- */
@@ -228,19 +279,56 @@ static void ove_is_unbiased(void **state)
     }
 }
 
-static void umax_is_unbiased_at_its_u(void **state)
+/* And so is the step of u, which is linear in the sampled sum as the loss is. */
+static void double_sums_are_unbiased_at_their_u(void **state)
 {
     (void)state;
-    double z_y = (double)some_scores[2], u = 2.5, full = 0; /* above every bound: not raised */
-    for (uint32_t k = 0; k < CLASSES; k++) {
-        full += k == 2 ? 0 : exp((double)some_scores[k] - z_y - u);
-    }
-    for (uint32_t m = 1; m < CLASSES; m++) {
-        double mean[CLASSES], loss;
-        mean_over_sets("umax", m, u, some_scores, mean, &loss);
+    static const char *const names[] = {"umax", "vanilla", "raman"};
+    double u = 2.5; /* above every bound: not raised */
+    for (int n = 0; n < 3; n++) {
+        double z_y = (double)some_scores[2], from = n == 2 ? 0 : z_y, full = 0;
         for (uint32_t k = 0; k < CLASSES; k++) {
-            double want = k == 2 ? -full : exp((double)some_scores[k] - z_y - u);
-            assert_true(fabs(mean[k] - want) < 1e-6);
+            full += k == 2 ? 0 : exp((double)some_scores[k] - from - u);
+        }
+        double own = n == 2 ? exp(z_y - u) : 0;
+        double want_loss = n == 2 ? u - z_y + own + full - 1 : u + exp(-u) + full - 1;
+        for (uint32_t m = 1; m < CLASSES; m++) {
+            double mean[CLASSES], loss;
+            mean_over_sets(names[n], m, u, some_scores, mean, &loss);
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                double want = exp((double)some_scores[k] - from - u);
+                want = k != 2 ? want : n == 2 ? own - 1 : -full;
+                assert_true(fabs(mean[k] - want) < 1e-6);
+            }
+            assert_true(fabs(loss - want_loss) < 1e-6);
+        }
+    }
+}
+
+/* The least of the double sum over u is the log-loss of all classes. */
+static void least_over_u_is_the_log_loss(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"umax", "vanilla", "raman"};
+    for (int n = 0; n < 3; n++) {
+        double size = 1;
+        for (int scale = 0; scale < 4; scale++, size *= 4) {
+            float z[CLASSES];
+            double sum = 0;
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                z[k] = (float)size * some_scores[k];
+                sum += exp((double)z[k]);
+            }
+            double best = log(sum) - (n == 2 ? 0 : (double)z[2]), at = log(sum) - (double)z[2];
+            for (int step = -20; step <= 20; step++) {
+                double u = best + step * 0.05, mean[CLASSES], loss;
+                if (n < 2 && u < 0) {
+                    continue;
+                }
+                mean_over_sets(names[n], CLASSES - 1, u, z, mean, &loss);
+                assert_true(loss >= at - 1e-6 * (1 + at));
+                assert_true(step != 0 || fabs(loss - at) <= 1e-6 * (1 + at));
+            }
         }
     }
 }
@@ -251,8 +339,8 @@ static void sets_are_drawn_alike(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
-    static const char *const names[] = {"ove", "umax", "implicit"};
-    for (int n = 0; n < 3; n++) {
+    static const char *const names[] = {"ove", "umax", "implicit", "vanilla", "raman"};
+    for (int n = 0; n < 5; n++) {
         xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         xsm_estimator *e = test_estimator(NULL, names[n], "negatives=2 seed=12");
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
@@ -350,11 +438,11 @@ static void umax_coefficients_are_bounded(void **state)
 static void batches_are_means(void **state)
 {
     (void)state;
-    static const char *const names[] = {"softmax", "ove", "umax"};
+    static const char *const names[] = {"softmax", "ove", "umax", "vanilla", "raman"};
     xsm_error err = XSM_ERROR_INIT;
     enum { MANY = 150 }; /* more than one chunk */
     test_problem p = test_problem_new(MANY, FEATURES, CLASSES, false, 2);
-    for (int n = 0; n < 3; n++) {
+    for (int n = 0; n < 5; n++) {
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
         xsm_estimator *batched = test_estimator(NULL, names[n], n ? "negatives=3" : "");
         xsm_estimator *single = test_estimator(NULL, names[n], n ? "negatives=3" : "");
@@ -397,9 +485,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax_is_the_gradient_of_its_loss),
         cmocka_unit_test(ove_is_the_gradient_of_its_loss),
+        cmocka_unit_test(double_sums_are_the_gradients_of_their_losses),
         cmocka_unit_test(softmax_values),
         cmocka_unit_test(ove_is_unbiased),
-        cmocka_unit_test(umax_is_unbiased_at_its_u),
+        cmocka_unit_test(double_sums_are_unbiased_at_their_u),
+        cmocka_unit_test(least_over_u_is_the_log_loss),
         cmocka_unit_test(sets_are_drawn_alike),
         cmocka_unit_test(umax_raises_u_when_it_must),
         cmocka_unit_test(umax_coefficients_are_bounded),

@@ -462,9 +462,9 @@ static void divergence_is_named(void **state)
 static void huge_rates_end_in_divergence(void **state)
 {
     (void)state;
-    static const char *const names[] = {"ove", "umax", "softmax"};
+    static const char *const names[] = {"ove", "umax", "softmax", "vanilla", "raman"};
     xsm_error err = XSM_ERROR_INIT;
-    for (int n = 0; n < 3; n++) {
+    for (int n = 0; n < 5; n++) {
         for (uint64_t batch = 1; batch <= 7; batch += 6) {
             xsm_trainer_options options = recorded_options();
             options.epochs = 50;

@@ -16,6 +16,7 @@ typedef struct run {
     bool bias;
     uint64_t batch, epochs;
     int32_t order, schedule;
+    double eta; /* 0 = 0.5 */
 } run;
 
 /* Trains a new model and returns its hash; adds the windows that ran on the threads to *threaded. */
@@ -29,7 +30,7 @@ static uint64_t train(const run *r, const test_problem *p, xsm_context *ctx, int
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = r->epochs;
     options.batch = r->batch;
-    options.eta = 0.5;
+    options.eta = r->eta > 0 ? r->eta : 0.5;
     options.factor = 0.75;
     options.order = r->order;
     options.schedule = r->schedule;
@@ -96,12 +97,12 @@ static void check_run(const run *r, const test_problem *p, bool sparse)
 }
 
 static void same_bits(const char *estimator, const char *plain, const char *ridge, uint32_t classes, uint64_t rows,
-                      uint64_t most)
+                      uint64_t most, double eta)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(rows, sparse ? 24 : 12, classes, sparse, 31);
         for (int bits = 0; bits < 4; bits++) {
-            run r = {estimator, bits & 1 ? ridge : plain, bits & 2, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_INVERSE};
+            run r = {estimator, bits & 1 ? ridge : plain, bits & 2, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_INVERSE, eta};
             check_run(&r, &p, sparse);
             if (most > 1) {
                 r.batch = most;
@@ -115,25 +116,32 @@ static void same_bits(const char *estimator, const char *plain, const char *ridg
 static void softmax_has_the_same_bits(void **state)
 {
     (void)state;
-    same_bits("softmax", "", "ridge=0.5", 1500, 24, 7);
+    same_bits("softmax", "", "ridge=0.5", 1500, 24, 7, 0);
 }
 
 static void ove_has_the_same_bits(void **state)
 {
     (void)state;
-    same_bits("ove", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7);
+    same_bits("ove", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 0);
 }
 
 static void umax_has_the_same_bits(void **state)
 {
     (void)state;
-    same_bits("umax", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7);
+    same_bits("umax", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 0);
+}
+
+static void plain_double_sums_have_the_same_bits(void **state)
+{
+    (void)state;
+    same_bits("vanilla", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 1e-5);
+    same_bits("raman", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 1e-5);
 }
 
 static void implicit_has_the_same_bits(void **state)
 {
     (void)state;
-    same_bits("implicit", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 1);
+    same_bits("implicit", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 1, 0);
 }
 
 /* So strong a ridge that the scales leave their range within a window: multiplied out in the middle of it. */
@@ -141,7 +149,7 @@ static void strong_ridges_have_the_same_bits(void **state)
 {
     (void)state;
     test_problem p = test_problem_new(1800, 12, CLASSES, false, 31);
-    run r = {"ove", "negatives=2 ridge=100", true, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_CONSTANT};
+    run r = {"ove", "negatives=2 ridge=100", true, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_CONSTANT, 0};
     check_run(&r, &p, false); /* once a window */
     for (int i = 0; i < 2; i++) {
         r.options = i ? "negatives=2 ridge=1e9" : "negatives=2 ridge=500"; /* several times a window; every step */
@@ -196,7 +204,7 @@ static void training_is_the_plain_loop(void **state)
         test_problem p = test_problem_new(1800, 12, CLASSES, sparse, 31);
         for (int kind = 0; kind < 4; kind++) {
             for (int bias = 0; bias < 2; bias++) {
-                run r = {kinds[kind][0], kinds[kind][1], bias, 1, 2, XSM_ORDER_FILE, XSM_SCHEDULE_STEP};
+                run r = {kinds[kind][0], kinds[kind][1], bias, 1, 2, XSM_ORDER_FILE, XSM_SCHEDULE_STEP, 0};
                 uint64_t threaded = 0, hash = plain_loop(&r, &p);
                 if (train(&r, &p, ctx, XSMI_WINDOW_THREADS, &threaded) != hash ||
                     train(&r, &p, ctx, XSMI_WINDOW_ORDER, &threaded) != hash) {
@@ -218,9 +226,10 @@ static void training_is_the_plain_loop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_has_the_same_bits),        cmocka_unit_test(ove_has_the_same_bits),
-        cmocka_unit_test(umax_has_the_same_bits),           cmocka_unit_test(implicit_has_the_same_bits),
-        cmocka_unit_test(strong_ridges_have_the_same_bits), cmocka_unit_test(training_is_the_plain_loop),
+        cmocka_unit_test(softmax_has_the_same_bits),  cmocka_unit_test(ove_has_the_same_bits),
+        cmocka_unit_test(umax_has_the_same_bits),     cmocka_unit_test(plain_double_sums_have_the_same_bits),
+        cmocka_unit_test(implicit_has_the_same_bits), cmocka_unit_test(strong_ridges_have_the_same_bits),
+        cmocka_unit_test(training_is_the_plain_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,3 +44,46 @@ void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint
     const xsmi_double_sum *s = state;
     xsmi_select_others(s->seed, s->classes, s->negatives, examples, count, classes, lengths);
 }
+
+void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, double delta, double most_u)
+{
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *z = block->scores + i * block->width;
+        float *g = block->coefficients + i * block->width;
+        uint64_t row = block->examples[i].row;
+        uint32_t length = block->lengths[i];
+        double most = 0;
+        for (uint32_t j = 1; j < length; j++) {
+            double difference = (double)z[j] - (double)z[0];
+            most = difference > most ? difference : most;
+        }
+        double rest = 0;
+        for (uint32_t j = 1; j < length; j++) {
+            double e = exp((double)z[j] - (double)z[0] - most);
+            rest += e;
+            g[j] = (float)e;
+        }
+        double u = s->u[row];
+        if (delta < INFINITY) {
+            double bound = most + log((most > 0 ? exp(-most) : 1) + rest);
+            u = u < bound - delta ? bound : u;
+        }
+        double scale = s->weight * exp(most - u), decline = exp(-u), sum = scale * rest;
+        if (!(sum < XSMI_STEP_LIMIT)) {
+            g[0] = -INFINITY; /* zero times infinity would be no number at all */
+            for (uint32_t j = 1; j < length; j++) {
+                g[j] = INFINITY;
+            }
+            block->losses[i] = INFINITY;
+            continue;
+        }
+        for (uint32_t j = 1; j < length; j++) {
+            g[j] = (float)(scale * (double)g[j]);
+        }
+        g[0] = (float)-sum;
+        /* The batch's mean gives each of its rows' u the n-th part of the step. */
+        double next = u - block->eta / (double)block->batch * (1 - decline - sum);
+        xsmi_double_sum_move(s, row, next > 0 ? next < most_u ? next : most_u : 0);
+        block->losses[i] = u + decline + sum - 1;
+    }
+}

@@ -11,7 +11,7 @@
 enum { XSMI_START_ZERO = 0, XSMI_START_LOG_CLASSES = 1 };
 extern const char *const xsmi_double_sum_starts[];
 
-/* The first member of both estimators' states. */
+/* The first member of these estimators' states. */
 typedef struct xsmi_double_sum {
     int64_t negatives_option;
     int32_t start; /* XSMI_START_* */
@@ -43,5 +43,18 @@ void xsmi_double_sum_unbind(void *state);
 uint64_t xsmi_double_sum_width(const void *state);
 void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                             uint32_t *lengths);
+
+/* Gradients of sampled terms for a block, and the step of each row's u: c_k = (K-1)/m e^(z_k - z_y - u), g_y = -sum c,
+ * u <- u - eta/n (1 - e^-u - sum c) kept in [0, most]. Before, u is raised to log(1 + sum_{k in S} e^(z_k - z_y)) where
+ * it lies more than `delta` below (INFINITY: never). What overflows gives infinite coefficients and leaves u. */
+void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, double delta, double most);
+
+/* Moves a row's u to `next` unless that is no number that a step may reach. */
+static inline void xsmi_double_sum_move(xsmi_double_sum *s, uint64_t row, double next)
+{
+    if (next > -XSMI_STEP_LIMIT && next < XSMI_STEP_LIMIT) {
+        s->u[row] = next;
+    }
+}
 
 #endif

@@ -103,6 +103,8 @@ xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classe
 /* The registry: one line each in registry.c. */
 extern const xsm_estimator_ops xsmi_softmax_ops;
 extern const xsm_estimator_ops xsmi_ove_ops;
+extern const xsm_estimator_ops xsmi_vanilla_ops;
+extern const xsm_estimator_ops xsmi_raman_ops;
 extern const xsm_estimator_ops xsmi_umax_ops;
 extern const xsm_estimator_ops xsmi_implicit_ops;
 

@@ -26,37 +26,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 static void gradient(void *state, const xsm_score_block *block)
 {
     umax_state *s = state;
-    for (uint64_t i = 0; i < block->count; i++) {
-        const float *z = block->scores + i * block->width;
-        float *g = block->coefficients + i * block->width;
-        uint32_t length = block->lengths[i];
-        double most = 0;
-        for (uint32_t j = 1; j < length; j++) {
-            double difference = (double)z[j] - (double)z[0];
-            most = difference > most ? difference : most;
-        }
-        double rest = 0;
-        for (uint32_t j = 1; j < length; j++) {
-            double e = exp((double)z[j] - (double)z[0] - most);
-            rest += e;
-            g[j] = (float)e;
-        }
-        double bound = most + log((most > 0 ? exp(-most) : 1) + rest);
-        double u = s->sum.u[block->examples[i].row];
-        if (u < bound - s->delta) {
-            u = bound;
-        }
-        double scale = s->sum.weight * exp(most - u), decline = exp(-u);
-        for (uint32_t j = 1; j < length; j++) {
-            g[j] = (float)(scale * (double)g[j]); /* (K-1)/m e^(z_k - z_y - u), at most (K-1)/m e^delta */
-        }
-        double sum = scale * rest;
-        g[0] = (float)-sum;
-        /* The batch's mean gives each of its rows' u the n-th part of the step. */
-        double next = u - block->eta / (double)block->batch * (1 - decline - sum);
-        s->sum.u[block->examples[i].row] = next > 0 ? next : 0;
-        block->losses[i] = u + decline + sum - 1;
-    }
+    xsmi_double_sum_explicit(&s->sum, block, s->delta, INFINITY);
 }
 
 const xsm_estimator_ops xsmi_umax_ops = {

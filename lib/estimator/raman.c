@@ -1,0 +1,60 @@
+/*
+ * Plain stochastic gradient on the older double sum (Raman, Matsushima, Zhang, Yun and Vishwanathan, DS-MLR, 2016; here
+ * Fagan and Iyengar 2018, eq. 8), which does not take the label's score out of the sum:
+ *     f_i = u - z_y + e^(z_y - u) + (K-1)/m sum_{k in S} e^(z_k - u),
+ *     g_k = (K-1)/m e^(z_k - u),   g_y = e^(z_y - u) - 1,   df/du = 1 - e^(z_y - u) - (K-1)/m sum_k e^(z_k - u).
+ * Minimised over u, which may be of either sign, it is the log-loss + 1 at u = log sum_j e^z_j.
+ */
+#include "estimator/double_sum.h"
+
+#include <math.h>
+
+static const xsm_option options[] = {
+    {"negatives", XSM_OPTION_INT, offsetof(xsmi_double_sum, negatives_option), "0", 0, XSM_CLASSES_MAX, NULL,
+     "other classes that a step looks at, m; 0 = 5, or all the others if there are fewer"},
+    {"start", XSM_OPTION_CHOICE, offsetof(xsmi_double_sum, start), "log-classes", 0, 0, xsmi_double_sum_starts,
+     "where u, a row's running log-partition, starts: log-classes (its value when all weights are 0) or zero"},
+};
+
+static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    return xsmi_double_sum_bind(state, "raman", problem, err);
+}
+
+static void gradient(void *state, const xsm_score_block *block)
+{
+    xsmi_double_sum *s = state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *z = block->scores + i * block->width;
+        float *g = block->coefficients + i * block->width;
+        uint64_t row = block->examples[i].row;
+        uint32_t length = block->lengths[i];
+        double u = s->u[row], own = exp((double)z[0] - u), sum = own;
+        g[0] = (float)(own - 1);
+        for (uint32_t j = 1; j < length; j++) {
+            double c = s->weight * exp((double)z[j] - u);
+            sum += c;
+            g[j] = (float)c;
+        }
+        /* The batch's mean gives each of its rows' u the n-th part of the step. */
+        xsmi_double_sum_move(s, row, u - block->eta / (double)block->batch * (1 - sum));
+        block->losses[i] = u - (double)z[0] + sum - 1;
+    }
+}
+
+const xsm_estimator_ops xsmi_raman_ops = {
+    .size = sizeof(xsm_estimator_ops),
+    .abi = XSM_ESTIMATOR_ABI,
+    .flags = XSM_ESTIMATOR_ROW_STATE,
+    .name = "raman",
+    .summary = "plain SGD on the double sum of DS-MLR, sampled classes (Raman et al. 2016)",
+    .state_size = sizeof(xsmi_double_sum),
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .option_size = sizeof options[0],
+    .bind = bind,
+    .unbind = xsmi_double_sum_unbind,
+    .width = xsmi_double_sum_width,
+    .select = xsmi_double_sum_select,
+    .gradient = gradient,
+};

@@ -1,0 +1,39 @@
+/*
+ * Plain stochastic gradient on the double sum (Fagan and Iyengar 2018, eq. 6 and 7): U-max that never raises u. The
+ * gradient grows as e^(z_k - z_y - u), so that any but small rates end in a divergence, which is what it is there to
+ * show.
+ */
+#include "estimator/double_sum.h"
+
+#include <math.h>
+
+static const xsm_option options[] = {
+    XSMI_DOUBLE_SUM_OPTIONS,
+};
+
+static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    return xsmi_double_sum_bind(state, "vanilla", problem, err);
+}
+
+static void gradient(void *state, const xsm_score_block *block)
+{
+    xsmi_double_sum_explicit(state, block, INFINITY, INFINITY);
+}
+
+const xsm_estimator_ops xsmi_vanilla_ops = {
+    .size = sizeof(xsm_estimator_ops),
+    .abi = XSM_ESTIMATOR_ABI,
+    .flags = XSM_ESTIMATOR_ROW_STATE,
+    .name = "vanilla",
+    .summary = "plain SGD on the double sum, sampled classes (Fagan and Iyengar 2018)",
+    .state_size = sizeof(xsmi_double_sum),
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .option_size = sizeof options[0],
+    .bind = bind,
+    .unbind = xsmi_double_sum_unbind,
+    .width = xsmi_double_sum_width,
+    .select = xsmi_double_sum_select,
+    .gradient = gradient,
+};
