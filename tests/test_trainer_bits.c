@@ -129,6 +129,7 @@ static void umax_has_the_same_bits(void **state)
 {
     (void)state;
     same_bits("umax", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 0);
+    same_bits("umax", "negatives=2 weight-bound=2", "negatives=2 weight-bound=2 ridge=0.5", CLASSES, 1800, 7, 0);
 }
 
 static void plain_double_sums_have_the_same_bits(void **state)
@@ -197,12 +198,13 @@ static void training_is_the_plain_loop(void **state)
     (void)state;
     static const char *const kinds[][2] = {{"ove", "negatives=2"},
                                            {"umax", "negatives=2 start=log-classes"},
+                                           {"umax", "negatives=2 weight-bound=0.5 ridge=1"},
                                            {"implicit", "negatives=2"},
                                            {"implicit", "negatives=2 ridge=2"}};
     xsm_context *ctx = test_context(3, TEST_BUILT_IN, 0);
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(1800, 12, CLASSES, sparse, 31);
-        for (int kind = 0; kind < 4; kind++) {
+        for (int kind = 0; kind < 5; kind++) {
             for (int bias = 0; bias < 2; bias++) {
                 run r = {kinds[kind][0], kinds[kind][1], bias, 1, 2, XSM_ORDER_FILE, XSM_SCHEDULE_STEP, 0};
                 uint64_t threaded = 0, hash = plain_loop(&r, &p);
@@ -212,7 +214,7 @@ static void training_is_the_plain_loop(void **state)
                              bias);
                 }
                 assert_true(threaded > 0);
-                if (kind < 2) {
+                if (kind < 3) {
                     r.batch = 7;
                     assert_true(train(&r, &p, ctx, 0, &threaded) == plain_loop(&r, &p));
                 }

@@ -48,7 +48,8 @@ typedef struct xsm_estimator_ops xsm_estimator_ops;
  *
  * The step that goes with it, for an example x_i, its classes k and learning rate eta:
  * w_k <- shrink_ik (decay w_k - eta g_ik x_i), b_k <- b_k - eta g_ik,
- * and w_k <- decay w_k for the classes that the batch does not name. `decay` is taken once a batch. */
+ * and w_k <- decay w_k for the classes that the batch does not name. `decay` is taken once a batch. Where `row_bound`
+ * is above 0, each w_k that the batch names and that is longer after the whole batch is then scaled to that length. */
 typedef struct xsm_gradient_view {
     size_t size;               /**< sizeof(xsm_gradient_view). */
     uint64_t examples;         /**< n. */
@@ -59,12 +60,13 @@ typedef struct xsm_gradient_view {
     const double *shrinks;     /**< [n][width], or NULL = 1: factors of estimators that take a proximal step. */
     double decay;              /**< Factor that the ridge asks of every weight. */
     double loss;               /**< Mean over the batch of the estimator's own estimate of the loss. */
+    double row_bound;          /**< Largest ||w_k|| after the step; 0 = any. */
 } xsm_gradient_view;
 
 /** Starting value of an #xsm_gradient_view. */
 #define XSM_GRADIENT_VIEW_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(xsm_gradient_view), 0, 0, NULL, NULL, NULL, NULL, 1, 0                                                  \
+        sizeof(xsm_gradient_view), 0, 0, NULL, NULL, NULL, NULL, 1, 0, 0                                               \
     }
 
 #ifdef __cplusplus

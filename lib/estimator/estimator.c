@@ -70,10 +70,10 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
                          ops->flags & ~flags);
     }
     bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
-    if (exact ? (ops->flags & XSM_ESTIMATOR_PROXIMAL) != 0 : !ops->select || !ops->width) {
+    if (exact ? (ops->flags & XSM_ESTIMATOR_PROXIMAL) || ops->row_bound : !ops->select || !ops->width) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s': the table needs width() and select(), or the flag for exact without the one "
-                         "for proximal",
+                         "for proximal and without row_bound()",
                          ops->name);
     }
     xsmi_option_table own = own_table(ops);
@@ -310,7 +310,9 @@ static void run_norms(void *state, size_t index, uint32_t thread)
     }
 }
 
-static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+/* The rows' squared lengths, and the largest of their lengths. */
+static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, double *longest,
+                             xsm_error *err)
 {
     e->norms = train->rows < SIZE_MAX ? xsmi_allocate(e->context, (size_t)train->rows, sizeof *e->norms) : NULL;
     if (!e->norms) {
@@ -322,8 +324,14 @@ static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm
     if (status != XSM_OK) {
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
         e->norms = NULL;
+        return status;
     }
-    return status;
+    float most = 0;
+    for (size_t i = 0; i < e->norm_count; i++) {
+        most = e->norms[i] > most ? e->norms[i] : most;
+    }
+    *longest = sqrt((double)most);
+    return XSM_OK;
 }
 
 xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
@@ -342,6 +350,8 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     XSMI_TRY(check_labels(e, train, err));
     unbind(e);
     bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
+    double longest = 0;
+    XSMI_TRY(take_norms(e, model, train, &longest, err));
     xsm_problem problem = {
         .size = sizeof problem,
         .context = e->context,
@@ -352,6 +362,7 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
         .ridge = e->common.ridge,
         .seed = (uint64_t)e->common.seed,
         .bias = model->bias != NULL,
+        .longest_row = longest,
     };
     xsm_status status = e->ops.bind(e->state, &problem, err);
     if (status == XSM_OK) {
@@ -361,13 +372,17 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
                                e->ops.name, (unsigned long long)e->width, XSM_CLASSES_MAX);
         }
     }
-    if (status == XSM_OK) {
-        status = take_norms(e, model, train, err);
+    e->row_bound = status == XSM_OK && e->ops.row_bound ? e->ops.row_bound(e->state) : 0;
+    if (status == XSM_OK && !(e->row_bound >= 0 && e->row_bound < INFINITY)) {
+        status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': row_bound() is %g; accepted is 0 and above",
+                           e->ops.name, e->row_bound);
     }
     if (status != XSM_OK) {
         if (e->ops.unbind) {
             e->ops.unbind(e->state);
         }
+        xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
+        e->norms = NULL;
         return status;
     }
     e->model = model;

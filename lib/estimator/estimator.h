@@ -36,6 +36,7 @@ struct xsm_estimator {
     uint64_t width;    /* places a row of a gradient: K for exact estimators */
     uint64_t position; /* examples handled so far */
     double decay_rate; /* mu/N, 0 for proximal estimators */
+    double row_bound;  /* 0 = none */
 };
 
 struct xsm_gradient {
@@ -52,7 +53,7 @@ struct xsm_gradient {
     double *losses;         /* [examples] */
     unsigned char *scratch; /* [slots][scratch_each], a slot a thread */
     size_t scratch_each, scratch_bytes;
-    double decay, loss;
+    double decay, loss, row_bound;
     double largest; /* max over places of |g| ||(x,1)||: bounds every change of a weight or bias, per unit of eta */
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
 };

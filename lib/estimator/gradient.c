@@ -135,6 +135,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     g->model_classes = e->model->classes;
     g->exact = exact;
     g->proximal = proximal;
+    g->row_bound = e->row_bound;
     return XSM_OK;
 }
 
@@ -153,6 +154,8 @@ xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_
         v.shrinks = g->proximal ? g->shrinks : NULL;
         v.decay = g->decay;
         v.loss = g->loss;
+        v.row_bound = g->row_bound;
     }
-    return xsmi_options_write(&v, sizeof v, sizeof v, view, "xsm_gradient_view", err);
+    const size_t first_size = offsetof(xsm_gradient_view, row_bound);
+    return xsmi_options_write(&v, sizeof v, first_size, view, "xsm_gradient_view", err);
 }

@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "model/parts.h"
 
+#include <float.h>
 #include <string.h>
 
 /* Side of a square that is transposed at once: its lines of both matrices stay in the first cache. */
@@ -135,6 +136,7 @@ static void release_weights(xsm_model *m)
         xsmi_release(m->context, m->bias, m->classes, sizeof *m->bias);
     }
     xsmi_unmap_file(&m->mapping);
+    xsmi_model_drop_row_lengths(m);
     m->weight = NULL;
     m->weight_count = 0;
     m->bias = NULL;
@@ -277,6 +279,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (layout == m->layout) {
         return XSM_OK;
     }
+    xsmi_model_drop_row_lengths(m);
     if (m->row_scale) {
         XSMI_TRY(xsmi_model_fold(m, err)); /* a class's weights will not lie together any more */
     }
@@ -306,6 +309,27 @@ xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
+void xsmi_model_sum_row_length(xsm_model *m, uint32_t k)
+{
+    if (m->row_length) {
+        const float *row = m->weight + (size_t)k * m->stride;
+        double square = (double)m->kernels->dot(row, row, m->features);
+        if (!(square < FLT_MAX)) { /* the scales' part of the row can be large */
+            square = 0;
+            for (size_t j = 0; j < m->features; j++) {
+                square += (double)row[j] * (double)row[j];
+            }
+        }
+        m->row_length[k] = (xsmi_row_length){square, 0};
+    }
+}
+
+void xsmi_model_drop_row_lengths(xsm_model *m)
+{
+    xsmi_release(m->context, m->row_length, m->classes, sizeof *m->row_length);
+    m->row_length = NULL;
+}
+
 typedef struct fold_job {
     xsm_model *model;
     size_t each;
@@ -320,7 +344,36 @@ static void fold_rows(void *state, size_t index, uint32_t thread)
     for (size_t k = index * job->each; k < end; k++) {
         m->kernels->scale(m->weight + k * m->stride, m->features, (float)m->row_scale[k]);
         m->row_scale[k] = 1.0;
+        xsmi_model_sum_row_length(m, (uint32_t)k);
     }
+}
+
+static void sum_rows(void *state, size_t index, uint32_t thread)
+{
+    const fold_job *job = state;
+    xsm_model *m = job->model;
+    size_t end = m->classes - index * job->each < job->each ? m->classes : (index + 1) * job->each;
+    (void)thread;
+    for (size_t k = index * job->each; k < end; k++) {
+        xsmi_model_sum_row_length(m, (uint32_t)k);
+    }
+}
+
+xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err)
+{
+    if (m->row_length) {
+        return XSM_OK;
+    }
+    m->row_length = xsmi_allocate(m->context, m->classes, sizeof *m->row_length);
+    if (!m->row_length) {
+        return xsmi_fail_memory(err, m->classes * sizeof *m->row_length, "the rows' lengths");
+    }
+    fold_job job = {m, m->features < PASS_FLOATS ? PASS_FLOATS / m->features : 1};
+    xsm_status status = xsmi_run(m->context, sum_rows, &job, (m->classes + job.each - 1) / job.each, err);
+    if (status != XSM_OK) {
+        xsmi_model_drop_row_lengths(m);
+    }
+    return status;
 }
 
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
@@ -344,8 +397,10 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
     m->alpha = 1.0;
     fold_job job = {m, m->features < PASS_FLOATS ? PASS_FLOATS / m->features : 1};
     XSMI_TRY(xsmi_run(m->context, fold_rows, &job, (m->classes + job.each - 1) / job.each, err));
-    xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
-    m->row_scale = NULL;
+    if (!m->row_length) { /* bounded rows are about to be scaled again */
+        xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
+        m->row_scale = NULL;
+    }
     return XSM_OK;
 }
 
@@ -358,6 +413,7 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     /* A struct that we cannot fill is found out before anything is folded; what it holds does not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, sizeof p, parameters, "xsm_parameters", err));
     XSMI_TRY(xsmi_model_own(m, err));
+    xsmi_model_drop_row_lengths(m); /* the caller may change the weights */
     XSMI_TRY(xsmi_model_fold(m, err));
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     p.weight = m->weight;

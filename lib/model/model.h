@@ -17,6 +17,12 @@ typedef struct xsmi_metadata {
     char *key, *value;
 } xsmi_metadata;
 
+/* Squared length of a row, and the changes by which it has been carried forward since it was last summed up. */
+typedef struct xsmi_row_length {
+    double square;
+    uint64_t age;
+} xsmi_row_length;
+
 struct xsm_model {
     xsm_context *context;
     const xsmi_kernels *kernels;
@@ -32,6 +38,9 @@ struct xsm_model {
     bool bias_owned;     /* false when it lies in the mapping */
     double alpha;
     double *row_scale; /* [classes] or NULL; class-major only */
+    /* [classes] or NULL: lengths of the rows as they lie in `weight`, without the scales. Whoever changes a row keeps
+     * its own right, or drops them all (xsmi_model_drop_row_lengths). Class-major only. */
+    xsmi_row_length *row_length;
     xsmi_mapping mapping;
 
     int32_t index_base; /* of the class map, XSM_INDEX_BASE_* */
@@ -48,7 +57,12 @@ size_t xsmi_row_stride(size_t length);
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
 /* Makes row_scale, all ones, if there is none. */
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err);
-/* Multiplies alpha and row_scale into the rows, in parallel. */
+/* Makes row_length, summed up in parallel, if there is none. */
+xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err);
+void xsmi_model_drop_row_lengths(xsm_model *m);
+/* Sums up the length of row k, where row_length is there. */
+void xsmi_model_sum_row_length(xsm_model *m, uint32_t k);
+/* Multiplies alpha and row_scale into the rows, in parallel. row_scale is kept, all ones, where row_length is. */
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
 /* Checks that a batch is one that this model can score. */
 xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err);

@@ -225,6 +225,22 @@ xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_e
     return XSM_OK;
 }
 
+xsm_status xsmi_optimizer_prepare(xsm_model *m, bool proximal, double bound, xsm_error *err)
+{
+    if (!(bound > 0)) {
+        xsmi_model_drop_row_lengths(m);
+    }
+    if (!proximal && !(bound > 0)) {
+        return XSM_OK;
+    }
+    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s classes one by one, for which the model must be class-major",
+                         proximal ? "proximal estimators shrink" : "a bound on the rows of weights scales");
+    }
+    XSMI_TRY(xsmi_model_need_row_scale(m, err));
+    return bound > 0 ? xsmi_model_need_row_lengths(m, err) : XSM_OK;
+}
+
 /* -- a step
  * --------------------------------------------------------------------------------------------------------------------
  */
@@ -260,12 +276,10 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
                          g->largest * eta, eta);
     }
     xsm_model *m = o->model;
-    if (g->proximal) {
-        if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-            return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                             "proximal estimators shrink classes one by one, for which the model must be class-major");
-        }
-        XSMI_TRY(xsmi_model_need_row_scale(m, err));
+    if (g->exact) {
+        xsmi_model_drop_row_lengths(m);
+    } else {
+        XSMI_TRY(xsmi_optimizer_prepare(m, g->proximal, g->row_bound, err));
     }
     if (g->exact && m->row_scale) {
         XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale for all */
@@ -277,7 +291,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         status = apply_exact(o, &batch, g, eta, alpha, err);
     } else if (batch.count == 1) {
         xsmi_features x = xsmi_dataset_features(batch.dataset, xsmi_batch_row(&batch, 0));
-        o->ops->step(m, &x, g->lengths[0], g->classes, g->coefficients, g->proximal ? g->shrinks : NULL, eta, alpha);
+        o->ops->step(m, &x, g->lengths[0], g->classes, g->coefficients, g->proximal ? g->shrinks : NULL, eta, alpha,
+                     g->row_bound);
         status = XSM_OK;
     } else {
         status = apply_sampled(o, &batch, g, eta, alpha, err);

@@ -15,9 +15,10 @@
 typedef struct xsmi_optimizer_ops {
     const char *name;
     /* One example: w_k <- shrink_k (decay w_k - eta g_k x) for the classes listed, b_k <- b_k - eta g_k, where the
-     * decay is in `alpha`, the model's alpha after the step. shrinks NULL: all ones. */
+     * decay is in `alpha`, the model's alpha after the step. shrinks NULL: all ones. Then those longer than `bound` are
+     * scaled to it; 0 = none, else the model has row_scale and row_length. */
     void (*step)(xsm_model *model, const xsmi_features *x, uint32_t count, const uint32_t *classes,
-                 const float *coefficients, const double *shrinks, double eta, double alpha);
+                 const float *coefficients, const double *shrinks, double eta, double alpha, double bound);
     /* One class of a batch, sampled: its row takes the places entry[0..count) of g, in that order. */
     void (*step_class)(xsm_model *model, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
                        const uint64_t *entries, size_t count, double eta, double alpha);
@@ -38,6 +39,11 @@ struct xsm_optimizer {
 
 /* The model's alpha below which the scales are multiplied into the rows, so that float32 rows keep their range. */
 #define XSMI_ALPHA_LEAST 1e-6
+
+/* Makes what steps of a gradient need beside the weights: scales for proximal ones and bounded rows, lengths for
+ * bounded rows; lengths that these steps would not keep right are dropped. Refuses models whose layout does not go with
+ * it. */
+xsm_status xsmi_optimizer_prepare(xsm_model *m, bool proximal, double bound, xsm_error *err);
 
 /* The alpha after a decay; multiplies scales that have grown small into the rows first. The caller sets m->alpha to it
  * when the step is done. */

@@ -4,6 +4,8 @@
  */
 #include "optimizer/optimizer.h"
 
+#include <math.h>
+
 /* A row's scale below which it is multiplied out. */
 #define SCALE_LEAST 1e-12
 
@@ -16,6 +18,7 @@ static void fold_row(xsm_model *m, uint32_t k)
     float scale = (float)m->row_scale[k];
     m->kernels->scale(m->weight + (size_t)k * m->stride, m->features, scale);
     m->row_scale[k] = 1;
+    xsmi_model_sum_row_length(m, k);
 }
 
 static void shrink_row(xsm_model *m, uint32_t k, double shrink)
@@ -26,6 +29,36 @@ static void shrink_row(xsm_model *m, uint32_t k, double shrink)
             fold_row(m, k);
         }
     }
+}
+
+/*
+ * Carries the lengths of rows forward through w + a x, ||w + a x||^2 = ||w||^2 + 2 a w.x + a^2 ||x||^2, before the rows
+ * change. What the rounding of the rows adds up to stays below float32's own accuracy because each is summed up anew
+ * now and then, or when most of it has gone.
+ */
+static void carry_lengths(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *rows,
+                          const float *amounts)
+{
+    float dots[GROUP];
+    if (x->index) {
+        m->kernels->sparse_gather_scores(m->weight, m->stride, rows, count, x->index, x->values, x->count, dots);
+    } else {
+        m->kernels->gather_scores(m->weight, m->stride, rows, count, x->values, x->count, dots);
+    }
+    double norm = (double)m->kernels->dot(x->values, x->values, x->count);
+    for (uint32_t j = 0; j < count; j++) {
+        xsmi_row_length *length = &m->row_length[rows[j]];
+        double a = (double)amounts[j], old = length->square;
+        length->square = old + a * (2 * (double)dots[j] + a * norm);
+        bool good = length->square > 0.01 * old && length->square < INFINITY;
+        length->age = good ? length->age + 1 : UINT64_MAX;
+    }
+}
+
+/* Touches after which a row's length is summed up anew: seldom enough to cost little beside sparse steps. */
+static uint64_t age_limit(const xsm_model *m)
+{
+    return 1024 + m->features / 16;
 }
 
 /* w[feature][class] += a x for the classes listed, on a feature-major model. */
@@ -40,8 +73,8 @@ static void add_feature_major(xsm_model *m, const xsmi_features *x, uint32_t cou
     }
 }
 
-static void step(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
-                 const float *coefficients, const double *shrinks, double eta, double alpha)
+static void add(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
+                const float *coefficients, const double *shrinks, double eta, double alpha)
 {
     float amounts[GROUP];
     for (uint32_t start = 0; start < count; start += GROUP) {
@@ -55,6 +88,9 @@ static void step(xsm_model *m, const xsmi_features *x, uint32_t count, const uin
             double scale = m->row_scale ? alpha * m->row_scale[rows[j]] : alpha;
             amounts[j] = (float)(change / scale);
         }
+        if (m->row_length) {
+            carry_lengths(m, x, group, rows, amounts);
+        }
         if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
             add_feature_major(m, x, group, rows, amounts);
         } else if (x->index) {
@@ -63,9 +99,31 @@ static void step(xsm_model *m, const xsmi_features *x, uint32_t count, const uin
         } else {
             m->kernels->scatter_update(m->weight, m->stride, rows, group, x->values, x->count, amounts, NULL);
         }
+        for (uint32_t j = 0; m->row_length && j < group; j++) {
+            if (m->row_length[rows[j]].age > age_limit(m)) {
+                xsmi_model_sum_row_length(m, rows[j]);
+            }
+        }
         for (uint32_t j = 0; shrinks && j < group; j++) {
             shrink_row(m, rows[j], shrinks[start + j]);
         }
+    }
+}
+
+static void bound_row(xsm_model *m, uint32_t k, double alpha, double bound)
+{
+    double length = alpha * m->row_scale[k] * sqrt(m->row_length[k].square);
+    if (length > bound) {
+        shrink_row(m, k, bound / length);
+    }
+}
+
+static void step(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
+                 const float *coefficients, const double *shrinks, double eta, double alpha, double bound)
+{
+    add(m, x, count, classes, coefficients, shrinks, eta, alpha);
+    for (uint32_t j = 0; bound > 0 && j < count; j++) {
+        bound_row(m, classes[j], alpha, bound);
     }
 }
 
@@ -75,7 +133,10 @@ static void step_class(xsm_model *m, const xsm_batch *batch, const xsm_gradient 
     for (size_t j = 0; j < count; j++) {
         uint64_t place = entries[j];
         xsmi_features x = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, (size_t)(place / g->width)));
-        step(m, &x, 1, &class, g->coefficients + place, g->proximal ? g->shrinks + place : NULL, eta, alpha);
+        add(m, &x, 1, &class, g->coefficients + place, g->proximal ? g->shrinks + place : NULL, eta, alpha);
+    }
+    if (g->row_bound > 0) {
+        bound_row(m, class, alpha, g->row_bound);
     }
 }
 

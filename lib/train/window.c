@@ -105,8 +105,8 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     if (status == XSM_OK) {
         status = xsmi_gradient_reserve(w->gradient, e, w->steps, w->threads, err);
     }
-    if (status == XSM_OK && w->gradient->proximal) {
-        status = xsmi_model_need_row_scale(o->model, err);
+    if (status == XSM_OK) {
+        status = xsmi_optimizer_prepare(o->model, w->gradient->proximal, w->gradient->row_bound, err);
     }
     if (status != XSM_OK) {
         xsmi_window_free(w);
@@ -341,7 +341,7 @@ static bool take(xsmi_window *w, uint64_t s, uint64_t near, uint64_t far, uint32
         fetch_dense(w, far, PART2, PARTS);
     }
     w->optimizer->ops->step(m, &x, g->lengths[s], g->classes + s * g->width, g->coefficients + s * g->width,
-                            g->proximal ? g->shrinks + s * g->width : NULL, w->etas[s], w->alphas[s + 1]);
+                            g->proximal ? g->shrinks + s * g->width : NULL, w->etas[s], w->alphas[s + 1], g->row_bound);
     return true;
 }
 
@@ -440,9 +440,8 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
     select_job job = {w, rows, count};
     w->etas = etas;
     *failed = UINT64_MAX;
-    if (w->gradient->proximal) {
-        XSMI_TRY(xsmi_model_need_row_scale(m, err)); /* looking at the weights multiplies the scales out */
-    }
+    /* Looking at the weights multiplies the scales out. */
+    XSMI_TRY(xsmi_optimizer_prepare(m, w->gradient->proximal, w->gradient->row_bound, err));
     XSMI_TRY(xsmi_run(w->context, run_select, &job, (size_t)((count + SELECT_PIECE - 1) / SELECT_PIECE), err));
     fill_alphas(w, count);
     if (w->alphas[count] < XSMI_ALPHA_LEAST) {

@@ -46,6 +46,7 @@ typedef struct xsm_problem {
     uint64_t seed;                /**< Names the random stream. */
     int32_t bias;                 /**< 1 if the model has a bias. */
     int32_t reserved;             /**< Zero. */
+    double longest_row;           /**< The largest ||x||. */
 } xsm_problem;
 
 /** One example. */
@@ -106,6 +107,10 @@ struct xsm_estimator_ops {
     /** Required: fills coefficients and losses. Cannot fail: coefficients that are not finite are reported as
      *  divergence by the library, which then does not use the gradient. */
     void (*gradient)(void *state, const xsm_score_block *block);
+    /** The length that a row of weights may have: whoever takes the steps scales longer rows down to it, those that a
+     *  batch touched, after its step. Asked once after bind(). NULL, or a value of 0 = any length. Not for exact
+     *  estimators. */
+    double (*row_bound)(const void *state);
 };
 
 /** @} */
