@@ -1,0 +1,71 @@
+"""bench/compare: its scores by hand, and one run over the library's estimators on a small problem."""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+root, program = sys.argv[1], sys.argv[2]
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    print("skipped: bench/compare needs numpy")
+    sys.exit(77)
+sys.path.insert(0, os.path.join(root, "bench", "compare"))
+from rows import Rows, Tally  # noqa: E402
+
+
+def close(a, b):
+    return abs(a - b) < 1e-9
+
+
+def tally():
+    # Three rows: right, second, and a label that was never seen, which counts as wrong and has no log-loss.
+    t = Tally({1, 2})
+    t.add(1, [1, 2], 0.5)
+    t.add(2, [1, 2], 0.25)
+    t.add(7, [1, 2], None)
+    result = t.result()
+    assert close(result["p1"], 1 / 3) and close(result["p5"], 2 / 3 / 5), result
+    assert close(result["log_loss"], (0.6931471805599453 + 1.3862943611198906) / 2), result
+    t.add(1, [1], None)  # a program that does not say
+    assert t.result()["log_loss"] is None
+
+
+def write(path, rows):
+    with open(path, "w") as out:
+        out.write(f"{len(rows)} 6 4\n")
+        for label, features in rows:
+            out.write(f"{label} {' '.join(f'{i}:{v}' for i, v in features)}\n")
+
+
+def run(folder):
+    draw = random.Random(7)
+    rows = []
+    for _ in range(200):
+        label = draw.randrange(3)
+        rows.append((label, [(label, 3), (3 + draw.randrange(3), 4)]))
+    train, test = os.path.join(folder, "t_train.txt"), os.path.join(folder, "t_test.txt")
+    write(train, rows)
+    write(test, rows[:30] + [(3, [(0, 1)])] * 10)  # ten rows of a label that no training row has
+    read = Rows(train)
+    read.unit()
+    assert all(close(sum(v * v for _, v in read.pairs(i)), 1) for i in range(len(rows)))
+    assert sorted(v for _, v in read.pairs(0, raw=True)) == [3, 4]
+    done = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "compare.py"), "--program", program,
+                           folder, "--json", "--threads", "1", "--only", "xsoftmax/softmax,xsoftmax/ove"],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [s["method"] for s in said] == ["xsoftmax/softmax", "xsoftmax/ove"], said
+    for s in said:
+        assert s["skipped"] is None and close(s["p1"], 30 / 40), s
+        assert 0 < s["train_log_loss"] < 0.5 and 0 < s["test_log_loss"] < 0.5 and s["seconds"] >= 0, s
+    failed = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "compare.py"), "--program", program,
+                             os.path.join(folder, "none")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert failed.returncode and not failed.stdout and "is no folder" in failed.stderr, failed
+
+
+tally()
+with tempfile.TemporaryDirectory() as place:
+    run(place)
