@@ -7,7 +7,7 @@
 # compiler finds (zlib.h), or a pkg-config module (jansson.pc).
 # shellcheck disable=SC2034
 build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config gcc:gcc g++:g++ libc6-dev:stdio.h
-    zlib1g-dev:zlib.h libjansson-dev:jansson.pc librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
+    zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
 # shellcheck disable=SC2034
 test_packages='libcmocka-dev:cmocka.pc'
 

@@ -137,7 +137,6 @@ done <<END
 2|--batch: '1.5' is not a whole number|$good --batch 1.5
 2|--batch: '' is not a whole number|$good --batch ''
 2|--batch: '99999999999999999999999' is out of range|$good --batch 99999999999999999999999
-2|--batch: 2 examples a step are more than the 1 that 'implicit' takes|$good --batch 2
 2|--eta: '0' is out of range; a number above 0 and at most 1e+14 is accepted|$good --eta 0
 2|--eta: '-1' is out of range|$good --eta -1
 2|--eta: 'nan' is not a number|$good --eta nan

@@ -25,7 +25,7 @@ static void options_have_defaults(void **state)
     (void)state;
     xsm_estimator *e = test_estimator(NULL, "implicit", "");
     assert_string_equal(xsm_estimator_name(e), "implicit");
-    assert_int_equal(xsm_estimator_batch_limit(e), 1);
+    assert_int_equal(xsm_estimator_batch_limit(e), 0);
     check_option(e, "ridge", "0");
     check_option(e, "seed", "1");
     check_option(e, "negatives", "0");
@@ -228,8 +228,19 @@ static void batches_are_checked(void **state)
         assert_fails(xsm_estimator_gradient(e, &batch, etas[i], g, &err), XSM_ERROR_RANGE, err);
         assert_int_equal(test_view(g).examples, 0); /* on failure it holds nothing */
     }
+    static const uint64_t twice[] = {1, 4, 1};
+    batch = xsm_batch_rows(p.data, twice, 3);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "twice"));
+    xsm_estimator_ops singly = *xsm_estimator_find("ove");
+    singly.batch_limit = 1;
+    xsm_estimator *one = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &singly, &one, &err), err);
+    assert_int_equal(xsm_estimator_batch_limit(one), 1);
+    assert_ok(xsm_estimator_bind(one, m, p.data, &err), err);
     batch = xsm_batch_range(p.data, 0, 2);
-    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_estimator_gradient(one, &batch, 1, g, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_estimator_free(one);
     batch = xsm_batch_range(p.data, 0, 0);
     assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_ARGUMENT, err);
     batch = xsm_batch_range(p.data, ROWS, 1);

@@ -206,8 +206,18 @@ static double coefficients_of_set(xsm_estimator *e, uint32_t set, const float *z
     }
     xsm_example example = {0, 0, &label, 1, 1};
     double loss = 0;
-    xsm_score_block block = {sizeof block, &example, 1,    1, CLASSES, &length, classes,
-                             scores,       scores,   1e-3, g, NULL,    &loss,   NULL};
+    xsm_score_block block = {.size = sizeof block,
+                             .examples = &example,
+                             .count = 1,
+                             .batch = 1,
+                             .width = CLASSES,
+                             .lengths = &length,
+                             .classes = classes,
+                             .scores = scores,
+                             .linear = scores,
+                             .eta = 1e-3,
+                             .coefficients = g,
+                             .losses = &loss};
     if (u >= 0) {
         ((xsmi_double_sum *)e->state)->u[0] = u;
     }

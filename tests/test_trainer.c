@@ -513,7 +513,6 @@ static void settings_are_checked(void **state)
     REFUSE(factor, -0.1, XSM_ERROR_RANGE);
     REFUSE(factor, 1.1, XSM_ERROR_RANGE);
     REFUSE(factor, (double)NAN, XSM_ERROR_RANGE);
-    REFUSE(batch, 2, XSM_ERROR_UNSUPPORTED);
     REFUSE(test, wide.data, XSM_ERROR_SHAPE);
     REFUSE(size, 8, XSM_ERROR_STRUCT_OLD);
 #undef REFUSE
@@ -523,6 +522,14 @@ static void settings_are_checked(void **state)
     assert_fails(xsm_trainer_new(NULL, m, p.data, e, NULL, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_trainer_new(NULL, m, p.data, e, o, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_trainer_new(NULL, m, wide.data, e, o, NULL, &t, &err), XSM_ERROR_SHAPE, err);
+    xsm_estimator_ops singly = *xsm_estimator_find("ove");
+    singly.batch_limit = 1;
+    xsm_estimator *one = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &singly, &one, &err), err);
+    xsm_trainer_options pairs = options;
+    pairs.batch = 2;
+    assert_fails(xsm_trainer_new(NULL, m, p.data, one, o, &pairs, &t, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_estimator_free(one);
     assert_fails(xsm_trainer_run(NULL, &err), XSM_ERROR_ARGUMENT, err);
     xsm_progress progress = {.size = sizeof progress};
     assert_fails(xsm_trainer_get_progress(NULL, &progress, &err), XSM_ERROR_ARGUMENT, err);

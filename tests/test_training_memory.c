@@ -96,7 +96,7 @@ static void every_allocation_of_a_loop(void **state)
 {
     (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
-        subject s = make(kinds[kind][0], kinds[kind][1], strcmp(kinds[kind][0], "implicit") == 0 ? 1 : 676);
+        subject s = make(kinds[kind][0], kinds[kind][1], strcmp(kinds[kind][0], "implicit") == 0 ? 26 : 676);
         assert_true(test_every_allocation(loop, &s) > 6);
         end(&s);
     }

@@ -33,7 +33,9 @@ enum {
 
 /** Order of the rows in an epoch. */
 enum {
-    XSM_ORDER_SHUFFLE = 0, /**< A new permutation each epoch, from the seed. */
+    XSM_ORDER_SHUFFLE = 0, /**< A new permutation each epoch, from the seed. An estimator that takes batches as wholes
+                                (`implicit`) has fixed minibatches: of one permutation, in a new order each epoch, a
+                                shorter one at the end. */
     XSM_ORDER_FILE = 1     /**< As they are in the dataset. */
 };
 

@@ -76,6 +76,12 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
                          "for proximal and without row_bound()",
                          ops->name);
     }
+    if (!ops->joint != !ops->joint_width || !ops->joint != !ops->joint_select || (ops->joint && exact)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': joint_width(), joint_select() and joint() go together, and not with the flag "
+                         "for exact",
+                         ops->name);
+    }
     xsmi_option_table own = own_table(ops);
     XSMI_TRY(xsmi_option_check(&own, ops->state_size, ops->name, err));
     for (size_t i = 0; i < own.count; i++) {
@@ -150,7 +156,9 @@ static void unbind(xsm_estimator *e)
         if (e->ops.unbind) {
             e->ops.unbind(e->state);
         }
+        xsmi_spans_free(e->spans);
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
+        e->spans = NULL;
         e->norms = NULL;
         e->model = NULL;
         e->train = NULL;
@@ -388,6 +396,7 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     e->model = model;
     e->train = train;
     e->position = 0;
+    e->fixed_batches = false;
     e->decay_rate = proximal ? 0 : e->common.ridge / (double)train->rows;
     return XSM_OK;
 }
@@ -407,7 +416,8 @@ xsm_status xsmi_check_eta(double eta, xsm_error *err)
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err)
 {
     XSMI_TRY(xsmi_check_eta(eta, err));
-    if (!(eta * e->decay_rate < 1e12)) {
+    double rate = e->ops.joint ? e->common.ridge / (double)e->train->rows : e->decay_rate;
+    if (!(eta * rate < 1e12)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "a learning rate of %g with a ridge of %g would leave nothing of the weights in one step; "
                          "their product over the number of rows must be below 1e12",
@@ -442,7 +452,6 @@ bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t fir
     uint64_t width = g->width, start = first * width;
     const float *scores = g->exact ? g->coefficients + start : g->scores + start;
     const uint32_t *lengths = g->exact ? NULL : g->lengths + first;
-    bool finite = true;
     for (uint64_t j = 0; g->proximal && j < count * width; j++) {
         g->shrinks[start + j] = 1;
     }
@@ -465,10 +474,16 @@ bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t fir
         .scratch = g->scratch_each ? g->scratch + slot * g->scratch_each : NULL,
     };
     e->ops.gradient(e->state, &block);
-    float mean = 1 / (float)batch;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t length = lengths ? lengths[i] : width;
-        float *c = block.coefficients + i * width;
+    return xsmi_estimator_take_mean(&block, largest) && *largest * eta < XSMI_STEP_LIMIT;
+}
+
+bool xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
+{
+    bool finite = true;
+    float mean = 1 / (float)block->batch;
+    for (uint64_t i = 0; i < block->count; i++) {
+        uint64_t length = block->lengths ? block->lengths[i] : block->width;
+        float *c = block->coefficients + i * block->width;
         uint32_t most_bits = 0;
         for (uint64_t j = 0; j < length; j++) {
             c[j] *= mean;
@@ -482,11 +497,11 @@ bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t fir
         memcpy(&most, &most_bits, sizeof most);
         finite &= most < INFINITY; /* false for NaN too */
         /* The bias, and that a row of zeros times infinity is no number, both ask for the 1. */
-        double reach = (double)most * sqrt(block.examples[i].squared_norm + 1);
+        double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
         *largest = reach > *largest ? reach : *largest;
-        finite &= isfinite(block.losses[i]) != 0;
+        finite &= isfinite(block->losses[i]) != 0;
     }
-    return finite && *largest * eta < XSMI_STEP_LIMIT;
+    return finite;
 }
 
 typedef struct chunk_job {
@@ -524,25 +539,69 @@ static int compare_rows(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted)
+{
+    size_t n = (size_t)batch->count;
+    memcpy(sorted, batch->rows, n * sizeof *sorted);
+    xsmi_heap_sort(sorted, n, sizeof *sorted, compare_rows);
+    bool repeats = false;
+    for (size_t i = 1; i < n; i++) {
+        repeats |= sorted[i] == sorted[i - 1];
+    }
+    return repeats;
+}
+
 /* Whether a row occurs twice in a batch; with no memory to find out, yes is the safe answer. */
-static bool has_repeats(xsm_context *ctx, const xsm_batch *batch)
+static bool may_repeat(xsm_context *ctx, const xsm_batch *batch)
 {
     if (!batch->rows) {
         return false;
     }
-    size_t n = (size_t)batch->count;
-    uint64_t *rows = xsmi_allocate(ctx, n, sizeof *rows);
-    if (!rows) {
-        return true;
-    }
-    memcpy(rows, batch->rows, n * sizeof *rows);
-    xsmi_heap_sort(rows, n, sizeof *rows, compare_rows);
-    bool repeats = false;
-    for (size_t i = 1; i < n; i++) {
-        repeats |= rows[i] == rows[i - 1];
-    }
-    xsmi_release(ctx, rows, n, sizeof *rows);
+    uint64_t *sorted = xsmi_allocate(ctx, (size_t)batch->count, sizeof *sorted);
+    bool repeats = !sorted || xsmi_batch_has_repeats(batch, sorted);
+    xsmi_release(ctx, sorted, (size_t)batch->count, sizeof *sorted);
     return repeats;
+}
+
+/* Examples in chunks, on the context's threads. */
+static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, bool *finite,
+                             double *largest, xsm_error *err)
+{
+    XSMI_TRY(xsmi_gradient_reserve(g, e, batch->count, xsm_context_threads(e->context), false, err));
+    if (g->exact) {
+        XSMI_TRY(xsm_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, err));
+    }
+    size_t chunks = (size_t)((batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK);
+    double few_largest[8];
+    bool few_finite[8];
+    double *each_largest = chunks <= 8 ? few_largest : xsmi_allocate(e->context, chunks, sizeof *each_largest);
+    bool *each_finite = chunks <= 8 ? few_finite : xsmi_allocate(e->context, chunks, sizeof *each_finite);
+    xsm_status status = XSM_OK;
+    if (!each_largest || !each_finite) {
+        status = xsmi_fail_memory(err, chunks * sizeof *each_largest, "a batch");
+    } else {
+        chunk_job job = {e, g, batch, eta, each_largest, each_finite};
+        bool in_order = (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) && chunks > 1 && may_repeat(e->context, batch);
+        if (in_order) {
+            for (size_t i = 0; i < chunks; i++) {
+                run_chunk(&job, i, 0);
+            }
+        } else {
+            status = xsmi_run(e->context, run_chunk, &job, chunks, err);
+        }
+    }
+    *finite = true;
+    *largest = 0;
+    for (size_t i = 0; status == XSM_OK && i < chunks; i++) {
+        *finite &= each_finite[i];
+        *largest = each_largest[i] > *largest ? each_largest[i] : *largest;
+    }
+    if (chunks > 8) {
+        xsmi_release(e->context, each_largest, chunks, sizeof *each_largest);
+        xsmi_release(e->context, each_finite, chunks, sizeof *each_finite);
+    }
+    g->decay = xsmi_estimator_decay(e, eta);
+    return status;
 }
 
 xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, xsm_error *err)
@@ -568,58 +627,28 @@ xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *given, doub
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
                          e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
     }
-    uint32_t threads = xsm_context_threads(e->context);
-    XSMI_TRY(xsmi_gradient_reserve(g, e, batch.count, threads, err));
-    if (g->exact) {
-        XSMI_TRY(xsm_model_score_range(e->model, &batch, 0, e->model->classes, g->coefficients, g->width, err));
-    }
-    size_t chunks = (size_t)((batch.count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK);
-    double few_largest[8];
-    bool few_finite[8];
-    double *largest = chunks <= 8 ? few_largest : xsmi_allocate(e->context, chunks, sizeof *largest);
-    bool *finite = chunks <= 8 ? few_finite : xsmi_allocate(e->context, chunks, sizeof *finite);
-    xsm_status status = XSM_OK;
-    if (!largest || !finite) {
-        status = xsmi_fail_memory(err, chunks * sizeof *largest, "a batch");
+    bool finite = false;
+    double largest = 0;
+    if (xsmi_estimator_is_joint(e, batch.count)) {
+        XSMI_TRY(xsmi_estimator_joint(e, &batch, eta, g, &finite, &largest, err));
     } else {
-        chunk_job job = {e, g, &batch, eta, largest, finite};
-        bool in_order = (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) && chunks > 1 && has_repeats(e->context, &batch);
-        if (in_order) {
-            for (size_t i = 0; i < chunks; i++) {
-                run_chunk(&job, i, 0);
-            }
-        } else {
-            status = xsmi_run(e->context, run_chunk, &job, chunks, err);
-        }
+        XSMI_TRY(one_by_one(e, &batch, eta, g, &finite, &largest, err));
     }
-    if (status == XSM_OK) {
-        bool good = true;
-        g->largest = 0;
-        for (size_t i = 0; i < chunks; i++) {
-            good &= finite[i];
-            g->largest = largest[i] > g->largest ? largest[i] : g->largest;
-        }
-        if (good) {
-            double loss = 0;
-            for (uint64_t i = 0; i < batch.count; i++) {
-                loss += g->losses[i];
-            }
-            g->loss = loss / (double)batch.count;
-            g->decay = xsmi_estimator_decay(e, eta);
-            g->examples = batch.count;
-            e->position += batch.count;
-        } else {
-            status = xsmi_fail(err, XSM_ERROR_DIVERGED,
-                               "estimator '%s': scores or coefficients are no longer finite; try a smaller learning "
-                               "rate than %g",
-                               e->ops.name, eta);
-        }
+    if (!finite) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                         "estimator '%s': scores or coefficients are no longer finite; try a smaller learning "
+                         "rate than %g",
+                         e->ops.name, eta);
     }
-    if (chunks > 8) {
-        xsmi_release(e->context, largest, chunks, sizeof *largest);
-        xsmi_release(e->context, finite, chunks, sizeof *finite);
+    double loss = 0;
+    for (uint64_t i = 0; i < batch.count; i++) {
+        loss += g->losses[i];
     }
-    return status;
+    g->largest = largest;
+    g->loss = loss / (double)batch.count;
+    g->examples = batch.count;
+    e->position += batch.count;
+    return XSM_OK;
 }
 
 /* -- shared by the estimators that sample

@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/option.h"
+#include "estimator/span.h"
 #include "model/model.h"
 
 #include <xsoftmax/estimator.h>
@@ -33,10 +34,12 @@ struct xsm_estimator {
     const xsm_dataset *train;
     float *norms; /* [norm_count] ||x||^2 of the training rows while bound */
     size_t norm_count;
-    uint64_t width;    /* places a row of a gradient: K for exact estimators */
-    uint64_t position; /* examples handled so far */
-    double decay_rate; /* mu/N, 0 for proximal estimators */
-    double row_bound;  /* 0 = none */
+    uint64_t width;     /* places a row of a gradient: K for exact estimators */
+    uint64_t position;  /* examples handled so far */
+    double decay_rate;  /* mu/N, 0 for proximal estimators */
+    bool fixed_batches; /* the same minibatches come again and again */
+    xsmi_spans *spans;  /* of joint batches; made with the first */
+    double row_bound;   /* 0 = none */
 };
 
 struct xsm_gradient {
@@ -58,8 +61,9 @@ struct xsm_gradient {
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
 };
 
-/* Sizes a gradient's arrays for n examples of the estimator, handled by up to `slots` threads. */
-xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots,
+/* Sizes a gradient's arrays for n examples of the estimator, handled by up to `slots` threads, as a joint batch or one
+ * by one. */
+xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots, bool joint,
                                  xsm_error *err);
 /* Frees a gradient's arrays, not the gradient. */
 void xsmi_gradient_clear(xsm_gradient *g);
@@ -94,6 +98,22 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
  * Returns false when a coefficient is not finite or too large; *largest is raised to the largest |g| ||(x,1)||. */
 bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
                                  double eta, uint32_t slot, double *largest);
+
+/* What is left when the table has filled a block of the gradient: the mean over the batch, and whether all is finite,
+ * as above. lengths NULL: all places. */
+bool xsmi_estimator_take_mean(const xsm_score_block *block, double *largest);
+
+/* A batch of several examples as a whole: the estimator's joint(). Fills g but for its loss and its number of examples.
+ * *finite and *largest as xsmi_estimator_coefficients(). */
+xsm_status xsmi_estimator_joint(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, bool *finite,
+                                double *largest, xsm_error *err);
+/* Whether a batch of so many is taken as a whole. */
+static inline bool xsmi_estimator_is_joint(const xsm_estimator *e, uint64_t batch)
+{
+    return batch > 1 && e->ops.joint;
+}
+/* Sorts a batch's rows into `sorted` [count], and says whether one is there twice. */
+bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);
 
 /* Fills a negative-sampling estimator's lists: the label, then `negatives` others without replacement. */
 void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, const xsm_example *examples,

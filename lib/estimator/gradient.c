@@ -63,15 +63,17 @@ static bool reserve(xsm_context *ctx, void **array, size_t *capacity, size_t cou
     return true;
 }
 
-xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots,
+xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots, bool joint,
                                  xsm_error *err)
 {
     bool exact = (e->ops.flags & XSM_ESTIMATOR_EXACT) != 0;
-    bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
+    bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0 && !joint;
+    uint64_t width = joint ? e->ops.joint_width(e->state, examples) : e->width;
     size_t places, bytes, n = (size_t)examples;
-    if (examples > SIZE_MAX || !xsmi_multiply(n, (size_t)e->width, &places) || places > SIZE_MAX / sizeof(double)) {
+    if (examples > SIZE_MAX || width > XSM_CLASSES_MAX || !xsmi_multiply(n, (size_t)width, &places) ||
+        places > SIZE_MAX / sizeof(double)) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "a batch of %llu examples with %llu classes each cannot be addressed",
-                         (unsigned long long)examples, (unsigned long long)e->width);
+                         (unsigned long long)examples, (unsigned long long)width);
     }
     size_t each = e->ops.scratch ? e->ops.scratch(e->state) : 0;
     each = (each + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
@@ -128,10 +130,10 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     g->examples = 0;
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",
-                         (unsigned long long)examples, (unsigned long long)e->width);
+                         (unsigned long long)examples, (unsigned long long)width);
     }
     g->scratch_each = each;
-    g->width = e->width;
+    g->width = width;
     g->model_classes = e->model->classes;
     g->exact = exact;
     g->proximal = proximal;

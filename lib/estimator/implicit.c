@@ -1,7 +1,7 @@
 /*
- * Implicit SGD on the double sum (Fagan and Iyengar 2018, section 3.2 and appendix F), for one example and any number m
- * of sampled classes, with ridge and bias: theta+ = theta - eta grad f(theta+), solved as one equation in u
- * (math/proximal.h).
+ * Implicit SGD on the double sum (Fagan and Iyengar 2018, section 3.2 and appendix F), for one example
+ * (implicit_batch.c for several) and any number m of sampled classes, with ridge and bias: theta+ = theta - eta grad
+ * f(theta+), solved as one equation in u (math/proximal.h).
  *
  * With x the example, A = eta (K-1)/m, s_j = 1/(1 + eta mu beta_j / N) the ridge's shrinkage, beta_j = N over the
  * expected number of examples of an epoch that touch class j, and q_j = s_j ||x||^2, plus 1 with a bias:
@@ -9,7 +9,7 @@
  *     d/du:    C(u)   = eta (1 - e^-u) + u - u_old,
  *     d/dw_k:  c_k(u) = omega(log(q_k A) + a_k - a_y - q_y C(u) - u) / q_k,   a_j = s_j w_j.x + b_j.
  */
-#include "estimator/double_sum.h"
+#include "estimator/implicit.h"
 #include "math/proximal.h"
 
 #include <float.h>
@@ -17,26 +17,18 @@
 
 static const char *const solvers[] = {"newton", "bisection", NULL};
 
-typedef struct implicit_state {
-    xsmi_double_sum sum; /* first: the shared functions take the state as this */
-    int32_t solver;
-    double tolerance;
-    double ridge;
-    double bias;            /* 1 with a bias, else 0 */
-    uint64_t *class_counts; /* [classes] with a ridge, else NULL */
-} implicit_state;
-
 static const xsm_option options[] = {
     XSMI_DOUBLE_SUM_OPTIONS,
-    {"solver", XSM_OPTION_CHOICE, offsetof(implicit_state, solver), "newton", 0, 0, solvers,
+    {"solver", XSM_OPTION_CHOICE, offsetof(xsmi_implicit, solver), "newton", 0, 0, solvers,
      "how the one-dimensional equation is solved: newton (safeguarded) or bisection (the paper's)"},
-    {"tolerance", XSM_OPTION_DOUBLE, offsetof(implicit_state, tolerance), "1e-8", 1e-15, 1e-2, NULL,
+    {"tolerance", XSM_OPTION_DOUBLE, offsetof(xsmi_implicit, tolerance), "1e-8", 1e-15, 1e-2, NULL,
      "accuracy of u, and relative accuracy of the step, at which the solver stops"},
 };
 
 static void unbind(void *state)
 {
-    implicit_state *s = state;
+    xsmi_implicit *s = state;
+    xsmi_implicit_release(s);
     if (s->class_counts) {
         xsmi_release(s->sum.context, s->class_counts, s->sum.classes, sizeof *s->class_counts);
         s->class_counts = NULL;
@@ -46,7 +38,7 @@ static void unbind(void *state)
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
-    implicit_state *s = state;
+    xsmi_implicit *s = state;
     XSMI_TRY(xsmi_double_sum_bind(&s->sum, "implicit", problem, err));
     s->ridge = problem->ridge;
     s->bias = problem->bias ? 1 : 0;
@@ -63,7 +55,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 }
 
 /* Shrinkage of class j's row: beta_j/N = 1/(n_j + (N - n_j) m/(K-1)), the inverse of the examples that touch it. */
-static double shrinkage(const implicit_state *s, uint32_t class, double eta)
+static double shrinkage(const xsmi_implicit *s, uint32_t class, double eta)
 {
     if (!s->class_counts) {
         return 1;
@@ -75,7 +67,7 @@ static double shrinkage(const implicit_state *s, uint32_t class, double eta)
 }
 
 /* The step for one example, whose lists hold `length` classes. Room: three doubles a class. */
-static void step(implicit_state *s, const xsm_score_block *block, uint64_t i, uint32_t length, double *room)
+static void step(xsmi_implicit *s, const xsm_score_block *block, uint64_t i, uint32_t length, double *room)
 {
     const xsm_example *example = &block->examples[i];
     const float *linear = block->linear + i * block->width;
@@ -123,7 +115,7 @@ static size_t scratch(const void *state)
 
 static void gradient(void *state, const xsm_score_block *block)
 {
-    implicit_state *s = state;
+    xsmi_implicit *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
         step(s, block, i, block->lengths[i], block->scratch);
     }
@@ -135,15 +127,17 @@ const xsm_estimator_ops xsmi_implicit_ops = {
     .flags = XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL,
     .name = "implicit",
     .summary = "implicit SGD on the double sum, sampled classes (Fagan and Iyengar 2018)",
-    .state_size = sizeof(implicit_state),
+    .state_size = sizeof(xsmi_implicit),
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .option_size = sizeof options[0],
-    .batch_limit = 1,
     .bind = bind,
     .unbind = unbind,
     .width = xsmi_double_sum_width,
     .select = xsmi_double_sum_select,
     .scratch = scratch,
     .gradient = gradient,
+    .joint_width = xsmi_implicit_joint_width,
+    .joint_select = xsmi_implicit_joint_select,
+    .joint = xsmi_implicit_joint,
 };

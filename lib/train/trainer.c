@@ -105,6 +105,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     }
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
+    estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
     XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
     bool exact = (estimator->ops.flags & XSM_ESTIMATOR_EXACT) != 0;
     XSMI_TRY(
@@ -222,15 +223,34 @@ static bool tell(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *te
  * -------------------------------------------------------------------------------------------------------------------
  */
 
+/* Shuffles runs of `each` rows as wholes; what is left at the end stays there. */
+static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_stream *stream)
+{
+    for (uint64_t n = count / each; n > 1; n--) {
+        uint64_t *a = rows + (n - 1) * each, *b = rows + xsmi_stream_below(stream, n) * each;
+        for (uint64_t i = 0; i < each; i++) {
+            uint64_t held = a[i];
+            a[i] = b[i];
+            b[i] = held;
+        }
+    }
+}
+
 static void order_rows(xsm_trainer *t)
 {
+    /* An estimator that takes batches as wholes has the same ones in every epoch: the first epoch's. */
+    bool fixed = xsmi_estimator_is_joint(t->estimator, t->options.batch);
     for (uint64_t i = 0; i < t->rows; i++) {
         t->order[i] = i;
     }
     if (t->options.order == XSM_ORDER_SHUFFLE) {
         xsmi_stream stream;
-        xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, t->epoch);
+        xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, fixed ? 0 : t->epoch);
         xsmi_stream_permute(&stream, t->order, (size_t)t->rows);
+        if (fixed && t->epoch > 0) {
+            xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, t->epoch);
+            shuffle_batches(t->order, t->rows, t->options.batch, &stream);
+        }
     }
     t->ordered = true;
     t->loss_sum = 0;

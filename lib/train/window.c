@@ -103,7 +103,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
         status = xsm_gradient_new(ctx, &w->gradient, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_gradient_reserve(w->gradient, e, w->steps, w->threads, err);
+        status = xsmi_gradient_reserve(w->gradient, e, w->steps, w->threads, false, err);
     }
     if (status == XSM_OK) {
         status = xsmi_optimizer_prepare(o->model, w->gradient->proximal, w->gradient->row_bound, err);

@@ -75,6 +75,11 @@ typedef struct xsm_score_block {
     double *shrinks;             /**< [count][width], all 1, to be filled by proximal estimators; otherwise NULL. */
     double *losses;              /**< [count] estimate of each example's loss, to be filled. */
     void *scratch;               /**< Bytes that scratch() asked for, aligned to 64; contents undefined. NULL for 0. */
+    const double *coordinates;   /**< For joint(), else NULL: [count][rank] coordinates of the examples' features in an
+                                      orthonormal basis of their span, so that products of rows are x_i.x_j up to float
+                                      rounding. */
+    uint64_t rank;               /**< At most count; less for rows that depend on each other. */
+    double decay;                /**< For joint(): 1/(1 + eta mu/N), the factor that the step takes all weights by. */
 } xsm_score_block;
 
 /** The table. Required members are marked; the others may be NULL or zero. */
@@ -111,6 +116,19 @@ struct xsm_estimator_ops {
      *  batch touched, after its step. Asked once after bind(). NULL, or a value of 0 = any length. Not for exact
      *  estimators. */
     double (*row_bound)(const void *state);
+    /** joint_width(), joint_select() and joint(), all three or none: they take a batch of several examples as a whole,
+     *  where gradient() takes examples one by one. Every example of such a batch has the same list of classes, of which
+     *  joint_width() says the most for `batch` examples. No row may be twice in the batch. A trainer cuts its rows into
+     *  minibatches once and for all, and shuffles the minibatches, so that the library works out their spans once. */
+    uint64_t (*joint_width)(const void *state, uint64_t batch);
+    /** Lists the classes of a batch, the examples' labels among them, no class twice, and their number in *length.
+     *  Depends on nothing but the state after bind() and the examples. */
+    void (*joint_select)(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                         uint32_t *length);
+    /** As gradient() for the whole batch, on one thread; coefficients are each example's own, the library takes the
+     *  mean. The ridge is in the block's `decay`, which the library applies to all weights; there are no shrinks. On
+     *  failure nothing is used. */
+    xsm_status (*joint)(void *state, const xsm_score_block *block, xsm_error *err);
 };
 
 /** @} */

@@ -1,0 +1,301 @@
+/*
+ * Solving the implicit step of a batch. L-BFGS (Liu and Nocedal 1989, libLBFGS) goes most of the way; its line search
+ * compares values of the objective, whose last digits are gone well before those of the gradient, so Newton steps by
+ * conjugate gradients, which look at gradients only, finish where it stops.
+ */
+#include "math/proximal_batch.h"
+
+#include "math/omega.h"
+
+#include <lbfgs.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { MEMORY = 12, LBFGS_STEPS = 400, NEWTON_STEPS = 100, CG_STEPS = 200 };
+
+static size_t variables(const xsmi_proximal_batch *p)
+{
+    return p->classes * (p->rank + p->bias);
+}
+
+/* libLBFGS wants vectors of whole SSE registers; the rest are zeros that stay zeros. */
+static size_t padded(size_t count)
+{
+    return (count + 15) / 16 * 16;
+}
+
+size_t xsmi_proximal_batch_work(size_t examples, size_t classes, size_t rank)
+{
+    const size_t most = SIZE_MAX / sizeof(double) / 16;
+    if (classes > 0 && (rank + 1 > most / classes || examples > most / classes)) {
+        return SIZE_MAX;
+    }
+    /* Vectors: the point, and of Newton's method the gradient, step, residual, direction, image and a point to go back
+     * to; tables: scores of a direction, and class shares; by example: v. */
+    return 7 * padded(classes * (rank + 1)) + 2 * examples * classes + examples;
+}
+
+typedef struct problem {
+    xsmi_proximal_batch *p;
+    double scale;  /* of libLBFGS's variables: the point is scale x */
+    double first;  /* value at 0 */
+    double *share; /* [n][J] pi_ij = dT_i/dz_ij for the others; at the label -sum */
+    double *v;     /* [n] dh_i/dT_i */
+    double *image; /* [n][J] */
+    double tolerance;
+    size_t count;
+} problem;
+
+/* u and v = eta e^(T - u) of min_u eta (u + e^(T-u)) + (u - old)^2/2. */
+static double settle(double eta, double t, double old, double *u)
+{
+    double v = xsmi_omega(log(eta) + t - old + eta);
+    double at = old + (v - eta);
+    /* The difference has lost digits where eta is large: Newton steps on eta (1 - e^(T-u)) + u - old, which rises. */
+    for (int i = 0; i < 3; i++) {
+        double e = expm1(t - at);
+        double next = at - (-eta * e + (at - old)) / (eta * (e + 1) + 1);
+        if (!(fabs(next - at) > 1e-16 * fabs(at))) {
+            break;
+        }
+        at = next;
+    }
+    *u = at > 0 ? at : 0;
+    return v;
+}
+
+/* sum over the coordinates: z_ij = level_ij - (M p)_ij for all i and j, or M p alone. */
+static void apply(const xsmi_proximal_batch *p, const double *point, const double *level, double sign, double *z)
+{
+    size_t r = p->rank, each = r + p->bias;
+    double root = sqrt(p->shrink);
+    for (size_t i = 0; i < p->examples; i++) {
+        const double *q = p->coordinates + i * r;
+        for (size_t j = 0; j < p->classes; j++) {
+            const double *a = point + j * each;
+            double sum = 0;
+            for (size_t t = 0; t < r; t++) {
+                sum += q[t] * a[t];
+            }
+            sum = root * sum + (p->bias ? a[r] : 0);
+            z[i * p->classes + j] = (level ? level[i * p->classes + j] : 0) + sign * sum;
+        }
+    }
+}
+
+/* out_j = sum_i c_ij (sqrt(s) q_i, b), the transpose of the above. */
+static void apply_transposed(const xsmi_proximal_batch *p, const double *c, double *out)
+{
+    size_t r = p->rank, each = r + p->bias;
+    double root = sqrt(p->shrink);
+    memset(out, 0, variables(p) * sizeof *out);
+    for (size_t i = 0; i < p->examples; i++) {
+        const double *q = p->coordinates + i * r;
+        for (size_t j = 0; j < p->classes; j++) {
+            double amount = c[i * p->classes + j], *a = out + j * each;
+            for (size_t t = 0; amount != 0 && t < r; t++) {
+                a[t] += root * amount * q[t];
+            }
+            if (p->bias) {
+                a[r] += amount;
+            }
+        }
+    }
+}
+
+/* Sum of the h_i at a point; leaves u, pull, share and v. */
+static double losses(problem *s, const double *point)
+{
+    xsmi_proximal_batch *p = s->p;
+    double eta = p->eta / (double)p->examples, total = 0;
+    apply(p, point, p->level, -1, p->pull);
+    for (size_t i = 0; i < p->examples; i++) {
+        double *z = p->pull + i * p->classes, *share = s->share + i * p->classes;
+        uint32_t own = p->own[i];
+        double own_z = z[own], most = 0, sum = 0;
+        for (size_t j = 0; j < p->classes; j++) {
+            z[j] += p->log_weight[j] - own_z;
+            most = j != own && z[j] > most ? z[j] : most;
+        }
+        for (size_t j = 0; j < p->classes; j++) {
+            share[j] = j == own ? 0 : exp(z[j] - most);
+            sum += share[j];
+        }
+        double all = sum + exp(-most), t = most + log(all);
+        double u, v = settle(eta, t, p->u_old[i], &u);
+        for (size_t j = 0; j < p->classes; j++) {
+            share[j] /= all;
+            z[j] = v * share[j];
+        }
+        share[own] = -sum / all;
+        z[own] = v * share[own];
+        double off = u - p->u_old[i];
+        total += eta * u + v + 0.5 * off * off;
+        p->u[i] = u;
+        s->v[i] = v;
+    }
+    return total;
+}
+
+static double dot(const double *a, const double *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+/* Gradient p - M'c at a point; returns its length relative to M'c's. */
+static double gradient(problem *s, const double *point, double *g, double *value)
+{
+    *value = losses(s, point) + 0.5 * dot(point, point, s->count);
+    apply_transposed(s->p, s->p->pull, g);
+    double pull = sqrt(dot(g, g, s->count));
+    for (size_t i = 0; i < s->count; i++) {
+        g[i] = point[i] - g[i];
+    }
+    double length = sqrt(dot(g, g, s->count));
+    return s->p->gap = pull > 0 ? length / pull : length;
+}
+
+static lbfgsfloatval_t evaluate(void *state, const lbfgsfloatval_t *x, lbfgsfloatval_t *g, int n, lbfgsfloatval_t step)
+{
+    problem *s = state;
+    (void)step;
+    double *point = s->image + s->p->examples * s->p->classes; /* the first Newton vector, not used yet */
+    for (size_t i = 0; i < s->count; i++) {
+        point[i] = s->scale * x[i];
+    }
+    double value;
+    gradient(s, point, g, &value);
+    for (size_t i = 0; i < s->count; i++) {
+        g[i] /= s->scale;
+    }
+    for (size_t i = s->count; i < (size_t)n; i++) {
+        g[i] = 0;
+    }
+    return (value - s->first) / s->scale / s->scale;
+}
+
+static int progress(void *state, const lbfgsfloatval_t *x, const lbfgsfloatval_t *g, const lbfgsfloatval_t value,
+                    const lbfgsfloatval_t point_length, const lbfgsfloatval_t gradient_length,
+                    const lbfgsfloatval_t step, int n, int iteration, int evaluations)
+{
+    const problem *s = state;
+    (void)x;
+    (void)g;
+    (void)value;
+    (void)step;
+    (void)n;
+    (void)iteration;
+    (void)evaluations;
+    return gradient_length <= s->tolerance * point_length;
+}
+
+/* out = (1 + M' H M) d, H the Hessians of the h_i at the point where share and v are from. */
+static void curvature(problem *s, const double *d, double *out)
+{
+    const xsmi_proximal_batch *p = s->p;
+    apply(p, d, NULL, 1, s->image);
+    for (size_t i = 0; i < p->examples; i++) {
+        const double *share = s->share + i * p->classes;
+        double *z = s->image + i * p->classes, v = s->v[i], own = z[p->own[i]], slope = 0, sum = 0;
+        for (size_t j = 0; j < p->classes; j++) {
+            z[j] -= own;
+            slope += j == p->own[i] ? 0 : share[j] * z[j]; /* of T */
+        }
+        for (size_t j = 0; j < p->classes; j++) {
+            if (j != p->own[i]) {
+                /* v falls back by v/(1+v) of what T rises: u follows */
+                z[j] = v * share[j] * (z[j] - slope) + v / (1 + v) * share[j] * slope;
+                sum += z[j];
+            }
+        }
+        z[p->own[i]] = -sum;
+    }
+    apply_transposed(p, s->image, out);
+    for (size_t i = 0; i < s->count; i++) {
+        out[i] += d[i];
+    }
+}
+
+/* Newton's method, its systems by conjugate gradients as far as it is worth. */
+static void finish(problem *s, double *point, double *vectors)
+{
+    size_t n = s->count, pitch = padded(s->p->classes * (s->p->rank + 1));
+    double *g = vectors, *step = g + pitch, *residual = step + pitch, *direction = residual + pitch;
+    double *image = direction + pitch, *old = image + pitch, value;
+    double gap = gradient(s, point, g, &value);
+    for (int i = 0; i < NEWTON_STEPS && gap > s->tolerance; i++) {
+        memset(step, 0, n * sizeof *step);
+        memcpy(residual, g, n * sizeof *g);
+        memcpy(direction, g, n * sizeof *g);
+        double square = dot(g, g, n), part = fmin(0.01, gap), enough = part * part * square;
+        for (int k = 0; k < CG_STEPS && square > enough; k++) {
+            curvature(s, direction, image);
+            double a = square / dot(direction, image, n), before = square;
+            for (size_t j = 0; j < n; j++) {
+                step[j] += a * direction[j];
+                residual[j] -= a * image[j];
+            }
+            square = dot(residual, residual, n);
+            for (size_t j = 0; j < n; j++) {
+                direction[j] = residual[j] + square / before * direction[j];
+            }
+        }
+        memcpy(old, point, n * sizeof *old);
+        double last = gap, from = value, slope = dot(g, step, n), length = 1;
+        bool better = false;
+        for (int tries = 0; tries < 40 && !better; tries++, length /= 2) {
+            for (size_t j = 0; j < n; j++) {
+                point[j] = old[j] - length * step[j];
+            }
+            gap = gradient(s, point, g, &value);
+            /* The value must fall; where its digits do not tell any more, the gradient must. */
+            double noise = 1e-13 * (fabs(from) + fabs(value));
+            better = value <= from - 1e-4 * length * slope - noise || (fabs(value - from) <= noise && gap < last);
+        }
+        if (!better) {
+            memcpy(point, old, n * sizeof *old);
+            gradient(s, point, g, &value);
+            return; /* as near as numbers go */
+        }
+    }
+}
+
+int xsmi_proximal_batch_solve(xsmi_proximal_batch *p, double tolerance)
+{
+    size_t count = variables(p), pitch = padded(p->classes * (p->rank + 1)), table = p->examples * p->classes;
+    double *point = p->work, *share = point + pitch, *v = share + table, *image = v + p->examples;
+    double *vectors = image + table;
+    problem s = {p, 1, 0, share, v, image, tolerance, count};
+    memset(point, 0, pitch * sizeof *point);
+    double value, *g = vectors;
+    gradient(&s, point, g, &value);
+    /* At 0 the gradient is -M'c, the explicit step: its length is the measure of things. */
+    s.scale = sqrt(dot(g, g, count));
+    s.first = value;
+    if (!(s.scale > 0)) {
+        p->gap = 0;
+        return XSMI_SOLVED; /* nothing pulls */
+    }
+    lbfgs_parameter_t settings;
+    lbfgs_parameter_init(&settings);
+    settings.m = MEMORY;
+    settings.epsilon = 0;
+    settings.max_iterations = LBFGS_STEPS;
+    settings.max_linesearch = 60;
+    settings.min_step = 1e-40;
+    int n = (int)padded(count);
+    int result = lbfgs(n, point, NULL, evaluate, progress, &s, &settings);
+    if (result == LBFGSERR_OUTOFMEMORY) {
+        return XSMI_SOLVE_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        point[i] *= s.scale;
+    }
+    finish(&s, point, vectors);
+    return XSMI_SOLVED;
+}
