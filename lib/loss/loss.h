@@ -1,0 +1,64 @@
+/*
+ * Losses of score vectors with one or several true classes P (Yen et al., Loss Decomposition for Fast Learning in Large
+ * Output Spaces, 2018, section 2): value and gradient where only some of the scores are known.
+ *
+ * Notation: N the other classes, z_k the score of a class, p_k = e^z_k / sum_j e^z_j.
+ *
+ * | name          | L(z, P)                                                        | |L(z) - L(z')| <= | |grad -
+ * grad'|_2 <= | |               |                                                                | ... |z - z'|_inf   |
+ * ... |z - z'|_2       |
+ * |---------------|----------------------------------------------------------------|--------------------|----------------------|
+ * | cross-entropy | log sum_j e^z_j - mean over P of z_k                           | 2                  | 1/2 | |
+ * margin        | max over alpha in C of <z + 1_N, alpha> - mu/2 |alpha|^2       | 2                  | 1/mu | |
+ * triplet       | sum over k in P, j in N of [z_j - z_k + 1]_+                   | 2 |P| |N|          | none: it has
+ * corners | | nca           | sum over P of (log sum_j e^z_j - z_k), z = -distance (eq. 6)   | 2 |P|              |
+ * |P|/2                |
+ *
+ * C is the bi-simplex {alpha >= 0 on N, <= 0 on P, sum over N = -sum over P <= 1}. `margin` is the loss of Crammer and
+ * Singer, [max_N z_j - min_P z_k + 1]_+, smoothed as Nesterov does: it lies below it by mu at most. All are convex.
+ */
+#ifndef XSMI_LOSS_H
+#define XSMI_LOSS_H
+
+#include <stddef.h>
+
+/* The scores that are known. Beside those of the lists, `missing` classes of N have the score 0. */
+typedef struct xsmi_loss_scores {
+    const double *positive; /* [positives] of P, finite */
+    const double *negative; /* [negatives] of classes of N, finite */
+    size_t positives;       /* at least 1 */
+    size_t negatives;
+    double missing; /* a whole number, 0 or more */
+} xsmi_loss_scores;
+
+/* dL/dz in the same places. */
+typedef struct xsmi_loss_gradient {
+    double *positive, *negative;
+    double missing; /* of each of the missing classes */
+} xsmi_loss_gradient;
+
+typedef struct xsmi_loss {
+    const char *name;
+    /* Fills *g and returns L. `scratch` as below. `mu` is above 0; only margin looks at it. */
+    double (*gradient)(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g, double *scratch);
+    /* Doubles of scratch for lists of that length. NULL = none. */
+    size_t (*scratch)(size_t positives, size_t negatives);
+    /* The Lipschitz constant of L in the largest change of a score, for |P| and |N|. */
+    double (*lipschitz)(double positives, double negatives);
+    /* The Lipschitz constant of the gradient, in the Euclidean norm; INFINITY = none. */
+    double (*smoothness)(double mu, double positives);
+    /* A score such that classes of N at or below it have no part in L and its gradient, given the least score of P and
+     * the largest of N. NULL = every score has a part. */
+    double (*least)(double mu, double least_positive, double largest_negative);
+} xsmi_loss;
+
+extern const xsmi_loss xsmi_loss_cross_entropy;
+extern const xsmi_loss xsmi_loss_margin;
+extern const xsmi_loss xsmi_loss_triplet;
+extern const xsmi_loss xsmi_loss_nca;
+
+/* All of them, ended by NULL; and their names, ended by NULL, for tables of options. */
+extern const xsmi_loss *const xsmi_losses[];
+extern const char *const xsmi_loss_names[];
+
+#endif

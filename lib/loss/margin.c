@@ -1,0 +1,111 @@
+/*
+ * The smoothed margin loss (Yen et al. 2018, eq. 3, 10 and 11). Its gradient is the projection of (z + 1_N)/mu onto the
+ * bi-simplex, whose entries are 0 but for classes of N within mu of the best of them and above min_P z - 1, and classes
+ * of P within mu of the worst.
+ */
+#include "loss/loss.h"
+#include "math/simplex.h"
+
+#include <math.h>
+
+static size_t scratch_count(size_t positives, size_t negatives)
+{
+    size_t places = negatives + 1; /* the missing ones are one more point */
+    return 2 * places + positives + xsmi_bisimplex_scratch(places, positives);
+}
+
+static double margin(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g, double *scratch)
+{
+    double *b = scratch, *weight = b + z->negatives + 1, *c = weight + z->negatives + 1, *rest = c + z->positives;
+    double least = z->positive[0], most = z->missing > 0 ? 0 : -INFINITY;
+    for (size_t i = 0; i < z->positives; i++) {
+        least = z->positive[i] < least ? z->positive[i] : least;
+    }
+    for (size_t i = 0; i < z->negatives; i++) {
+        most = z->negative[i] > most ? z->negative[i] : most;
+    }
+    /* Scores from the best of N and the worst of P on: differences stay exact where scores are far out or mu is small.
+     */
+    size_t places = 0, kept = 0;
+    for (size_t i = 0; i < z->positives; i++) {
+        g->positive[i] = 0;
+        if (z->positive[i] - least < mu) {
+            c[kept++] = -(z->positive[i] - least) / mu;
+        }
+    }
+    double bar = most - mu > least - 1 ? most - mu : least - 1;
+    for (size_t i = 0; i < z->negatives; i++) {
+        g->negative[i] = 0;
+        if (z->negative[i] > bar) {
+            b[places] = (z->negative[i] - most) / mu;
+            weight[places++] = 1;
+        }
+    }
+    g->missing = 0;
+    if (z->missing > 0 && 0 > bar) {
+        b[places] = (0 - most) / mu;
+        weight[places++] = z->missing;
+    }
+    if (places == 0) {
+        return 0;
+    }
+    xsmi_points on_b = {b, weight, places}, on_c = {c, NULL, kept};
+    double shift = (most - least + 1) / mu;
+    xsmi_bisimplex p = xsmi_bisimplex_project(&on_b, &on_c, shift, rest);
+    if (p.sum == 0) {
+        return 0;
+    }
+    double linear = p.sum * shift, square = 0;
+    for (size_t i = 0; i < z->positives; i++) {
+        double at = (z->positive[i] - least) / mu, alpha = -at - p.t_c;
+        if (alpha > 0) {
+            g->positive[i] = -alpha;
+            linear -= alpha * at;
+            square += alpha * alpha;
+        }
+    }
+    for (size_t i = 0; i < z->negatives; i++) {
+        double at = (z->negative[i] - most) / mu, alpha = at - p.t_b;
+        if (z->negative[i] > bar && alpha > 0) {
+            g->negative[i] = alpha;
+            linear += alpha * at;
+            square += alpha * alpha;
+        }
+    }
+    double at = (0 - most) / mu, alpha = at - p.t_b;
+    if (z->missing > 0 && 0 > bar && alpha > 0) {
+        g->missing = alpha;
+        linear += z->missing * alpha * at;
+        square += z->missing * alpha * alpha;
+    }
+    double value = mu * (linear - square / 2);
+    return value > 0 ? value : 0;
+}
+
+static double lipschitz(double positives, double negatives)
+{
+    (void)positives;
+    (void)negatives;
+    return 2; /* |alpha|_1 in C */
+}
+
+static double smoothness(double mu, double positives)
+{
+    (void)positives;
+    return 1 / mu; /* a projection does not lengthen */
+}
+
+static double least_score(double mu, double least_positive, double largest_negative)
+{
+    double near = largest_negative - mu, below = least_positive - 1;
+    return near > below ? near : below;
+}
+
+const xsmi_loss xsmi_loss_margin = {
+    .name = "margin",
+    .gradient = margin,
+    .scratch = scratch_count,
+    .lipschitz = lipschitz,
+    .smoothness = smoothness,
+    .least = least_score,
+};

@@ -1,0 +1,164 @@
+/*
+ * The bi-simplex projection of Yen, Huang, Zhong, Ravikumar and Dhillon (PD-Sparse, 2016; Yen et al. 2018, eq. 11):
+ * alpha = ([b - t_b]_+, -[c - t_c]_+) where, with B(t) = sum w [b - t]_+, C(t) = sum w [c - t]_+ and b shifted by s,
+ *     both sums are 1                         if the thresholds for that have t_b + s + t_c >= 0,
+ *     alpha = 0                               if max b + s + max c <= 0,
+ *     t_c = -t_b - s and B(t_b) = C(-t_b - s) otherwise.
+ * Each case is the root of a falling piecewise linear function. A bracket is narrowed by pivots taken from the corners
+ * that are still in it, and every other time by its middle, so that no list is slow; corners that leave it are kept as
+ * sums. Nothing is sorted.
+ */
+#include "math/simplex.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* A line's corner: a point of b has its part below `at`, one of c (at = -c) above. */
+typedef struct corners {
+    double *at, *weight;
+    size_t count;
+} corners;
+
+/* F(t) = sum w [b - t]_+ - sum w [t - at]_+ - target over all corners, of which those out of the bracket are here. */
+typedef struct falling {
+    corners b, c;
+    double b_weight, b_sum; /* points of b above the bracket: sum w, sum w b */
+    double c_weight, c_sum; /* points of c whose corner is below it: sum w, sum w at */
+    double target;
+} falling;
+
+static double value_at(const falling *f, double t)
+{
+    double value = f->b_sum - f->b_weight * t - (f->c_weight * t - f->c_sum) - f->target;
+    for (size_t i = 0; i < f->b.count; i++) {
+        double part = f->b.at[i] - t;
+        value += part > 0 ? f->b.weight[i] * part : 0;
+    }
+    for (size_t i = 0; i < f->c.count; i++) {
+        double part = t - f->c.at[i];
+        value -= part > 0 ? f->c.weight[i] * part : 0;
+    }
+    return value;
+}
+
+static double middle_of(double a, double b, double c)
+{
+    double low = fmin(a, b), high = fmax(a, b);
+    return c < low ? low : c > high ? high : c;
+}
+
+/* A corner in the bracket that is about the median. */
+static double pivot_of(const falling *f)
+{
+    const corners *of = f->b.count >= f->c.count ? &f->b : &f->c;
+    return middle_of(of->at[0], of->at[of->count / 2], of->at[of->count - 1]);
+}
+
+/* Leaves the corners strictly between low and high. */
+static void narrow(falling *f, double low, double high)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < f->b.count; i++) {
+        double at = f->b.at[i], weight = f->b.weight[i];
+        if (at >= high) {
+            f->b_weight += weight;
+            f->b_sum += weight * at;
+        } else if (at > low) {
+            f->b.at[kept] = at;
+            f->b.weight[kept++] = weight;
+        }
+    }
+    f->b.count = kept;
+    kept = 0;
+    for (size_t i = 0; i < f->c.count; i++) {
+        double at = f->c.at[i], weight = f->c.weight[i];
+        if (at <= low) {
+            f->c_weight += weight;
+            f->c_sum += weight * at;
+        } else if (at < high) {
+            f->c.at[kept] = at;
+            f->c.weight[kept++] = weight;
+        }
+    }
+    f->c.count = kept;
+}
+
+/* The root of F in [low, high], where F(low) >= 0 >= F(high). */
+static double root_of(falling *f, double low, double high)
+{
+    narrow(f, low, high);
+    for (bool halve = false; f->b.count + f->c.count > 0; halve = !halve) {
+        double half = low + (high - low) / 2;
+        double t = halve && half > low && half < high ? half : pivot_of(f);
+        double value = value_at(f, t);
+        if (value > 0) {
+            low = t;
+        } else if (value < 0) {
+            high = t;
+        } else {
+            return t;
+        }
+        narrow(f, low, high);
+    }
+    double slope = f->b_weight + f->c_weight;
+    double t = slope > 0 ? (f->b_sum + f->c_sum - f->target) / slope : low;
+    return t < low ? low : t > high ? high : t;
+}
+
+static void copy_points(const xsmi_points *p, double sign, double shift, corners *to, double *scratch)
+{
+    to->at = scratch;
+    to->weight = scratch + p->count;
+    to->count = p->count;
+    for (size_t i = 0; i < p->count; i++) {
+        to->at[i] = sign * p->value[i] + shift;
+        to->weight[i] = p->weight ? p->weight[i] : 1;
+    }
+}
+
+static double largest(const xsmi_points *p)
+{
+    double most = p->value[0];
+    for (size_t i = 1; i < p->count; i++) {
+        most = p->value[i] > most ? p->value[i] : most;
+    }
+    return most;
+}
+
+/* The threshold above which the weighted sum of a list is 1. */
+static double simplex_threshold(const xsmi_points *p, double most, double *scratch)
+{
+    falling f = {.target = 1};
+    copy_points(p, 1, 0, &f.b, scratch);
+    /* The largest alone, whatever its weight, has a sum of 1 or more at most - 1. */
+    return root_of(&f, most - 1, most);
+}
+
+size_t xsmi_bisimplex_scratch(size_t b, size_t c)
+{
+    return 2 * (b + c);
+}
+
+xsmi_bisimplex xsmi_bisimplex_project(const xsmi_points *b, const xsmi_points *c, double shift, double *scratch)
+{
+    double most_b = largest(b), most_c = largest(c);
+    if (most_b + most_c + shift <= 0) {
+        return (xsmi_bisimplex){most_b, most_c, 0};
+    }
+    double t_b = simplex_threshold(b, most_b, scratch), t_c = simplex_threshold(c, most_c, scratch);
+    if (t_b + t_c + shift >= 0) {
+        return (xsmi_bisimplex){t_b, t_c, 1};
+    }
+    falling f = {.target = 0};
+    copy_points(b, 1, 0, &f.b, scratch);
+    copy_points(c, -1, -shift, &f.c, scratch + 2 * b->count);
+    /* Sums below 1: t_b has grown, and so has t_c. */
+    double low = -most_c - shift, high = -t_c - shift;
+    double t = root_of(&f, t_b > low ? t_b : low, high < most_b ? high : most_b);
+    double sum = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        double part = c->value[i] + (t + shift);
+        sum += part > 0 ? (c->weight ? c->weight[i] : 1) * part : 0;
+    }
+    return (xsmi_bisimplex){t, -(t + shift), sum};
+}
