@@ -133,6 +133,10 @@ static void steps_are_the_formula(void **state)
                 kind s = {"softmax",  ridges[r], bits & 1, bits & 2, bits & 4 ? XSM_LAYOUT_FEATURE_MAJOR : 0,
                           batches[b], 0.3};
                 check_kind(&s);
+                s.estimator = "one-vs-all";
+                check_kind(&s);
+                s.estimator = "margin"; /* of which most classes have no part */
+                check_kind(&s);
                 s.estimator = "ove";
                 check_kind(&s);
                 s.estimator = "umax"; /* with a ridge its rows are bounded, which takes rows that lie together */

@@ -28,11 +28,16 @@
  * | name | what a step looks at | converges to |
  * |---|---|---|
  * | `softmax` | all classes | the maximum likelihood |
+ * | `margin` | all classes | the smoothed margin's optimum (Crammer and Singer; Yen et al. 2018) |
+ * | `one-vs-all` | all classes | each class's own logistic regression |
+ * | `one-vs-all-sampled` | the labels and m others | the same |
  * | `ove` | the label and m others | the one-vs-each bound's optimum (Titsias 2016) |
  * | `umax` | the label and m others | the maximum likelihood, for small steps (Fagan and Iyengar 2018) |
  * | `vanilla` | the label and m others | the maximum likelihood, while it does not diverge (the same) |
  * | `raman` | the label and m others | the maximum likelihood, while it does not diverge (Raman et al. 2016) |
  * | `implicit` | the label and m others | the maximum likelihood (Fagan and Iyengar 2018) |
+ *
+ * `softmax`, `margin` and both `one-vs-all` take rows with several labels.
  *
  * **Threads.** One thread at a time on one estimator; it uses its context's threads itself.
  *  @{ */
@@ -88,7 +93,7 @@ XSM_API const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops,
 
 /** Makes an estimator with its default options.
  *  @param context context, or NULL
- *  @param name    "softmax", "ove", "vanilla", "raman", "umax" or "implicit"
+ *  @param name    one of the table above
  *  @param[out] out the estimator, the caller's to release with xsm_estimator_free()
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest; #XSM_ERROR_MEMORY */

@@ -271,9 +271,11 @@ size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer,
 /* -- binding
  * ----------------------------------------------------------------------------------------------------------- */
 
-/* Every row must have a label (one, if the estimator takes no more), each of them below K. */
-static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train, xsm_error *err)
+/* Every row must have a label (one, if the estimator takes no more), each of them below K. *most: those of the row that
+ * has most. */
+static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train, uint64_t *most, xsm_error *err)
 {
+    *most = 0;
     bool several = (e->ops.flags & XSM_ESTIMATOR_MULTI_LABEL) != 0;
     for (uint64_t i = 0; i < train->rows; i++) {
         size_t count;
@@ -288,6 +290,7 @@ static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train,
                              "smallest",
                              (unsigned long long)i, count, e->ops.name);
         }
+        *most = count > *most ? count : *most;
         for (size_t j = 0; j < count; j++) {
             if (labels[j] >= train->classes) {
                 return xsmi_fail(err, XSM_ERROR_DATA, "row %llu has a label that is not in the class map",
@@ -355,7 +358,8 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
                          "the model has %u features and %u classes, the data %u features and %u classes",
                          model->features, model->classes, train->features, train->classes);
     }
-    XSMI_TRY(check_labels(e, train, err));
+    uint64_t most_labels;
+    XSMI_TRY(check_labels(e, train, &most_labels, err));
     unbind(e);
     bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
     double longest = 0;
@@ -371,6 +375,7 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
         .seed = (uint64_t)e->common.seed,
         .bias = model->bias != NULL,
         .longest_row = longest,
+        .most_labels = most_labels,
     };
     xsm_status status = e->ops.bind(e->state, &problem, err);
     if (status == XSM_OK) {
@@ -667,6 +672,46 @@ void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, con
             xsmi_stream_others(&stream, classes, of[0], negatives, of + 1);
         }
         lengths[i] = (uint32_t)width;
+    }
+}
+
+static int compare_classes(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,
+                           const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const xsm_example *example = &examples[i];
+        uint32_t *labels = list + i * width, own = (uint32_t)example->label_count;
+        memcpy(labels, example->labels, own * sizeof *labels);
+        if (own > 1) {
+            xsmi_heap_sort(labels, own, sizeof *labels, compare_classes);
+        }
+        uint32_t others = classes - own, drawn = negatives < others ? negatives : others;
+        uint32_t *of = labels + own;
+        if (drawn > 0) {
+            /* Ranks among the classes that are no labels; a rank goes up by one for each label at or below it. */
+            xsmi_stream stream;
+            xsmi_stream_start(&stream, seed, XSMI_STREAM_NEGATIVES, example->position);
+            xsmi_stream_others(&stream, others + 1, others, drawn, of);
+        }
+        for (uint32_t j = 0; j < drawn; j++) {
+            uint32_t low = 0, high = own;
+            while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+                if (labels[middle] - middle <= of[j]) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            of[j] += low;
+        }
+        lengths[i] = own + drawn;
     }
 }
 

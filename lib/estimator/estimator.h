@@ -118,11 +118,18 @@ bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);
 /* Fills a negative-sampling estimator's lists: the label, then `negatives` others without replacement. */
 void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, const xsm_example *examples,
                         uint64_t count, uint32_t *list, uint32_t *lengths);
+/* The same for rows with several labels: those first, in rising order, then `negatives` classes that are none of them,
+ * or as many as there are. `width` places a row. */
+void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,
+                           const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
 /* The number of negatives that an option's value (0 = 5, or K-1 if that is less) means, checked against K. */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
 /* The registry: one line each in registry.c. */
 extern const xsm_estimator_ops xsmi_softmax_ops;
+extern const xsm_estimator_ops xsmi_margin_ops;
+extern const xsm_estimator_ops xsmi_one_vs_all_ops;
+extern const xsm_estimator_ops xsmi_one_vs_all_sampled_ops;
 extern const xsm_estimator_ops xsmi_ove_ops;
 extern const xsm_estimator_ops xsmi_vanilla_ops;
 extern const xsm_estimator_ops xsmi_raman_ops;

@@ -125,13 +125,50 @@ static double largest(const xsmi_points *p)
     return most;
 }
 
-/* The threshold above which the weighted sum of a list is 1. */
+/* Passes that are tried before a list is known to be a slow one. */
+#define PASSES 40
+
+/* The threshold above which the weighted sum of a list is 1. The threshold of all points is never above it, so points
+ * below that can go, and again, until none does (Michelot 1986). A list that goes on losing few is left to root_of().
+ */
 static double simplex_threshold(const xsmi_points *p, double most, double *scratch)
 {
-    falling f = {.target = 1};
-    copy_points(p, 1, 0, &f.b, scratch);
-    /* The largest alone, whatever its weight, has a sum of 1 or more at most - 1. */
-    return root_of(&f, most - 1, most);
+    falling f = {.b = {scratch, scratch + p->count, 0}, .target = 1};
+    double *at = f.b.at, *weight = f.b.weight, low = -1; /* relative to the largest, which alone has it at -1 */
+    for (size_t i = 0; i < p->count; i++) {
+        at[f.b.count] = p->value[i] - most;
+        weight[f.b.count] = p->weight ? p->weight[i] : 1;
+        f.b.count += at[f.b.count] > low;
+    }
+    for (int pass = 0; pass < PASSES; pass++) {
+        double sums[4] = {0}, totals[4] = {0};
+        for (size_t i = 0; i < f.b.count; i++) {
+            sums[i % 4] += weight[i] * at[i];
+            totals[i % 4] += weight[i];
+        }
+        double total = (totals[0] + totals[1]) + (totals[2] + totals[3]);
+        double threshold = ((sums[0] + sums[1]) + (sums[2] + sums[3]) - 1) / total;
+        if (!(threshold > low)) {
+            return most + low;
+        }
+        low = threshold;
+        size_t kept = 0;
+        for (size_t i = 0; i < f.b.count; i++) {
+            at[kept] = at[i];
+            weight[kept] = weight[i];
+            kept += at[i] > low;
+        }
+        if (kept == f.b.count) {
+            return most + low;
+        }
+        f.b.count = kept;
+    }
+    return most + root_of(&f, low, 0);
+}
+
+double xsmi_simplex_threshold(const xsmi_points *p, double *scratch)
+{
+    return simplex_threshold(p, largest(p), scratch);
 }
 
 size_t xsmi_bisimplex_scratch(size_t b, size_t c)

@@ -20,6 +20,10 @@ typedef struct xsmi_bisimplex {
     double sum;      /* of either side, 0 to 1 */
 } xsmi_bisimplex;
 
+/* The threshold above which the weighted sum of a list of at least one point is 1; that of some of the points is never
+ * above it. 2 doubles of scratch a point. */
+double xsmi_simplex_threshold(const xsmi_points *p, double *scratch);
+
 /* Doubles of scratch that a projection of so many points takes. */
 size_t xsmi_bisimplex_scratch(size_t b, size_t c);
 /* Projects onto C = {alpha >= 0 on b, <= 0 on c, sum over b = -sum over c <= 1}. Both lists must have a point.

@@ -73,21 +73,26 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
 /* -- places by class
  * ------------------------------------------------------------------------------------------------------- */
 
-/* Sorts keys (class << 32 | nothing, place beside) by class, places staying in order: a radix sort on the class, whose
- * passes are as many as K has bytes. `sorted` holds two halves of n places each; the result is in the half returned. */
-static uint64_t *sort_places(uint64_t *halves, const uint32_t *classes, size_t n, uint32_t top_class)
+static inline uint32_t class_at(const xsm_gradient *g, uint64_t place)
+{
+    return g->exact ? (uint32_t)(place % g->width) : g->classes[place];
+}
+
+/* Sorts places by class, those of a class staying in order: a radix sort, whose passes are as many as K has bytes.
+ * `halves` holds two halves of n places each; the result is in the half returned. */
+static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, uint32_t top_class)
 {
     uint64_t *from = halves, *to = halves + n;
     for (uint32_t shift = 0; shift < 32 && (top_class >> shift) > 0; shift += 8) {
         size_t counts[257] = {0};
         for (size_t i = 0; i < n; i++) {
-            counts[((classes[from[i]] >> shift) & 255) + 1]++;
+            counts[((class_at(g, from[i]) >> shift) & 255) + 1]++;
         }
         for (size_t b = 0; b < 256; b++) {
             counts[b + 1] += counts[b];
         }
         for (size_t i = 0; i < n; i++) {
-            to[counts[(classes[from[i]] >> shift) & 255]++] = from[i];
+            to[counts[(class_at(g, from[i]) >> shift) & 255]++] = from[i];
         }
         uint64_t *held = from;
         from = to;
@@ -95,6 +100,9 @@ static uint64_t *sort_places(uint64_t *halves, const uint32_t *classes, size_t n
     }
     return from;
 }
+
+/* An exact gradient of which less than this part is not 0, as that of a margin, is applied class by class. */
+#define SPARSE_PART 16
 
 /* Multiplications that a job should come to. */
 #define JOB_WORK 2e4
@@ -122,8 +130,8 @@ static void run_classes(void *state, size_t index, uint32_t thread)
     size_t end = (index + 1) * job->each < job->groups ? (index + 1) * job->each : job->groups;
     for (size_t i = index * job->each; i < end; i++) {
         const uint64_t *entries = job->places + job->starts[i];
-        job->optimizer->ops->step_class(job->optimizer->model, job->batch, job->g, job->g->classes[entries[0]], entries,
-                                        job->starts[i + 1] - job->starts[i], job->eta, job->alpha);
+        job->optimizer->ops->step_class(job->optimizer->model, job->batch, job->g, class_at(job->g, entries[0]),
+                                        entries, job->starts[i + 1] - job->starts[i], job->eta, job->alpha);
     }
 }
 
@@ -150,27 +158,37 @@ static bool reserve(xsm_optimizer *o, size_t n)
     return true;
 }
 
-static xsm_status apply_sampled(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
-                                double alpha, xsm_error *err)
+/* Lists the places of a gradient that count, at most `bound`; returns how many. */
+static size_t list_places(const xsm_gradient *g, uint64_t *places)
 {
     size_t n = 0;
-    size_t bound = (size_t)(g->examples * g->width);
+    for (uint64_t i = 0; i < g->examples; i++) {
+        uint64_t length = g->exact ? g->width : g->lengths[i];
+        for (uint64_t place = i * g->width; place < i * g->width + length; place++) {
+            if (!g->exact || g->coefficients[place] != 0) {
+                places[n++] = place;
+            }
+        }
+    }
+    return n;
+}
+
+/* A step on the classes that the gradient names or, exact, has a coefficient for; `bound` places at most. */
+static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, size_t bound,
+                               double eta, double alpha, xsm_error *err)
+{
     if (!reserve(o, bound)) {
         return xsmi_fail_memory(err, 2 * bound * sizeof *o->sorted, "a batch's classes");
     }
-    for (uint64_t i = 0; i < g->examples; i++) {
-        for (uint32_t j = 0; j < g->lengths[i]; j++) {
-            o->sorted[n++] = i * g->width + j;
-        }
-    }
+    size_t n = list_places(g, o->sorted);
     if (n == 0) {
         return XSM_OK;
     }
     /* The second half of the memory begins where `bound` places end; the sort wants halves of n. */
-    uint64_t *places = sort_places(o->sorted, g->classes, n, o->model->classes - 1);
+    uint64_t *places = sort_places(g, o->sorted, n, o->model->classes - 1);
     size_t groups = 0;
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || g->classes[places[i]] != g->classes[places[i - 1]]) {
+        if (i == 0 || class_at(g, places[i]) != class_at(g, places[i - 1])) {
             o->starts[groups++] = i;
         }
     }
@@ -200,6 +218,21 @@ static void run_range(void *state, size_t index, uint32_t thread)
     uint32_t first = (uint32_t)index * job->each;
     uint32_t count = classes - first < job->each ? classes - first : job->each;
     job->optimizer->ops->step_range(job->optimizer->model, job->batch, job->g, first, count, job->eta, job->alpha);
+}
+
+/* Coefficients of an exact gradient that are not 0. */
+static size_t count_places(const xsm_gradient *g)
+{
+    size_t count = 0;
+    for (uint64_t i = 0; i < g->examples; i++) {
+        const float *of = g->coefficients + i * g->width;
+        uint32_t some = 0; /* a row has fewer than 2^32 */
+        for (uint64_t k = 0; k < g->width; k++) {
+            some += of[k] != 0;
+        }
+        count += some;
+    }
+    return count;
 }
 
 static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, double alpha,
@@ -287,15 +320,16 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     double alpha;
     XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &alpha, err));
     xsm_status status;
-    if (g->exact) {
+    size_t listed = g->exact ? count_places(g) : (size_t)(g->examples * g->width);
+    if (g->exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
         status = apply_exact(o, &batch, g, eta, alpha, err);
-    } else if (batch.count == 1) {
+    } else if (batch.count == 1 && !g->exact) {
         xsmi_features x = xsmi_dataset_features(batch.dataset, xsmi_batch_row(&batch, 0));
         o->ops->step(m, &x, g->lengths[0], g->classes, g->coefficients, g->proximal ? g->shrinks : NULL, eta, alpha,
                      g->row_bound);
         status = XSM_OK;
     } else {
-        status = apply_sampled(o, &batch, g, eta, alpha, err);
+        status = apply_listed(o, &batch, g, listed, eta, alpha, err);
     }
     if (status == XSM_OK) {
         m->alpha = alpha;

@@ -47,6 +47,7 @@ typedef struct xsm_problem {
     int32_t bias;                 /**< 1 if the model has a bias. */
     int32_t reserved;             /**< Zero. */
     double longest_row;           /**< The largest ||x||. */
+    uint64_t most_labels;         /**< Most labels that a row has. */
 } xsm_problem;
 
 /** One example. */

@@ -1,0 +1,323 @@
+/*
+ * Estimators for rows with several labels: `margin` and `one-vs-all` against their definitions in double, the sampled
+ * one-vs-all over every set of classes that can be drawn, and the drawing itself.
+ */
+#include "training.h"
+
+#include "estimator/estimator.h"
+#include "loss/loss.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 40, FEATURES = 6 };
+
+typedef struct rig {
+    test_problem p;
+    xsm_dataset *data;
+    uint64_t *offsets;
+    uint32_t *labels;
+    xsm_model *m;
+    xsm_estimator *e;
+    xsm_gradient *g;
+} rig;
+
+/* Rows with 1 to `most` labels, neighbouring classes from a random one on, in no order. */
+static rig build(const char *name, const char *options, uint32_t classes, uint32_t most, bool sparse, double size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    rig r = {.p = test_problem_new(ROWS, FEATURES, classes, sparse, 3)};
+    uint64_t seed = 9, count = 0;
+    r.offsets = calloc(ROWS + 1, sizeof *r.offsets);
+    r.labels = calloc((size_t)ROWS * most, sizeof *r.labels);
+    assert_true(r.offsets && r.labels);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        uint32_t own = 1 + (uint32_t)(test_next(&seed) % most), first = (uint32_t)(test_next(&seed) % classes);
+        for (uint32_t j = 0; j < own; j++) {
+            r.labels[count++] = (first + classes - j) % classes;
+        }
+        r.offsets[i + 1] = count;
+    }
+    r.data = test_relabel(&r.p, sparse, classes, r.offsets, r.labels);
+    r.m = test_model(NULL, &r.p, true, XSM_LAYOUT_CLASS_MAJOR, size, 4);
+    r.e = test_estimator(NULL, name, options);
+    assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
+    r.g = test_gradient(NULL);
+    return r;
+}
+
+static void end(rig *r)
+{
+    xsm_gradient_free(r->g);
+    xsm_estimator_free(r->e);
+    xsm_model_free(r->m);
+    xsm_dataset_free(r->data);
+    test_problem_free(&r->p);
+    free(r->offsets);
+    free(r->labels);
+}
+
+static bool is_label(const rig *r, uint64_t row, uint32_t k)
+{
+    for (uint64_t j = r->offsets[row]; j < r->offsets[row + 1]; j++) {
+        if (r->labels[j] == k) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static double softplus(double t)
+{
+    return t > 0 ? t + log1p(exp(-t)) : log1p(exp(t));
+}
+
+/* Coefficients and loss of one row in double. */
+static double want_row(const rig *r, const char *name, double mu, uint64_t row, double *g)
+{
+    uint32_t classes = r->m->classes;
+    size_t own = 0, others = 0;
+    double *z = calloc(classes, sizeof *z), *positive = calloc(4 * (size_t)classes, sizeof *positive);
+    double *negative = positive + classes, *g_positive = negative + classes, *g_negative = g_positive + classes;
+    assert_true(z && positive);
+    double loss = 0;
+    for (uint32_t k = 0; k < classes; k++) {
+        z[k] = test_score(r->m, k, r->p.x + row * FEATURES);
+        *(is_label(r, row, k) ? &positive[own++] : &negative[others++]) = z[k];
+    }
+    if (strcmp(name, "margin") == 0) {
+        size_t bytes = xsmi_loss_margin.scratch(own, others) * sizeof(double);
+        double *scratch = malloc(bytes);
+        assert_non_null(scratch);
+        xsmi_loss_scores scores = {positive, negative, own, others, 0};
+        xsmi_loss_gradient out = {g_positive, g_negative, 0};
+        loss = xsmi_loss_margin.gradient(&scores, mu, &out, scratch);
+        free(scratch);
+        own = others = 0;
+        for (uint32_t k = 0; k < classes; k++) {
+            g[k] = is_label(r, row, k) ? g_positive[own++] : g_negative[others++];
+        }
+    } else {
+        for (uint32_t k = 0; k < classes; k++) {
+            bool label = is_label(r, row, k);
+            loss += softplus(label ? -z[k] : z[k]);
+            g[k] = 1 / (1 + exp(-z[k])) - label;
+        }
+    }
+    free(z);
+    free(positive);
+    return loss;
+}
+
+/* A batch of every row against the definitions. */
+static void check_exact(const char *name, const char *options, double mu, uint32_t classes, uint32_t most, bool sparse,
+                        double size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    rig r = build(name, options, classes, most, sparse, size);
+    xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
+    assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), err);
+    xsm_gradient_view view = test_view(r.g);
+    assert_null(view.classes);
+    double *want = calloc(classes, sizeof *want), loss = 0;
+    assert_non_null(want);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        loss += want_row(&r, name, mu, i, want);
+        for (uint32_t k = 0; k < classes; k++) {
+            double have = (double)view.coefficients[i * classes + k] * ROWS;
+            if (!(fabs(have - want[k]) <= 1e-5 * (1 + size / mu))) {
+                fail_msg("%s %s, %u classes: row %llu class %u: %g, not %g", name, options, classes,
+                         (unsigned long long)i, k, have, want[k]);
+            }
+        }
+    }
+    assert_true(fabs(view.loss - loss / ROWS) <= 1e-5 * (1 + loss / ROWS));
+    free(want);
+    end(&r);
+}
+
+static void exact_estimators_are_as_defined(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{1, 1}, {2, 1}, {2, 2}, {7, 1}, {7, 3}, {64, 5}, {65, 5}, {511, 9}, {1300, 4}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int sparse = 0; sparse < 2; sparse++) {
+            for (double size = 0.01; size < 100; size *= 20) {
+                check_exact("one-vs-all", "", 1, sizes[i][0], sizes[i][1], sparse, size);
+                check_exact("margin", "", 1, sizes[i][0], sizes[i][1], sparse, size);
+                check_exact("margin", "mu=5", 5, sizes[i][0], sizes[i][1], sparse, size);
+                check_exact("margin", "mu=200", 200, sizes[i][0], sizes[i][1], sparse, size);
+            }
+        }
+    }
+}
+
+/* Sums of logarithms through products of hundreds of factors, at scores of all sizes. */
+static void one_vs_all_of_many_classes(void **state)
+{
+    (void)state;
+    check_exact("one-vs-all", "", 1, 20000, 1, false, 0.1);
+    check_exact("one-vs-all", "", 1, 5000, 1, false, 1000);
+}
+
+static void scores_that_are_not_finite_are_told_of(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"margin", "one-vs-all", "one-vs-all-sampled"};
+    xsm_error err = XSM_ERROR_INIT;
+    for (int n = 0; n < 3; n++) {
+        for (int kind = 0; kind < 3; kind++) {
+            rig r = build(names[n], "", 5, 2, false, 1);
+            uint32_t k = kind ? r.labels[0] : (r.labels[0] + 1) % 5;
+            for (uint32_t other = 0; other < 5; other++) {
+                r.m->bias[other] = other == k || n == 2 ? (kind == 2 ? NAN : INFINITY) : 0;
+            }
+            xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
+            assert_fails(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), XSM_ERROR_DIVERGED, err);
+            end(&r);
+        }
+    }
+}
+
+/* -- sampling ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t bits(uint32_t set)
+{
+    return set ? (set & 1) + bits(set >> 1) : 0;
+}
+
+/* The mean over every set of m classes that are no labels is the exact gradient. */
+static void sampled_one_vs_all_is_unbiased(void **state)
+{
+    (void)state;
+    enum { K = 7 };
+    static const float all[K] = {0.5f, -1.25f, 0.75f, 2, -3, 0.125f, 1};
+    static const uint32_t label_sets[] = {1u << 2, 1u << 0 | 1u << 6, 1u << 1 | 1u << 3 | 1u << 4, (1u << K) - 1};
+    xsm_error err = XSM_ERROR_INIT;
+    for (int s = 0; s < 4; s++) {
+        uint32_t labels[K], own = 0;
+        for (uint32_t k = 0; k < K; k++) {
+            if (label_sets[s] >> k & 1) {
+                labels[own++] = k;
+            }
+        }
+        for (uint32_t m = 1; m <= (own < K ? K - own : 1); m++) {
+            rig r = build("one-vs-all-sampled", "negatives=3", K, 3, false, 1);
+            double mean[K] = {0}, loss = 0;
+            uint32_t sets = 0;
+            for (uint32_t set = 0; set < 1u << K; set++) {
+                if (bits(set) != (own < K ? m : 0) || (set & label_sets[s])) {
+                    continue;
+                }
+                uint32_t classes[K], length = own;
+                float scores[K], g[K];
+                memcpy(classes, labels, own * sizeof *classes);
+                for (uint32_t k = 0; k < K; k++) {
+                    if (set >> k & 1) {
+                        classes[length++] = k;
+                    }
+                }
+                for (uint32_t j = 0; j < length; j++) {
+                    scores[j] = all[classes[j]];
+                }
+                xsm_example example = {0, 0, labels, own, 1};
+                double one = 0;
+                xsm_score_block block = {sizeof block, &example, 1,    1, K,    &length, classes,
+                                         scores,       scores,   1e-3, g, NULL, &one,    NULL};
+                r.e->ops.gradient(r.e->state, &block);
+                loss += one;
+                sets++;
+                for (uint32_t j = 0; j < length; j++) {
+                    mean[classes[j]] += (double)g[j];
+                }
+            }
+            double want = 0;
+            for (uint32_t k = 0; k < K; k++) {
+                bool label = label_sets[s] >> k & 1;
+                double z = (double)all[k];
+                want += softplus(label ? -z : z);
+                assert_true(fabs(mean[k] / sets - (1 / (1 + exp(-z)) - label)) < 1e-6);
+            }
+            assert_true(fabs(loss / sets - want) < 1e-6);
+            end(&r);
+        }
+    }
+    (void)err;
+}
+
+/* Lists hold the labels in rising order, then distinct others, each of them equally often. */
+static void negatives_are_drawn_alike(void **state)
+{
+    (void)state;
+    enum { K = 23, DRAWS = 20000 };
+    static const uint32_t labels[] = {22, 4, 0, 11, 5};
+    for (uint32_t m = 1; m <= 20; m += m < 4 ? 1 : 7) {
+        uint64_t times[K] = {0};
+        for (uint64_t i = 0; i < DRAWS; i++) {
+            xsm_example example = {i, i, labels, 5, 1};
+            uint32_t list[5 + 20], length;
+            xsmi_select_negatives(7, K, m, 5 + m, &example, 1, list, &length);
+            uint32_t want = m < K - 5 ? m : K - 5, seen = 0;
+            assert_int_equal(length, 5 + want);
+            for (uint32_t j = 0; j < length; j++) {
+                assert_true(list[j] < K && !(seen >> list[j] & 1));
+                seen |= 1u << list[j];
+                times[list[j]] += j >= 5;
+            }
+            static const uint32_t sorted[] = {0, 4, 5, 11, 22};
+            assert_memory_equal(list, sorted, sizeof sorted);
+        }
+        double chi = 0, mean = (double)(m < K - 5 ? m : K - 5) * DRAWS / (K - 5);
+        for (uint32_t k = 0; k < K; k++) {
+            bool label = k == 0 || k == 4 || k == 5 || k == 11 || k == 22;
+            assert_true(!label || times[k] == 0);
+            chi += label ? 0 : ((double)times[k] - mean) * ((double)times[k] - mean) / mean;
+        }
+        assert_true(chi < 44.9); /* 17 degrees of freedom: exceeded once in 4,000; sets without replacement vary less */
+    }
+}
+
+/* A run of one step or a batch is the same draw: means over a batch are those of its rows. */
+static void batches_are_means(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"margin", "one-vs-all", "one-vs-all-sampled"};
+    xsm_error err = XSM_ERROR_INIT;
+    for (int n = 0; n < 3; n++) {
+        rig whole = build(names[n], "", 50, 4, true, 1), single = build(names[n], "", 50, 4, true, 1);
+        xsm_batch batch = xsm_batch_range(whole.data, 0, ROWS);
+        assert_ok(xsm_estimator_gradient(whole.e, &batch, 0.1, whole.g, &err), err);
+        xsm_gradient_view view = test_view(whole.g);
+        double loss = 0;
+        for (uint64_t i = 0; i < ROWS; i++) {
+            xsm_batch row = xsm_batch_range(single.data, i, 1);
+            assert_ok(xsm_estimator_gradient(single.e, &row, 0.1, single.g, &err), err);
+            xsm_gradient_view one = test_view(single.g);
+            loss += one.loss;
+            assert_true(!view.lengths || view.lengths[i] == one.lengths[0]);
+            for (uint64_t j = 0; j < (view.lengths ? view.lengths[i] : view.width); j++) {
+                double want = (double)one.coefficients[j] / ROWS;
+                assert_true(!view.classes || view.classes[i * view.width + j] == one.classes[j]);
+                assert_true(fabs((double)view.coefficients[i * view.width + j] - want) <= 2e-7 * fabs(want));
+            }
+        }
+        assert_true(fabs(view.loss - loss / ROWS) < 1e-12 * fabs(view.loss));
+        end(&whole);
+        end(&single);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_estimators_are_as_defined),
+        cmocka_unit_test(one_vs_all_of_many_classes),
+        cmocka_unit_test(scores_that_are_not_finite_are_told_of),
+        cmocka_unit_test(sampled_one_vs_all_is_unbiased),
+        cmocka_unit_test(negatives_are_drawn_alike),
+        cmocka_unit_test(batches_are_means),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
