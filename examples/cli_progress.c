@@ -70,6 +70,15 @@ void cli_bar(const xsm_progress *progress, double since)
         return;
     }
     drawn_at = now;
+    if (progress->objective == progress->objective) { /* how many iterations it will take nobody knows */
+        cli_buffer after;
+        char *line =
+            cli_format("iteration %llu  objective %.8g  gradient norm %.3g  %s", (unsigned long long)progress->step,
+                       progress->objective, progress->gradient_norm, cli_seconds(progress->seconds, &after));
+        draw(line);
+        free(line);
+        return;
+    }
     char bar[31];
     double share = progress->steps > 0 ? (double)progress->step / (double)progress->steps : 0;
     int filled = (int)(share * (sizeof bar - 1));

@@ -4,6 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* XSM_FIT_* */
+static const char *const ends[] = {"stopped", "converged", "iterations", "precision"};
+static const char *const ends_told[] = {"stopped", "converged", "no more iterations allowed",
+                                        "as far as float32 can tell"};
+
 char *cli_train_json(const cli_run *r)
 {
     char *text = NULL;
@@ -22,6 +27,13 @@ char *cli_train_json(const cli_run *r)
         cli_json_whole(&json, "unseen_test_labels", r->test_info.unseen_labels);
     } else {
         cli_json_null(&json, "unseen_test_labels");
+    }
+    if (r->full) {
+        cli_json_whole(&json, "iterations", r->end.epoch);
+        cli_json_whole(&json, "evaluations", r->fit.evaluations);
+        cli_json_real(&json, "objective", r->fit.objective);
+        cli_json_real(&json, "gradient_norm", r->fit.gradient_norm);
+        cli_json_text(&json, "end", ends[r->fit.end]);
     }
     cli_json_whole(&json, "epochs", r->end.epoch);
     cli_json_whole(&json, "steps", r->end.step);
@@ -53,10 +65,19 @@ static void print_metrics(const char *name, const xsm_metrics *metrics, int prec
     putchar('\n');
 }
 
+static void print_steps(const cli_run *r)
+{
+    cli_buffer a, b, c, d, e;
+    printf("%-10s %s, %s of %s epochs, %s steps in %s (%s steps/s)\n", "training", r->estimator_name,
+           cli_grouped(r->end.epoch, &a), cli_grouped(r->epochs, &b), cli_grouped(r->end.step, &c),
+           cli_seconds(r->end.seconds, &d),
+           cli_grouped(r->end.seconds > 0 ? (uint64_t)((double)r->end.step / r->end.seconds) : 0, &e));
+}
+
 void cli_train_report(const cli_run *r)
 {
     static const char *const kept[] = {"all labels", "the first label", "the smallest label"};
-    cli_buffer a, b, c, d, e;
+    cli_buffer a, b, c, d;
     printf("%-10s %s: %s rows, %s features, %s classes (%s of each row)\n", "data", r->data,
            cli_grouped(r->train_info.rows, &a), cli_grouped(r->train_info.features, &b),
            cli_grouped(r->train_info.classes, &c), kept[r->format.labels]);
@@ -77,10 +98,15 @@ void cli_train_report(const cli_run *r)
     printf("%-10s linear, %s classes x %s features%s (%s)\n", "model", cli_grouped(r->train_info.classes, &a),
            cli_grouped(r->train_info.features, &b), r->bias ? " with bias" : "",
            cli_bytes(4.0 * r->train_info.classes * r->train_info.features, &c));
-    printf("%-10s %s, %s of %s epochs, %s steps in %s (%s steps/s)\n", "training", r->estimator_name,
-           cli_grouped(r->end.epoch, &a), cli_grouped(r->epochs, &b), cli_grouped(r->end.step, &c),
-           cli_seconds(r->end.seconds, &d),
-           cli_grouped(r->end.seconds > 0 ? (uint64_t)((double)r->end.step / r->end.seconds) : 0, &e));
+    if (r->full) {
+        printf("%-10s %s by lbfgs, %s iterations, %s passes over the rows in %s (%s)\n", "training", r->estimator_name,
+               cli_grouped(r->end.epoch, &a), cli_grouped(r->fit.evaluations, &b), cli_seconds(r->end.seconds, &d),
+               ends_told[r->fit.end]);
+        printf("%-10s %.8g: losses %.8g and ridge %.4g; gradient norm %.3g\n", "objective", r->fit.objective,
+               r->fit.loss, r->fit.objective - r->fit.loss, r->fit.gradient_norm);
+    } else {
+        print_steps(r);
+    }
     if (r->train_known) {
         print_metrics("train", &r->train_metrics, 0);
     }

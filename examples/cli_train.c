@@ -38,6 +38,32 @@ static int read_schedule(cli_run *r)
     return CLI_GO_ON;
 }
 
+/* Flags of the one way to train that mean nothing to the other are refused; what was not said gets its default. */
+static int choose_optimizer(cli_run *r)
+{
+    const char *steps[] = {r->epochs ? "epochs" : NULL, r->eta > 0 ? "eta" : NULL, r->schedule_text ? "schedule" : NULL,
+                           r->batch ? "batch" : NULL, r->order >= 0 ? "order" : NULL};
+    r->full = strcmp(r->optimizer_name, "lbfgs") == 0;
+    for (size_t i = 0; r->full && i < sizeof steps / sizeof steps[0]; i++) {
+        if (steps[i]) {
+            return cli_misuse("--%s means nothing to lbfgs, which takes all rows at once; --iterations and --tolerance "
+                              "are what it has",
+                              steps[i]);
+        }
+    }
+    if (!r->full && (r->iterations || r->tolerance > 0)) {
+        return cli_misuse("--%s is for --optimizer lbfgs alone", r->iterations ? "iterations" : "tolerance");
+    }
+    r->epochs = r->epochs ? r->epochs : 10;
+    r->eta = r->eta > 0 ? r->eta : 1;
+    r->schedule_text = r->schedule_text ? r->schedule_text : "step:0.9";
+    r->batch = r->batch ? r->batch : 1;
+    r->order = r->order >= 0 ? r->order : XSM_ORDER_SHUFFLE;
+    r->iterations = r->iterations ? r->iterations : 1000;
+    r->tolerance = r->tolerance > 0 ? r->tolerance : 1e-6;
+    return CLI_GO_ON;
+}
+
 /* A setting that the library refused: the command line was wrong. */
 static int misused(const char *flag, const xsm_error *err)
 {
@@ -111,7 +137,8 @@ static int make_estimator(cli_run *r)
 static int prepare(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    int code = read_schedule(r);
+    int code = choose_optimizer(r);
+    code = code == CLI_GO_ON ? read_schedule(r) : code;
     if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {
         code = cli_misuse("--data and --test cannot both be standard input");
     }
@@ -124,8 +151,10 @@ static int prepare(cli_run *r)
     if (code == CLI_GO_ON) {
         code = make_estimator(r);
     }
-    if (code == CLI_GO_ON && xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
-        code = misused("--optimizer", &err);
+    if (code == CLI_GO_ON && !r->full &&
+        xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
+        code = err.status == XSM_ERROR_NAME ? cli_misuse("--optimizer: %s, or lbfgs", err.message)
+                                            : misused("--optimizer", &err);
     }
     if (code == CLI_GO_ON && r->transform_text &&
         xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {
@@ -221,12 +250,17 @@ static int describe(cli_run *r)
         free(value);
     }
     int ok = status == XSM_OK && set_metadata(r, "training.", "optimizer", r->optimizer_name, &err) == XSM_OK &&
-             set_metadata(r, "training.", "schedule", r->schedule_text, &err) == XSM_OK &&
-             set_metadata(r, "training.", "order", order_words[r->order], &err) == XSM_OK &&
              set_metadata(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
-             set_metadata(r, "training.", "eta", cli_real(r->eta, &number), &err) == XSM_OK &&
-             set_whole(r, "batch", r->batch, &err) == XSM_OK && set_whole(r, "seed", r->seed, &err) == XSM_OK &&
+             set_whole(r, "seed", r->seed, &err) == XSM_OK &&
              set_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;
+    if (r->full) {
+        ok = ok && set_metadata(r, "training.", "tolerance", cli_real(r->tolerance, &number), &err) == XSM_OK;
+    } else {
+        ok = ok && set_metadata(r, "training.", "schedule", r->schedule_text, &err) == XSM_OK &&
+             set_metadata(r, "training.", "order", order_words[r->order], &err) == XSM_OK &&
+             set_metadata(r, "training.", "eta", cli_real(r->eta, &number), &err) == XSM_OK &&
+             set_whole(r, "batch", r->batch, &err) == XSM_OK;
+    }
     return ok ? CLI_GO_ON : cli_library_failed(&err);
 }
 
@@ -253,6 +287,7 @@ static int make_model(cli_run *r)
 static int32_t on_progress(void *user, const xsm_progress *progress)
 {
     cli_run *r = user;
+    r->end = *progress;
     if (progress->epoch_ended && (progress->train || progress->test)) {
         r->train_known = progress->train != NULL;
         r->test_known = progress->test != NULL;
@@ -269,9 +304,9 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
     return cli_stop_requested();
 }
 
-static int train_model(cli_run *r)
+/* Steps over the rows, epoch by epoch. */
+static xsm_status run_steps(cli_run *r, xsm_error *err)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = r->epochs;
     options.batch = r->batch;
@@ -287,24 +322,53 @@ static int train_model(cli_run *r)
     }
     options.progress = on_progress;
     options.progress_user = r;
-    if (xsm_trainer_new(r->context, r->model, r->train_rows, r->estimator, r->optimizer, &options, &r->trainer, &err) !=
-        XSM_OK) {
-        return cli_library_failed(&err);
+    xsm_status status =
+        xsm_trainer_new(r->context, r->model, r->train_rows, r->estimator, r->optimizer, &options, &r->trainer, err);
+    if (status == XSM_OK) {
+        status = xsm_trainer_run(r->trainer, err);
     }
+    if (status == XSM_OK || status == XSM_CANCELLED) {
+        r->end.size = sizeof r->end;
+        xsm_status asked = xsm_trainer_get_progress(r->trainer, &r->end, err);
+        status = asked == XSM_OK ? status : asked;
+    }
+    return status;
+}
+
+/* All rows at once. */
+static xsm_status run_fit(cli_run *r, xsm_error *err)
+{
+    xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
+    options.iterations = r->iterations;
+    options.tolerance = r->tolerance;
+    if (r->history_path) {
+        options.evaluate_every = r->evaluate_every > 0 ? r->evaluate_every : 1;
+        options.evaluate_train = 1;
+        options.test = r->test_rows;
+    }
+    options.progress = on_progress;
+    options.progress_user = r;
+    xsm_status status = xsm_fit_batch(r->context, r->model, r->train_rows, r->estimator, &options, &r->fit, err);
+    r->end.seconds = r->fit.seconds;
+    return status;
+}
+
+static int train_model(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
     if (r->history_path && cli_history_open(&r->history) != CLI_GO_ON) {
         return CLI_FAILED;
     }
     cli_stop_install();
     r->started = cli_clock();
-    xsm_status status = xsm_trainer_run(r->trainer, &err);
+    xsm_status status = r->full ? run_fit(r, &err) : run_steps(r, &err);
     cli_note_clear();
     if (status != XSM_OK && status != XSM_CANCELLED) {
         return cli_library_failed(&err);
     }
     r->stopped = status == XSM_CANCELLED;
-    r->end.size = sizeof r->end;
-    if (xsm_trainer_get_progress(r->trainer, &r->end, &err) != XSM_OK ||
-        set_whole(r, "epochs", r->end.epoch, &err) != XSM_OK || set_whole(r, "steps", r->end.step, &err) != XSM_OK) {
+    if (set_whole(r, r->full ? "iterations" : "epochs", r->end.epoch, &err) != XSM_OK ||
+        (!r->full && set_whole(r, "steps", r->end.step, &err) != XSM_OK)) {
         return cli_library_failed(&err);
     }
     if (r->evaluated_step != r->end.step) {
@@ -432,8 +496,8 @@ static int train(cli_run *r)
         }
         if (r->stopped) {
             cli_buffer done, all;
-            fprintf(stderr, "xsoftmax: stopped after %s of %s steps; %s\n", cli_grouped(r->end.step, &done),
-                    cli_grouped(r->end.steps, &all),
+            fprintf(stderr, "xsoftmax: stopped after %s of %s%s; %s\n", cli_grouped(r->end.step, &done),
+                    cli_grouped(r->end.steps, &all), r->full ? " iterations at most" : " steps",
                     r->model_path ? "the model so far is saved" : "no --model was given, so nothing is kept");
         }
         code = CLI_DONE;
@@ -448,13 +512,11 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .format = CLI_DATA_INIT,
         .estimator_name = "implicit",
         .optimizer_name = "sgd",
-        .schedule_text = "step:0.9",
-        .epochs = 10,
-        .batch = 1,
-        .eta = 1,
         .seed = 1,
         .ridge = -1,
         .bias = 1,
+        .order = -1,
+        .fit = XSM_FIT_RESULT_INIT,
         .raw_info = XSM_DATASET_INFO_INIT,
         .train_info = XSM_DATASET_INFO_INIT,
         .test_info = XSM_DATASET_INFO_INIT,
@@ -476,7 +538,11 @@ int cli_train(const cli_command *command, int argc, char **argv)
          0, 0, 0},
         {"ridge", CLI_REAL, &r.ridge, "MU", "add (MU/2) ||W||^2 to the sum of the losses (0)", NULL, 0, INFINITY, 0, 0},
         {"bias", CLI_CHOICE, &r.bias, "yes|no", "give every class a bias (yes)", yes_no_words, 0, 0, 0, 0},
-        {"optimizer", CLI_TEXT, &r.optimizer_name, "NAME", "sgd is the one there is (sgd)", NULL, 0, 0, 0, 0},
+        {"optimizer", CLI_TEXT, &r.optimizer_name, "NAME",
+         "sgd, or lbfgs: all rows at once, for estimators that look at every class (sgd)", NULL, 0, 0, 0, 0},
+        {"iterations", CLI_WHOLE, &r.iterations, "N", "lbfgs: at most so many (1000)", NULL, 1, 2147483647, 0, 0},
+        {"tolerance", CLI_REAL, &r.tolerance, "X", "lbfgs: relative accuracy of the objective (1e-6)", NULL, 0,
+         0.999999, 1, 0},
         {"epochs", CLI_WHOLE, &r.epochs, "N", "times to go through the rows (10)", NULL, 1, 1e9, 0, 0},
         {"eta", CLI_REAL, &r.eta, "X", "learning rate to start with (1)", NULL, 0, 1e14, 1, 0},
         {"schedule", CLI_TEXT, &r.schedule_text, "HOW",

@@ -9,9 +9,10 @@ typedef struct cli_run {
     const char *model_path, *history_path;
     cli_data format;
     cli_list sets;
-    uint64_t epochs, batch, seed, threads, evaluate_every;
-    double eta, ridge;
+    uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
+    double eta, ridge, tolerance;
     int bias, order, json;
+    int full; /* all rows at once: lbfgs */
     int32_t schedule;
     double factor;
 
@@ -29,6 +30,7 @@ typedef struct cli_run {
     cli_history history;
     double started;
     xsm_progress end;        /* where training ended */
+    xsm_fit_result fit;      /* of lbfgs */
     uint64_t evaluated_step; /* that the figures below are of */
     xsm_metrics train_metrics, test_metrics;
     int train_known, test_known, stopped;

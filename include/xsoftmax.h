@@ -10,6 +10,7 @@
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/error.h>
 #include <xsoftmax/estimator.h>
+#include <xsoftmax/fit.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/optimizer.h>

@@ -130,6 +130,8 @@ static void test_starting_values(void **state)
     STARTS(xsm_metrics, XSM_METRICS_INIT);
     STARTS(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
     STARTS(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
+    STARTS(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
+    STARTS(xsm_fit_result, XSM_FIT_RESULT_INIT);
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     assert_true(view.decay == 1); /* no ridge */
     view.decay = 0;
@@ -392,6 +394,25 @@ static xsm_status get_metrics(fixture *f, void *object, xsm_error *err)
     return xsm_evaluate(NULL, f->model, f->data, NULL, object, err);
 }
 
+static xsm_status fit(fixture *f, xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
+{
+    xsm_estimator *softmax = NULL;
+    assert_int_equal(xsm_estimator_new(NULL, "softmax", &softmax, NULL), XSM_OK);
+    xsm_status status = xsm_fit_batch(NULL, f->model, f->data, softmax, options, result, err);
+    xsm_estimator_free(softmax);
+    return status;
+}
+
+static xsm_status fit_with(fixture *f, void *object, xsm_error *err)
+{
+    return fit(f, object, NULL, err);
+}
+
+static xsm_status fit_for(fixture *f, void *object, xsm_error *err)
+{
+    return fit(f, NULL, object, err);
+}
+
 static xsm_status new_predictor(fixture *f, void *object, xsm_error *err)
 {
     xsm_predictor *made = NULL;
@@ -436,6 +457,8 @@ static void test_every_function(void **state)
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), compute_gradient); /* last: a failure empties the gradient */
     SIZES(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT, new_trainer);
     SIZES(xsm_progress, progress, get_progress);
+    SIZES(xsm_fit_options, XSM_FIT_OPTIONS_INIT, fit_with);
+    SIZES(xsm_fit_result, XSM_FIT_RESULT_INIT, fit_for);
     SIZES(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT, evaluate);
     SIZES(xsm_metrics, XSM_METRICS_INIT, get_metrics);
     SIZES(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT, new_predictor);

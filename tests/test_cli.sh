@@ -161,7 +161,16 @@ done <<END
 2|--schedule: '0.9x' is not a factor|$good --schedule step:0.9x
 2|--estimator: |$good --estimator implict
 2|did you mean 'implicit'|$good --estimator implict
-2|--optimizer: |$good --optimizer adam
+2|--optimizer: no optimizer 'adam'; accepted is 'sgd', or lbfgs|$good --optimizer adam
+2|--eta means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --eta 1
+2|--batch means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --batch 4
+2|--epochs means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --epochs 4
+2|--order means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --order file
+2|--schedule means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --schedule sqrt
+2|--iterations is for --optimizer lbfgs|$good --iterations 3
+2|--tolerance is for --optimizer lbfgs|$good --tolerance 0.1
+2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
+1|draws classes at random; all rows at once take one|train --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
 2|--transform: |$good --transform truncate=0
 2|--transform: |$good --transform truncate=x
@@ -315,6 +324,26 @@ run 0 train --data train.txt --json --epochs 1
 expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' stdout
 run 0 train --data train.txt --test strange.txt --json --epochs 1
 says stdout '"unseen_test_labels":1,'
+
+# All rows at once.
+for estimator in softmax bouchard; do
+    run 0 train --data train.txt --test test.txt --optimizer lbfgs --estimator $estimator --ridge 1 --tolerance 1e-8 \
+        --model full --history full.csv --evaluate-every 4 --json --threads 1
+    expect "the JSON of lbfgs and $estimator" grep -q "^{\"estimator\":\"$estimator\",.*\
+\"iterations\":[1-9][0-9]*,\"evaluations\":[1-9][0-9]*,\"objective\":$number,\"gradient_norm\":$number,\
+\"end\":\"[a-z]*\",\"epochs\":[1-9][0-9]*,\"steps\":.*\"train\":{\"log_loss\":$number" stdout
+    iterations=$(sed 's/.*"iterations":\([0-9]*\).*/\1/' stdout)
+    expect 'the last iteration is in the history' test "$(tail -n 1 full.csv | cut -d , -f 1)" = "$iterations"
+    expect 'every fourth is' test "$(sed -n 2p full.csv | cut -d , -f 1)" = 4
+    run 0 train --data train.txt --test test.txt --optimizer lbfgs --estimator $estimator --ridge 1 --tolerance 1e-8 \
+        --model full2 --threads 3
+    says stdout "$estimator by lbfgs, $iterations iterations"
+    expect 'the same model from three threads' cmp full full2
+    run 0 evaluate --model full --data test.txt
+done
+run 0 train --data train.txt --optimizer lbfgs --estimator softmax --iterations 2 --json
+says stdout '"iterations":2,'
+says stdout '"end":"iterations"'
 
 # Rows without a first line are taken as the training file was: its first feature has the index 0.
 printf '2 3 2\n0 0:1 1:1\n1 2:1\n' >zero.txt

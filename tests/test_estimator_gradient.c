@@ -99,6 +99,15 @@ static void softmax_is_the_gradient_of_its_loss(void **state)
     }
 }
 
+static void bouchard_is_the_gradient_of_its_loss(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        check_differences("bouchard", "", kind & 1, kind & 2, 1);
+        check_differences("bouchard", "", kind & 1, kind & 2, 6);
+    }
+}
+
 static void ove_is_the_gradient_of_its_loss(void **state)
 {
     (void)state;
@@ -494,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax_is_the_gradient_of_its_loss),
+        cmocka_unit_test(bouchard_is_the_gradient_of_its_loss),
         cmocka_unit_test(ove_is_the_gradient_of_its_loss),
         cmocka_unit_test(double_sums_are_the_gradients_of_their_losses),
         cmocka_unit_test(softmax_values),

@@ -1,6 +1,7 @@
 /* Every allocation of estimators, optimizers, training, evaluation and prediction, refused in turn. */
 #include "training.h"
 
+#include <xsoftmax/fit.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
@@ -168,6 +169,46 @@ static void every_allocation_of_a_run(void **state)
     }
 }
 
+static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const subject *s = state;
+    xsm_estimator *e = NULL;
+    xsm_model *m = NULL;
+    xsm_status status = make_estimator(s, ctx, &e, err);
+    if (status == XSM_OK) {
+        status = xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &m, err);
+    }
+    if (status == XSM_OK) {
+        xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
+        options.iterations = 3;
+        options.evaluate_every = 2;
+        options.evaluate_train = 1;
+        xsm_fit_result r = XSM_FIT_RESULT_INIT, before = r;
+        uint64_t hash = test_hash(m);
+        status = xsm_fit_batch(ctx, m, s->p.data, e, &options, &r, err);
+        assert_true(status == XSM_OK ? r.iterations == 3 : memcmp(&r, &before, sizeof r) == 0);
+        assert_true(status != XSM_OK || test_hash(m) != hash);
+        if (status != XSM_OK) { /* whatever happened, the weights are some iteration's */
+            xsm_metrics metrics = XSM_METRICS_INIT;
+            assert_int_equal(xsm_evaluate(NULL, m, s->p.data, NULL, &metrics, NULL), XSM_OK);
+        }
+    }
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void every_allocation_of_a_fit(void **state)
+{
+    (void)state;
+    static const char *const exact[][2] = {{"softmax", ""}, {"bouchard", ""}};
+    for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
+        subject s = make(exact[i][0], exact[i][1], 1);
+        assert_true(test_every_allocation(fit, &s) > 10);
+        end(&s);
+    }
+}
+
 static xsm_status judge(void *state, xsm_context *ctx, xsm_error *err)
 {
     const subject *s = state;
@@ -213,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_of_a_loop),
         cmocka_unit_test(every_allocation_of_a_run),
+        cmocka_unit_test(every_allocation_of_a_fit),
         cmocka_unit_test(every_allocation_of_evaluation_and_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,7 @@
  * | name | what a step looks at | converges to |
  * |---|---|---|
  * | `softmax` | all classes | the maximum likelihood |
+ * | `bouchard` | all classes | the optimum of Bouchard's upper bound of the log-loss (Bouchard 2007) |
  * | `margin` | all classes | the smoothed margin's optimum (Crammer and Singer; Yen et al. 2018) |
  * | `one-vs-all` | all classes | each class's own logistic regression |
  * | `one-vs-all-sampled` | the labels and m others | the same |

@@ -54,6 +54,8 @@ typedef struct xsm_progress {
     int32_t reserved;         /**< Zero. */
     const xsm_metrics *train; /**< Evaluation on the training rows, when this call has one; else NULL. */
     const xsm_metrics *test;  /**< Evaluation on the test rows, when this call has one; else NULL. */
+    double objective;         /**< xsm_fit_batch(): sum of the losses and ridge at the best weights so far; else NaN. */
+    double gradient_norm;     /**< xsm_fit_batch(): norm of that sum's gradient there; else NaN. */
 } xsm_progress;
 
 /** Told of the progress; returning non-zero ends the run with #XSM_CANCELLED and the model as it is. Called at each

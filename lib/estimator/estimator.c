@@ -8,6 +8,7 @@
 #include "base/random.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const xsm_option common_options[] = {
@@ -80,6 +81,12 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s': joint_width(), joint_select() and joint() go together, and not with the flag "
                          "for exact",
+                         ops->name);
+    }
+    if (ops->exact && ((ops->flags & (XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL)) || ops->row_bound || ops->joint)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': exact() is for tables without row_bound(), joint() and the flags for exact "
+                         "and proximal",
                          ops->name);
     }
     xsmi_option_table own = own_table(ops);
@@ -379,7 +386,8 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     };
     xsm_status status = e->ops.bind(e->state, &problem, err);
     if (status == XSM_OK) {
-        e->width = e->ops.flags & XSM_ESTIMATOR_EXACT ? train->classes : e->ops.width(e->state);
+        e->exact = (e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state));
+        e->width = e->exact ? train->classes : e->ops.width(e->state);
         if (e->width == 0 || e->width > XSM_CLASSES_MAX) {
             status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is %llu; accepted is 1 to %u",
                                e->ops.name, (unsigned long long)e->width, XSM_CLASSES_MAX);
@@ -404,6 +412,27 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     e->fixed_batches = false;
     e->decay_rate = proximal ? 0 : e->common.ridge / (double)train->rows;
     return XSM_OK;
+}
+
+xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
+{
+    if (e->exact && !(e->ops.flags & XSM_ESTIMATOR_ROW_STATE)) {
+        return XSM_OK;
+    }
+    char accepted[256];
+    size_t used = 0;
+    accepted[0] = '\0';
+    for (size_t i = 0; i < xsm_estimator_count() && used < sizeof accepted; i++) {
+        const xsm_estimator_ops *ops = xsm_estimator_at(i);
+        bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
+        if (exact || ops->exact) {
+            used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s'%s'%s", used ? ", " : "", ops->name,
+                                     exact ? "" : " with negatives=all");
+        }
+    }
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                     "estimator '%s' draws classes at random; all rows at once take one that looks at every class: %s",
+                     e->ops.name, accepted);
 }
 
 /* -- the gradient

@@ -34,6 +34,7 @@ struct xsm_estimator {
     const xsm_dataset *train;
     float *norms; /* [norm_count] ||x||^2 of the training rows while bound */
     size_t norm_count;
+    bool exact;         /* while bound: scores every class, by its flags or by its options */
     uint64_t width;     /* places a row of a gradient: K for exact estimators */
     uint64_t position;  /* examples handled so far */
     double decay_rate;  /* mu/N, 0 for proximal estimators */
@@ -87,6 +88,15 @@ static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
     return 1 / (1 + eta * e->decay_rate);
 }
 
+/* The order of the weights that suits a bound estimator: feature-major when it scores every class of sparse rows. */
+static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
+{
+    return e->exact && e->train->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+}
+
+/* Refuses a bound estimator whose gradient is not that of the whole objective when it is taken over all rows. */
+xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
+
 /* Refuses learning rates that no step can be taken with, whatever the estimator; and with this one's ridge. */
 xsm_status xsmi_check_eta(double eta, xsm_error *err);
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
@@ -127,6 +137,7 @@ xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classe
 
 /* The registry: one line each in registry.c. */
 extern const xsm_estimator_ops xsmi_softmax_ops;
+extern const xsm_estimator_ops xsmi_bouchard_ops;
 extern const xsm_estimator_ops xsmi_margin_ops;
 extern const xsm_estimator_ops xsmi_one_vs_all_ops;
 extern const xsm_estimator_ops xsmi_one_vs_all_sampled_ops;

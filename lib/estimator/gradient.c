@@ -66,7 +66,7 @@ static bool reserve(xsm_context *ctx, void **array, size_t *capacity, size_t cou
 xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots, bool joint,
                                  xsm_error *err)
 {
-    bool exact = (e->ops.flags & XSM_ESTIMATOR_EXACT) != 0;
+    bool exact = e->exact;
     bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0 && !joint;
     uint64_t width = joint ? e->ops.joint_width(e->state, examples) : e->width;
     size_t places, bytes, n = (size_t)examples;

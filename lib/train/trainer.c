@@ -107,9 +107,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
     XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
-    bool exact = (estimator->ops.flags & XSM_ESTIMATOR_EXACT) != 0;
-    XSMI_TRY(
-        xsm_model_set_layout(model, exact && train->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, err));
+    XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsm_trainer *t = xsmi_allocate(ctx, 1, sizeof *t);
@@ -188,6 +186,7 @@ static xsm_progress progress_of(const xsm_trainer *t)
     uint64_t rows = t->pending ? t->rows : t->place;
     p.loss = rows ? t->loss_sum / (double)rows : (double)NAN;
     p.epoch_ended = t->pending;
+    p.objective = p.gradient_norm = (double)NAN;
     return p;
 }
 

@@ -63,7 +63,7 @@ struct xsmi_window {
 
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 {
-    return !(e->ops.flags & XSM_ESTIMATOR_EXACT) && m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    return !e->exact && m->layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err)

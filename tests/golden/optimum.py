@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Optima of softmax and one-vs-each with a ridge, by SciPy's L-BFGS in double.
+"""Optima of softmax, one-vs-each and Bouchard's bound with a ridge, by SciPy's L-BFGS in double.
 
 Run as: optimum.py [BIBTEX_TRAIN.txt.gz] > optimum_golden.h. Without the file its numbers are left out.
 
@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import scipy.sparse
 from scipy.optimize import minimize
+from scipy.special import expit
 
 
 def losses(kind, z, y):
@@ -23,6 +24,18 @@ def losses(kind, z, y):
         total = e.sum(axis=1, keepdims=True)
         g = e / total
         loss = (np.log(total) + top)[:, 0] - z[n, y]
+        g[n, y] -= 1
+        return loss.sum(), g
+    if kind == "bouchard":
+        # alpha by bisection on sum sigma(z - alpha) = 1: below the smallest score plus log(K - 1) and above the largest
+        low, high = z.min(axis=1) - 1, z.max(axis=1) + np.log(z.shape[1]) + 1
+        for _ in range(80):
+            middle = (low + high) / 2
+            above = expit(z - middle[:, None]).sum(axis=1) > 1
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        alpha = (low + high) / 2
+        g = expit(z - alpha[:, None])
+        loss = alpha + np.logaddexp(0, z - alpha[:, None]).sum(axis=1) - z[n, y]
         g[n, y] -= 1
         return loss.sum(), g
     d = z - z[n, y][:, None]
@@ -65,7 +78,7 @@ small = ((i * 37 + j * 101 + i * j * 13) % 64 - 32) / 32.0
 label = ((np.floor(4 * (small[:, 0] + small[:, 1] + 2)).astype(int) + (np.arange(N) * 7 % 5 == 0)) % K).astype(int)
 
 print("/* Written by optimum.py: do not edit. */")
-for kind in ("softmax", "one-vs-each"):
+for kind in ("softmax", "one-vs-each", "bouchard"):
     for bias in (0, 1):
         emit(f"SMALL_{kind.upper().replace('-', '_')}_BIAS_{bias}", optimum(kind, small, label, K, 1.0, bias))
 
@@ -85,7 +98,7 @@ if len(sys.argv) > 1:
         for c, v in values.items():
             x[r, c] = v / length
     _, y = np.unique(labels, return_inverse=True)
-    for kind in ("softmax", "one-vs-each"):
+    for kind in ("softmax", "one-vs-each", "bouchard"):
         emit(f"BIBTEX_{kind.upper().replace('-', '_')}", optimum(kind, x.tocsr(), y, y.max() + 1, 1.0, 0))
     emit("BIBTEX_CLASSES", y.max() + 1)
     emit("BIBTEX_ROWS", len(y))

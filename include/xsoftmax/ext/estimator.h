@@ -130,6 +130,11 @@ struct xsm_estimator_ops {
      *  mean. The ridge is in the block's `decay`, which the library applies to all weights; there are no shrinks. On
      *  failure nothing is used. */
     xsm_status (*joint)(void *state, const xsm_score_block *block, xsm_error *err);
+    /** For estimators that are neither exact nor proximal by their flags and have no row_bound() or joint(): 1 if the
+     *  state, after bind(), looks at every
+     *  class of every example. It is then used as one with #XSM_ESTIMATOR_EXACT is: no select(), and place k of
+     *  gradient()'s scores is class k, `lengths` and `classes` being NULL. NULL = never. */
+    int32_t (*exact)(const void *state);
 };
 
 /** @} */

@@ -1,0 +1,356 @@
+/*
+ * Full-batch training: the whole objective handed to libLBFGS, whose iterations are told of, judged and, where the
+ * arithmetic ends before the tolerance does, started once more.
+ */
+#include "train/objective.h"
+
+#include <xsoftmax/fit.h>
+
+#include <lbfgs.h>
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+/* libLBFGS wants its vectors in multiples of this. */
+#define LBFGS_BLOCK 16
+/* Seconds between two calls of the callback within an iteration. */
+#define CALLBACK_INTERVAL 0.2
+/* Iterations whose decrease is held against the tolerance. */
+#define WINDOW 5
+/* A gradient norm, as a share of the first, that a fit may end with when no step lowers the objective any more. */
+#define SMALL_GRADIENT 1e-2
+#define SMALL_GAIN 1e-3
+
+/* What the callback of an iteration returns to libLBFGS, whose own codes for success are 0 to 2. */
+enum { GO_ON = 0, STOP = 100 };
+
+typedef struct fit {
+    xsm_context *context;
+    xsm_model *model;
+    const xsm_dataset *train;
+    xsm_estimator *estimator;
+    xsm_fit_options options;
+    xsmi_objective *objective;
+    double *x; /* [size] */
+    size_t size, capacity;
+    uint64_t iterations, evaluations, rows_passed, evaluated_at;
+    uint64_t rows_now;                           /* of the evaluation at hand */
+    double f, loss, gradient_norm, x_norm, step; /* of the best point; f is over N */
+    double last_loss;                            /* of the last evaluation */
+    double first_norm;
+    double recent[WINDOW]; /* f of the iterations before */
+    double started, evaluating, last_call;
+    int32_t end;
+    xsm_status status; /* what stopped the fit, or XSM_OK */
+    xsm_error *err;
+    xsm_metrics train_metrics, test_metrics;
+} fit;
+
+static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o, xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_fit_options", err));
+    o->iterations = o->iterations ? o->iterations : 1000;
+    o->tolerance = o->tolerance == 0 ? 1e-6 : o->tolerance;
+    o->memory = o->memory ? o->memory : 10;
+    if (!(o->tolerance > 0 && o->tolerance < 1)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the tolerance is %g; accepted is above 0 and below 1", o->tolerance);
+    }
+    if (o->memory > 1000) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "L-BFGS is to keep %u pairs of vectors; accepted are up to 1000",
+                         o->memory);
+    }
+    if (o->iterations > INT_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%llu iterations; accepted are up to %d",
+                         (unsigned long long)o->iterations, INT_MAX);
+    }
+    return XSM_OK;
+}
+
+/* -- the callback ---------------------------------------------------------------------------------------------------
+ */
+
+static double seconds(const fit *t)
+{
+    return xsmi_seconds() - t->started - t->evaluating;
+}
+
+/* Tells the callback; true if it wants to stop. */
+static bool tell(fit *t, bool ended, const xsm_metrics *train, const xsm_metrics *test)
+{
+    if (!t->options.progress) {
+        return false;
+    }
+    double rows = (double)t->train->rows;
+    xsm_progress p;
+    memset(&p, 0, sizeof p);
+    p.size = sizeof p;
+    p.epoch = p.step = t->iterations;
+    p.epochs = p.steps = t->options.iterations;
+    p.examples = t->rows_passed + t->rows_now;
+    p.eta = t->step;
+    p.seconds = seconds(t);
+    p.loss = t->loss / rows;
+    p.epoch_ended = ended;
+    p.train = train;
+    p.test = test;
+    p.objective = t->f * rows;
+    p.gradient_norm = t->gradient_norm * rows;
+    double since = xsmi_seconds();
+    bool stop = t->options.progress(t->options.progress_user, &p) != 0;
+    t->last_call = xsmi_seconds();
+    t->evaluating += t->last_call - since;
+    return stop;
+}
+
+static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics **test, xsm_error *err)
+{
+    double since = xsmi_seconds();
+    xsm_status status = XSM_OK;
+    if (t->options.evaluate_train) {
+        status = xsm_evaluate(t->context, t->model, t->train, NULL, &t->train_metrics, err);
+        *train = &t->train_metrics;
+    }
+    if (status == XSM_OK && t->options.test) {
+        status = xsm_evaluate(t->context, t->model, t->options.test, NULL, &t->test_metrics, err);
+        *test = &t->test_metrics;
+    }
+    t->evaluating += xsmi_seconds() - since;
+    t->evaluated_at = t->iterations;
+    return status;
+}
+
+/* Ends an iteration, whose weights the model has. */
+static void end_iteration(fit *t, bool last)
+{
+    const xsm_metrics *train = NULL, *test = NULL;
+    uint64_t every = t->options.evaluate_every;
+    if (every > 0 && (last || t->iterations % every == 0)) {
+        t->status = evaluate(t, &train, &test, t->err);
+    }
+    if (t->status == XSM_OK && tell(t, true, train, test) && !last) {
+        t->status = XSM_CANCELLED;
+    }
+}
+
+static bool pause_evaluation(void *user, uint64_t rows)
+{
+    fit *t = user;
+    t->rows_now = rows;
+    return xsmi_seconds() - t->last_call > CALLBACK_INTERVAL && tell(t, false, NULL, NULL);
+}
+
+/* -- what libLBFGS calls --------------------------------------------------------------------------------------------
+ */
+
+static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, lbfgsfloatval_t *gradient, const int n,
+                                          const lbfgsfloatval_t step)
+{
+    fit *t = user;
+    double f = INFINITY;
+    (void)step;
+    if (t->status == XSM_OK) {
+        t->status = xsmi_objective_at(t->objective, x, &f, &t->last_loss, gradient, pause_evaluation, t, t->err);
+        t->rows_passed += t->rows_now;
+        t->rows_now = 0;
+        t->evaluations++;
+    }
+    if (t->status != XSM_OK) {
+        /* There is no way to stop a line search from here. This makes it give up soon. */
+        memset(gradient, 0, (size_t)n * sizeof *gradient);
+        return INFINITY;
+    }
+    for (size_t i = t->size; i < (size_t)n; i++) {
+        gradient[i] = 0;
+    }
+    if (t->evaluations == 1) {
+        double squares = 0;
+        for (size_t i = 0; i < t->size; i++) {
+            squares += gradient[i] * gradient[i];
+        }
+        t->f = f;
+        t->loss = t->last_loss;
+        t->gradient_norm = t->first_norm = sqrt(squares);
+    }
+    return f;
+}
+
+/* Whether the decrease of f has come to an end, or its distance to the minimum is known to be small. */
+static bool converged(const fit *t, double before)
+{
+    double enough = t->options.tolerance * fabs(t->f);
+    double ridge = t->estimator->common.ridge / (double)t->train->rows;
+    bool bounded = ridge > 0 && !t->model->bias && t->gradient_norm * t->gradient_norm / (2 * ridge) <= enough;
+    return bounded || t->gradient_norm == 0 || before - t->f <= enough;
+}
+
+static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatval_t *gradient, const lbfgsfloatval_t f,
+                        const lbfgsfloatval_t x_norm, const lbfgsfloatval_t gradient_norm, const lbfgsfloatval_t step,
+                        int n, int iteration, int evaluations)
+{
+    fit *t = user;
+    (void)x;
+    (void)gradient;
+    (void)n;
+    (void)iteration;
+    (void)evaluations;
+    double *slot = &t->recent[t->iterations % WINDOW], before = *slot;
+    *slot = f;
+    t->iterations++;
+    t->f = f;
+    t->loss = t->last_loss;
+    t->x_norm = x_norm;
+    t->gradient_norm = gradient_norm;
+    t->step = step;
+    /* The slot held f from WINDOW iterations ago; of the first ones there is none. */
+    t->end = converged(t, t->iterations > WINDOW ? before : INFINITY) ? XSM_FIT_CONVERGED
+             : t->iterations >= t->options.iterations                 ? XSM_FIT_ITERATIONS
+                                                                      : XSM_FIT_UNFINISHED;
+    end_iteration(t, t->end != XSM_FIT_UNFINISHED);
+    return t->status != XSM_OK || t->end != XSM_FIT_UNFINISHED ? STOP : GO_ON;
+}
+
+/* -- running --------------------------------------------------------------------------------------------------------
+ */
+
+/* Whether the gradient is as small as where a minimum is as far as anyone can tell. */
+static bool stationary(const fit *t)
+{
+    bool fell = t->iterations > 0 && t->gradient_norm <= SMALL_GRADIENT * t->first_norm;
+    /* Or: what moving every weight by as much as it has would gain, at most, is little. */
+    return fell || t->gradient_norm * (1 + t->x_norm) <= SMALL_GAIN * fabs(t->f);
+}
+
+/* Runs libLBFGS until it ends for a reason that starting it once more would not mend. */
+static xsm_status minimise(fit *t, xsm_error *err)
+{
+    lbfgs_parameter_t parameters;
+    lbfgs_parameter_init(&parameters);
+    parameters.m = (int)t->options.memory;
+    parameters.epsilon = 1e-14;
+    parameters.max_linesearch = 20;
+    parameters.max_iterations = 0;
+    for (;;) {
+        uint64_t before = t->iterations;
+        double f;
+        int code = lbfgs((int)t->capacity, t->x, &f, evaluate_objective, on_iteration, t, &parameters);
+        if (t->status != XSM_OK || t->end != XSM_FIT_UNFINISHED) {
+            return t->status;
+        }
+        if (code == LBFGSERR_OUTOFMEMORY) {
+            return xsmi_fail_memory(err, (2 * (size_t)t->options.memory + 3) * t->capacity * sizeof(double),
+                                    "L-BFGS's vectors");
+        }
+        if (code == LBFGS_SUCCESS || code == LBFGS_ALREADY_MINIMIZED) {
+            t->end = XSM_FIT_CONVERGED;
+            return XSM_OK;
+        }
+        /* The line search found no better point. Rounding may have spoilt the pairs: once more along the gradient. */
+        if (t->iterations == before) {
+            break;
+        }
+    }
+    if (stationary(t)) {
+        t->end = XSM_FIT_PRECISION;
+        return XSM_OK;
+    }
+    return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                     "after %llu iterations no step along the gradient (norm %.3g) lowers the objective (%.6g); "
+                     "estimator '%s' must be smooth and its coefficients its gradient; unit-length rows or a larger "
+                     "ridge may help",
+                     (unsigned long long)t->iterations, t->gradient_norm * (double)t->train->rows,
+                     t->f * (double)t->train->rows, t->estimator->ops.name);
+}
+
+static void explain(const fit *t, xsm_status status, xsm_error *err)
+{
+    if (status == XSM_ERROR_DIVERGED && t->status == XSM_ERROR_DIVERGED) {
+        (void)xsmi_fail(err, status,
+                        "scores or losses of estimator '%s' left the finite numbers after %llu iterations; try "
+                        "unit-length rows or a larger ridge",
+                        t->estimator->ops.name, (unsigned long long)t->iterations);
+    } else if (status == XSM_CANCELLED) {
+        (void)xsmi_fail(err, status, "stopped by the callback after %llu iterations",
+                        (unsigned long long)t->iterations);
+    }
+}
+
+/* Everything that needs memory of its own. */
+static xsm_status run(fit *t, xsm_error *err)
+{
+    XSMI_TRY(xsmi_objective_new(t->context, t->model, t->train, t->estimator, &t->objective, err));
+    t->size = xsmi_objective_size(t->objective);
+    if (t->size > INT_MAX - LBFGS_BLOCK) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%zu weights; L-BFGS takes up to %d", t->size, INT_MAX - LBFGS_BLOCK);
+    }
+    t->capacity = (t->size + LBFGS_BLOCK - 1) / LBFGS_BLOCK * LBFGS_BLOCK;
+    t->x = xsmi_allocate_zero(t->context, t->capacity, sizeof *t->x);
+    if (!t->x) {
+        return xsmi_fail_memory(err, t->capacity * sizeof *t->x, "the parameters");
+    }
+    XSMI_TRY(xsmi_objective_read(t->objective, t->x, err));
+    xsm_status status = XSM_OK;
+    if (tell(t, false, NULL, NULL)) {
+        t->status = status = XSM_CANCELLED;
+    } else {
+        status = minimise(t, err);
+        /* The last point that was tried may not be the best one, which is what libLBFGS leaves in x. */
+        xsm_status written = xsmi_objective_write(t->objective, t->x, status == XSM_OK ? err : NULL);
+        status = status == XSM_OK ? written : status;
+    }
+    if (status == XSM_OK && t->end == XSM_FIT_PRECISION) {
+        if (t->options.evaluate_every > 0 && t->evaluated_at != t->iterations) {
+            end_iteration(t, true);
+        }
+        status = t->status;
+    }
+    explain(t, status, err);
+    return status;
+}
+
+xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
+                         const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
+{
+    if (!model || !train || !estimator) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_batch: %s is NULL",
+                         !model   ? "the model"
+                         : !train ? "the data"
+                                  : "the estimator");
+    }
+    fit t = {.model = model, .train = train, .estimator = estimator, .err = err};
+    t.options.size = sizeof t.options;
+    XSMI_TRY(read_options(options, &t.options, err));
+    xsm_fit_result r = XSM_FIT_RESULT_INIT;
+    if (result) {
+        /* A struct that we cannot fill is found out before the work. */
+        XSMI_TRY(xsmi_options_read(&r, sizeof r, sizeof r, result, "xsm_fit_result", err));
+    }
+    if (t.options.test && t.options.test->features != model->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", t.options.test->features,
+                         model->features);
+    }
+    XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
+    XSMI_TRY(xsmi_estimator_check_full(estimator, err));
+    XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
+    xsm_parameters parameters = XSM_PARAMETERS_INIT;
+    XSMI_TRY(xsm_model_parameters(model, &parameters, err)); /* the model's own memory, scales of 1 */
+    XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
+    t.train_metrics.size = t.test_metrics.size = sizeof(xsm_metrics);
+    t.f = t.loss = t.gradient_norm = t.first_norm = (double)NAN;
+    t.started = t.last_call = xsmi_seconds();
+    xsm_status status = run(&t, err);
+    r.iterations = t.iterations;
+    r.evaluations = t.evaluations;
+    r.objective = t.f * (double)train->rows;
+    r.loss = t.loss;
+    r.gradient_norm = t.gradient_norm * (double)train->rows;
+    r.seconds = seconds(&t);
+    r.end = status == XSM_OK ? t.end : XSM_FIT_UNFINISHED;
+    xsmi_objective_free(t.objective);
+    xsmi_release(t.context, t.x, t.capacity, sizeof *t.x);
+    xsm_context_free(t.context);
+    if (result && (status == XSM_OK || status == XSM_CANCELLED || status == XSM_ERROR_DIVERGED)) {
+        (void)xsmi_options_write(&r, sizeof r, sizeof r, result, "xsm_fit_result", NULL);
+    }
+    return status;
+}

@@ -1,0 +1,325 @@
+/*
+ * The whole objective and its gradient, tile by tile of the rows.
+ *
+ * A tile's coefficients come from the estimator. Its part of the gradient is summed in float32 by the kernels that
+ * update weights, in pieces: some runs of the tile's rows, each with a matrix of its own, by some ranges of classes.
+ * Then the matrices are added to the gradient in double, run by run, and emptied. How rows and classes are cut depends
+ * on the shape of the problem alone, so the sums are the same bits on any number of threads; and a run is so short that
+ * rounding in float32 stays small beside what the scores have already.
+ */
+#include "train/objective.h"
+
+#include <string.h>
+
+enum {
+    TILE_ROWS = 4096,       /* of a tile, if K allows */
+    TILE_PLACES = 4 << 20,  /* coefficients of a tile, about */
+    RANGE = 64,             /* classes of a piece */
+    PIECES = 8,             /* that keep a few threads busy */
+    PASS = 1 << 16,         /* parameters of one job of a pass over them */
+    DENSE_ROWS = XSMI_LANES /* examples that the dense kernel takes at once */
+};
+/* Floats that the matrices of all runs may come to. */
+#define RUN_FLOATS ((size_t)1 << 26)
+
+struct xsmi_objective {
+    xsm_context *context;
+    xsm_model *model;
+    const xsm_dataset *train;
+    xsm_estimator *estimator;
+    xsm_gradient *gradient;
+    size_t rows, columns; /* of the model's matrix */
+    size_t stride;        /* of the runs' */
+    uint32_t ranges, runs;
+    uint64_t tile_rows;
+    float *sums;            /* [runs][rows][stride] */
+    unsigned char *touched; /* [runs][rows]: feature-major rows that are not all zero */
+    double *bias_sums;      /* [runs][K], with a bias */
+    double *partials;       /* [passes] */
+    size_t passes;
+    /* the call at hand */
+    const double *x;
+    double *out;
+    double ridge; /* mu/N */
+    double scale; /* of the tile's coefficients */
+    xsm_batch tile;
+};
+
+size_t xsmi_objective_size(const xsmi_objective *o)
+{
+    return o->rows * o->columns + (o->model->bias ? o->model->classes : 0);
+}
+
+/* -- life -----------------------------------------------------------------------------------------------------------
+ */
+
+void xsmi_objective_free(xsmi_objective *o)
+{
+    if (o) {
+        xsm_context *ctx = o->context;
+        xsm_gradient_free(o->gradient);
+        xsmi_release(ctx, o->sums, o->runs * o->rows, o->stride * sizeof *o->sums);
+        xsmi_release(ctx, o->touched, o->runs, o->rows);
+        xsmi_release(ctx, o->bias_sums, o->runs, o->model->classes * sizeof *o->bias_sums);
+        xsmi_release(ctx, o->partials, o->passes, sizeof *o->partials);
+        xsmi_release(ctx, o, 1, sizeof *o);
+    }
+}
+
+xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset *train, xsm_estimator *e,
+                              xsmi_objective **out, xsm_error *err)
+{
+    xsmi_objective *o = xsmi_allocate(ctx, 1, sizeof *o);
+    if (!o) {
+        return xsmi_fail_memory(err, sizeof *o, "an objective");
+    }
+    memset(o, 0, sizeof *o);
+    o->context = ctx;
+    o->model = m;
+    o->train = train;
+    o->estimator = e;
+    bool feature_major = m->layout == XSM_LAYOUT_FEATURE_MAJOR;
+    o->rows = feature_major ? m->features : m->classes;
+    o->columns = feature_major ? m->classes : m->features;
+    o->stride = xsmi_row_stride(o->columns);
+    o->ranges = (m->classes + RANGE - 1) / RANGE;
+    o->runs = o->ranges < PIECES ? (PIECES + o->ranges - 1) / o->ranges : 1;
+    while (o->runs > 1 && o->rows > RUN_FLOATS / o->stride / o->runs) {
+        o->runs--;
+    }
+    o->tile_rows = TILE_PLACES / m->classes < XSMI_LANES ? XSMI_LANES : TILE_PLACES / m->classes;
+    if (o->tile_rows > XSMI_LANES * XSMI_EXACT_BLOCKS) {
+        o->tile_rows -= o->tile_rows % (XSMI_LANES * XSMI_EXACT_BLOCKS);
+        o->tile_rows = o->tile_rows < TILE_ROWS ? o->tile_rows : TILE_ROWS;
+    }
+    o->passes = (o->rows * o->columns + PASS - 1) / PASS;
+    size_t bytes;
+    o->sums =
+        xsmi_multiply(o->stride, sizeof *o->sums, &bytes) ? xsmi_allocate_zero(ctx, o->runs * o->rows, bytes) : NULL;
+    o->touched = xsmi_allocate_zero(ctx, o->runs, o->rows);
+    o->bias_sums = xsmi_allocate_zero(ctx, o->runs, m->classes * sizeof *o->bias_sums);
+    o->partials = xsmi_allocate(ctx, o->passes, sizeof *o->partials);
+    xsm_status status = XSM_OK;
+    if (!o->sums || !o->touched || !o->bias_sums || !o->partials) {
+        status = xsmi_fail_memory(err, o->runs * o->rows * o->stride * sizeof *o->sums, "sums of a gradient");
+    } else {
+        status = xsm_gradient_new(ctx, &o->gradient, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_objective_free(o);
+        return status;
+    }
+    *out = o;
+    return XSM_OK;
+}
+
+/* -- parameters -----------------------------------------------------------------------------------------------------
+ */
+
+/* Matrix rows that one job of a pass over the parameters takes. */
+static size_t pass_rows(const xsmi_objective *o)
+{
+    return o->columns < PASS ? PASS / (o->columns ? o->columns : 1) : 1;
+}
+
+static xsm_status pass(xsmi_objective *o, xsm_job job, xsm_error *err)
+{
+    return xsmi_run(o->context, job, o, (o->rows + pass_rows(o) - 1) / pass_rows(o), err);
+}
+
+static void pass_range(const xsmi_objective *o, size_t index, size_t *first, size_t *end)
+{
+    *first = index * pass_rows(o);
+    *end = o->rows - *first < pass_rows(o) ? o->rows : *first + pass_rows(o);
+}
+
+static void read_rows(void *state, size_t index, uint32_t thread)
+{
+    xsmi_objective *o = state;
+    size_t first, end;
+    (void)thread;
+    pass_range(o, index, &first, &end);
+    for (size_t r = first; r < end; r++) {
+        for (size_t c = 0; c < o->columns; c++) {
+            o->out[r * o->columns + c] = (double)o->model->weight[r * o->model->stride + c];
+        }
+    }
+}
+
+xsm_status xsmi_objective_read(xsmi_objective *o, double *x, xsm_error *err)
+{
+    o->out = x;
+    XSMI_TRY(pass(o, read_rows, err));
+    for (size_t k = 0; o->model->bias && k < o->model->classes; k++) {
+        x[o->rows * o->columns + k] = (double)o->model->bias[k];
+    }
+    return XSM_OK;
+}
+
+static void write_rows(void *state, size_t index, uint32_t thread)
+{
+    xsmi_objective *o = state;
+    size_t first, end;
+    (void)thread;
+    pass_range(o, index, &first, &end);
+    for (size_t r = first; r < end; r++) {
+        for (size_t c = 0; c < o->columns; c++) {
+            o->model->weight[r * o->model->stride + c] = (float)o->x[r * o->columns + c];
+        }
+    }
+}
+
+xsm_status xsmi_objective_write(xsmi_objective *o, const double *x, xsm_error *err)
+{
+    o->x = x;
+    XSMI_TRY(pass(o, write_rows, err));
+    for (size_t k = 0; o->model->bias && k < o->model->classes; k++) {
+        o->model->bias[k] = (float)x[o->rows * o->columns + k];
+    }
+    return XSM_OK;
+}
+
+/* -- the gradient ---------------------------------------------------------------------------------------------------
+ */
+
+/* The ridge's part, which the tiles are added to, and a part of the sum of squares. A job is PASS numbers of the
+ * weights, whatever their matrix. */
+static void start_gradient(void *state, size_t index, uint32_t thread)
+{
+    xsmi_objective *o = state;
+    size_t first = index * PASS, all = o->rows * o->columns, end = all - first < PASS ? all : first + PASS;
+    double squares = 0;
+    (void)thread;
+    for (size_t i = first; i < end; i++) {
+        squares += o->x[i] * o->x[i];
+        o->out[i] = o->ridge * o->x[i];
+    }
+    o->partials[index] = squares;
+}
+
+static void add_sparse(const xsmi_objective *o, float *sums, unsigned char *touched, uint64_t first, uint64_t end,
+                       uint32_t class, uint32_t classes)
+{
+    const xsm_gradient *g = o->gradient;
+    for (uint64_t i = first; i < end; i++) {
+        xsmi_features x = xsmi_dataset_features(o->train, xsmi_batch_row(&o->tile, (size_t)i));
+        o->model->kernels->column_update(sums + class, o->stride, x.index, x.values, x.count, classes,
+                                         g->coefficients + i * g->width + class, 1);
+        for (size_t j = 0; class == 0 && j < x.count; j++) {
+            touched[x.index ? x.index[j] : j] = 1;
+        }
+    }
+}
+
+static void add_dense(const xsmi_objective *o, float *sums, uint64_t first, uint64_t end, uint32_t class,
+                      uint32_t classes)
+{
+    const xsm_gradient *g = o->gradient;
+    const float *x[DENSE_ROWS];
+    for (uint64_t start = first; start < end; start += DENSE_ROWS) {
+        size_t n = end - start < DENSE_ROWS ? (size_t)(end - start) : DENSE_ROWS;
+        for (size_t i = 0; i < n; i++) {
+            x[i] = xsmi_dataset_features(o->train, xsmi_batch_row(&o->tile, (size_t)start + i)).values;
+        }
+        o->model->kernels->rank_update(sums + class * o->stride, o->stride, classes,
+                                       g->coefficients + start * g->width + class, g->width, x, n, o->model->features,
+                                       1);
+    }
+}
+
+/* One run of the tile's rows by one range of classes. */
+static void add_piece(void *state, size_t index, uint32_t thread)
+{
+    const xsmi_objective *o = state;
+    const xsm_gradient *g = o->gradient;
+    size_t run = index / o->ranges;
+    uint32_t class = (uint32_t)(index % o->ranges) * RANGE;
+    uint32_t classes = o->model->classes - class < RANGE ? o->model->classes - class : RANGE;
+    uint64_t each = (o->tile.count + o->runs - 1) / o->runs, first = run * each;
+    uint64_t end = first + each < o->tile.count ? first + each : o->tile.count;
+    float *sums = o->sums + run * o->rows * o->stride;
+    (void)thread;
+    if (o->model->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        add_sparse(o, sums, o->touched + run * o->rows, first, end, class, classes);
+    } else {
+        add_dense(o, sums, first, end, class, classes);
+    }
+    double *bias = o->bias_sums + run * o->model->classes + class;
+    for (uint64_t i = first; o->model->bias && i < end; i++) {
+        const float *from = g->coefficients + i * g->width + class;
+        for (uint32_t k = 0; k < classes; k++) {
+            bias[k] += (double)from[k];
+        }
+    }
+}
+
+/* Adds rows of the runs' matrices to the gradient and empties them. */
+static void collect(void *state, size_t index, uint32_t thread)
+{
+    const xsmi_objective *o = state;
+    bool all = o->model->layout == XSM_LAYOUT_CLASS_MAJOR;
+    size_t first, end;
+    (void)thread;
+    pass_range(o, index, &first, &end);
+    for (uint32_t run = 0; run < o->runs; run++) {
+        for (size_t r = first; r < end; r++) {
+            unsigned char *touched = o->touched + run * o->rows + r;
+            if (all || *touched) {
+                float *sums = o->sums + (run * o->rows + r) * o->stride;
+                double *out = o->out + r * o->columns;
+                for (size_t c = 0; c < o->columns; c++) {
+                    out[c] += o->scale * (double)sums[c];
+                }
+                memset(sums, 0, o->columns * sizeof *sums);
+                *touched = 0;
+            }
+        }
+    }
+}
+
+xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, double *loss, double *gradient,
+                             xsmi_objective_pause pause, void *user, xsm_error *err)
+{
+    const xsm_model *m = o->model;
+    uint64_t all = o->train->rows;
+    size_t weights = o->rows * o->columns;
+    XSMI_TRY(xsmi_objective_write(o, x, err));
+    o->out = gradient;
+    o->ridge = o->estimator->common.ridge / (double)all;
+    XSMI_TRY(xsmi_run(o->context, start_gradient, o, o->passes, err));
+    double squares = 0, losses = 0;
+    for (size_t i = 0; i < o->passes; i++) {
+        squares += o->partials[i];
+    }
+    for (size_t k = 0; m->bias && k < m->classes; k++) {
+        gradient[weights + k] = 0;
+    }
+    xsm_status status = XSM_OK;
+    for (uint64_t first = 0; status == XSM_OK && first < all; first += o->tile_rows) {
+        o->tile = xsm_batch_range(o->train, first, all - first < o->tile_rows ? all - first : o->tile_rows);
+        o->scale = (double)o->tile.count / (double)all; /* the estimator took the mean over the tile */
+        status = xsm_estimator_gradient(o->estimator, &o->tile, 1, o->gradient, err);
+        if (status == XSM_OK) {
+            losses += o->gradient->loss * (double)o->tile.count;
+            status = xsmi_run(o->context, add_piece, o, (size_t)o->ranges * o->runs, err);
+        }
+        if (status == XSM_OK) {
+            status = pass(o, collect, err);
+        }
+        for (size_t i = 0; status == XSM_OK && m->bias && i < (size_t)o->runs * m->classes; i++) {
+            gradient[weights + i % m->classes] += o->scale * o->bias_sums[i];
+            o->bias_sums[i] = 0;
+        }
+        if (status == XSM_OK && pause && pause(user, first + o->tile.count)) {
+            return XSM_CANCELLED;
+        }
+    }
+    if (status != XSM_OK) {
+        /* A runner that failed half-way has left sums behind. */
+        memset(o->sums, 0, o->runs * o->rows * o->stride * sizeof *o->sums);
+        return status;
+    }
+    *loss = losses;
+    *f = (losses + o->estimator->common.ridge / 2 * squares) / (double)all;
+    return XSM_OK;
+}
