@@ -224,8 +224,18 @@ static void sampled_one_vs_all_is_unbiased(void **state)
                 }
                 xsm_example example = {0, 0, labels, own, 1};
                 double one = 0;
-                xsm_score_block block = {sizeof block, &example, 1,    1, K,    &length, classes,
-                                         scores,       scores,   1e-3, g, NULL, &one,    NULL};
+                xsm_score_block block = {.size = sizeof block,
+                                         .examples = &example,
+                                         .count = 1,
+                                         .batch = 1,
+                                         .width = K,
+                                         .lengths = &length,
+                                         .classes = classes,
+                                         .scores = scores,
+                                         .linear = scores,
+                                         .eta = 1e-3,
+                                         .coefficients = g,
+                                         .losses = &one};
                 r.e->ops.gradient(r.e->state, &block);
                 loss += one;
                 sets++;
