@@ -241,5 +241,6 @@ int cli_evaluate(const cli_command *command, int argc, char **argv);
 int cli_predict(const cli_command *command, int argc, char **argv);
 int cli_info(const cli_command *command, int argc, char **argv);
 int cli_estimators(const cli_command *command, int argc, char **argv);
+int cli_samplers(const cli_command *command, int argc, char **argv);
 
 #endif

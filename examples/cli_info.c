@@ -1,4 +1,4 @@
-/* xsoftmax info: what a file holds. xsoftmax estimators: what there is to train with. */
+/* xsoftmax info: what a file holds. xsoftmax estimators, samplers: what there is to train with. */
 #include "cli.h"
 
 #include <errno.h>
@@ -130,6 +130,13 @@ static char *accepted(const xsm_option *option)
                    : cli_format("%s, %s or more", what, low.text);
 }
 
+static void show_option(const char *prefix, const xsm_option *option)
+{
+    char *values = accepted(option);
+    printf("\n  %s%s=%s\n      %s\n      %s\n", prefix, option->name, option->initial, option->help, values);
+    free(values);
+}
+
 static int show_estimator(const char *name)
 {
     const xsm_estimator_ops *ops = xsm_estimator_find(name);
@@ -145,9 +152,27 @@ static int show_estimator(const char *name)
     printf("%s: %s\n\nOptions, each given as --set NAME=VALUE:\n", name, xsm_estimator_ops_summary(ops));
     const xsm_option *option;
     for (size_t i = 0; (option = xsm_estimator_ops_option(ops, i)) != NULL; i++) {
-        char *values = accepted(option);
-        printf("\n  %s=%s\n      %s\n      %s\n", option->name, option->initial, option->help, values);
-        free(values);
+        show_option("", option);
+    }
+    return CLI_DONE;
+}
+
+static int show_sampler(const char *name)
+{
+    const xsm_sampler_ops *ops = xsm_sampler_find(name);
+    if (!ops) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_sampler *sampler = NULL;
+        if (xsm_sampler_new(NULL, name, &sampler, &err) == XSM_OK) {
+            xsm_sampler_free(sampler);
+        }
+        return cli_misuse("%s", err.message);
+    }
+    printf("%s: %s\n\nFor estimators that take a sampler: --set sampler=%s. Options, each given as --set NAME=VALUE:\n",
+           name, xsm_sampler_ops_summary(ops), name);
+    const xsm_option *option;
+    for (size_t i = 0; (option = xsm_sampler_ops_option(ops, i)) != NULL; i++) {
+        show_option("sampler.", option);
     }
     return CLI_DONE;
 }
@@ -164,7 +189,24 @@ int cli_estimators(const cli_command *command, int argc, char **argv)
     }
     for (size_t i = 0; i < xsm_estimator_count(); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
-        printf("%-12s %s\n", xsm_estimator_ops_name(ops), xsm_estimator_ops_summary(ops));
+        printf("%-15s %s\n", xsm_estimator_ops_name(ops), xsm_estimator_ops_summary(ops));
+    }
+    return CLI_DONE;
+}
+
+int cli_samplers(const cli_command *command, int argc, char **argv)
+{
+    const char *name = NULL;
+    int code = cli_parse(command, NULL, 0, &name, 1, argc, argv);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (name) {
+        return show_sampler(name);
+    }
+    for (size_t i = 0; i < xsm_sampler_count(); i++) {
+        const xsm_sampler_ops *ops = xsm_sampler_at(i);
+        printf("%-15s %s\n", xsm_sampler_ops_name(ops), xsm_sampler_ops_summary(ops));
     }
     return CLI_DONE;
 }

@@ -82,9 +82,14 @@ static int set_options(cli_run *r)
     if (xsm_estimator_set(r->estimator, "seed", number.text, &err) != XSM_OK) {
         return misused("--seed", &err);
     }
-    for (size_t i = 0; i < r->sets.count; i++) {
+    /* The sampler first: its own options, sampler.KEY, then find it whatever the order. */
+    for (size_t n = 0; n < 2 * r->sets.count; n++) {
+        size_t i = n % r->sets.count;
         const char *set = r->sets.items[i];
         const char *equals = strchr(set, '=');
+        if ((strncmp(set, "sampler=", 8) == 0) != (n < r->sets.count)) {
+            continue;
+        }
         if (!equals || equals == set) {
             return cli_misuse("--set: '%s' is not of the form KEY=VALUE", set);
         }
@@ -231,6 +236,18 @@ static xsm_status set_whole(cli_run *r, const char *name, uint64_t value, xsm_er
     return set_metadata(r, "training.", name, number.text, err);
 }
 
+static xsm_status describe_option(cli_run *r, const char *prefix, const char *option, xsm_error *err)
+{
+    char *name = cli_format("%s%s", prefix, option);
+    size_t room = xsm_estimator_get(r->estimator, name, NULL, 0) + 1;
+    char *value = cli_format("%*s", (int)room, "");
+    xsm_estimator_get(r->estimator, name, value, room);
+    xsm_status status = set_metadata(r, "estimator.", name, value, err);
+    free(name);
+    free(value);
+    return status;
+}
+
 /* How the model was made, kept in it. */
 static int describe(cli_run *r)
 {
@@ -240,14 +257,12 @@ static int describe(cli_run *r)
     const xsm_option *option;
     xsm_status status = xsm_model_set_metadata(r->model, "estimator", r->estimator_name, &err);
     for (size_t i = 0; status == XSM_OK && (option = xsm_estimator_ops_option(ops, i)) != NULL; i++) {
-        size_t room = xsm_estimator_get(r->estimator, option->name, NULL, 0) + 1;
-        char *value = malloc(room);
-        if (!value) {
-            return cli_fail("out of memory");
-        }
-        xsm_estimator_get(r->estimator, option->name, value, room);
-        status = set_metadata(r, "estimator.", option->name, value, &err);
-        free(value);
+        status = describe_option(r, "", option->name, &err);
+    }
+    const char *sampler = xsm_sampler_name(xsm_estimator_sampler(r->estimator));
+    const xsm_sampler_ops *of_sampler = sampler ? xsm_sampler_find(sampler) : NULL;
+    for (size_t i = 0; status == XSM_OK && (option = xsm_sampler_ops_option(of_sampler, i)) != NULL; i++) {
+        status = describe_option(r, "sampler.", option->name, &err);
     }
     int ok = status == XSM_OK && set_metadata(r, "training.", "optimizer", r->optimizer_name, &err) == XSM_OK &&
              set_metadata(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&

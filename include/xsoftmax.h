@@ -16,6 +16,7 @@
 #include <xsoftmax/optimizer.h>
 #include <xsoftmax/option.h>
 #include <xsoftmax/predict.h>
+#include <xsoftmax/sampler.h>
 #include <xsoftmax/trainer.h>
 #include <xsoftmax/version.h>
 

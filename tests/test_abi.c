@@ -10,6 +10,7 @@
 
 #include <xsoftmax.h>
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/sampler.h>
 
 typedef struct frozen {
     const char *name, *member; /* member NULL: the struct itself */
@@ -355,6 +356,15 @@ static xsm_status new_estimator(fixture *f, void *object, xsm_error *err)
     return status;
 }
 
+static xsm_status new_sampler(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_sampler *made = NULL;
+    xsm_status status = xsm_sampler_new_from(NULL, object, &made, err);
+    xsm_sampler_free(made);
+    return status;
+}
+
 static xsm_status compute_gradient(fixture *f, void *object, xsm_error *err)
 {
     return xsm_estimator_gradient(f->estimator, object, 0.5, f->gradient, err);
@@ -452,6 +462,7 @@ static void test_every_function(void **state)
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), scores);
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), score_range);
     SIZES(xsm_estimator_ops, *xsm_estimator_find("ove"), new_estimator);
+    SIZES(xsm_sampler_ops, *xsm_sampler_find("uniform"), new_sampler);
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), apply_gradient);
     SIZES(xsm_gradient_view, XSM_GRADIENT_VIEW_INIT, get_gradient);
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), compute_gradient); /* last: a failure empties the gradient */

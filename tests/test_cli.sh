@@ -262,7 +262,7 @@ done
 
 # --- help -----------------------------------------------------------------------------------------------------------------
 for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'predict --data x --help' 'info --help' \
-    'estimators --help'; do
+    'estimators --help' 'samplers --help'; do
     # shellcheck disable=SC2086
     run 0 $arguments
     says stdout 'Usage: xsoftmax'
@@ -271,13 +271,23 @@ done
 run 0 --version
 expect 'the version is a line' grep -q '^xsoftmax [0-9]*\.[0-9]*\.[0-9]*$' stdout
 run 0 estimators
-for name in softmax margin one-vs-all one-vs-all-sampled ove vanilla raman umax implicit; do
+for name in softmax margin one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax; do
     says stdout "$name "
 done
 run 0 estimators implicit
 says stdout 'negatives='
 says stdout 'newton or bisection'
 says stdout 'ridge='
+run 0 estimators nce
+says stdout 'uniform or frequency'
+run 0 samplers
+for name in uniform frequency; do
+    says stdout "$name "
+done
+run 0 samplers frequency
+says stdout 'sampler.power=1'
+run 2 samplers frequancy
+says stderr "did you mean 'frequency'"
 
 # --- train -----------------------------------------------------------------------------------------------------------------
 rm -f out.model out.csv
@@ -293,6 +303,17 @@ expect 'no field of the history is empty' test "$(grep -c ',,\|,$' h1.csv)" -eq 
 expect 'the history starts with the names' test "$(head -n 1 h1.csv)" = \
     'epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error,precision_1,precision_3,precision_5'
 expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
+
+# A sampler and its options, in any order, are kept in the model.
+run 0 train --data train.txt --estimator nce --set sampler.power=0.5 --set sampler=frequency --model m0
+run 0 info m0
+says stdout 'estimator.sampler      frequency'
+says stdout 'estimator.sampler.power 0.5'
+run 2 train --data train.txt --estimator nce --set sampler.pwer=0.5 --set sampler=frequency
+says stderr "did you mean 'power'"
+run 2 train --data train.txt --estimator umax --set sampler=frequency
+says stderr "no option 'sampler'"
+rm -f m0
 
 # The same bits for any number of threads, and with the history or without.
 run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \

@@ -115,8 +115,9 @@ static void options_are_fixed_once_bound(void **state)
 static void estimators_are_listed(void **state)
 {
     (void)state;
-    static const char *const names[] = {"softmax", "bouchard", "margin", "one-vs-all", "one-vs-all-sampled",
-                                        "ove",     "vanilla",  "raman",  "umax",       "implicit"};
+    static const char *const names[] = {"softmax", "bouchard",   "margin",         "one-vs-all", "one-vs-all-sampled",
+                                        "ove",     "vanilla",    "raman",          "umax",       "implicit",
+                                        "nce",     "importance", "sampled-softmax"};
     const size_t known = sizeof names / sizeof *names;
     assert_int_equal(xsm_estimator_count(), known);
     for (size_t i = 0; i < known; i++) {
@@ -131,7 +132,9 @@ static void estimators_are_listed(void **state)
         for (const xsm_option *o; (o = xsm_estimator_ops_option(ops, count)); count++) {
             assert_true(o->name && o->help && o->initial);
         }
-        assert_int_equal(count, 2 + ops->option_count);
+        bool sampler = ops->flags & XSM_ESTIMATOR_SAMPLER;
+        assert_true(!sampler || strcmp(xsm_estimator_ops_option(ops, 2)->name, "sampler") == 0);
+        assert_int_equal(count, 2 + sampler + ops->option_count);
         /* one of the library's own tables through the host's door */
         xsm_error err = XSM_ERROR_INIT;
         xsm_estimator *e = NULL;
@@ -190,7 +193,11 @@ static void bind_checks_what_it_is_given(void **state)
             assert_fails(xsm_estimator_bind(e, m, pairs, &err), XSM_ERROR_DATA, err);
             assert_non_null(strstr(err.message, "row 1 has 2 labels"));
         }
-        if (!(xsm_estimator_at(i)->flags & XSM_ESTIMATOR_EXACT)) {
+        if (xsm_estimator_at(i)->flags & XSM_ESTIMATOR_SAMPLER) {
+            assert_ok(xsm_estimator_set(e, "negatives", "9", &err), err); /* drawn with replacement */
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            assert_int_equal(e->width, 10);
+        } else if (!(xsm_estimator_at(i)->flags & XSM_ESTIMATOR_EXACT)) {
             assert_ok(xsm_estimator_set(e, "negatives", "8", &err), err);
             assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);
             assert_non_null(strstr(err.message, "only 7 other classes"));

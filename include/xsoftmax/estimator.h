@@ -11,6 +11,7 @@
 #include <xsoftmax/batch.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/option.h>
+#include <xsoftmax/sampler.h>
 
 /** @defgroup estimator Estimators
  *
@@ -37,6 +38,11 @@
  * | `vanilla` | the label and m others | the maximum likelihood, while it does not diverge (the same) |
  * | `raman` | the label and m others | the maximum likelihood, while it does not diverge (Raman et al. 2016) |
  * | `implicit` | the label and m others | the maximum likelihood (Fagan and Iyengar 2018) |
+ * | `nce` | the label and m drawn | the maximum likelihood, if the model can be normalised (Gutmann and Hyvarinen 2010) |
+ * | `importance` | the label and m drawn | biased (Bengio and Senecal 2003) |
+ * | `sampled-softmax` | the labels and m drawn | the maximum likelihood as m grows (Jean et al. 2015) |
+ *
+ * "Drawn" is by a sampler (sampler.h), any of them.
  *
  * `softmax`, `margin` and both `one-vs-all` take rows with several labels.
  *
@@ -109,7 +115,8 @@ XSM_API void xsm_estimator_free(xsm_estimator *estimator);
 /** The estimator's name; borrowed. */
 XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);
 
-/** Sets an option from text. Options can be set until the estimator is bound.
+/** Sets an option from text. Options can be set until the estimator is bound. Estimators that take a sampler have the
+ *  option `sampler`, which makes a new one with its defaults, and that one's options as `sampler.KEY`.
  *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest option; #XSM_ERROR_RANGE or #XSM_ERROR_FORMAT for
  *          the value, the message saying what is accepted; #XSM_ERROR_STATE when it is bound */
 XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name, const char *value, xsm_error *err);
@@ -120,6 +127,18 @@ XSM_API xsm_status xsm_estimator_set_int(xsm_estimator *estimator, const char *n
 /** Writes an option's value as text to buffer (always terminated, cut if need be; may be NULL) and returns the length
  *  that it has whole; 0 if there is no such option. */
 XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *name, char *buffer, size_t size);
+
+/** Has an estimator draw classes with a sampler of the host's making, in place of the one that its options name.
+ *  @param estimator an estimator that takes a sampler, not bound
+ *  @param sampler   the sampler, which must outlive its use. It may be bound already, to rows with the classes and
+ *                   features of those that the estimator will be bound to; otherwise it is bound with the estimator.
+ * Several estimators may share one. NULL: back to the estimator's own
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_UNSUPPORTED for an estimator that takes no sampler;
+ * #XSM_ERROR_STATE when it is bound */
+XSM_API xsm_status xsm_estimator_set_sampler(xsm_estimator *estimator, xsm_sampler *sampler, xsm_error *err);
+/** The sampler that an estimator draws with, the estimator's or the host's; NULL for one that takes none. Borrowed. */
+XSM_API const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *estimator);
 
 /** Prepares an estimator for a model and its training data: checks that they fit, sizes its state. Both must stay
  *  while the estimator is used. Binding again starts anew.

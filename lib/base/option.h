@@ -27,6 +27,24 @@ xsm_status xsmi_option_set_int(const xsm_option *option, void *values, int64_t v
 /* Writes the value as text; returns the whole length. */
 size_t xsmi_option_print(const xsm_option *option, const void *values, char *buffer, size_t size);
 
+/* The options of an object: those that all of its kind have, then its own. */
+typedef struct xsmi_option_group {
+    const char *kind, *name; /* for messages: "estimator", "ove" */
+    xsmi_option_table table[2];
+    void *values[2];
+} xsmi_option_group;
+
+/* Option number `index`, NULL past the last. */
+const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index);
+/* The option of that name and the memory of its table's values; NULL if there is none. */
+const xsm_option *xsmi_group_find(const xsmi_option_group *group, const char *name, void **values);
+/* What to say where there is none: names the nearest. */
+xsm_status xsmi_group_missing(const xsmi_option_group *group, const char *name, xsm_error *err);
+/* Checks an object's own table: as xsmi_option_check(), and that no name is there twice or one that all have. */
+xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err);
+/* Prints an option's value as xsm_estimator_get() does. */
+size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *buffer, size_t size);
+
 /* Of count names, the one nearest to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */
 const char *xsmi_nearest(const char *name, const void *list, size_t count,
                          const char *(*name_at)(const void *, size_t));

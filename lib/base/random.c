@@ -85,12 +85,12 @@ static size_t lower_place(const uint32_t *list, size_t n, uint32_t value)
     return low;
 }
 
-void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t m, uint32_t *out)
+/* Draws m of the numbers 0..n-1, each set equally likely; all of them in rising order if m = n. */
+static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
 {
-    uint32_t others = n - 1; /* numbers 0..others-1 stand for the classes, those from `excluded` on shifted by one */
-    if (m >= others) {
-        for (uint32_t i = 0; i < others; i++) {
-            out[i] = i + (i >= excluded);
+    if (m >= n) {
+        for (uint32_t i = 0; i < n; i++) {
+            out[i] = i;
         }
         return;
     }
@@ -98,7 +98,7 @@ void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t 
      * uniform sample of {0..j}. A short list is searched as it is, a long one is kept sorted. */
     bool sorted = m > 32;
     size_t taken = 0;
-    for (uint32_t j = others - m; j < others; j++) {
+    for (uint32_t j = n - m; j < n; j++) {
         uint32_t t = (uint32_t)xsmi_stream_below(s, (uint64_t)j + 1);
         if (sorted) {
             size_t place = lower_place(out, taken, t);
@@ -119,8 +119,34 @@ void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t 
             out[taken++] = t;
         }
     }
+}
+
+void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t m, uint32_t *out)
+{
+    xsmi_stream_without(s, n, &excluded, 1, m, out);
+}
+
+void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, uint32_t excluded_count, uint32_t m,
+                         uint32_t *out)
+{
+    draw_set(s, n - excluded_count, m, out); /* numbers that stand for the classes left, in their order */
+    if (excluded_count == 1) {
+        for (uint32_t i = 0; i < m; i++) {
+            out[i] += out[i] >= excluded[0];
+        }
+        return;
+    }
     for (uint32_t i = 0; i < m; i++) {
-        out[i] += out[i] >= excluded;
+        /* Class c is number c less the excluded ones up to c: the least c of which that is true, from below. */
+        uint32_t number = out[i], class = number, before;
+        do {
+            before = class;
+            class = number;
+            for (uint32_t e = 0; e < excluded_count; e++) {
+                class += excluded[e] <= before;
+            }
+        } while (class != before);
+        out[i] = class;
     }
 }
 

@@ -36,6 +36,10 @@ double xsmi_stream_uniform(xsmi_stream *s);
 /* Draws m distinct classes from {0..n-1} without `excluded`, each set equally likely (Floyd's algorithm; 1 <= m <=
  * n-1; m = n-1 gives all the others in rising order). O(m) for m <= 32, else O(m log m). */
 void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t m, uint32_t *out);
+/* The same without each of the `excluded_count` distinct classes in `excluded`, in any order; 0 <= m <= n -
+ * excluded_count. For one excluded class the draws are those of xsmi_stream_others(). O(excluded_count) more a draw. */
+void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, uint32_t excluded_count, uint32_t m,
+                         uint32_t *out);
 /* Permutes `order` of n numbers (Fisher-Yates). */
 void xsmi_stream_permute(xsmi_stream *s, uint64_t *order, size_t n);
 

@@ -16,14 +16,22 @@ static const xsm_option common_options[] = {
      "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"},
     {"seed", XSM_OPTION_INT, offsetof(xsmi_common_options, seed), "1", 0, 9007199254740992.0, NULL,
      "names the random stream that classes are drawn from"},
+    {"sampler", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, sampler), "uniform", 0, 0, xsmi_sampler_names,
+     "what classes are drawn with; its own options are set as sampler.KEY"},
 };
-#define COMMON_COUNT (sizeof common_options / sizeof common_options[0])
-static const xsmi_option_table common_table = {common_options, COMMON_COUNT, sizeof common_options[0]};
 
-static xsmi_option_table own_table(const xsm_estimator_ops *ops)
+/* The options of an estimator; `sampler`, the last of the common ones, is for those that take one. */
+static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, void *state)
 {
-    xsmi_option_table table = {ops->options, ops->option_count, ops->option_size};
-    return table;
+    size_t count = sizeof common_options / sizeof common_options[0];
+    count -= ops->flags & XSM_ESTIMATOR_SAMPLER ? 0 : 1;
+    xsmi_option_group group = {
+        "estimator",
+        ops->name,
+        {{common_options, count, sizeof common_options[0]}, {ops->options, ops->option_count, ops->option_size}},
+        {common, state},
+    };
+    return group;
 }
 
 /* -- tables ----------------------------------------------------------------------------------------------------------
@@ -44,8 +52,8 @@ const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t 
     if (!ops) {
         return NULL;
     }
-    xsmi_option_table own = own_table(ops);
-    return index < COMMON_COUNT ? &common_options[index] : xsmi_option_at(&own, index - COMMON_COUNT);
+    xsmi_option_group group = options_of(ops, NULL, NULL);
+    return xsmi_group_at(&group, index);
 }
 
 /* A table up to and with its last required member, in the first release. */
@@ -64,14 +72,21 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
                          "estimator '%s': the table needs name, summary, bind() and gradient()",
                          ops->name ? ops->name : "?");
     }
-    const uint32_t flags =
-        XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_MULTI_LABEL;
+    const uint32_t flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE |
+                           XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER;
     if (ops->flags & ~flags) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
                          ops->flags & ~flags);
     }
     bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
-    if (exact ? (ops->flags & XSM_ESTIMATOR_PROXIMAL) || ops->row_bound : !ops->select || !ops->width) {
+    if (ops->flags & XSM_ESTIMATOR_SAMPLER) {
+        if (exact || !ops->plan || ops->select || ops->width) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "estimator '%s': with the flag for a sampler the table needs plan(), without width(), "
+                             "select() and the flag for exact",
+                             ops->name);
+        }
+    } else if (exact ? (ops->flags & XSM_ESTIMATOR_PROXIMAL) || ops->row_bound : !ops->select || !ops->width) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s': the table needs width() and select(), or the flag for exact without the one "
                          "for proximal and without row_bound()",
@@ -89,20 +104,8 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
                          "and proximal",
                          ops->name);
     }
-    xsmi_option_table own = own_table(ops);
-    XSMI_TRY(xsmi_option_check(&own, ops->state_size, ops->name, err));
-    for (size_t i = 0; i < own.count; i++) {
-        const xsm_option *option = xsmi_option_at(&own, i);
-        if (xsmi_option_find(&common_table, option->name)) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': option '%s' is one that every estimator has",
-                             ops->name, option->name);
-        }
-        if (xsmi_option_find(&own, option->name) != option) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': option '%s' is there twice", ops->name,
-                             option->name);
-        }
-    }
-    return XSM_OK;
+    xsmi_option_group group = options_of(ops, NULL, NULL);
+    return xsmi_group_check(&group, ops->state_size, err);
 }
 
 /* -- life
@@ -150,9 +153,16 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
     e->context = ctx;
     e->ops = ops;
     e->state = state;
-    xsmi_option_table own = own_table(&e->ops);
-    xsmi_option_defaults(&common_table, &e->common);
-    xsmi_option_defaults(&own, state);
+    xsmi_option_group group = options_of(&e->ops, &e->common, state);
+    xsmi_option_defaults(&group.table[0], &e->common);
+    xsmi_option_defaults(&group.table[1], state);
+    if (ops.flags & XSM_ESTIMATOR_SAMPLER) {
+        xsm_status status = xsmi_estimator_make_sampler(e, err);
+        if (status != XSM_OK) {
+            xsm_estimator_free(e);
+            return status;
+        }
+    }
     *out = e;
     return XSM_OK;
 }
@@ -164,6 +174,7 @@ static void unbind(xsm_estimator *e)
             e->ops.unbind(e->state);
         }
         xsmi_spans_free(e->spans);
+        xsmi_estimator_unbind_sampler(e);
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
         e->spans = NULL;
         e->norms = NULL;
@@ -177,6 +188,7 @@ void xsm_estimator_free(xsm_estimator *e)
     if (e) {
         xsm_context *ctx = e->context;
         unbind(e);
+        xsm_sampler_free(e->own_sampler);
         xsmi_release(ctx, e->state, e->ops.state_size, 1);
         xsmi_release(ctx, e, 1, sizeof *e);
         xsm_context_free(ctx);
@@ -196,23 +208,6 @@ uint64_t xsm_estimator_batch_limit(const xsm_estimator *e)
 /* -- options
  * ----------------------------------------------------------------------------------------------------------- */
 
-static const char *option_name_at(const void *list, size_t index)
-{
-    return xsm_estimator_ops_option(list, index)->name;
-}
-
-static const xsm_option *find_option(const xsm_estimator *e, const char *name, void **values)
-{
-    const xsm_option *option = xsmi_option_find(&common_table, name);
-    if (option) {
-        *values = (void *)(uintptr_t)&e->common;
-        return option;
-    }
-    xsmi_option_table own = own_table(&e->ops);
-    *values = e->state;
-    return xsmi_option_find(&own, name);
-}
-
 /* The option to be set, or NULL with *status telling why not. */
 static const xsm_option *option_to_set(xsm_estimator *e, const char *name, void **values, xsm_status *status,
                                        xsm_error *err)
@@ -225,30 +220,67 @@ static const xsm_option *option_to_set(xsm_estimator *e, const char *name, void 
         *status = xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the estimator is bound", name);
         return NULL;
     }
-    const xsm_option *option = find_option(e, name, values);
+    xsmi_option_group group = options_of(&e->ops, &e->common, e->state);
+    const xsm_option *option = xsmi_group_find(&group, name, values);
     if (!option) {
-        const char *near = xsmi_nearest(name, &e->ops, COMMON_COUNT + e->ops.option_count, option_name_at);
-        *status = xsmi_fail(err, XSM_ERROR_NAME, "estimator '%s' has no option '%s'%s%s%s", e->ops.name, name,
-                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        *status = xsmi_group_missing(&group, name, err);
     }
     return option;
+}
+
+/* Options "sampler.KEY" are the sampler's: *key is KEY, NULL for others. */
+static xsm_status sampler_option(const xsm_estimator *e, const char *name, const char **key, xsm_error *err)
+{
+    static const char prefix[] = "sampler.";
+    *key = NULL;
+    if (e && name && e->sampler && strncmp(name, prefix, sizeof prefix - 1) == 0) {
+        *key = name + sizeof prefix - 1;
+        if (e->model) {
+            return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the estimator is bound", name);
+        }
+        if (e->sampler != e->own_sampler) {
+            return xsmi_fail(err, XSM_ERROR_STATE,
+                             "option '%s': estimator '%s' draws with a sampler of the host's; set its options", name,
+                             e->ops.name);
+        }
+    }
+    return XSM_OK;
 }
 
 xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *value, xsm_error *err)
 {
     void *values;
     xsm_status status;
+    const char *of_sampler;
+    XSMI_TRY(sampler_option(e, name, &of_sampler, err));
+    if (of_sampler) {
+        return xsm_sampler_set(e->own_sampler, of_sampler, value, err);
+    }
     const xsm_option *option = option_to_set(e, name, &values, &status, err);
     if (option && !value) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "option '%s': the value is NULL", name);
     }
-    return option ? xsmi_option_set_text(option, values, value, err) : status;
+    if (!option) {
+        return status;
+    }
+    int32_t before = e->common.sampler;
+    status = xsmi_option_set_text(option, values, value, err);
+    if (status == XSM_OK && values == (void *)&e->common && option->offset == offsetof(xsmi_common_options, sampler)) {
+        status = xsmi_estimator_make_sampler(e, err);
+        e->common.sampler = status == XSM_OK ? e->common.sampler : before;
+    }
+    return status;
 }
 
 xsm_status xsm_estimator_set_double(xsm_estimator *e, const char *name, double value, xsm_error *err)
 {
     void *values;
     xsm_status status;
+    const char *of_sampler;
+    XSMI_TRY(sampler_option(e, name, &of_sampler, err));
+    if (of_sampler) {
+        return xsm_sampler_set_double(e->own_sampler, of_sampler, value, err);
+    }
     const xsm_option *option = option_to_set(e, name, &values, &status, err);
     return option ? xsmi_option_set_double(option, values, value, err) : status;
 }
@@ -257,22 +289,30 @@ xsm_status xsm_estimator_set_int(xsm_estimator *e, const char *name, int64_t val
 {
     void *values;
     xsm_status status;
+    const char *of_sampler;
+    XSMI_TRY(sampler_option(e, name, &of_sampler, err));
+    if (of_sampler) {
+        return xsm_sampler_set_int(e->own_sampler, of_sampler, value, err);
+    }
     const xsm_option *option = option_to_set(e, name, &values, &status, err);
     return option ? xsmi_option_set_int(option, values, value, err) : status;
 }
 
 size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer, size_t size)
 {
-    void *values;
-    const xsm_option *option = e && name ? find_option(e, name, &values) : NULL;
-    size = buffer ? size : 0;
-    if (!option) {
-        if (size > 0) {
-            buffer[0] = '\0';
-        }
+    if (!e) {
         return 0;
     }
-    return xsmi_option_print(option, values, buffer, size);
+    const char *of_sampler;
+    (void)sampler_option(e, name, &of_sampler, NULL); /* that it cannot be set does not matter here */
+    if (of_sampler) {
+        return xsm_sampler_get(e->sampler, of_sampler, buffer, size);
+    }
+    if (e->sampler && e->sampler != e->own_sampler && name && strcmp(name, "sampler") == 0) {
+        return (size_t)snprintf(buffer, buffer ? size : 0, "%s", e->sampler->ops.name);
+    }
+    xsmi_option_group group = options_of(&e->ops, (void *)(uintptr_t)&e->common, e->state);
+    return xsmi_group_get(&group, name, buffer, size);
 }
 
 /* -- binding
@@ -385,8 +425,10 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
         .most_labels = most_labels,
     };
     xsm_status status = e->ops.bind(e->state, &problem, err);
-    if (status == XSM_OK) {
-        e->exact = (e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state));
+    e->exact = status == XSM_OK && ((e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state)));
+    if (status == XSM_OK && e->sampler && !e->exact) {
+        status = xsmi_estimator_bind_sampler(e, train, most_labels, err);
+    } else if (status == XSM_OK) {
         e->width = e->exact ? train->classes : e->ops.width(e->state);
         if (e->width == 0 || e->width > XSM_CLASSES_MAX) {
             status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is %llu; accepted is 1 to %u",
@@ -402,6 +444,7 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
         if (e->ops.unbind) {
             e->ops.unbind(e->state);
         }
+        xsmi_estimator_unbind_sampler(e);
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
         e->norms = NULL;
         return status;
@@ -506,6 +549,8 @@ bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t fir
         .shrinks = g->proximal ? g->shrinks + start : NULL,
         .losses = g->losses + first,
         .scratch = g->scratch_each ? g->scratch + slot * g->scratch_each : NULL,
+        .log_expected = e->sampler && !g->exact ? g->log_expected + start : NULL,
+        .draws = e->sampler && !g->exact ? g->draws + start : NULL,
     };
     e->ops.gradient(e->state, &block);
     return xsmi_estimator_take_mean(&block, largest) && *largest * eta < XSMI_STEP_LIMIT;
@@ -559,7 +604,7 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
         g->example[i] = xsmi_example_at(e, xsmi_batch_row(job->batch, i), e->position + i);
     }
     if (!g->exact) {
-        e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
+        xsmi_estimator_select(e, g, first, count);
     }
     job->largest[index] = 0;
     job->finite[index] =

@@ -8,6 +8,7 @@
 #include "base/option.h"
 #include "estimator/span.h"
 #include "model/model.h"
+#include "sampler/sampler.h"
 
 #include <xsoftmax/estimator.h>
 #include <xsoftmax/ext/estimator.h>
@@ -23,6 +24,7 @@
 typedef struct xsmi_common_options {
     double ridge;
     int64_t seed;
+    int32_t sampler; /* the place in xsmi_sampler_names, of those that take one */
 } xsmi_common_options;
 
 struct xsm_estimator {
@@ -41,6 +43,13 @@ struct xsm_estimator {
     bool fixed_batches; /* the same minibatches come again and again */
     xsmi_spans *spans;  /* of joint batches; made with the first */
     double row_bound;   /* 0 = none */
+
+    /* Of those that take a sampler. */
+    xsm_sampler *own_sampler; /* what the options name */
+    xsm_sampler *sampler;     /* what is used: it, or the host's */
+    xsmi_draw_rule rule;
+    float *codes; /* [code_count] of the training rows while bound */
+    size_t code_count;
 };
 
 struct xsm_gradient {
@@ -54,12 +63,15 @@ struct xsm_gradient {
     float *coefficients;    /* [examples][width] */
     float *scores, *linear; /* [examples][width], not for exact */
     double *shrinks;        /* [examples][width], for proximal */
+    double *log_expected;   /* [examples][width], with a sampler */
+    uint32_t *draws;        /* [examples][width], with a sampler */
     double *losses;         /* [examples] */
     unsigned char *scratch; /* [slots][scratch_each], a slot a thread */
     size_t scratch_each, scratch_bytes;
     double decay, loss, row_bound;
     double largest; /* max over places of |g| ||(x,1)||: bounds every change of a weight or bias, per unit of eta */
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
+    size_t expected_capacity, draw_capacity;
 };
 
 /* Sizes a gradient's arrays for n examples of the estimator, handled by up to `slots` threads, as a joint batch or one
@@ -101,6 +113,19 @@ xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
 xsm_status xsmi_check_eta(double eta, xsm_error *err);
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
 
+/* -- samplers (sampled.c) -------------------------------------------------------------------------------------------
+ */
+
+/* Makes the sampler that the option says, in place of the one that was there. */
+xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err);
+/* Binds the sampler, makes the rows' codes, and sets the width; `most_labels` of a row. On failure nothing is left. */
+xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint64_t most_labels,
+                                       xsm_error *err);
+void xsmi_estimator_unbind_sampler(xsm_estimator *e);
+
+/* Lists the classes of the examples first..first+count of a gradient, for estimators that are not exact. */
+void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
+
 /* Scores the examples first..first+count of a gradient whose lists are filled, for estimators that are not exact. alpha
  * is the model's at that moment. Returns false when a score is not finite or too large. */
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha);
@@ -135,6 +160,13 @@ void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, 
 /* The number of negatives that an option's value (0 = 5, or K-1 if that is less) means, checked against K. */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
+/* The option `negatives` of estimators with a sampler, m, an int64_t `member` of `type`. */
+#define XSMI_DRAWS_OPTION(type, member)                                                                                \
+    {                                                                                                                  \
+        "negatives", XSM_OPTION_INT, offsetof(type, member), "5", 1, XSM_CLASSES_MAX, NULL,                            \
+            "classes that are drawn for each example, m"                                                               \
+    }
+
 /* The registry: one line each in registry.c. */
 extern const xsm_estimator_ops xsmi_softmax_ops;
 extern const xsm_estimator_ops xsmi_bouchard_ops;
@@ -146,5 +178,8 @@ extern const xsm_estimator_ops xsmi_vanilla_ops;
 extern const xsm_estimator_ops xsmi_raman_ops;
 extern const xsm_estimator_ops xsmi_umax_ops;
 extern const xsm_estimator_ops xsmi_implicit_ops;
+extern const xsm_estimator_ops xsmi_nce_ops;
+extern const xsm_estimator_ops xsmi_importance_ops;
+extern const xsm_estimator_ops xsmi_sampled_softmax_ops;
 
 #endif

@@ -32,6 +32,8 @@ void xsmi_gradient_clear(xsm_gradient *g)
     xsmi_release(ctx, g->scores, g->list_capacity, sizeof *g->scores);
     xsmi_release(ctx, g->linear, g->linear_capacity, sizeof *g->linear);
     xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
+    xsmi_release(ctx, g->log_expected, g->expected_capacity, sizeof *g->log_expected);
+    xsmi_release(ctx, g->draws, g->draw_capacity, sizeof *g->draws);
     xsmi_release(ctx, g->scratch, g->scratch_bytes, 1);
     memset(g, 0, sizeof *g);
     g->context = ctx;
@@ -125,6 +127,10 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     }
     if (fits && proximal) {
         fits = reserve(g->context, (void **)&g->shrinks, &g->shrink_capacity, places, sizeof *g->shrinks);
+    }
+    if (fits && e->sampler && !exact) {
+        fits = reserve(g->context, (void **)&g->log_expected, &g->expected_capacity, places, sizeof *g->log_expected) &&
+               reserve(g->context, (void **)&g->draws, &g->draw_capacity, places, sizeof *g->draws);
     }
     fits = fits && reserve(g->context, (void **)&g->scratch, &g->scratch_bytes, bytes, 1);
     g->examples = 0;

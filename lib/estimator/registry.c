@@ -3,10 +3,23 @@
 
 #include <string.h>
 
+/* clang-format off */
 static const xsm_estimator_ops *const registry[] = {
-    &xsmi_softmax_ops, &xsmi_bouchard_ops, &xsmi_margin_ops, &xsmi_one_vs_all_ops, &xsmi_one_vs_all_sampled_ops,
-    &xsmi_ove_ops,     &xsmi_vanilla_ops,  &xsmi_raman_ops,  &xsmi_umax_ops,       &xsmi_implicit_ops,
+    &xsmi_softmax_ops,
+    &xsmi_bouchard_ops,
+    &xsmi_margin_ops,
+    &xsmi_one_vs_all_ops,
+    &xsmi_one_vs_all_sampled_ops,
+    &xsmi_ove_ops,
+    &xsmi_vanilla_ops,
+    &xsmi_raman_ops,
+    &xsmi_umax_ops,
+    &xsmi_implicit_ops,
+    &xsmi_nce_ops,
+    &xsmi_importance_ops,
+    &xsmi_sampled_softmax_ops,
 };
+/* clang-format on */
 
 size_t xsm_estimator_count(void)
 {

@@ -66,6 +66,8 @@ void xsmi_model_sum_row_length(xsm_model *m, uint32_t k);
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
 /* Checks that a batch is one that this model can score. */
 xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err);
+/* Checks that a batch has rows of so many features, all of them in its dataset; `what` of that many wants them. */
+xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err);
 
 static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
 {

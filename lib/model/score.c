@@ -13,6 +13,11 @@
 
 xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
 {
+    return xsmi_batch_check(batch, "a model", m->features, err);
+}
+
+xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)
+{
     if (!batch) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
     }
@@ -26,8 +31,8 @@ xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xs
     if (batch->count == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch has no rows");
     }
-    if (dataset->features != m->features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u features for a model of %u", dataset->features, m->features);
+    if (dataset->features != features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u features for %s of %u", dataset->features, what, features);
     }
     if (!batch->rows) {
         if (batch->first > dataset->rows || batch->count > dataset->rows - batch->first) {

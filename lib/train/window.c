@@ -172,7 +172,7 @@ static void run_select(void *state, size_t index, uint32_t thread)
     for (uint64_t i = first; i < first + count; i++) {
         g->example[i] = xsmi_example_at(e, job->rows[i], e->position + i);
     }
-    e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
+    xsmi_estimator_select(e, g, first, count);
 }
 
 /* -- cutting

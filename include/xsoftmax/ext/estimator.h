@@ -28,10 +28,11 @@
 
 /** What an estimator is. */
 enum {
-    XSM_ESTIMATOR_EXACT = 1,      /**< Looks at every class: no select(), gradient() gets scores [n][K]. */
-    XSM_ESTIMATOR_PROXIMAL = 2,   /**< gradient() fills `shrinks`, and the ridge is its own affair. */
-    XSM_ESTIMATOR_ROW_STATE = 4,  /**< Keeps something by row: examples of one row are handled in order. */
-    XSM_ESTIMATOR_MULTI_LABEL = 8 /**< Takes rows with several labels; otherwise one label a row is required. */
+    XSM_ESTIMATOR_EXACT = 1,       /**< Looks at every class: no select(), gradient() gets scores [n][K]. */
+    XSM_ESTIMATOR_PROXIMAL = 2,    /**< gradient() fills `shrinks`, and the ridge is its own affair. */
+    XSM_ESTIMATOR_ROW_STATE = 4,   /**< Keeps something by row: examples of one row are handled in order. */
+    XSM_ESTIMATOR_MULTI_LABEL = 8, /**< Takes rows with several labels; otherwise one label a row is required. */
+    XSM_ESTIMATOR_SAMPLER = 16     /**< A sampler draws the classes: plan() in place of width() and select(). */
 };
 
 /** What an estimator is bound to. */
@@ -59,6 +60,16 @@ typedef struct xsm_example {
     double squared_norm;    /**< ||x||^2. */
 } xsm_example;
 
+/** What an estimator with #XSM_ESTIMATOR_SAMPLER wants drawn for each example. Starts as zeros but for `size`. */
+typedef struct xsm_draw_plan {
+    size_t size;                 /**< sizeof(xsm_draw_plan). */
+    uint32_t count;              /**< Draws an example, m. */
+    int32_t exclude_labels;      /**< 1: labels are not to be among the draws. Where the sampler can, the others are
+                                      drawn without replacement; where not, labels that are drawn are left out. */
+    int32_t label_probabilities; /**< 1: `log_expected` is wanted for the labels too; not with `exclude_labels`. */
+    int32_t reserved;            /**< Zero. */
+} xsm_draw_plan;
+
 /** Scores in, coefficients out. Place j of example i is at [i*width + j]. */
 typedef struct xsm_score_block {
     size_t size;                 /**< sizeof(xsm_score_block). */
@@ -81,6 +92,13 @@ typedef struct xsm_score_block {
                                       rounding. */
     uint64_t rank;               /**< At most count; less for rows that depend on each other. */
     double decay;                /**< For joint(): 1/(1 + eta mu/N), the factor that the step takes all weights by. */
+    /** [count][width], with a sampler, otherwise NULL: logarithm of how often the class was to be expected among the
+     *  draws, m q(k|x) with replacement. For labels: where plan() asked for it or the label was drawn, else 0. The sum
+     *  over places of f_k draws / expected has mean sum_k f_k, over all classes or those other than the labels. */
+    const double *log_expected;
+    /** [count][width], with a sampler, otherwise NULL: how often the class was drawn; 0 for labels that were not, and
+     * for all labels with `exclude_labels`. Every example's labels come first, in their order. */
+    const uint32_t *draws;
 } xsm_score_block;
 
 /** The table. Required members are marked; the others may be NULL or zero. */
@@ -135,6 +153,9 @@ struct xsm_estimator_ops {
      *  class of every example. It is then used as one with #XSM_ESTIMATOR_EXACT is: no select(), and place k of
      *  gradient()'s scores is class k, `lengths` and `classes` being NULL. NULL = never. */
     int32_t (*exact)(const void *state);
+    /** Required with #XSM_ESTIMATOR_SAMPLER, whose tables need neither width() nor select(): says what is to be drawn.
+     *  Called once, after bind(). */
+    void (*plan)(const void *state, xsm_draw_plan *plan);
 };
 
 /** @} */

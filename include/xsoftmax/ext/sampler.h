@@ -1,0 +1,97 @@
+/**
+ * @file ext/sampler.h
+ * @brief The table behind a sampler, for those who bring their own.
+ */
+#ifndef XSOFTMAX_EXT_SAMPLER_H
+#define XSOFTMAX_EXT_SAMPLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/sampler.h>
+
+/** @defgroup ext_sampler Writing a sampler
+ *
+ * A sampler is a constant table of functions over a state of `state_size` bytes. The library allocates the state,
+ * zeroes it, puts the options' values where the option table says, and calls bind() with the training rows. A
+ * distribution that depends on an example's features reads them through a **code**: a short array of floats that
+ * encode() makes of a row once (the training rows' codes are kept), and from which the other functions work.
+ *
+ * **Threads.** After bind() all functions are called from several threads at once, on a state that does not change.
+ *
+ * **Growth.** Members are added at the end only. A table says its `size`; what is beyond it counts as NULL.
+ *  @{ */
+
+/** Value of xsm_sampler_ops::abi for tables of this header. */
+#define XSM_SAMPLER_ABI 1
+
+/** A random stream, positioned by the library; opaque. */
+typedef struct xsm_random xsm_random;
+
+/** What a sampler is bound to. */
+typedef struct xsm_sampler_problem {
+    size_t size;                  /**< sizeof(xsm_sampler_problem). */
+    xsm_context *context;         /**< For xsm_context_allocate(). */
+    const xsm_dataset *train;     /**< The rows; may be read during the call only. */
+    uint64_t examples;            /**< N. */
+    uint32_t classes;             /**< K. */
+    uint32_t features;            /**< D. */
+    const uint64_t *class_counts; /**< [K] rows that carry each class. */
+    uint64_t seed;                /**< For what is random in making the distribution. */
+} xsm_sampler_problem;
+
+/** The table. Required members are marked; the others may be NULL or zero. */
+struct xsm_sampler_ops {
+    size_t size;               /**< Required: sizeof(xsm_sampler_ops). */
+    uint32_t abi;              /**< Required: #XSM_SAMPLER_ABI. */
+    uint32_t flags;            /**< Zero. */
+    const char *name;          /**< Required: lower-case words joined by hyphens. */
+    const char *summary;       /**< Required: one line. */
+    size_t state_size;         /**< Bytes of state. */
+    const xsm_option *options; /**< [option_count]. */
+    uint32_t option_count;     /**< Options. */
+    uint32_t option_size;      /**< sizeof(xsm_option), if there are options. */
+
+    /** Required. Makes the distribution. On failure the library calls unbind(). `problem` is valid during the call
+     *  only. */
+    xsm_status (*bind)(void *state, const xsm_sampler_problem *problem, xsm_error *err);
+    /** Releases what bind() allocated; must be fine on a state that bind() left half-made or never saw. */
+    void (*unbind)(void *state);
+    /** Floats of a row's code. NULL = 0: the distribution does not depend on the row. */
+    uint32_t (*code_length)(const void *state);
+    /** Required with code_length(): makes a row's code. */
+    void (*encode)(const void *state, const xsm_row *row, float *code);
+    /** Required: draws `count` classes, each on its own, and says the log-probability of each. */
+    void (*draw)(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
+                 double *log_probabilities);
+    /** Draws `count` distinct classes of which none is among the `excluded_count` distinct ones in `excluded` (both
+     *  together at most K), such that every other class is drawn with one probability that is known beforehand:
+     *  returns its logarithm. For estimators that look at the classes other than the labels; without it they draw with
+     *  replacement and leave the labels out. NULL where the distribution is not of that kind. */
+    double (*draw_others)(const void *state, const float *code, xsm_random *random, const uint32_t *excluded,
+                          uint32_t excluded_count, uint32_t count, uint32_t *classes);
+    /** Required: log q(k|x); minus infinity for a class that is never drawn. */
+    double (*log_probability)(const void *state, const float *code, uint32_t class_number);
+    /** log q(k|x) of the classes first..first+count. NULL = log_probability() for each. */
+    void (*log_probabilities)(const void *state, const float *code, uint32_t first, uint32_t count,
+                              float *log_probabilities);
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The next 32 random bits of a stream. */
+XSM_API uint32_t xsm_random_bits(xsm_random *random);
+/** Uniform in [0, n), exactly; n >= 1. */
+XSM_API uint64_t xsm_random_below(xsm_random *random, uint64_t n);
+/** Uniform in [0, 1), 53 bits. */
+XSM_API double xsm_random_uniform(xsm_random *random);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,107 @@
+/* What estimators with a sampler have in common: the sampler's life, the codes of the rows, the lists of classes. */
+#include "estimator/estimator.h"
+
+xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
+{
+    xsm_sampler *made;
+    XSMI_TRY(xsm_sampler_new(e->context, xsmi_sampler_names[e->common.sampler], &made, err));
+    if (e->sampler == e->own_sampler) {
+        e->sampler = made;
+    }
+    xsm_sampler_free(e->own_sampler);
+    e->own_sampler = made;
+    return XSM_OK;
+}
+
+xsm_status xsm_estimator_set_sampler(xsm_estimator *e, xsm_sampler *sampler, xsm_error *err)
+{
+    if (!e) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_sampler: the estimator is NULL");
+    }
+    if (!e->own_sampler) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes no sampler", e->ops.name);
+    }
+    if (e->model) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the sampler must be set before the estimator is bound");
+    }
+    e->sampler = sampler ? sampler : e->own_sampler;
+    return XSM_OK;
+}
+
+const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *e)
+{
+    return e ? e->sampler : NULL;
+}
+
+void xsmi_estimator_unbind_sampler(xsm_estimator *e)
+{
+    xsmi_release(e->context, e->codes, e->code_count, sizeof *e->codes);
+    e->codes = NULL;
+    e->code_count = 0;
+    if (e->own_sampler) {
+        xsmi_sampler_unbind(e->own_sampler); /* so that its options can be set again */
+    }
+}
+
+static xsm_status bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint64_t most_labels, xsm_error *err)
+{
+    xsm_sampler *s = e->sampler;
+    xsm_draw_plan plan = {.size = sizeof plan};
+    e->ops.plan(e->state, &plan);
+    e->width = most_labels + plan.count;
+    if (plan.size != sizeof plan || plan.reserved != 0 || e->width > XSM_CLASSES_MAX ||
+        (plan.exclude_labels && plan.label_probabilities)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': plan() asks for %u draws beside %llu labels, or for what cannot be had "
+                         "together; accepted is up to %u",
+                         e->ops.name, plan.count, (unsigned long long)most_labels, XSM_CLASSES_MAX);
+    }
+    e->rule.count = plan.count;
+    e->rule.exclude_labels = plan.exclude_labels != 0;
+    e->rule.label_probabilities = plan.label_probabilities != 0;
+    if (!s->bound) {
+        XSMI_TRY(xsm_sampler_bind(s, train, err));
+    } else if (s->classes != train->classes || s->features != train->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "sampler '%s' is bound to rows of %u features and %u classes, the data have %u and %u",
+                         s->ops.name, s->features, s->classes, train->features, train->classes);
+    }
+    size_t count;
+    if (!xsmi_multiply((size_t)train->rows, s->code_length, &count)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
+    }
+    if (count > 0) {
+        e->codes = xsmi_allocate(e->context, count, sizeof *e->codes);
+        if (!e->codes) {
+            return xsmi_fail_memory(err, count * sizeof *e->codes, "what the sampler knows of each row");
+        }
+        e->code_count = count;
+        XSMI_TRY(xsmi_sampler_encode_all(s, e->context, train, e->codes, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint64_t most_labels, xsm_error *err)
+{
+    xsm_status status = bind_sampler(e, train, most_labels, err);
+    if (status != XSM_OK) {
+        xsmi_estimator_unbind_sampler(e);
+    }
+    return status;
+}
+
+void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count)
+{
+    if (!e->sampler) {
+        e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
+        return;
+    }
+    for (uint64_t i = first; i < first + count; i++) {
+        const xsm_example *example = &g->example[i];
+        uint64_t place = i * g->width;
+        const float *code = e->codes ? e->codes + example->row * e->sampler->code_length : NULL;
+        g->lengths[i] = xsmi_sampler_list(e->sampler, &e->rule, code, (uint64_t)e->common.seed, example->position,
+                                          example->labels, (uint32_t)example->label_count, g->classes + place,
+                                          g->log_expected + place, g->draws + place);
+    }
+}

@@ -1,0 +1,317 @@
+/*
+ * Draws for rows of a batch, with and without replacement, and the lists of classes that sampled estimators work on.
+ */
+#include "sampler/sampler.h"
+#include "base/heap_sort.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Lists up to this long are searched as they are, longer ones sorted. */
+#define SHORT_LIST 32
+
+/* -- lists for estimators
+ * --------------------------------------------------------------------------------------------- */
+
+/* Sorts classes with their log-probabilities, in place (Shell's sort with M. Ciura's gaps). */
+static void sort_classes(uint32_t *classes, double *values, uint32_t n)
+{
+    uint32_t gap = n > 701 ? n / 9 * 4 : 701;
+    static const uint32_t gaps[] = {701, 301, 132, 57, 23, 10, 4, 1};
+    size_t next = 0;
+    while (gap > 0) {
+        for (uint32_t i = gap; i < n; i++) {
+            uint32_t class = classes[i];
+            double value = values[i];
+            uint32_t j = i;
+            for (; j >= gap && classes[j - gap] > class; j -= gap) {
+                classes[j] = classes[j - gap];
+                values[j] = values[j - gap];
+            }
+            classes[j] = class;
+            values[j] = value;
+        }
+        gap = gap > 701 && gap / 9 * 4 > 701 ? gap / 9 * 4 : next < sizeof gaps / sizeof *gaps ? gaps[next++] : 0;
+    }
+}
+
+/* Place of a class among n distinct ones, n if it is not there; `sorted` lists are searched by halves. */
+static uint32_t place_of(const uint32_t *classes, uint32_t n, bool sorted, uint32_t class)
+{
+    if (!sorted) {
+        uint32_t i = 0;
+        while (i < n && classes[i] != class) {
+            i++;
+        }
+        return i;
+    }
+    uint32_t low = 0, rest = n;
+    while (rest > 0) {
+        uint32_t half = rest / 2;
+        if (classes[low + half] < class) {
+            low += half + 1;
+            rest -= half + 1;
+        } else {
+            rest = half;
+        }
+    }
+    return low < n && classes[low] == class ? low : n;
+}
+
+/* Leaves each class once, with the number of its draws; returns how many there are. */
+static uint32_t merge(uint32_t *classes, double *values, uint32_t *draws, uint32_t n, bool sorted)
+{
+    uint32_t kept = 0;
+    if (sorted) {
+        sort_classes(classes, values, n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at =
+            sorted ? kept - (kept > 0 && classes[kept - 1] == classes[i]) : place_of(classes, kept, false, classes[i]);
+        if (at < kept) {
+            draws[at]++;
+            continue;
+        }
+        classes[kept] = classes[i];
+        values[kept] = values[i];
+        draws[kept++] = 1;
+    }
+    return kept;
+}
+
+uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const float *code, uint64_t seed,
+                           uint64_t position, const uint32_t *labels, uint32_t label_count, uint32_t *classes,
+                           double *log_expected, uint32_t *draws)
+{
+    struct xsm_random random;
+    xsmi_stream_start(&random.stream, seed, XSMI_STREAM_NEGATIVES, position);
+    for (uint32_t i = 0; i < label_count; i++) {
+        classes[i] = labels[i];
+        log_expected[i] = 0;
+        draws[i] = 0;
+    }
+    uint32_t *others = classes + label_count, *times = draws + label_count;
+    double *values = log_expected + label_count;
+    uint32_t n = rule->count;
+    if (rule->exclude_labels && s->ops.draw_others) {
+        uint32_t left = s->classes - label_count;
+        n = n < left ? n : left;
+        double log_drawn = s->ops.draw_others(s->state, code, &random, labels, label_count, n, others);
+        for (uint32_t j = 0; j < n; j++) {
+            values[j] = log_drawn;
+            times[j] = 1;
+        }
+        return label_count + n;
+    }
+    if (n > 0) {
+        s->ops.draw(s->state, code, &random, n, others, values);
+    }
+    double log_count = n > 1 ? log((double)n) : 0;
+    bool sorted = n > SHORT_LIST;
+    uint32_t kept = merge(others, values, times, n, sorted);
+    bool hit = false;
+    for (uint32_t i = 0; i < label_count; i++) {
+        uint32_t at = place_of(others, kept, sorted, labels[i]);
+        if (at < kept) {
+            hit = true;
+            draws[i] = rule->exclude_labels ? 0 : times[at];
+            log_expected[i] = log_count + values[at];
+            times[at] = 0;
+        } else if (rule->label_probabilities) {
+            log_expected[i] = log_count + s->ops.log_probability(s->state, code, labels[i]);
+        }
+    }
+    uint32_t length = hit ? 0 : kept;
+    for (uint32_t j = 0; hit && j < kept; j++) {
+        if (times[j] > 0) {
+            others[length] = others[j];
+            values[length] = values[j];
+            times[length++] = times[j];
+        }
+    }
+    for (uint32_t j = 0; j < length; j++) {
+        values[j] += log_count;
+    }
+    return label_count + length;
+}
+
+/* -- draws for a batch
+ * ------------------------------------------------------------------------------------------------ */
+
+/* A class with its log-probability and a Gumbel variable added. */
+typedef struct keyed {
+    double key, log_q;
+    uint32_t class;
+} keyed;
+
+static int compare_keys(const void *a, const void *b)
+{
+    const keyed *x = a, *y = b;
+    return x->key != y->key ? (x->key < y->key) - (x->key > y->key) : (x->class > y->class) - (x->class < y->class);
+}
+
+typedef struct draw_job {
+    const xsm_sampler *sampler;
+    const xsm_batch *batch;
+    uint64_t seed, position;
+    uint32_t count, first;
+    uint32_t *classes;
+    double *log_probabilities;     /* [n][count] */
+    float *many_log_probabilities; /* [n][count] from `first` on, instead of draws */
+    float *codes;                  /* [threads][code_length] */
+    keyed *keys;                   /* [threads][classes], for distinct draws */
+    uint64_t *support;             /* [n] classes of probability above 0, for distinct draws */
+} draw_job;
+
+/* Without replacement, in the order of falling log q + Gumbel: that is drawing one after another, each from what is
+ * left (M. Vieira, Gumbel-max trick and weighted reservoir sampling, 2014; W. Kool et al., 2019). */
+static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *stream, uint64_t i, keyed *keys)
+{
+    const xsm_sampler *s = job->sampler;
+    uint32_t support = 0;
+    for (uint32_t k = 0; k < s->classes; k++) {
+        double log_q = s->ops.log_probability(s->state, code, k);
+        /* In (0, 1], so that the logarithm is finite; 1 gives the largest of all keys, which is right. */
+        double u = 1 - xsmi_stream_uniform(stream);
+        if (log_q > (double)-INFINITY) {
+            keys[support++] = (keyed){log_q - log(-log(u)), log_q, k};
+        }
+    }
+    job->support[i] = support;
+    if (support < job->count) {
+        return;
+    }
+    xsmi_heap_sort(keys, support, sizeof *keys, compare_keys);
+    for (uint32_t j = 0; j < job->count; j++) {
+        job->classes[i * job->count + j] = keys[j].class;
+        job->log_probabilities[i * job->count + j] = keys[j].log_q;
+    }
+}
+
+static void run_row(void *state, size_t i, uint32_t thread)
+{
+    const draw_job *job = state;
+    const xsm_sampler *s = job->sampler;
+    float *code = job->codes + thread * (size_t)s->code_length;
+    xsmi_sampler_encode(s, job->batch->dataset, xsmi_batch_row(job->batch, i), code);
+    if (job->many_log_probabilities) {
+        float *out = job->many_log_probabilities + i * job->count;
+        if (s->ops.log_probabilities) {
+            s->ops.log_probabilities(s->state, code, job->first, job->count, out);
+        } else {
+            for (uint32_t k = 0; k < job->count; k++) {
+                out[k] = (float)s->ops.log_probability(s->state, code, job->first + k);
+            }
+        }
+        return;
+    }
+    struct xsm_random random;
+    xsmi_stream_start(&random.stream, job->seed, XSMI_STREAM_NEGATIVES, job->position + i);
+    if (job->keys) {
+        draw_distinct(job, code, &random.stream, i, job->keys + thread * (size_t)s->classes);
+    } else {
+        s->ops.draw(s->state, code, &random, job->count, job->classes + i * job->count,
+                    job->log_probabilities + i * job->count);
+    }
+}
+
+static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
+{
+    const xsm_sampler *s = job->sampler;
+    size_t n = (size_t)job->batch->count, threads = xsm_context_threads(s->context);
+    double *values = NULL;
+    size_t places = 0;
+    xsm_status status = XSM_OK;
+    if (!job->many_log_probabilities && !job->log_probabilities) {
+        places = xsmi_multiply(n, job->count, &places) ? places : SIZE_MAX;
+        job->log_probabilities = values = xsmi_allocate(s->context, places, sizeof *values);
+    }
+    job->codes = xsmi_allocate(s->context, threads, s->code_length * sizeof *job->codes);
+    if (distinct) {
+        job->keys = xsmi_allocate(s->context, threads, s->classes * sizeof *job->keys);
+        job->support = xsmi_allocate(s->context, n, sizeof *job->support);
+    }
+    if ((places && !values) || !job->codes || (distinct && (!job->keys || !job->support))) {
+        status = xsmi_fail_memory(err, threads * s->classes * sizeof *job->keys, "drawing classes");
+    } else {
+        status = xsmi_run(s->context, run_row, job, n, err);
+    }
+    for (size_t i = 0; distinct && status == XSM_OK && i < n; i++) {
+        if (job->support[i] < job->count) {
+            status = xsmi_fail(err, XSM_ERROR_RANGE,
+                               "%u distinct classes asked for; sampler '%s' gives %llu of the %u a probability above 0",
+                               job->count, s->ops.name, (unsigned long long)job->support[i], s->classes);
+        }
+    }
+    xsmi_release(s->context, values, places, sizeof *values);
+    xsmi_release(s->context, job->codes, threads, s->code_length * sizeof *job->codes);
+    xsmi_release(s->context, job->keys, threads, s->classes * sizeof *job->keys);
+    xsmi_release(s->context, job->support, n, sizeof *job->support);
+    return status;
+}
+
+static xsm_status check(const xsm_sampler *s, const char *function, const void *out, const xsm_batch *given,
+                        xsm_batch *batch, xsm_error *err)
+{
+    if (!s || !given || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function,
+                         !s       ? "the sampler"
+                         : !given ? "the batch"
+                                  : "the output");
+    }
+    if (!s->bound) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "sampler '%s' is not bound", s->ops.name);
+    }
+    *batch = xsm_batch_range(NULL, 0, 0);
+    XSMI_TRY(xsmi_options_read(batch, sizeof *batch, sizeof *batch, given, "xsm_batch", err));
+    return xsmi_batch_check(batch, "a sampler", s->features, err);
+}
+
+xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_batch *given, uint64_t seed, uint64_t position,
+                            uint32_t count, int32_t distinct, uint32_t *classes, double *log_probabilities,
+                            xsm_error *err)
+{
+    xsm_batch batch;
+    XSMI_TRY(check(s, "xsm_sampler_draw", classes, given, &batch, err));
+    if (distinct != 0 && distinct != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "distinct is %d; accepted is 0 or 1", distinct);
+    }
+    if (count == 0) {
+        return XSM_OK;
+    }
+    if (distinct && count > s->classes) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u distinct classes asked for; there are %u", count, s->classes);
+    }
+    draw_job job = {
+        .sampler = s,
+        .batch = &batch,
+        .seed = seed,
+        .position = position,
+        .count = count,
+        .classes = classes,
+        .log_probabilities = log_probabilities,
+    };
+    return run_batch(&job, distinct, err);
+}
+
+xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *given, uint32_t first, uint32_t count,
+                                         float *log_probabilities, xsm_error *err)
+{
+    xsm_batch batch;
+    XSMI_TRY(check(s, "xsm_sampler_log_probabilities", log_probabilities, given, &batch, err));
+    if (first > s->classes || count > s->classes - first) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; there are %u", count, first, s->classes);
+    }
+    if (count == 0) {
+        return XSM_OK;
+    }
+    draw_job job = {
+        .sampler = s,
+        .batch = &batch,
+        .first = first,
+        .count = count,
+        .many_log_probabilities = log_probabilities,
+    };
+    return run_batch(&job, false, err);
+}

@@ -1,0 +1,114 @@
+/*
+ * A power of the classes' frequencies: q(k) in proportion to (n_k + smoothing)^power, n_k the training rows that carry
+ * class k. Power 1 draws as the data do, 0.75 is that of word2vec (Mikolov et al. 2013), 0 is uniform. A smoothing
+ * above 0 gives classes without rows a probability; with 0 they are never drawn.
+ */
+#include "sampler/sampler.h"
+#include "math/alias.h"
+
+#include <math.h>
+
+typedef struct frequency_state {
+    double power, smoothing;
+    xsm_context *context;
+    xsmi_alias alias;
+    double *log_q; /* [classes] */
+    uint32_t classes;
+} frequency_state;
+
+static const xsm_option options[] = {
+    {"power", XSM_OPTION_DOUBLE, offsetof(frequency_state, power), "1", 0, 100, NULL,
+     "what the frequencies are raised to: 1 = as the data, 0 = uniform"},
+    {"smoothing", XSM_OPTION_DOUBLE, offsetof(frequency_state, smoothing), "1", 0, 1e30, NULL,
+     "rows that every class is given beyond its own before the power is taken; 0 = classes without rows are never "
+     "drawn"},
+};
+
+static void unbind(void *state)
+{
+    frequency_state *s = state;
+    if (s->alias.columns) {
+        xsmi_alias_clear(s->context, &s->alias);
+    }
+    if (s->log_q) {
+        xsmi_release(s->context, s->log_q, s->classes, sizeof *s->log_q);
+        s->log_q = NULL;
+    }
+}
+
+static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
+{
+    frequency_state *s = state;
+    s->context = problem->context;
+    s->classes = problem->classes;
+    s->log_q = xsmi_allocate(s->context, s->classes, sizeof *s->log_q);
+    double *weights = xsmi_allocate(s->context, s->classes, sizeof *weights);
+    xsm_status status = XSM_OK;
+    if (!s->log_q || !weights) {
+        status = xsmi_fail_memory(err, s->classes * sizeof *weights, "the classes' frequencies");
+    } else {
+        double most = 0, total = 0;
+        for (uint32_t k = 0; k < s->classes; k++) {
+            double n = (double)problem->class_counts[k] + s->smoothing;
+            most = n > most ? n : most;
+        }
+        if (!(most > 0)) {
+            status = xsmi_fail(err, XSM_ERROR_DATA, "no class has a row; a smoothing above 0 is needed");
+        }
+        for (uint32_t k = 0; status == XSM_OK && k < s->classes; k++) {
+            double n = (double)problem->class_counts[k] + s->smoothing;
+            weights[k] = n > 0 ? exp(s->power * log(n / most)) : 0;
+            total += weights[k];
+        }
+        for (uint32_t k = 0; status == XSM_OK && k < s->classes; k++) {
+            s->log_q[k] = log(weights[k] / total); /* of 0: minus infinity */
+        }
+        if (status == XSM_OK) {
+            status = xsmi_alias_new(s->context, weights, s->classes, &s->alias, err);
+        }
+    }
+    xsmi_release(s->context, weights, s->classes, sizeof *weights);
+    return status;
+}
+
+static void draw(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
+                 double *log_probabilities)
+{
+    const frequency_state *s = state;
+    (void)code;
+    for (uint32_t j = 0; j < count; j++) {
+        classes[j] = xsmi_alias_draw(&s->alias, &random->stream);
+        log_probabilities[j] = s->log_q[classes[j]];
+    }
+}
+
+static double log_probability(const void *state, const float *code, uint32_t class)
+{
+    (void)code;
+    return ((const frequency_state *)state)->log_q[class];
+}
+
+static void log_probabilities(const void *state, const float *code, uint32_t first, uint32_t count, float *out)
+{
+    const frequency_state *s = state;
+    (void)code;
+    for (uint32_t k = 0; k < count; k++) {
+        out[k] = (float)s->log_q[first + k];
+    }
+}
+
+const xsm_sampler_ops xsmi_frequency_ops = {
+    .size = sizeof(xsm_sampler_ops),
+    .abi = XSM_SAMPLER_ABI,
+    .name = "frequency",
+    .summary = "a power of how often each class occurs in the training rows",
+    .state_size = sizeof(frequency_state),
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .option_size = sizeof options[0],
+    .bind = bind,
+    .unbind = unbind,
+    .draw = draw,
+    .log_probability = log_probability,
+    .log_probabilities = log_probabilities,
+};

@@ -1,0 +1,307 @@
+/*
+ * The layer between samplers' tables and everyone else: it owns the state's memory, sets options, makes codes of rows
+ * and positions the random streams.
+ */
+#include "sampler/sampler.h"
+
+#include <string.h>
+
+static const xsm_option common_options[] = {
+    {"seed", XSM_OPTION_INT, offsetof(xsmi_sampler_common, seed), "1", 0, 9007199254740992.0, NULL,
+     "names the random stream of what is random in making the distribution"},
+};
+
+static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, void *state)
+{
+    xsmi_option_group group = {
+        "sampler",
+        ops->name,
+        {{common_options, sizeof common_options / sizeof common_options[0], sizeof common_options[0]},
+         {ops->options, ops->option_count, ops->option_size}},
+        {common, state},
+    };
+    return group;
+}
+
+/* -- tables ----------------------------------------------------------------------------------------------------------
+ */
+
+const char *xsm_sampler_ops_name(const xsm_sampler_ops *ops)
+{
+    return ops ? ops->name : NULL;
+}
+
+const char *xsm_sampler_ops_summary(const xsm_sampler_ops *ops)
+{
+    return ops ? ops->summary : NULL;
+}
+
+const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, size_t index)
+{
+    if (!ops) {
+        return NULL;
+    }
+    xsmi_option_group group = options_of(ops, NULL, NULL);
+    return xsmi_group_at(&group, index);
+}
+
+/* A table of the first release. */
+#define FIRST_OPS_SIZE sizeof(xsm_sampler_ops)
+
+static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, xsm_error *err)
+{
+    memset(ops, 0, sizeof *ops);
+    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, FIRST_OPS_SIZE, given, "xsm_sampler_ops", err));
+    if (ops->abi != XSM_SAMPLER_ABI) {
+        return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the sampler table says abi %u; this release serves %d", ops->abi,
+                         XSM_SAMPLER_ABI);
+    }
+    if (!ops->name || !ops->summary || !ops->bind || !ops->draw || !ops->log_probability) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "sampler '%s': the table needs name, summary, bind(), draw() and log_probability()",
+                         ops->name ? ops->name : "?");
+    }
+    if (ops->flags) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "sampler '%s': flags 0x%x are not known", ops->name, ops->flags);
+    }
+    if (!ops->code_length != !ops->encode) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "sampler '%s': code_length() and encode() go together", ops->name);
+    }
+    xsmi_option_group group = options_of(ops, NULL, NULL);
+    return xsmi_group_check(&group, ops->state_size, err);
+}
+
+/* -- life
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static const char *sampler_name_at(const void *list, size_t index)
+{
+    (void)list;
+    return xsm_sampler_at(index)->name;
+}
+
+xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err)
+{
+    const xsm_sampler_ops *ops = xsm_sampler_find(name);
+    if (!ops) {
+        if (!name) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_new: name is NULL");
+        }
+        const char *near = xsmi_nearest(name, NULL, xsm_sampler_count(), sampler_name_at);
+        return xsmi_fail(err, XSM_ERROR_NAME, "no sampler '%s'%s%s%s", name, near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "");
+    }
+    return xsm_sampler_new_from(context, ops, out, err);
+}
+
+xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *given, xsm_sampler **out, xsm_error *err)
+{
+    if (!out || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_new: %s is NULL", out ? "the table" : "out");
+    }
+    xsm_sampler_ops ops;
+    XSMI_TRY(read_ops(given, &ops, err));
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsm_sampler *s = xsmi_allocate(ctx, 1, sizeof *s);
+    void *state = s ? xsmi_allocate_zero(ctx, ops.state_size, 1) : NULL;
+    if (!state) {
+        xsmi_release(ctx, s, 1, sizeof *s);
+        xsm_context_free(ctx);
+        return xsmi_fail_memory(err, ops.state_size, "a sampler");
+    }
+    memset(s, 0, sizeof *s);
+    s->context = ctx;
+    s->ops = ops;
+    s->state = state;
+    xsmi_option_group group = options_of(&s->ops, &s->common, state);
+    xsmi_option_defaults(&group.table[0], &s->common);
+    xsmi_option_defaults(&group.table[1], state);
+    *out = s;
+    return XSM_OK;
+}
+
+void xsmi_sampler_unbind(xsm_sampler *s)
+{
+    if (s->bound) {
+        if (s->ops.unbind) {
+            s->ops.unbind(s->state);
+        }
+        s->bound = false;
+    }
+}
+
+void xsm_sampler_free(xsm_sampler *s)
+{
+    if (s) {
+        xsm_context *ctx = s->context;
+        xsmi_sampler_unbind(s);
+        xsmi_release(ctx, s->state, s->ops.state_size, 1);
+        xsmi_release(ctx, s, 1, sizeof *s);
+        xsm_context_free(ctx);
+    }
+}
+
+const char *xsm_sampler_name(const xsm_sampler *s)
+{
+    return s ? s->ops.name : NULL;
+}
+
+uint32_t xsm_sampler_classes(const xsm_sampler *s)
+{
+    return s && s->bound ? s->classes : 0;
+}
+
+/* -- options
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* The option to be set, or NULL with *status telling why not. */
+static const xsm_option *option_to_set(xsm_sampler *s, const char *name, void **values, xsm_status *status,
+                                       xsm_error *err)
+{
+    if (!s || !name) {
+        *status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_set: %s is NULL", s ? "the name" : "the sampler");
+        return NULL;
+    }
+    if (s->bound) {
+        *status = xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the sampler is bound", name);
+        return NULL;
+    }
+    xsmi_option_group group = options_of(&s->ops, &s->common, s->state);
+    const xsm_option *option = xsmi_group_find(&group, name, values);
+    if (!option) {
+        *status = xsmi_group_missing(&group, name, err);
+    }
+    return option;
+}
+
+xsm_status xsm_sampler_set(xsm_sampler *s, const char *name, const char *value, xsm_error *err)
+{
+    void *values;
+    xsm_status status;
+    const xsm_option *option = option_to_set(s, name, &values, &status, err);
+    if (option && !value) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "option '%s': the value is NULL", name);
+    }
+    return option ? xsmi_option_set_text(option, values, value, err) : status;
+}
+
+xsm_status xsm_sampler_set_double(xsm_sampler *s, const char *name, double value, xsm_error *err)
+{
+    void *values;
+    xsm_status status;
+    const xsm_option *option = option_to_set(s, name, &values, &status, err);
+    return option ? xsmi_option_set_double(option, values, value, err) : status;
+}
+
+xsm_status xsm_sampler_set_int(xsm_sampler *s, const char *name, int64_t value, xsm_error *err)
+{
+    void *values;
+    xsm_status status;
+    const xsm_option *option = option_to_set(s, name, &values, &status, err);
+    return option ? xsmi_option_set_int(option, values, value, err) : status;
+}
+
+size_t xsm_sampler_get(const xsm_sampler *s, const char *name, char *buffer, size_t size)
+{
+    if (!s) {
+        return 0;
+    }
+    xsmi_option_group group = options_of(&s->ops, (void *)(uintptr_t)&s->common, s->state);
+    return xsmi_group_get(&group, name, buffer, size);
+}
+
+/* -- binding
+ * ----------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error *err)
+{
+    if (!s || !train) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_bind: %s is NULL", s ? "the data" : "the sampler");
+    }
+    xsmi_sampler_unbind(s);
+    xsm_sampler_problem problem = {
+        .size = sizeof problem,
+        .context = s->context,
+        .train = train,
+        .examples = train->rows,
+        .classes = train->classes,
+        .features = train->features,
+        .class_counts = train->class_counts,
+        .seed = (uint64_t)s->common.seed,
+    };
+    xsm_status status = s->ops.bind(s->state, &problem, err);
+    if (status != XSM_OK) {
+        if (s->ops.unbind) {
+            s->ops.unbind(s->state);
+        }
+        return status;
+    }
+    s->bound = true;
+    s->classes = train->classes;
+    s->features = train->features;
+    s->code_length = s->ops.code_length ? s->ops.code_length(s->state) : 0;
+    return XSM_OK;
+}
+
+/* -- codes
+ * ------------------------------------------------------------------------------------------------------------- */
+
+void xsmi_sampler_encode(const xsm_sampler *s, const xsm_dataset *data, uint64_t row, float *code)
+{
+    if (s->code_length > 0) {
+        xsmi_features x = xsmi_dataset_features(data, row);
+        xsm_row view = XSM_ROW_INIT;
+        size_t labels;
+        view.values = x.values;
+        view.index = x.index;
+        view.count = x.count;
+        view.labels = xsmi_dataset_labels(data, row, &labels);
+        view.label_count = labels;
+        s->ops.encode(s->state, &view, code);
+    }
+}
+
+/* Rows whose codes one job makes. */
+#define ENCODE_ROWS 256
+
+typedef struct encode_job {
+    const xsm_sampler *sampler;
+    const xsm_dataset *data;
+    float *codes;
+} encode_job;
+
+static void run_encode(void *state, size_t index, uint32_t thread)
+{
+    const encode_job *job = state;
+    (void)thread;
+    uint64_t first = (uint64_t)index * ENCODE_ROWS, left = job->data->rows - first;
+    for (uint64_t i = first; i < first + (left < ENCODE_ROWS ? left : ENCODE_ROWS); i++) {
+        xsmi_sampler_encode(job->sampler, job->data, i, job->codes + i * job->sampler->code_length);
+    }
+}
+
+xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
+                                   xsm_error *err)
+{
+    encode_job job = {s, data, codes};
+    return xsmi_run(ctx, run_encode, &job, (size_t)((data->rows + ENCODE_ROWS - 1) / ENCODE_ROWS), err);
+}
+
+/* -- random numbers for the host's tables
+ * ----------------------------------------------------------------------------------------- */
+
+uint32_t xsm_random_bits(xsm_random *random)
+{
+    return xsmi_stream_next(&random->stream);
+}
+
+uint64_t xsm_random_below(xsm_random *random, uint64_t n)
+{
+    return xsmi_stream_below(&random->stream, n);
+}
+
+double xsm_random_uniform(xsm_random *random)
+{
+    return xsmi_stream_uniform(&random->stream);
+}

@@ -1,0 +1,64 @@
+/*
+ * Inside of samplers, for the estimators: a distribution given a row's code, and the lists of classes that sampled
+ * estimators work on.
+ */
+#ifndef XSMI_SAMPLER_H
+#define XSMI_SAMPLER_H
+
+#include "base/base.h"
+#include "base/option.h"
+#include "base/random.h"
+#include "data/dataset.h"
+
+#include <xsoftmax/ext/sampler.h>
+
+/* Options that every sampler has. */
+typedef struct xsmi_sampler_common {
+    int64_t seed;
+} xsmi_sampler_common;
+
+struct xsm_sampler {
+    xsm_context *context;
+    xsm_sampler_ops ops; /* a copy: what the host's table lacks is NULL */
+    void *state;
+    xsmi_sampler_common common;
+    bool bound;
+    uint32_t classes, features; /* of the training rows */
+    uint32_t code_length;
+};
+
+/* The opaque stream of the host's tables is ours. */
+struct xsm_random {
+    xsmi_stream stream;
+};
+
+/* Undoes binding; options can be set again. */
+void xsmi_sampler_unbind(xsm_sampler *s);
+/* A row's code, code_length floats. */
+void xsmi_sampler_encode(const xsm_sampler *s, const xsm_dataset *data, uint64_t row, float *code);
+/* Codes of all rows, [rows][code_length], in parallel. */
+xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
+                                   xsm_error *err);
+
+/* How an estimator wants classes drawn. */
+typedef struct xsmi_draw_rule {
+    uint32_t count;      /* draws an example */
+    bool exclude_labels; /* labels among the draws mean nothing: leave them out, without replacement if that can be */
+    bool label_probabilities; /* log_expected is wanted for the labels too */
+} xsmi_draw_rule;
+
+/* The list of one example: its labels in their order, then the distinct other classes drawn. For each place how often
+ * it was drawn and the logarithm of how often it was to be expected: count * q(k), or the probability to be among those
+ * drawn without replacement. The sum over places of f_k draws_k / expected_k has mean sum_k f_k, over all classes or,
+ * with exclude_labels, over the classes other than the labels, whose own draws are then 0. Labels have log_expected
+ * where it is wanted or they were drawn, else 0. Returns the length, at most label_count + count. */
+uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const float *code, uint64_t seed,
+                           uint64_t position, const uint32_t *labels, uint32_t label_count, uint32_t *classes,
+                           double *log_expected, uint32_t *draws);
+
+/* The registry: names for an option of that choice, ended by NULL, and a line each in registry.c. */
+extern const char *const xsmi_sampler_names[];
+extern const xsm_sampler_ops xsmi_uniform_ops;
+extern const xsm_sampler_ops xsmi_frequency_ops;
+
+#endif

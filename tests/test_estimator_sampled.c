@@ -1,0 +1,375 @@
+/*
+ * Estimators with a sampler: gradients against central differences of their own losses, and their means over every
+ * sequence of classes that can be drawn, with a sampler that draws what the test tells it to.
+ */
+#include "training.h"
+
+#include "estimator/estimator.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FEATURES = 5, CLASSES = 4, ROWS = 8, LABEL = 2 };
+
+/* -- a sampler that draws a script ----------------------------------------------------------------------------------
+ */
+
+static const double script_q[CLASSES] = {0.4, 0.3, 0.2, 0.1};
+static uint32_t script[8];
+
+static xsm_status script_bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
+{
+    (void)state;
+    (void)problem;
+    (void)err;
+    return XSM_OK;
+}
+
+static void script_draw(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
+                        double *log_probabilities)
+{
+    (void)state;
+    (void)code;
+    (void)random;
+    for (uint32_t j = 0; j < count; j++) {
+        classes[j] = script[j];
+        log_probabilities[j] = log(script_q[script[j]]);
+    }
+}
+
+static double script_log_probability(const void *state, const float *code, uint32_t k)
+{
+    (void)state;
+    (void)code;
+    return log(script_q[k]);
+}
+
+static const xsm_sampler_ops script_ops = {
+    .size = sizeof(xsm_sampler_ops),
+    .abi = XSM_SAMPLER_ABI,
+    .name = "script",
+    .summary = "what the test says",
+    .bind = script_bind,
+    .draw = script_draw,
+    .log_probability = script_log_probability,
+};
+
+/* An estimator with the script, a model of random weights, one row of class LABEL (and perhaps 0). */
+typedef struct stage {
+    test_problem p;
+    xsm_dataset *data;
+    xsm_model *m;
+    xsm_sampler *s;
+    xsm_estimator *e;
+    xsm_gradient *g;
+    double z[CLASSES];
+} stage;
+
+static stage stage_new(const char *name, const char *options, bool several, double size)
+{
+    stage t;
+    xsm_error err = XSM_ERROR_INIT;
+    t.p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    static const uint64_t offsets[ROWS + 1] = {0, 2, 3, 4, 5, 6, 7, 8, 9};
+    uint32_t labels[ROWS + 1] = {LABEL, 0, 1, 2, 3, 0, 1, 2, 3}, one[ROWS] = {LABEL, 1, 2, 3, 0, 1, 2, 3};
+    t.data =
+        several ? test_relabel(&t.p, false, CLASSES, offsets, labels) : test_relabel(&t.p, false, CLASSES, NULL, one);
+    t.m = test_model(NULL, &t.p, true, XSM_LAYOUT_CLASS_MAJOR, size, 4);
+    t.s = NULL;
+    assert_ok(xsm_sampler_new_from(NULL, &script_ops, &t.s, &err), err);
+    t.e = test_estimator(NULL, name, options);
+    assert_ok(xsm_estimator_set_sampler(t.e, t.s, &err), err);
+    assert_ok(xsm_estimator_bind(t.e, t.m, t.data, &err), err);
+    t.g = test_gradient(NULL);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        t.z[k] = test_score(t.m, k, t.p.x);
+    }
+    return t;
+}
+
+static void stage_free(stage *t)
+{
+    xsm_gradient_free(t->g);
+    xsm_estimator_free(t->e);
+    xsm_sampler_free(t->s);
+    xsm_model_free(t->m);
+    xsm_dataset_free(t->data);
+    test_problem_free(&t->p);
+}
+
+/* Loss and coefficients of row 0 by class. */
+static double take(stage *t, double *g)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_batch batch = xsm_batch_range(t->data, 0, 1);
+    assert_ok(xsm_estimator_gradient(t->e, &batch, 0.1, t->g, &err), err);
+    xsm_gradient_view view = test_view(t->g);
+    memset(g, 0, CLASSES * sizeof *g);
+    for (uint32_t j = 0; j < view.lengths[0]; j++) {
+        assert_true(g[view.classes[j]] == 0);
+        g[view.classes[j]] = (double)view.coefficients[j];
+    }
+    return view.loss;
+}
+
+/* Calls `each` for every sequence of m draws; returns the mean of the loss, and of the coefficients in mean[]. */
+static double over_all_draws(stage *t, uint32_t m, double *mean)
+{
+    double loss = 0, total = 0;
+    uint32_t sequences = 1;
+    memset(mean, 0, CLASSES * sizeof *mean);
+    for (uint32_t j = 0; j < m; j++) {
+        sequences *= CLASSES;
+    }
+    for (uint32_t i = 0; i < sequences; i++) {
+        double weight = 1, g[CLASSES];
+        for (uint32_t j = 0, rest = i; j < m; j++, rest /= CLASSES) {
+            script[j] = rest % CLASSES;
+            weight *= script_q[script[j]];
+        }
+        loss += weight * take(t, g);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            mean[k] += weight * g[k];
+        }
+        total += weight;
+    }
+    assert_true(fabs(total - 1) < 1e-12);
+    return loss;
+}
+
+static const struct {
+    const char *name, *options;
+    bool several;
+} methods[] = {
+    {"nce", "", false},
+    {"importance", "", false},
+    {"sampled-softmax", "", false},
+    {"sampled-softmax", "", true},
+    {"sampled-softmax", "log-q=no", false},
+};
+enum { METHODS = sizeof methods / sizeof *methods };
+
+/* -- tests ----------------------------------------------------------------------------------------------------------
+ */
+
+static void coefficients_are_slopes(void **state)
+{
+    (void)state;
+    static const uint32_t scripts[][4] = {{0, 1, 3, 1}, {2, 2, 2, 2}, {0, 0, 0, 0}, {3, 2, 1, 0}};
+    const float h = 0x1p-7f;
+    for (int i = 0; i < METHODS; i++) {
+        for (int c = 0; c < 4; c++) {
+            char options[64];
+            xsm_error err = XSM_ERROR_INIT;
+            snprintf(options, sizeof options, "negatives=4 %s", methods[i].options);
+            stage t = stage_new(methods[i].name, options, methods[i].several, 1);
+            xsm_parameters w = XSM_PARAMETERS_INIT;
+            assert_ok(xsm_model_parameters(t.m, &w, &err), err);
+            memcpy(script, scripts[c], sizeof scripts[c]);
+            double g[CLASSES], none[CLASSES];
+            take(&t, g);
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                float held = w.bias[k];
+                w.bias[k] = held + h;
+                double step = (double)w.bias[k] - (double)held, above = take(&t, none);
+                w.bias[k] = held - h;
+                double below = take(&t, none);
+                w.bias[k] = held;
+                double slope = (above - below) / (2 * step);
+                if (!(fabs(slope - g[k]) < 2e-5)) {
+                    fail_msg("%s %s, draws %d: class %u: differences say %.8g, the coefficient %.8g", methods[i].name,
+                             options, c, k, slope, g[k]);
+                }
+            }
+            stage_free(&t);
+        }
+    }
+}
+
+/* E g_k = m q_k sigma(s_k) - [k = y] sigma(-s_y); and at z = log p, over labels from p, all of it is zero. */
+static void nce_has_the_right_mean(void **state)
+{
+    (void)state;
+    for (uint32_t m = 1; m <= 4; m++) {
+        char options[32];
+        snprintf(options, sizeof options, "negatives=%u", m);
+        stage t = stage_new("nce", options, false, 2);
+        double mean[CLASSES], want_loss = 0;
+        double loss = over_all_draws(&t, m, mean);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            double s = t.z[k] - log(m * script_q[k]);
+            double want = m * script_q[k] / (1 + exp(-s)) - (k == LABEL) / (1 + exp(s));
+            assert_true(fabs(mean[k] - want) < 1e-6);
+            want_loss += m * script_q[k] * log1p(exp(s)) + (k == LABEL) * log1p(exp(-s));
+        }
+        assert_true(fabs(loss - want_loss) < 1e-5);
+        stage_free(&t);
+        /* consistency: at z_k = log p_k the sum over labels of p_y E g_k vanishes */
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            double p = 0.1 + 0.1 * k; /* sums to one */
+            double s = log(p) - log(m * script_q[k]);
+            assert_true(fabs(m * script_q[k] / (1 + exp(-s)) - p / (1 + exp(s))) < 1e-12);
+        }
+    }
+}
+
+/* The estimate of the sum over all classes is unbiased: E e^(loss + z_y) = sum_j e^(z_j). */
+static void partitions_are_unbiased(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"importance", "sampled-softmax", "sampled-softmax"};
+    for (int i = 0; i < 3; i++) {
+        for (uint32_t m = 1; m <= 4; m++) {
+            char options[32];
+            snprintf(options, sizeof options, "negatives=%u", m);
+            stage t = stage_new(names[i], options, i == 2, 2);
+            double mean = 0, want = 0, target = i == 2 ? (t.z[LABEL] + t.z[0]) / 2 : t.z[LABEL];
+            uint32_t sequences = 1u << (2 * m);
+            for (uint32_t n = 0; n < sequences; n++) {
+                double weight = 1, g[CLASSES];
+                for (uint32_t j = 0; j < m; j++) {
+                    script[j] = n >> (2 * j) & 3;
+                    weight *= script_q[script[j]];
+                }
+                mean += weight * exp(take(&t, g) + target);
+            }
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                want += exp(t.z[k]);
+            }
+            if (!(fabs(mean - want) < 1e-5 * want)) {
+                fail_msg("%s, %u draws: mean of the partition %.8g, not %.8g", names[i], m, mean, want);
+            }
+            stage_free(&t);
+        }
+    }
+}
+
+/* A label that is drawn is no negative, and a class drawn twice counts twice. */
+static void sampled_softmax_values(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        bool several = kind & 1, log_q = kind & 2;
+        stage t = stage_new("sampled-softmax", log_q ? "negatives=4" : "negatives=4 log-q=no", several, 2);
+        static const uint32_t draws[4] = {3, LABEL, 3, 1};
+        memcpy(script, draws, sizeof draws);
+        double g[CLASSES], terms[CLASSES] = {0}, z = 0, target = 0;
+        double loss = take(&t, g);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            bool label = k == LABEL || (several && k == 0);
+            double times = k == 3 ? 2 : k == 1;
+            terms[k] = label ? exp(t.z[k]) : times * exp(t.z[k]) / (log_q ? 4 * script_q[k] : 1);
+            z += terms[k];
+            target += label ? t.z[k] / (several ? 2 : 1) : 0;
+        }
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            bool label = k == LABEL || (several && k == 0);
+            assert_true(fabs(g[k] - (terms[k] / z - (label ? 1.0 / (several ? 2 : 1) : 0))) < 1e-6);
+        }
+        assert_true(fabs(loss - (log(z) - target)) < 1e-5);
+        stage_free(&t);
+    }
+}
+
+/* With all other classes drawn, uniform sampled softmax is the exact one. */
+static void all_negatives_make_it_exact(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "negatives=99");
+    xsm_estimator *exact = test_estimator(NULL, "softmax", "");
+    xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_ok(xsm_estimator_bind(exact, m, p.data, &err), err);
+    xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+    assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+    assert_ok(xsm_estimator_gradient(exact, &batch, 1, h, &err), err);
+    xsm_gradient_view a = test_view(g), b = test_view(h);
+    assert_true(fabs(a.loss - b.loss) < 1e-6);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        assert_int_equal(a.lengths[i], CLASSES);
+        for (uint32_t j = 0; j < CLASSES; j++) {
+            uint32_t k = a.classes[i * a.width + j];
+            assert_true(fabs((double)a.coefficients[i * a.width + j] - (double)b.coefficients[i * b.width + k]) < 1e-7);
+        }
+    }
+    xsm_gradient_free(g);
+    xsm_gradient_free(h);
+    xsm_estimator_free(e);
+    xsm_estimator_free(exact);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* Scores of 10^4 are no reason for anything but finite numbers. */
+static void large_scores_are_finite(void **state)
+{
+    (void)state;
+    for (int i = 0; i < METHODS; i++) {
+        for (int sign = -1; sign <= 1; sign += 2) {
+            char options[64];
+            xsm_error err = XSM_ERROR_INIT;
+            snprintf(options, sizeof options, "negatives=4 %s", methods[i].options);
+            stage t = stage_new(methods[i].name, options, methods[i].several, 1);
+            xsm_parameters w = XSM_PARAMETERS_INIT;
+            assert_ok(xsm_model_parameters(t.m, &w, &err), err);
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                w.bias[k] = (float)(sign * (k % 2 ? 1e4 : -1e4));
+            }
+            for (uint32_t j = 0; j < 4; j++) {
+                script[j] = j;
+            }
+            double g[CLASSES];
+            assert_true(isfinite(take(&t, g)));
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                assert_true(fabs(g[k]) <= 4);
+            }
+            stage_free(&t);
+        }
+    }
+}
+
+/* One class: there is nothing to learn, and nothing goes wrong. */
+static void one_class(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const char *const samplers[] = {"sampler=uniform", "sampler=frequency"};
+    for (int i = 0; i < METHODS; i++) {
+        for (int s = 0; s < 2; s++) {
+            test_problem p = test_problem_new(ROWS, FEATURES, 1, false, 2);
+            xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+            xsm_estimator *e = test_estimator(NULL, methods[i].name, samplers[s]);
+            xsm_gradient *g = test_gradient(NULL);
+            xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+            xsm_gradient_view view = test_view(g);
+            for (int r = 0; r < ROWS; r++) {
+                assert_int_equal(view.lengths[r], 1);
+                assert_int_equal(view.classes[r * view.width], 0);
+            }
+            xsm_gradient_free(g);
+            xsm_estimator_free(e);
+            xsm_model_free(m);
+            test_problem_free(&p);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(coefficients_are_slopes),
+        cmocka_unit_test(nce_has_the_right_mean),
+        cmocka_unit_test(partitions_are_unbiased),
+        cmocka_unit_test(sampled_softmax_values),
+        cmocka_unit_test(all_negatives_make_it_exact),
+        cmocka_unit_test(large_scores_are_finite),
+        cmocka_unit_test(one_class),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
