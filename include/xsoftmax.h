@@ -18,6 +18,7 @@
 #include <xsoftmax/predict.h>
 #include <xsoftmax/sampler.h>
 #include <xsoftmax/trainer.h>
+#include <xsoftmax/tune.h>
 #include <xsoftmax/version.h>
 
 #endif

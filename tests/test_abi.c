@@ -133,6 +133,9 @@ static void test_starting_values(void **state)
     STARTS(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
     STARTS(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
     STARTS(xsm_fit_result, XSM_FIT_RESULT_INIT);
+    STARTS(xsm_tune_options, XSM_TUNE_OPTIONS_INIT);
+    STARTS(xsm_tune_trial, XSM_TUNE_TRIAL_INIT);
+    STARTS(xsm_tuning_info, XSM_TUNING_INFO_INIT);
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     assert_true(view.decay == 1); /* no ridge */
     view.decay = 0;
@@ -393,6 +396,55 @@ static xsm_status get_progress(fixture *f, void *object, xsm_error *err)
     return xsm_trainer_get_progress(f->trainer, object, err);
 }
 
+/* On objects of its own: the fixture's are trained. Calls get() if it is there, or hands `object` in as options. */
+static xsm_status tune_with(const fixture *f, const xsm_tune_options *options,
+                            xsm_status (*get)(const xsm_tuning *, void *, xsm_error *), void *object, xsm_error *err)
+{
+    xsm_model *model = NULL;
+    xsm_estimator *estimator = NULL;
+    xsm_optimizer *optimizer = NULL;
+    xsm_tuning *tuning = NULL;
+    assert_int_equal(
+        xsm_model_new_linear(NULL, xsm_model_features(f->model), xsm_model_classes(f->model), NULL, &model, NULL),
+        XSM_OK);
+    assert_int_equal(xsm_estimator_new(NULL, "softmax", &estimator, NULL), XSM_OK);
+    assert_int_equal(xsm_optimizer_new(NULL, "sgd", &optimizer, NULL), XSM_OK);
+    xsm_status status = xsm_tune_eta(NULL, model, f->data, estimator, optimizer, options, &tuning, err);
+    if (status == XSM_OK && get) {
+        status = get(tuning, object, err);
+    }
+    xsm_tuning_free(tuning);
+    xsm_optimizer_free(optimizer);
+    xsm_estimator_free(estimator);
+    xsm_model_free(model);
+    return status;
+}
+
+static xsm_status tune(fixture *f, void *object, xsm_error *err)
+{
+    return tune_with(f, object, NULL, NULL, err);
+}
+
+static xsm_status info_of(const xsm_tuning *tuning, void *object, xsm_error *err)
+{
+    return xsm_tuning_get_info(tuning, object, err);
+}
+
+static xsm_status get_tuning_info(fixture *f, void *object, xsm_error *err)
+{
+    return tune_with(f, NULL, info_of, object, err);
+}
+
+static xsm_status first_trial(const xsm_tuning *tuning, void *object, xsm_error *err)
+{
+    return xsm_tuning_get_trial(tuning, 0, object, err);
+}
+
+static xsm_status get_trial(fixture *f, void *object, xsm_error *err)
+{
+    return tune_with(f, NULL, first_trial, object, err);
+}
+
 static xsm_status evaluate(fixture *f, void *object, xsm_error *err)
 {
     xsm_metrics metrics = XSM_METRICS_INIT;
@@ -470,6 +522,9 @@ static void test_every_function(void **state)
     SIZES(xsm_progress, progress, get_progress);
     SIZES(xsm_fit_options, XSM_FIT_OPTIONS_INIT, fit_with);
     SIZES(xsm_fit_result, XSM_FIT_RESULT_INIT, fit_for);
+    SIZES(xsm_tune_options, XSM_TUNE_OPTIONS_INIT, tune);
+    SIZES(xsm_tuning_info, XSM_TUNING_INFO_INIT, get_tuning_info);
+    SIZES(xsm_tune_trial, XSM_TUNE_TRIAL_INIT, get_trial);
     SIZES(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT, evaluate);
     SIZES(xsm_metrics, XSM_METRICS_INIT, get_metrics);
     SIZES(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT, new_predictor);

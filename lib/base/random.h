@@ -16,7 +16,8 @@ enum {
     XSMI_STREAM_SHUFFLE = 1,   /* position = epoch */
     XSMI_STREAM_NEGATIVES = 2, /* position = running count of examples */
     XSMI_STREAM_SPLIT = 3,
-    XSMI_STREAM_PERMUTE = 4
+    XSMI_STREAM_PERMUTE = 4,
+    XSMI_STREAM_TUNE = 5
 };
 
 typedef struct xsmi_stream {

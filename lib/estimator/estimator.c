@@ -167,7 +167,7 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
     return XSM_OK;
 }
 
-static void unbind(xsm_estimator *e)
+void xsmi_estimator_unbind(xsm_estimator *e)
 {
     if (e->model) {
         if (e->ops.unbind) {
@@ -187,7 +187,7 @@ void xsm_estimator_free(xsm_estimator *e)
 {
     if (e) {
         xsm_context *ctx = e->context;
-        unbind(e);
+        xsmi_estimator_unbind(e);
         xsm_sampler_free(e->own_sampler);
         xsmi_release(ctx, e->state, e->ops.state_size, 1);
         xsmi_release(ctx, e, 1, sizeof *e);
@@ -407,7 +407,7 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     }
     uint64_t most_labels;
     XSMI_TRY(check_labels(e, train, &most_labels, err));
-    unbind(e);
+    xsmi_estimator_unbind(e);
     bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
     double longest = 0;
     XSMI_TRY(take_norms(e, model, train, &longest, err));

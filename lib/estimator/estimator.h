@@ -74,6 +74,9 @@ struct xsm_gradient {
     size_t expected_capacity, draw_capacity;
 };
 
+/* Lets go of what an estimator is bound to; its options stay. */
+void xsmi_estimator_unbind(xsm_estimator *e);
+
 /* Sizes a gradient's arrays for n examples of the estimator, handled by up to `slots` threads, as a joint batch or one
  * by one. */
 xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots, bool joint,

@@ -64,6 +64,12 @@ void xsmi_model_drop_row_lengths(xsm_model *m);
 void xsmi_model_sum_row_length(xsm_model *m, uint32_t k);
 /* Multiplies alpha and row_scale into the rows, in parallel. row_scale is kept, all ones, where row_length is. */
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
+/* Whether every weight and bias is zero. O(K D). */
+bool xsmi_model_is_zero(const xsm_model *m);
+/* Makes them so, and the scales one, of a model whose weights are in memory of its own. */
+void xsmi_model_zero(xsm_model *m);
+/* ||W||^2, scales included, the bias not. The same for any number of threads. */
+xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
 /* Checks that a batch is one that this model can score. */
 xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err);
 /* Checks that a batch has rows of so many features, all of them in its dataset; `what` of that many wants them. */

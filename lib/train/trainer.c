@@ -1,6 +1,7 @@
 /*
  * Epochs over a dataset: the order of the rows, the schedule, steps, evaluation, the callback.
  */
+#include "train/trainer.h"
 #include "train/window.h"
 
 #include "base/random.h"
@@ -23,6 +24,7 @@ struct xsm_trainer {
     uint64_t rows;
     uint64_t *order; /* [rows] */
     double *etas;    /* [window steps] */
+    double stretch;  /* of the schedule: passes that a pass counts for */
     uint64_t window_steps;
     int32_t layout; /* of the weights */
     uint64_t epoch; /* complete ones */
@@ -38,8 +40,8 @@ struct xsm_trainer {
 /* -- settings
  * --------------------------------------------------------------------------------------------------------------- */
 
-static xsm_status read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
-                               xsm_error *err)
+xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
+                                     xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_trainer_options", err));
     o->epochs = o->epochs ? o->epochs : 10;
@@ -68,10 +70,10 @@ static xsm_status read_options(const xsm_trainer_options *given, const xsm_estim
 static double eta_at(const xsm_trainer *t, uint64_t epoch, uint64_t place)
 {
     const xsm_trainer_options *o = &t->options;
-    double passes = (double)epoch + (double)place / (double)t->rows;
+    double passes = t->stretch * ((double)epoch + (double)place / (double)t->rows);
     switch (o->schedule) {
     case XSM_SCHEDULE_STEP:
-        return o->eta * pow(o->factor, (double)epoch);
+        return o->eta * pow(o->factor, floor(passes));
     case XSM_SCHEDULE_INVERSE:
         return o->eta / (1 + passes);
     case XSM_SCHEDULE_INVERSE_SQRT:
@@ -98,7 +100,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
                                       : "out");
     }
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
-    XSMI_TRY(read_options(options, estimator, &o, err));
+    XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
     if (o.test && o.test->features != model->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", o.test->features,
                          model->features);
@@ -123,6 +125,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     t->optimizer = optimizer;
     t->options = o;
     t->rows = train->rows;
+    t->stretch = 1;
     t->layout = model->layout;
     t->train_metrics.size = t->test_metrics.size = sizeof(xsm_metrics);
     xsm_status status = XSM_OK;
@@ -188,6 +191,11 @@ static xsm_progress progress_of(const xsm_trainer *t)
     p.epoch_ended = t->pending;
     p.objective = p.gradient_norm = (double)NAN;
     return p;
+}
+
+void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
+{
+    t->stretch = stretch;
 }
 
 xsmi_window *xsmi_trainer_window(xsm_trainer *t)
@@ -270,9 +278,11 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
     const uint64_t *rows = t->order + t->place;
     if (t->window) {
         uint64_t count = left < t->window_steps ? left : t->window_steps;
+        /* The same rate for all of them: no need for a power a step. */
+        bool flat = t->options.schedule == XSM_SCHEDULE_CONSTANT ||
+                    (t->options.schedule == XSM_SCHEDULE_STEP && t->stretch == 1);
         for (uint64_t s = 0; s < count; s++) {
-            t->etas[s] =
-                s > 0 && t->options.schedule <= XSM_SCHEDULE_STEP ? t->etas[0] : eta_at(t, t->epoch, t->place + s);
+            t->etas[s] = s > 0 && flat ? t->etas[0] : eta_at(t, t->epoch, t->place + s);
         }
         uint64_t failed;
         xsm_status status = xsmi_window_run(t->window, rows, count, t->etas, &t->loss_sum, &failed, err);

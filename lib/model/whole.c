@@ -1,0 +1,101 @@
+/*
+ * Passes over all parameters of a model: whether they are zero, zero again, their squared norm.
+ */
+#include "model/model.h"
+
+#include <string.h>
+
+/* Floats that are one job. */
+#define PASS_FLOATS ((size_t)1 << 20)
+
+static bool all_zero(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool xsmi_model_is_zero(const xsm_model *m)
+{
+    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    size_t rows = class_major ? m->classes : m->features, columns = class_major ? m->features : m->classes;
+    for (size_t r = 0; r < rows; r++) {
+        if (!all_zero(m->weight + r * m->stride, columns)) {
+            return false;
+        }
+    }
+    return !m->bias || all_zero(m->bias, m->classes);
+}
+
+static void zero_part(void *state, size_t index, uint32_t thread)
+{
+    xsm_model *m = state;
+    size_t first = index * PASS_FLOATS, rest = m->weight_count - first;
+    (void)thread;
+    memset(m->weight + first, 0, (rest < PASS_FLOATS ? rest : PASS_FLOATS) * sizeof *m->weight);
+}
+
+void xsmi_model_zero(xsm_model *m)
+{
+    size_t jobs = (m->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
+    if (xsmi_run(m->context, zero_part, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail; this must not */
+        memset(m->weight, 0, m->weight_count * sizeof *m->weight);
+    }
+    if (m->bias) {
+        memset(m->bias, 0, m->classes * sizeof *m->bias);
+    }
+    xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
+    m->row_scale = NULL;
+    xsmi_model_drop_row_lengths(m);
+    m->alpha = 1;
+}
+
+typedef struct norm_job {
+    const xsm_model *model;
+    size_t rows, columns, each;
+    double *parts; /* a job's each */
+} norm_job;
+
+static void norm_part(void *state, size_t index, uint32_t thread)
+{
+    norm_job *job = state;
+    const xsm_model *m = job->model;
+    size_t first = index * job->each, rest = job->rows - first, end = first + (rest < job->each ? rest : job->each);
+    double sum = 0;
+    (void)thread;
+    for (size_t r = first; r < end; r++) {
+        const float *row = m->weight + r * m->stride;
+        double squares = 0;
+        for (size_t c = 0; c < job->columns; c++) {
+            squares += (double)row[c] * (double)row[c];
+        }
+        sum += m->row_scale ? squares * m->row_scale[r] * m->row_scale[r] : squares;
+    }
+    job->parts[index] = sum;
+}
+
+xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err)
+{
+    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    norm_job job = {
+        .model = m, .rows = class_major ? m->classes : m->features, .columns = class_major ? m->features : m->classes};
+    job.each = job.columns < PASS_FLOATS ? PASS_FLOATS / job.columns : 1;
+    size_t jobs = (job.rows + job.each - 1) / job.each;
+    job.parts = xsmi_allocate(m->context, jobs, sizeof *job.parts);
+    if (!job.parts) {
+        return xsmi_fail_memory(err, jobs * sizeof *job.parts, "a sum over the weights");
+    }
+    xsm_status status = xsmi_run(m->context, norm_part, &job, jobs, err);
+    double sum = 0;
+    for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
+        sum += job.parts[i];
+    }
+    xsmi_release(m->context, job.parts, jobs, sizeof *job.parts);
+    if (status == XSM_OK) {
+        *norm = sum * m->alpha * m->alpha;
+    }
+    return status;
+}

@@ -1,0 +1,520 @@
+/*
+ * A learning rate by successive halving over powers of ten (the grid of Fagan and Iyengar 2018, section 4).
+ *
+ * Every trial is the whole run in small: a part of the rows, fewer passes, and the whole schedule squeezed into them.
+ * Which part matters more than how much. With few rows and all passes, as the paper has it, the model learns the rows
+ * by heart at rates that are far too large for all of them; with all rows and one pass, what an estimator keeps by row
+ * never comes to use. Half of the rows, where the work allows it, and a few passes in the rounds that decide, order
+ * rates as the whole run does most often (bench/eta_auto.sh measures it).
+ */
+#include "train/trainer.h"
+
+#include "base/random.h"
+
+#include "optimizer/optimizer.h"
+
+#include <xsoftmax/tune.h>
+
+#include <math.h>
+#include <string.h>
+
+/* The rates that there are: place 2i is decades[i], place 2i+1 three times as much, for where two powers of ten are
+ * about as good. */
+static const double decades[] = {1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4};
+enum { DECADE = 2, PLACES = DECADE * sizeof decades / sizeof decades[0] - 1, GRID_FIRST = 12, GRID_LAST = 24 };
+
+enum { ROUNDS = 3 };
+
+/* Work of a trial, as a share of the run's examples, and the fewest passes: without a state by row, and with one, which
+ * a single pass leaves as it was. */
+static const struct {
+    double share;
+    uint64_t epochs[2];
+} rounds[ROUNDS] = {{0.0025, {1, 1}}, {0.02, {2, 2}}, {0.09, {2, 3}}};
+
+/* When the best two of the last round differ by less than this factor, trials this short cannot tell them apart, and
+ * the rate between them is chosen. */
+#define CLOSE 1.1
+
+/* Of the run's work, what the trials may take. */
+#define BUDGET 0.3
+/* Of a trial's work, what its evaluation may take. */
+#define EVALUATION 0.05
+/* Rows that a trial goes through and is evaluated on at least. */
+#define ROWS_LEAST 128
+/* Runs with fewer steps an epoch have their batches made smaller instead of their steps made fewer. */
+#define STEPS_FEW 32
+/* Work is counted in classes that a step scores and updates. In one pass over all classes, a class takes that share of
+ * it: scored and updated, or scored alone. */
+#define EXACT_STEP 0.125
+#define EXACT_SCORE 0.0625
+
+struct xsm_tuning {
+    xsm_context *context;
+    xsm_tuning_info info;
+    xsm_tune_trial trials[ROUNDS][PLACES]; /* size 0: there is none */
+};
+
+typedef struct tuner {
+    xsm_context *context;
+    xsm_model *model;
+    const xsm_dataset *train;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_trainer_options run;
+    xsm_tune_options options;
+    double ridge;
+    xsm_tuning *result;
+
+    uint64_t *rank;        /* [N] of each row, a permutation: a trial takes the lowest */
+    uint64_t *taken;       /* [N] room for their list */
+    double step_work;      /* of an example, in classes */
+    double score_work;     /* of an example's evaluation */
+    double spent, allowed; /* work */
+    double expected;       /* work, for the callback */
+    double start;          /* on the clock */
+    uint32_t round;        /* from 0 */
+    double eta;            /* of the trial */
+    uint64_t rows, epochs, batch, evaluated;
+    xsm_dataset *sample, *subset; /* what the round's trials go through and are evaluated on; NULL = all rows */
+} tuner;
+
+/* -- what a round does ----------------------------------------------------------------------------------------------
+ */
+
+static double rate_at(size_t place)
+{
+    return place % DECADE == 0 ? decades[place / DECADE] : 3 * decades[place / DECADE];
+}
+
+static uint64_t at_least(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Fills rows, epochs, batch and evaluated. */
+static void plan(tuner *t, uint32_t round)
+{
+    const uint64_t n = t->train->rows, all = t->run.epochs;
+    const double passes = rounds[round].share * (double)all;
+    uint64_t steps = n / t->run.batch + (n % t->run.batch != 0);
+    bool state = (t->estimator->ops.flags & XSM_ESTIMATOR_ROW_STATE) != 0;
+    uint64_t epochs = at_most(at_least((uint64_t)ceil(2 * passes), rounds[round].epochs[state]), all);
+    if (steps < STEPS_FEW) {
+        epochs = all;
+    }
+    double rows = ceil(passes / (double)epochs * (double)n);
+    t->epochs = epochs;
+    t->rows = at_most(at_least((uint64_t)rows, ROWS_LEAST), n);
+    t->batch = t->run.batch;
+    if (steps < STEPS_FEW) {
+        t->batch = at_least((uint64_t)((double)t->run.batch * (double)t->rows / (double)n + 0.5), 1);
+    }
+    double evaluated = EVALUATION * (double)t->rows * (double)epochs * t->step_work / t->score_work;
+    t->evaluated = evaluated < (double)t->rows ? at_least((uint64_t)evaluated, at_most(ROWS_LEAST, t->rows)) : t->rows;
+}
+
+static double planned_work(const tuner *t)
+{
+    return (double)t->rows * (double)t->epochs * t->step_work + (double)t->evaluated * t->score_work;
+}
+
+/* The rows of the lowest `count` ranks, in the order of the data. */
+static xsm_status take_rows(tuner *t, uint64_t count, xsm_dataset **out, xsm_error *err)
+{
+    xsm_dataset_free(*out);
+    *out = NULL;
+    if (count == t->train->rows) {
+        return XSM_OK;
+    }
+    uint64_t taken = 0;
+    for (uint64_t row = 0; row < t->train->rows; row++) {
+        if (t->rank[row] < count) {
+            t->taken[taken++] = row;
+        }
+    }
+    return xsm_dataset_select(t->train, t->taken, count, out, err);
+}
+
+static xsm_status begin_round(tuner *t, uint32_t round, xsm_error *err)
+{
+    t->round = round;
+    plan(t, round);
+    /* A ridge that weighs as much on these rows as the run's does on all of them. */
+    t->estimator->common.ridge = t->ridge * ((double)t->rows / (double)t->train->rows);
+    XSMI_TRY(take_rows(t, t->rows, &t->sample, err));
+    return take_rows(t, t->evaluated, &t->subset, err);
+}
+
+/* -- a trial --------------------------------------------------------------------------------------------------------
+ */
+
+static xsm_status tell(const tuner *t, double trial_done, xsm_error *err)
+{
+    if (!t->options.progress) {
+        return XSM_OK;
+    }
+    double done = (t->spent + trial_done) / t->expected;
+    xsm_tune_progress p = {.size = sizeof p,
+                           .round = t->round + 1,
+                           .rounds = ROUNDS,
+                           .eta = t->eta,
+                           .done = done < 1 ? done : 1,
+                           .seconds = xsmi_seconds() - t->start};
+    return t->options.progress(t->options.progress_user, &p) == 0
+               ? XSM_OK
+               : xsmi_fail(err, XSM_CANCELLED, "the choice of a learning rate was stopped by the callback");
+}
+
+static int32_t on_step(void *user, const xsm_progress *progress)
+{
+    const tuner *t = user;
+    return tell(t, (double)progress->examples * t->step_work, NULL) != XSM_OK;
+}
+
+static xsm_status take_trial(tuner *t, xsm_tune_trial *trial, xsm_error *err)
+{
+    const xsm_dataset *sample = t->sample ? t->sample : t->train;
+    xsm_trainer_options o = t->run;
+    o.epochs = t->epochs;
+    o.batch = t->batch;
+    o.eta = trial->eta;
+    o.progress = t->options.progress ? on_step : NULL;
+    o.progress_user = t;
+    xsm_trainer *trainer;
+    xsm_progress end;
+    end.size = sizeof end;
+    xsm_status status = xsm_trainer_new(t->context, t->model, sample, t->estimator, t->optimizer, &o, &trainer, err);
+    if (status == XSM_OK) {
+        xsmi_trainer_stretch(trainer, (double)t->run.epochs / (double)t->epochs);
+        status = xsm_trainer_run(trainer, err);
+        (void)xsm_trainer_get_progress(trainer, &end, NULL);
+        trial->examples = end.examples;
+        xsm_trainer_free(trainer);
+    }
+    t->spent += (double)trial->examples * t->step_work;
+    if (status != XSM_OK) {
+        return status;
+    }
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_evaluate_options one = XSM_EVALUATE_OPTIONS_INIT;
+    one.precision_max = 1;
+    t->spent += (double)t->evaluated * t->score_work;
+    XSMI_TRY(xsm_evaluate(t->context, t->model, t->subset ? t->subset : t->train, &one, &metrics, err));
+    double norm = 0;
+    if (t->ridge > 0) {
+        XSMI_TRY(xsmi_model_squared_norm(t->model, &norm, err));
+    }
+    trial->objective = (double)t->train->rows * metrics.log_loss + t->ridge / 2 * norm;
+    return XSM_OK;
+}
+
+/* Tries a rate in the current round. */
+static xsm_status try_rate(tuner *t, size_t place, xsm_error *err)
+{
+    xsm_tune_trial *trial = &t->result->trials[t->round][place];
+    *trial = (xsm_tune_trial){.size = sizeof *trial,
+                              .round = t->round + 1,
+                              .eta = rate_at(place),
+                              .rows = t->rows,
+                              .epochs = t->epochs,
+                              .objective = (double)INFINITY};
+    t->eta = trial->eta;
+    XSMI_TRY(tell(t, 0, err));
+    xsm_error inner = XSM_ERROR_INIT;
+    xsm_status status = take_trial(t, trial, &inner);
+    xsmi_model_zero(t->model);
+    if (status == XSM_ERROR_DIVERGED || (status == XSM_OK && !isfinite(trial->objective))) {
+        trial->objective = (double)INFINITY;
+        trial->outcome = XSM_TRIAL_DIVERGED;
+        status = XSM_OK;
+    } else if (status == XSM_CANCELLED) {
+        status = xsmi_fail(err, XSM_CANCELLED, "the choice of a learning rate was stopped by the callback");
+    } else if (status != XSM_OK) {
+        xsmi_fail_copy(err, &inner);
+    }
+    return status;
+}
+
+/* -- which rates a round tries --------------------------------------------------------------------------------------
+ */
+
+static bool tried(const tuner *t, uint32_t round, size_t place)
+{
+    return t->result->trials[round][place].size != 0;
+}
+
+static double objective(const tuner *t, uint32_t round, size_t place)
+{
+    return place < PLACES && tried(t, round, place) ? t->result->trials[round][place].objective : (double)INFINITY;
+}
+
+/* The best place of a round; PLACES if all diverged. Of equal ones the smaller rate. */
+static size_t best_of(const tuner *t, uint32_t round)
+{
+    size_t best = PLACES;
+    for (size_t place = 0; place < PLACES; place++) {
+        best = objective(t, round, place) < objective(t, round, best) ? place : best;
+    }
+    return best;
+}
+
+static bool affordable(const tuner *t, double reserve)
+{
+    return t->spent + planned_work(t) + reserve <= t->allowed;
+}
+
+static xsm_status fail_diverged(const tuner *t, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                     "training with estimator '%s' diverged with every learning rate from %g up; try rows of unit "
+                     "length, or a ridge",
+                     t->estimator->ops.name, decades[0]);
+}
+
+/* The grid, and beyond it while the best is at its end. */
+static xsm_status first_round(tuner *t, xsm_error *err)
+{
+    size_t low = GRID_FIRST, high = GRID_LAST;
+    for (size_t place = low; place <= high; place += DECADE) {
+        XSMI_TRY(try_rate(t, place, err));
+    }
+    for (;;) {
+        size_t best = best_of(t, 0);
+        if (best == high && high + DECADE < PLACES) {
+            XSMI_TRY(try_rate(t, high += DECADE, err));
+        } else if ((best == low || best == PLACES) && low > 0) {
+            XSMI_TRY(try_rate(t, low -= DECADE, err));
+        } else if (best == PLACES) {
+            return fail_diverged(t, err);
+        } else {
+            return XSM_OK;
+        }
+    }
+}
+
+/* Tries a rate unless it diverged in the round before. */
+static xsm_status try_neighbour(tuner *t, size_t place, xsm_error *err)
+{
+    bool diverged = place < PLACES && tried(t, t->round - 1, place) && isinf(objective(t, t->round - 1, place));
+    return place >= PLACES || diverged ? XSM_OK : try_rate(t, place, err);
+}
+
+/* The best of the round before with its neighbours, or with the better of them; on in the direction in which the best
+ * moves as far as the work allows, leaving `reserve` for later rounds; and down while all diverge. */
+static xsm_status later_round(tuner *t, bool both, double reserve, xsm_error *err)
+{
+    const uint32_t before = t->round - 1;
+    const size_t first = best_of(t, before);
+    const bool below = objective(t, before, first - DECADE) < objective(t, before, first + DECADE);
+    XSMI_TRY(try_rate(t, first, err));
+    if (both || below) {
+        XSMI_TRY(try_neighbour(t, first - DECADE, err));
+    }
+    if (both || !below) {
+        XSMI_TRY(try_neighbour(t, first + DECADE, err));
+    }
+    size_t from = first, low = first >= DECADE && tried(t, t->round, first - DECADE) ? first - DECADE : first;
+    for (;;) {
+        size_t now = best_of(t, t->round);
+        if (now == PLACES && low == 0) {
+            return fail_diverged(t, err);
+        }
+        if (now == PLACES) {
+            XSMI_TRY(try_rate(t, low -= DECADE, err));
+            continue;
+        }
+        size_t next = now > from ? now + DECADE : now - DECADE; /* past the ends: not below PLACES */
+        if (now == from || next >= PLACES || tried(t, t->round, next) || !affordable(t, reserve)) {
+            return XSM_OK;
+        }
+        XSMI_TRY(try_neighbour(t, next, err));
+        low = next < low ? next : low;
+        from = now;
+    }
+}
+
+/* The place chosen after the last round. */
+static size_t choose(const tuner *t)
+{
+    const uint32_t last = ROUNDS - 1;
+    size_t best = best_of(t, last);
+    double below = objective(t, last, best - DECADE), above = objective(t, last, best + DECADE);
+    double second = below < above ? below : above;
+    bool close = isfinite(second) && second < CLOSE * objective(t, last, best);
+    return !close ? best : below < above ? best - 1 : best + 1;
+}
+
+static xsm_status search(tuner *t, xsm_error *err)
+{
+    double work[ROUNDS];
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        plan(t, round);
+        work[round] = planned_work(t);
+    }
+    t->expected = ((GRID_LAST - GRID_FIRST) / DECADE + 1) * work[0] + 3 * work[1] + 2 * work[2];
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        XSMI_TRY(begin_round(t, round, err));
+        XSMI_TRY(round == 0   ? first_round(t, err)
+                 : round == 1 ? later_round(t, true, 2 * work[2], err)
+                              : later_round(t, false, 0, err));
+    }
+    return XSM_OK;
+}
+
+/* Says of each trial what came of it, and what was chosen. */
+static void conclude(tuner *t)
+{
+    xsm_tuning *r = t->result;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (size_t place = 0; place < PLACES; place++) {
+            xsm_tune_trial *trial = &r->trials[round][place];
+            if (trial->size == 0) {
+                continue;
+            }
+            r->info.trials++;
+            r->info.examples += trial->examples;
+            if (trial->outcome != XSM_TRIAL_DIVERGED && round + 1 < ROUNDS) {
+                trial->outcome = tried(t, round + 1, place) ? XSM_TRIAL_KEPT : XSM_TRIAL_DROPPED;
+            }
+        }
+    }
+    size_t chosen = choose(t);
+    if (chosen % DECADE == 0) {
+        r->trials[ROUNDS - 1][chosen].outcome = XSM_TRIAL_CHOSEN;
+    } else {
+        r->trials[ROUNDS - 1][chosen - 1].outcome = r->trials[ROUNDS - 1][chosen + 1].outcome = XSM_TRIAL_KEPT;
+    }
+    r->info.eta = rate_at(chosen);
+    r->info.seconds = xsmi_seconds() - t->start;
+}
+
+/* -- the public functions -------------------------------------------------------------------------------------------
+ */
+
+/* Binds the estimator to all rows: finds out early what does not fit, and what a step costs. */
+static xsm_status measure(tuner *t, xsm_error *err)
+{
+    XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, t->train, err));
+    double classes = (double)t->train->classes;
+    bool exact = (t->estimator->ops.flags & XSM_ESTIMATOR_EXACT) != 0;
+    t->step_work = 1 + (exact ? EXACT_STEP * classes : (double)t->estimator->width);
+    t->score_work = 1 + EXACT_SCORE * classes;
+    t->allowed = BUDGET * (double)t->run.epochs * (double)t->train->rows * t->step_work;
+    return XSM_OK;
+}
+
+static xsm_status tune(tuner *t, xsm_error *err)
+{
+    const uint64_t n = t->train->rows;
+    XSMI_TRY(measure(t, err));
+    xsmi_estimator_unbind(t->estimator);
+    t->rank = n < SIZE_MAX ? xsmi_allocate(t->context, (size_t)n, sizeof *t->rank) : NULL;
+    t->taken = t->rank ? xsmi_allocate(t->context, (size_t)n, sizeof *t->taken) : NULL;
+    t->result = t->taken ? xsmi_allocate(t->context, 1, sizeof *t->result) : NULL;
+    if (!t->result) {
+        return xsmi_fail_memory(err, (size_t)n * sizeof *t->rank, "the choice of a learning rate");
+    }
+    memset(t->result, 0, sizeof *t->result);
+    t->result->context = xsmi_context_retain(t->context);
+    t->result->info.size = sizeof t->result->info;
+    for (uint64_t i = 0; i < n; i++) {
+        t->rank[i] = i;
+    }
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, t->run.seed, XSMI_STREAM_TUNE, 0);
+    xsmi_stream_permute(&stream, t->rank, (size_t)n);
+    XSMI_TRY(search(t, err));
+    conclude(t);
+    return XSM_OK;
+}
+
+xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
+                        xsm_optimizer *optimizer, const xsm_tune_options *options, xsm_tuning **out, xsm_error *err)
+{
+    if (!model || !train || !estimator || !optimizer || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tune_eta: %s is NULL",
+                         !model       ? "the model"
+                         : !train     ? "the data"
+                         : !estimator ? "the estimator"
+                         : !optimizer ? "the optimizer"
+                                      : "out");
+    }
+    tuner t = {.model = model,
+               .train = train,
+               .estimator = estimator,
+               .optimizer = optimizer,
+               .run = XSM_TRAINER_OPTIONS_INIT,
+               .options = XSM_TUNE_OPTIONS_INIT,
+               .start = xsmi_seconds()};
+    XSMI_TRY(xsmi_options_read(&t.options, sizeof t.options, sizeof t.options, options, "xsm_tune_options", err));
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&run, sizeof run, sizeof run, t.options.run, "xsm_trainer_options", err));
+    run.eta = 0;
+    XSMI_TRY(xsmi_trainer_read_options(&run, estimator, &t.run, err));
+    t.run.evaluate_every = 0;
+    t.run.evaluate_train = 0;
+    t.run.test = NULL;
+    if (!xsmi_model_is_zero(model)) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the model has been trained: a learning rate is chosen for a model that is all zeros");
+    }
+    XSMI_TRY(xsmi_model_own(model, err));
+    XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
+    t.ridge = estimator->common.ridge;
+    xsm_status status = tune(&t, err);
+    estimator->common.ridge = t.ridge;
+    xsmi_estimator_unbind(estimator);
+    xsmi_model_zero(model);
+    xsm_dataset_free(t.sample);
+    xsm_dataset_free(t.subset);
+    xsmi_release(t.context, t.rank, (size_t)train->rows, sizeof *t.rank);
+    xsmi_release(t.context, t.taken, (size_t)train->rows, sizeof *t.taken);
+    if (status == XSM_OK) {
+        *out = t.result;
+    } else {
+        xsm_tuning_free(t.result);
+    }
+    xsm_context_free(t.context);
+    return status;
+}
+
+void xsm_tuning_free(xsm_tuning *r)
+{
+    if (r) {
+        xsm_context *ctx = r->context;
+        xsmi_release(ctx, r, 1, sizeof *r);
+        xsm_context_free(ctx);
+    }
+}
+
+xsm_status xsm_tuning_get_info(const xsm_tuning *r, xsm_tuning_info *info, xsm_error *err)
+{
+    if (!r) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_info: the tuning is NULL");
+    }
+    return xsmi_options_write(&r->info, sizeof r->info, sizeof r->info, info, "xsm_tuning_info", err);
+}
+
+xsm_status xsm_tuning_get_trial(const xsm_tuning *r, uint64_t index, xsm_tune_trial *trial, xsm_error *err)
+{
+    if (!r) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_trial: the tuning is NULL");
+    }
+    if (index >= r->info.trials) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "trial %llu of %llu; accepted is below that", (unsigned long long)index,
+                         (unsigned long long)r->info.trials);
+    }
+    const xsm_tune_trial *all = &r->trials[0][0];
+    for (uint64_t left = index;; all++) {
+        if (all->size > 0 && left-- == 0) {
+            break;
+        }
+    }
+    return xsmi_options_write(all, sizeof *all, sizeof *all, trial, "xsm_tune_trial", err);
+}

@@ -1,0 +1,508 @@
+/* The choice of a learning rate: what it chooses, that it repeats, what it leaves behind, and when it gives up. */
+#include "training.h"
+
+#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/tune.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 3000, FEATURES = 12, CLASSES = 9 };
+
+/* Rows whose label is the best class of a linear model, with one in eight at random: the log-loss has a minimum that
+ * training can come near, and rates that are too large or too small show. */
+static test_problem make_problem(bool sparse)
+{
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
+    double truth[CLASSES][FEATURES];
+    uint64_t stream = 77;
+    for (int k = 0; k < CLASSES; k++) {
+        for (int j = 0; j < FEATURES; j++) {
+            truth[k][j] = 2 * test_uniform(&stream) - 1;
+        }
+    }
+    for (int i = 0; i < ROWS; i++) {
+        double best = -INFINITY;
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            double z = 0;
+            for (int j = 0; j < FEATURES; j++) {
+                z += truth[k][j] * (double)p.x[i * FEATURES + j];
+            }
+            p.labels[i] = z > best ? k : p.labels[i];
+            best = z > best ? z : best;
+        }
+        if (test_next(&stream) % 8 == 0) {
+            p.labels[i] = (uint32_t)(test_next(&stream) % CLASSES);
+        }
+    }
+    xsm_dataset *data = test_relabel(&p, sparse, CLASSES, NULL, p.labels);
+    xsm_dataset_free(p.data);
+    p.data = data;
+    return p;
+}
+
+static xsm_trainer_options run_options(uint64_t epochs, uint64_t batch)
+{
+    xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
+    o.epochs = epochs;
+    o.batch = batch;
+    o.schedule = XSM_SCHEDULE_STEP;
+    o.seed = 4;
+    return o;
+}
+
+static xsm_tuning *tune(xsm_context *ctx, const test_problem *p, xsm_model *m, const char *estimator,
+                        const char *options, const xsm_trainer_options *run)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = test_estimator(ctx, estimator, options);
+    xsm_optimizer *o = test_optimizer(ctx, m);
+    xsm_tune_options t = XSM_TUNE_OPTIONS_INIT;
+    xsm_tuning *tuning = NULL;
+    t.run = run;
+    assert_ok(xsm_tune_eta(ctx, m, p->data, e, o, &t, &tuning, &err), err);
+    assert_ok(xsm_estimator_set(e, "seed", "9", &err), err); /* not bound any more */
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    return tuning;
+}
+
+static xsm_tuning_info info_of(const xsm_tuning *tuning)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_tuning_info info = XSM_TUNING_INFO_INIT;
+    assert_ok(xsm_tuning_get_info(tuning, &info, &err), err);
+    return info;
+}
+
+static xsm_tune_trial trial_of(const xsm_tuning *tuning, uint64_t index)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_tune_trial trial = XSM_TUNE_TRIAL_INIT;
+    assert_ok(xsm_tuning_get_trial(tuning, index, &trial, &err), err);
+    return trial;
+}
+
+/* Log-loss of the training rows after a whole run, infinite if it diverges. */
+static double whole_run(const test_problem *p, const char *estimator, const char *options, xsm_trainer_options run,
+                        double eta)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_estimator *e = test_estimator(NULL, estimator, options);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_trainer *t = NULL;
+    run.eta = eta;
+    assert_ok(xsm_trainer_new(NULL, m, p->data, e, o, &run, &t, &err), err);
+    xsm_status status = xsm_trainer_run(t, &err);
+    if (status == XSM_OK) {
+        assert_ok(xsm_evaluate(NULL, m, p->data, NULL, &metrics, &err), err);
+    }
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status == XSM_OK ? metrics.log_loss : (double)INFINITY;
+}
+
+static const char *const kinds[][2] = {
+    {"softmax", ""}, {"ove", "negatives=4"}, {"umax", "negatives=8"}, {"implicit", "negatives=3"}};
+
+/* Against whole runs with each rate of the grid. */
+static void as_good_as_the_best_of_the_grid(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 8; kind++) {
+        const char *name = kinds[kind / 2][0], *options = kinds[kind / 2][1];
+        test_problem p = make_problem(kind % 2);
+        xsm_trainer_options run = run_options(12, 1);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        xsm_tuning *tuning = tune(NULL, &p, m, name, options, &run);
+        double best = INFINITY, worst = 0;
+        for (int power = -3; power <= 3; power++) {
+            double loss = whole_run(&p, name, options, run, pow(10, power));
+            best = fmin(best, loss);
+            worst = fmax(worst, loss);
+        }
+        double found = whole_run(&p, name, options, run, info_of(tuning).eta);
+        assert_true(worst > 2 * best);   /* the rate matters */
+        assert_true(found < 1.1 * best); /* what trials this short can tell; bench/eta_auto.py has real data */
+        xsm_tuning_free(tuning);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* What the trials are said to have been, and that they kept to their share of the run. */
+static void trials_add_up(void **state)
+{
+    (void)state;
+    test_problem p = make_problem(false);
+    xsm_trainer_options run = run_options(20, 1);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_tuning *tuning = tune(NULL, &p, m, "implicit", "", &run);
+    xsm_tuning_info info = info_of(tuning);
+    uint64_t examples = 0;
+    int first = 0, chosen = 0, between = 0;
+    for (uint64_t i = 0; i < info.trials; i++) {
+        xsm_tune_trial t = trial_of(tuning, i);
+        examples += t.examples;
+        first += t.round == 1;
+        chosen += t.outcome == XSM_TRIAL_CHOSEN && t.eta == info.eta && t.round == 3;
+        between += t.outcome == XSM_TRIAL_KEPT && t.round == 3;
+        assert_int_equal(t.examples, t.rows * t.epochs);
+        assert_true(t.rows <= ROWS && t.epochs <= 20);
+        assert_true(isfinite(t.objective) && t.objective > 0);
+        if (i > 0) {
+            xsm_tune_trial last = trial_of(tuning, i - 1);
+            assert_true(last.round < t.round || (last.round == t.round && last.eta < t.eta));
+        }
+    }
+    assert_int_equal(examples, info.examples);
+    assert_true(first >= 7);
+    assert_true(chosen + between / 2 == 1);
+    assert_true((double)examples < 0.3 * 20 * ROWS);
+    assert_true(info.seconds > 0);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_tune_trial none = XSM_TUNE_TRIAL_INIT;
+    assert_fails(xsm_tuning_get_trial(tuning, info.trials, &none, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_tuning_get_trial(NULL, 0, &none, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_tuning_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_tuning_free(tuning);
+    xsm_tuning_free(NULL);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void same_on_any_threads(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t threads, cpu_disable;
+        int runner;
+    } ways[] = {{1, 0, TEST_BUILT_IN}, {3, 0, TEST_BUILT_IN}, {4, 7, TEST_PTHREADS}, {3, 0, TEST_REVERSED}};
+    for (int kind = 0; kind < 4; kind++) {
+        test_problem p = make_problem(true);
+        uint64_t batch = kind == 1 ? 7 : 1;
+        xsm_trainer_options run = run_options(5, batch);
+        xsm_tune_trial first[64];
+        uint64_t count = 0;
+        for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+            xsm_context *ctx =
+                test_context(ways[way].threads, ways[way].runner, test_cpu_disable() | ways[way].cpu_disable);
+            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            xsm_tuning *tuning = tune(ctx, &p, m, kinds[kind][0], "ridge=0.3", &run);
+            if (way == 0) {
+                count = info_of(tuning).trials;
+                assert_true(count <= 64);
+            }
+            assert_int_equal(info_of(tuning).trials, count);
+            for (uint64_t i = 0; i < count; i++) {
+                xsm_tune_trial t = trial_of(tuning, i);
+                if (way == 0) {
+                    first[i] = t;
+                }
+                assert_memory_equal(&t, &first[i], sizeof t);
+            }
+            xsm_tuning_free(tuning);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+        }
+        test_problem_free(&p);
+    }
+}
+
+/* The objective of a trial that is the whole run: few rows and one epoch leave nothing to cut. */
+static void the_objective_is_f(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(100, FEATURES, CLASSES, false, 8);
+    xsm_trainer_options run = run_options(1, 1);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_tuning *tuning = tune(NULL, &p, m, "softmax", "ridge=3", &run);
+    for (uint64_t i = 0; i < 7; i++) {
+        xsm_tune_trial trial = trial_of(tuning, i);
+        assert_int_equal(trial.rows, 100);
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=3");
+        xsm_optimizer *o = test_optimizer(NULL, m);
+        xsm_trainer *t = NULL;
+        xsm_model *fresh = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        run.eta = trial.eta;
+        assert_ok(xsm_trainer_new(NULL, fresh, p.data, e, o, &run, &t, &err), err);
+        assert_ok(xsm_trainer_run(t, &err), err);
+        assert_ok(xsm_evaluate(NULL, fresh, p.data, NULL, &metrics, &err), err);
+        double f = 100 * metrics.log_loss;
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            for (uint32_t j = 0; j < FEATURES; j++) {
+                f += 1.5 * test_weight(fresh, k, j) * test_weight(fresh, k, j);
+            }
+        }
+        assert_true(fabs(trial.objective - f) < 1e-5 * f);
+        xsm_trainer_free(t);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+        xsm_model_free(fresh);
+    }
+    xsm_tuning_free(tuning);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* The model is as new: a run after the choice is the bits of a run without. */
+static void leaves_nothing_behind(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int kind = 0; kind < 4; kind++) {
+        test_problem p = make_problem(kind % 2);
+        xsm_trainer_options run = run_options(2, 1);
+        uint64_t hash[2];
+        for (int tuned = 0; tuned < 2; tuned++) {
+            xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            xsm_estimator *e = test_estimator(NULL, kinds[kind][0], "ridge=0.5");
+            xsm_optimizer *o = test_optimizer(NULL, m);
+            xsm_trainer *t = NULL;
+            if (tuned) {
+                xsm_tuning *tuning = NULL;
+                assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
+                char ridge[16];
+                xsm_estimator_get(e, "ridge", ridge, sizeof ridge);
+                assert_string_equal(ridge, "0.5");
+                xsm_tuning_free(tuning);
+            }
+            run.eta = 0.5;
+            assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &run, &t, &err), err);
+            assert_ok(xsm_trainer_run(t, &err), err);
+            hash[tuned] = test_hash(m);
+            xsm_trainer_free(t);
+            xsm_optimizer_free(o);
+            xsm_estimator_free(e);
+            xsm_model_free(m);
+        }
+        assert_true(hash[0] == hash[1]);
+        test_problem_free(&p);
+    }
+}
+
+/* -- what goes wrong ------------------------------------------------------------------------------------------------
+ */
+
+static xsm_status no_bind(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    (void)state;
+    (void)problem;
+    (void)err;
+    return XSM_OK;
+}
+
+static void infinite_gradient(void *state, const xsm_score_block *block)
+{
+    (void)state;
+    for (uint64_t i = 0; i < block->count * block->width; i++) {
+        block->coefficients[i] = INFINITY;
+    }
+    for (uint64_t i = 0; i < block->count; i++) {
+        block->losses[i] = 1;
+    }
+}
+
+static const xsm_estimator_ops infinite_ops = {
+    .size = sizeof(xsm_estimator_ops),
+    .abi = XSM_ESTIMATOR_ABI,
+    .flags = XSM_ESTIMATOR_EXACT,
+    .name = "infinite",
+    .summary = "diverges",
+    .state_size = 8,
+    .bind = no_bind,
+    .gradient = infinite_gradient,
+};
+
+static void every_rate_diverges(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(false);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &infinite_ops, &e, &err), err);
+    xsm_tuning *none = (xsm_tuning *)&p;
+    assert_fails(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &none, &err), XSM_ERROR_DIVERGED, err);
+    assert_ptr_equal(none, &p);
+    assert_non_null(strstr(err.message, "every learning rate from 1e-09"));
+    xsm_estimator_free(e);
+    xsm_optimizer_free(o);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+typedef struct stop {
+    int calls, stop_at;
+    double done;
+} stop;
+
+static int32_t count_calls(void *user, const xsm_tune_progress *progress)
+{
+    stop *s = user;
+    assert_int_equal(progress->size, sizeof *progress);
+    assert_true(progress->round >= 1 && progress->round <= progress->rounds);
+    assert_true(progress->eta > 0 && progress->done >= s->done && progress->done <= 1);
+    assert_true(progress->seconds >= 0);
+    s->done = progress->done;
+    return ++s->calls == s->stop_at;
+}
+
+static void stops_when_asked(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(false);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    uint64_t zero = test_hash(m);
+    int all = 0;
+    for (int stop_at = 0; stop_at <= all; stop_at++) {
+        xsm_estimator *e = test_estimator(NULL, "umax", "");
+        xsm_optimizer *o = test_optimizer(NULL, m);
+        stop s = {0, stop_at, 0};
+        xsm_tune_options options = XSM_TUNE_OPTIONS_INIT;
+        options.progress = count_calls;
+        options.progress_user = &s;
+        xsm_tuning *tuning = NULL;
+        if (stop_at == 0) {
+            assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, &options, &tuning, &err), err);
+            all = s.calls < 40 ? s.calls : 40;
+            assert_true(all >= 12);
+        } else {
+            assert_fails(xsm_tune_eta(NULL, m, p.data, e, o, &options, &tuning, &err), XSM_CANCELLED, err);
+            assert_null(tuning);
+            assert_int_equal(s.calls, stop_at);
+        }
+        assert_true(test_hash(m) == zero);
+        xsm_tuning_free(tuning);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+    }
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void refuses(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(false);
+    xsm_model *zero = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_model *trained = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 1);
+    xsm_estimator *e = test_estimator(NULL, "implicit", "");
+    xsm_optimizer *o = test_optimizer(NULL, zero);
+    xsm_tuning *out = NULL;
+    uint64_t before = test_hash(trained);
+    assert_fails(xsm_tune_eta(NULL, trained, p.data, e, o, NULL, &out, &err), XSM_ERROR_STATE, err);
+    assert_true(test_hash(trained) == before);
+    assert_fails(xsm_tune_eta(NULL, NULL, p.data, e, o, NULL, &out, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_tune_eta(NULL, zero, NULL, e, o, NULL, &out, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_tune_eta(NULL, zero, p.data, NULL, o, NULL, &out, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_tune_eta(NULL, zero, p.data, e, NULL, NULL, &out, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_tune_eta(NULL, zero, p.data, e, o, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_trainer_options run = run_options(3, 1);
+    xsm_tune_options options = XSM_TUNE_OPTIONS_INIT;
+    options.run = &run;
+    run.factor = 2;
+    assert_fails(xsm_tune_eta(NULL, zero, p.data, e, o, &options, &out, &err), XSM_ERROR_RANGE, err);
+    test_problem other = test_problem_new(50, FEATURES + 1, CLASSES, false, 3);
+    assert_fails(xsm_tune_eta(NULL, zero, other.data, e, o, NULL, &out, &err), XSM_ERROR_SHAPE, err);
+    assert_null(out);
+    test_problem_free(&other);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(zero);
+    xsm_model_free(trained);
+    test_problem_free(&p);
+}
+
+/* Full batches: as many steps as the run has epochs, however few the rows. */
+static void full_batches(void **state)
+{
+    (void)state;
+    test_problem p = make_problem(false);
+    xsm_trainer_options run = run_options(40, ROWS);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_tuning *tuning = tune(NULL, &p, m, "softmax", "", &run);
+    double best = INFINITY;
+    for (int power = -3; power <= 3; power++) {
+        best = fmin(best, whole_run(&p, "softmax", "", run, pow(10, power)));
+    }
+    for (uint64_t i = 0; i < info_of(tuning).trials; i++) {
+        assert_int_equal(trial_of(tuning, i).epochs, 40);
+    }
+    assert_true(whole_run(&p, "softmax", "", run, info_of(tuning).eta) < 1.05 * best);
+    xsm_tuning_free(tuning);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- memory -----------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct subject {
+    test_problem p;
+    const char *estimator;
+} subject;
+
+static xsm_status tune_once(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const subject *s = state;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_tuning *tuning = NULL;
+    xsm_model_options bias = XSM_MODEL_OPTIONS_INIT;
+    bias.bias = 1;
+    xsm_trainer_options run = run_options(2, 1);
+    xsm_tune_options options = XSM_TUNE_OPTIONS_INIT;
+    options.run = &run;
+    xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, &bias, &m, err);
+    status = status == XSM_OK ? xsm_estimator_new(ctx, s->estimator, &e, err) : status;
+    if (status == XSM_OK) {
+        assert_int_equal(xsm_estimator_set(e, "ridge", "0.5", NULL), XSM_OK);
+    }
+    status = status == XSM_OK ? xsm_optimizer_new(ctx, "sgd", &o, err) : status;
+    status = status == XSM_OK ? xsm_tune_eta(ctx, m, s->p.data, e, o, &options, &tuning, err) : status;
+    xsm_tuning_free(tuning);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void every_allocation(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"softmax", "implicit"};
+    for (int i = 0; i < 2; i++) {
+        subject s = {test_problem_new(150, FEATURES, CLASSES, true, 3), names[i]};
+        assert_true(test_every_allocation(tune_once, &s) > 20);
+        test_problem_free(&s.p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_good_as_the_best_of_the_grid),
+        cmocka_unit_test(trials_add_up),
+        cmocka_unit_test(same_on_any_threads),
+        cmocka_unit_test(the_objective_is_f),
+        cmocka_unit_test(leaves_nothing_behind),
+        cmocka_unit_test(every_rate_diverges),
+        cmocka_unit_test(stops_when_asked),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(full_batches),
+        cmocka_unit_test(every_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
