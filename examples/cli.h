@@ -55,7 +55,7 @@ typedef enum {
     CLI_TEXT,    /* const char * */
     CLI_LIST,    /* cli_list; may be given several times */
     CLI_WHOLE,   /* uint64_t */
-    CLI_REAL,    /* double */
+    CLI_REAL,    /* double; NAN for the word choices[0], if there is one */
     CLI_CHOICE   /* int, the place in `choices` */
 } cli_kind;
 
@@ -70,7 +70,7 @@ typedef struct cli_flag {
     void *value;          /* what the kind says; holds the default before parsing */
     const char *argument; /* how the help text calls the value */
     const char *help;
-    const char *const *choices; /* ended by NULL */
+    const char *const *choices; /* ended by NULL; NULL = none */
     double minimum, maximum;    /* accepted numbers, ends included */
     int above;                  /* 1 = the minimum itself is not accepted */
     int required;
@@ -159,6 +159,8 @@ typedef struct cli_json {
 /* A key of NULL writes no key: for the outermost object. */
 void cli_json_open(cli_json *json, const char *key);
 void cli_json_close(cli_json *json);
+void cli_json_open_list(cli_json *json, const char *key);
+void cli_json_close_list(cli_json *json);
 void cli_json_text(cli_json *json, const char *key, const char *value);
 void cli_json_whole(cli_json *json, const char *key, uint64_t value);
 void cli_json_null(cli_json *json, const char *key);

@@ -43,12 +43,13 @@ static int bad_number(const cli_flag *flag, const char *value, const char *fault
 {
     const char *what = flag->kind == CLI_WHOLE ? "a whole number" : "a number";
     const char *from = flag->above ? "above" : "from", *to = flag->above ? "and at most" : "to";
+    const char *word = flag->choices ? flag->choices[0] : "", * or = flag->choices ? " or " : "";
     if (isinf(flag->maximum)) {
-        return cli_misuse("--%s: '%s' %s; %s %s %.10g is accepted", flag->name, value, fault, what, from,
+        return cli_misuse("--%s: '%s' %s; %s%s%s %s %.10g is accepted", flag->name, value, fault, word, or, what, from,
                           flag->minimum);
     }
-    return cli_misuse("--%s: '%s' %s; %s %s %.10g %s %.10g is accepted", flag->name, value, fault, what, from,
-                      flag->minimum, to, flag->maximum);
+    return cli_misuse("--%s: '%s' %s; %s%s%s %s %.10g %s %.10g is accepted", flag->name, value, fault, word, or, what,
+                      from, flag->minimum, to, flag->maximum);
 }
 
 static int set_number(const cli_flag *flag, const char *value)
@@ -66,6 +67,10 @@ static int set_number(const cli_flag *flag, const char *value)
             return bad_number(flag, value, "is out of range");
         }
         *(uint64_t *)flag->value = whole;
+        return CLI_GO_ON;
+    }
+    if (flag->choices && strcmp(value, flag->choices[0]) == 0) {
+        *(double *)flag->value = (double)NAN;
         return CLI_GO_ON;
     }
     if (!*value || value[strspn(value, "0123456789+-.eE")] != '\0') {

@@ -25,6 +25,19 @@ void cli_json_close(cli_json *json)
     json->comma = 1;
 }
 
+void cli_json_open_list(cli_json *json, const char *key)
+{
+    start(json, key);
+    fputc('[', json->out);
+    json->comma = 0;
+}
+
+void cli_json_close_list(cli_json *json)
+{
+    fputc(']', json->out);
+    json->comma = 1;
+}
+
 void cli_json_text(cli_json *json, const char *key, const char *value)
 {
     if (!value) {

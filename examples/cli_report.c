@@ -37,6 +37,7 @@ char *cli_train_json(const cli_run *r)
     }
     cli_json_whole(&json, "epochs", r->end.epoch);
     cli_json_whole(&json, "steps", r->end.step);
+    cli_tune_json(&json, r);
     cli_json_real(&json, "train_seconds", r->end.seconds);
     cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
@@ -105,6 +106,11 @@ void cli_train_report(const cli_run *r)
         printf("%-10s %.8g: losses %.8g and ridge %.4g; gradient norm %.3g\n", "objective", r->fit.objective,
                r->fit.loss, r->fit.objective - r->fit.loss, r->fit.gradient_norm);
     } else {
+        if (r->tuning) {
+            printf("%-10s eta %s, chosen in %s\n", "rate", cli_real(r->eta, &a), cli_seconds(r->tuned.seconds, &b));
+        } else {
+            printf("%-10s eta %s, as given\n", "rate", cli_real(r->eta, &a));
+        }
         print_steps(r);
     }
     if (r->train_known) {

@@ -9,6 +9,7 @@
 #include <xsoftmax/ext/estimator.h>
 
 static const char *const order_words[] = {"shuffle", "file", NULL}; /* XSM_ORDER_* */
+static const char *const eta_words[] = {"auto", NULL};
 static const char *const yes_no_words[] = {"no", "yes", NULL};
 
 /* step[:FACTOR], inverse, sqrt or constant */
@@ -41,8 +42,9 @@ static int read_schedule(cli_run *r)
 /* Flags of the one way to train that mean nothing to the other are refused; what was not said gets its default. */
 static int choose_optimizer(cli_run *r)
 {
-    const char *steps[] = {r->epochs ? "epochs" : NULL, r->eta > 0 ? "eta" : NULL, r->schedule_text ? "schedule" : NULL,
-                           r->batch ? "batch" : NULL, r->order >= 0 ? "order" : NULL};
+    const char *steps[] = {r->epochs ? "epochs" : NULL, r->eta != 0 ? "eta" : NULL,
+                           r->schedule_text ? "schedule" : NULL, r->batch ? "batch" : NULL,
+                           r->order >= 0 ? "order" : NULL};
     r->full = strcmp(r->optimizer_name, "lbfgs") == 0;
     for (size_t i = 0; r->full && i < sizeof steps / sizeof steps[0]; i++) {
         if (steps[i]) {
@@ -55,7 +57,7 @@ static int choose_optimizer(cli_run *r)
         return cli_misuse("--%s is for --optimizer lbfgs alone", r->iterations ? "iterations" : "tolerance");
     }
     r->epochs = r->epochs ? r->epochs : 10;
-    r->eta = r->eta > 0 ? r->eta : 1;
+    r->eta = r->eta > 0 ? r->eta : (double)NAN;
     r->schedule_text = r->schedule_text ? r->schedule_text : "step:0.9";
     r->batch = r->batch ? r->batch : 1;
     r->order = r->order >= 0 ? r->order : XSM_ORDER_SHUFFLE;
@@ -273,7 +275,6 @@ static int describe(cli_run *r)
     } else {
         ok = ok && set_metadata(r, "training.", "schedule", r->schedule_text, &err) == XSM_OK &&
              set_metadata(r, "training.", "order", order_words[r->order], &err) == XSM_OK &&
-             set_metadata(r, "training.", "eta", cli_real(r->eta, &number), &err) == XSM_OK &&
              set_whole(r, "batch", r->batch, &err) == XSM_OK;
     }
     return ok ? CLI_GO_ON : cli_library_failed(&err);
@@ -319,17 +320,16 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
     return cli_stop_requested();
 }
 
-/* Steps over the rows, epoch by epoch. */
-static xsm_status run_steps(cli_run *r, xsm_error *err)
+static xsm_trainer_options step_options(cli_run *r)
 {
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = r->epochs;
     options.batch = r->batch;
-    options.eta = r->eta;
     options.schedule = r->schedule;
     options.factor = r->factor;
     options.order = r->order;
     options.seed = r->seed;
+    options.eta = isnan(r->eta) ? 0 : r->eta;
     if (r->history_path) {
         options.evaluate_every = r->evaluate_every > 0 ? r->evaluate_every : 1;
         options.evaluate_train = 1;
@@ -337,6 +337,26 @@ static xsm_status run_steps(cli_run *r, xsm_error *err)
     }
     options.progress = on_progress;
     options.progress_user = r;
+    return options;
+}
+
+/* Chooses the learning rate if none was given, and notes it in the model. */
+static int choose_rate(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_buffer number;
+    xsm_trainer_options options = step_options(r);
+    int code = isnan(r->eta) ? cli_tune(r, &options) : CLI_GO_ON;
+    if (code == CLI_GO_ON && set_metadata(r, "training.", "eta", cli_real(r->eta, &number), &err) != XSM_OK) {
+        code = cli_library_failed(&err);
+    }
+    return code;
+}
+
+/* Steps over the rows, epoch by epoch. */
+static xsm_status run_steps(cli_run *r, xsm_error *err)
+{
+    xsm_trainer_options options = step_options(r);
     xsm_status status =
         xsm_trainer_new(r->context, r->model, r->train_rows, r->estimator, r->optimizer, &options, &r->trainer, err);
     if (status == XSM_OK) {
@@ -371,10 +391,14 @@ static xsm_status run_fit(cli_run *r, xsm_error *err)
 static int train_model(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
+    cli_stop_install();
+    int code = r->full ? CLI_GO_ON : choose_rate(r);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
     if (r->history_path && cli_history_open(&r->history) != CLI_GO_ON) {
         return CLI_FAILED;
     }
-    cli_stop_install();
     r->started = cli_clock();
     xsm_status status = r->full ? run_fit(r, &err) : run_steps(r, &err);
     cli_note_clear();
@@ -484,6 +508,7 @@ static void release(cli_run *r)
     cli_output_discard();
     cli_output_free();
     xsm_trainer_free(r->trainer);
+    xsm_tuning_free(r->tuning);
     xsm_model_free(r->model);
     xsm_dataset_free(r->test_rows);
     xsm_dataset_free(r->train_rows);
@@ -532,6 +557,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .bias = 1,
         .order = -1,
         .fit = XSM_FIT_RESULT_INIT,
+        .tuned = XSM_TUNING_INFO_INIT,
         .raw_info = XSM_DATASET_INFO_INIT,
         .train_info = XSM_DATASET_INFO_INIT,
         .test_info = XSM_DATASET_INFO_INIT,
@@ -559,7 +585,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"tolerance", CLI_REAL, &r.tolerance, "X", "lbfgs: relative accuracy of the objective (1e-6)", NULL, 0,
          0.999999, 1, 0},
         {"epochs", CLI_WHOLE, &r.epochs, "N", "times to go through the rows (10)", NULL, 1, 1e9, 0, 0},
-        {"eta", CLI_REAL, &r.eta, "X", "learning rate to start with (1)", NULL, 0, 1e14, 1, 0},
+        {"eta", CLI_REAL, &r.eta, "auto|X", "learning rate to start with; auto tries some on a part of the rows (auto)",
+         eta_words, 0, 1e14, 1, 0},
         {"schedule", CLI_TEXT, &r.schedule_text, "HOW",
          "step:F (times F each epoch), inverse, sqrt or constant (step:0.9)", NULL, 0, 0, 0, 0},
         {"batch", CLI_WHOLE, &r.batch, "N", "examples a step (1)", NULL, 1, 1e9, 0, 0},

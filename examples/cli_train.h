@@ -10,7 +10,7 @@ typedef struct cli_run {
     cli_data format;
     cli_list sets;
     uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
-    double eta, ridge, tolerance;
+    double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias, order, json;
     int full; /* all rows at once: lbfgs */
     int32_t schedule;
@@ -23,6 +23,8 @@ typedef struct cli_run {
     xsm_dataset *train_rows, *test_rows;
     xsm_model *model;
     xsm_trainer *trainer;
+    xsm_tuning *tuning; /* NULL: the learning rate was given */
+    xsm_tuning_info tuned;
 
     uint64_t dropped;
     xsm_dataset_info raw_info, train_info, test_info;
@@ -35,6 +37,11 @@ typedef struct cli_run {
     xsm_metrics train_metrics, test_metrics;
     int train_known, test_known, stopped;
 } cli_run;
+
+/* Chooses the learning rate of a run, for the model as it is made, and prints what was tried on standard error. */
+int cli_tune(cli_run *run, const xsm_trainer_options *options);
+/* The JSON members that tell of the learning rate. */
+void cli_tune_json(cli_json *json, const cli_run *run);
 
 /* The object that --json prints, the caller's to free; NULL when there is no memory. Figures that are not known yet are
  * null. */

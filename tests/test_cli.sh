@@ -137,7 +137,7 @@ done <<END
 2|--batch: '1.5' is not a whole number|$good --batch 1.5
 2|--batch: '' is not a whole number|$good --batch ''
 2|--batch: '99999999999999999999999' is out of range|$good --batch 99999999999999999999999
-2|--eta: '0' is out of range; a number above 0 and at most 1e+14 is accepted|$good --eta 0
+2|--eta: '0' is out of range; auto or a number above 0 and at most 1e+14 is accepted|$good --eta 0
 2|--eta: '-1' is out of range|$good --eta -1
 2|--eta: 'nan' is not a number|$good --eta nan
 2|--eta: '1e999' is out of range|$good --eta 1e999
@@ -207,8 +207,8 @@ done <<END
 1|step|train --data huge.txt --model out.model --history out.csv --eta 1e14 --estimator softmax --epochs 50
 1|kind|train --data dense.tsv --label-column king --model out.model
 1|label|train --data dense.tsv --model out.model
-1|/dev/full|train --data train.txt --epochs 1 --model /dev/full
-1|history|train --data train.txt --epochs 1 --model out.model --history /dev/full
+1|/dev/full|train --data train.txt --epochs 1 --eta 1 --model /dev/full
+1|history|train --data train.txt --epochs 1 --eta 1 --model out.model --history /dev/full
 2|evaluate needs --model FILE|evaluate
 2|evaluate needs --data FILE|evaluate --model model
 2|unknown option '--top'|evaluate --model model --data test.txt --top 3
@@ -333,11 +333,12 @@ expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" =
 
 # JSON: the members that are promised, in their order, and nothing else.
 number='-\{0,1\}[0-9][0-9.e+-]*'
-run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4
+run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
 expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\
-\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"train_seconds\":$number,\"steps_per_second\":$number,\
+\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\
+\"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\
 \"precision\":{\"1\":$number,\"3\":$number,\"5\":$number}}}\$" stdout
@@ -365,6 +366,26 @@ done
 run 0 train --data train.txt --optimizer lbfgs --estimator softmax --iterations 2 --json
 says stdout '"iterations":2,'
 says stdout '"end":"iterations"'
+
+# The learning rate, chosen: said on standard error, in the JSON and in the model.
+run 0 train --data train.txt --json --epochs 20 --model auto.model
+trial="{\"eta\":$number,\"round\":[123],\"rows\":[0-9]*,\"epochs\":[0-9]*,\"objective\":$number,\
+\"outcome\":\"[a-z]*\"}"
+expect 'the JSON of a rate chosen' \
+    grep -q "\"steps\":6020,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"train" stdout
+says stderr 'learning rate '
+expect 'a line for each rate' test "$(wc -l <stderr)" -ge 9
+rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
+says stderr "learning rate $rate, chosen in "
+run 0 info auto.model
+expect 'the rate in the model' grep -q "training.eta *$rate\$" stdout
+run 0 train --data train.txt --epochs 20 --model given.model --eta "$rate"
+expect 'nothing is chosen when a rate is given' test ! -s stderr
+says stdout "eta $rate, as given"
+expect 'the model of the same rate, given' cmp auto.model given.model
+run 0 train --data train.txt --epochs 20 --model again.model --eta auto --threads 1
+expect 'the same choice on one thread' cmp auto.model again.model
+says stdout "eta $rate, chosen in "
 
 # Rows without a first line are taken as the training file was: its first feature has the index 0.
 printf '2 3 2\n0 0:1 1:1\n1 2:1\n' >zero.txt
@@ -475,6 +496,20 @@ for signal in INT TERM; do
     rm -f stop.model stop.csv
     expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
 done
+
+# While a learning rate is chosen there is nothing to keep yet.
+echo old >stop.model
+env --default-signal=INT "$xsoftmax" train --data train.txt --epochs 100000000 --schedule constant --model stop.model --history stop.csv \
+    >stdout 2>stderr </dev/null &
+process=$!
+sleep 1
+kill -s INT "$process"
+code=0
+wait "$process" || code=$?
+expect "stopped while choosing: exit code $code" test "$code" -eq 1
+says stderr 'stopped while choosing a learning rate; no model was trained'
+expect 'the file that was there stays' test "$(cat stop.model)" = old
+expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
 
 printf '%d checks, %d failed\n' "$checks" "$failures"
 [ "$failures" -eq 0 ]
