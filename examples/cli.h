@@ -166,8 +166,9 @@ void cli_json_whole(cli_json *json, const char *key, uint64_t value);
 void cli_json_null(cli_json *json, const char *key);
 /* Numbers that JSON cannot hold become null. */
 void cli_json_real(cli_json *json, const char *key, double value);
-/* {"log_loss", "error"} and, if asked for, "precision" at 1, 3 and 5. `metrics` may be NULL: all null. */
-void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int precision);
+/* {"log_loss", "error"} and, if asked for, "precision", "ndcg", "psp" and "psndcg" at 1, 3 and 5. `metrics` may be
+ * NULL: all null. */
+void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking);
 
 /* --- cli_progress.c: the bar ----------------------------------------------------------------------------------------
  */

@@ -79,9 +79,24 @@ void cli_json_real(cli_json *json, const char *key, double value)
     fputs(buffer.text[0] ? buffer.text : "null", json->out);
 }
 
-void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int precision)
+/* {"1", "3", "5"} of values of which `count` are known. */
+static void at_ranks(cli_json *json, const char *key, const double *values, uint32_t count)
 {
-    static const int at[] = {1, 3, 5};
+    static const uint32_t at[] = {1, 3, 5};
+    cli_json_open(json, key);
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        char name[2] = {(char)('0' + at[i]), '\0'};
+        if (count >= at[i]) {
+            cli_json_real(json, name, values[at[i] - 1]);
+        } else {
+            cli_json_null(json, name);
+        }
+    }
+    cli_json_close(json);
+}
+
+void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking)
+{
     cli_json_open(json, key);
     if (metrics) {
         cli_json_real(json, "log_loss", metrics->log_loss);
@@ -90,17 +105,12 @@ void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metric
         cli_json_null(json, "log_loss");
         cli_json_null(json, "error");
     }
-    if (precision) {
-        cli_json_open(json, "precision");
-        for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
-            char name[2] = {(char)('0' + at[i]), '\0'};
-            if (metrics && metrics->precision_max >= (uint32_t)at[i]) {
-                cli_json_real(json, name, metrics->precision[at[i] - 1]);
-            } else {
-                cli_json_null(json, name);
-            }
-        }
-        cli_json_close(json);
+    if (ranking) {
+        uint32_t known = metrics ? metrics->precision_max : 0;
+        at_ranks(json, "precision", metrics ? metrics->precision : NULL, known);
+        at_ranks(json, "ndcg", metrics ? metrics->ndcg : NULL, known);
+        at_ranks(json, "psp", metrics ? metrics->psp : NULL, known);
+        at_ranks(json, "psndcg", metrics ? metrics->psndcg : NULL, known);
     }
     cli_json_close(json);
 }

@@ -62,6 +62,8 @@ static void print_metrics(const char *name, const xsm_metrics *metrics, int prec
     if (precision) {
         printf(", precision@1 %.4f @3 %.4f @5 %.4f", metrics->precision[0], metrics->precision[2],
                metrics->precision[4]);
+        printf("\n%-10s nDCG@1 %.4f @3 %.4f @5 %.4f", "", metrics->ndcg[0], metrics->ndcg[2], metrics->ndcg[4]);
+        printf(", PSP@1 %.4f @3 %.4f @5 %.4f", metrics->psp[0], metrics->psp[2], metrics->psp[4]);
     }
     putchar('\n');
 }

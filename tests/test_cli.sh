@@ -341,7 +341,8 @@ expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"f
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\
-\"precision\":{\"1\":$number,\"3\":$number,\"5\":$number}}}\$" stdout
+\"precision\":{\"1\":$number,\"3\":$number,\"5\":$number},\"ndcg\":{\"1\":$number,\"3\":$number,\"5\":$number},\
+\"psp\":{\"1\":$number,\"3\":$number,\"5\":$number},\"psndcg\":{\"1\":$number,\"3\":$number,\"5\":$number}}}\$" stdout
 run 0 train --data train.txt --json --epochs 1
 expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' stdout
 run 0 train --data train.txt --test strange.txt --json --epochs 1

@@ -26,7 +26,7 @@ typedef struct bad {
 #define CSV WITH(.format = XSM_FORMAT_CSV)
 #define FORMAT XSM_ERROR_FORMAT
 
-static const xsm_class_map map_of_three = {sizeof(xsm_class_map), 2, 3, NULL, NULL, 0, 0};
+static const xsm_class_map map_of_three = {sizeof(xsm_class_map), 2, 3, NULL, NULL, 0, 0, NULL, 0};
 
 static const bad cases[] = {
     /* which format? */

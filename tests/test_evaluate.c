@@ -7,6 +7,8 @@
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
 
+#include "golden/metrics_golden.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +225,84 @@ static void ties_go_to_the_smaller_class(void **state)
     test_problem_free(&p);
 }
 
+/* Rankings that a script without our code has measured, too. */
+static void rankings_are_worth_what_numpy_says(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    float *x = calloc(RANKED_ROWS * RANKED_CLASSES, sizeof *x);
+    uint64_t offsets[RANKED_ROWS + 1] = {0}, counts[RANKED_CLASSES];
+    uint32_t labels[RANKED_ROWS * 8];
+    assert_non_null(x);
+    for (uint32_t i = 0; i < RANKED_ROWS; i++) {
+        offsets[i + 1] = offsets[i];
+        for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
+            x[i * RANKED_CLASSES + k] = (float)((37 * i + 29 * k) % 101) / 8;
+        }
+        for (uint32_t k = 0; k < RANKED_CLASSES + 4; k++) {
+            bool label = false;
+            for (uint32_t j = 0; j < i % 8; j++) {
+                label |= (11 * i + 7 * j * j) % (RANKED_CLASSES + 4) == k;
+            }
+            if (label) {
+                labels[offsets[i + 1]++] = k < RANKED_CLASSES ? k : XSM_CLASS_UNSEEN;
+            }
+        }
+    }
+    for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
+        counts[k] = k < RANKED_CLASSES - 3 ? RANKED_TRAINING_ROWS / (1 + k * k) : 0;
+    }
+    xsm_labels l = {sizeof l, RANKED_CLASSES, 0, offsets, labels};
+    xsm_dataset *data = NULL;
+    xsm_model *m = NULL;
+    assert_ok(xsm_dataset_from_dense(NULL, x, RANKED_ROWS, RANKED_CLASSES, RANKED_CLASSES, &l, XSM_BORROW, &data, &err),
+              err);
+    assert_ok(xsm_model_new_linear(NULL, RANKED_CLASSES, RANKED_CLASSES, NULL, &m, &err), err);
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
+        w.weight[k * w.class_step + k * w.feature_step] = 1; /* a row's features are its scores */
+    }
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+    options.precision_max = RANKED_TOP;
+    assert_ok(xsm_evaluate(NULL, m, data, &options, &metrics, &err), err);
+    for (int k = 0; k < RANKED_TOP; k++) {
+        assert_true(fabs(metrics.ndcg[k] - golden_ranks[0].ndcg[k]) <= 1e-12);
+        assert_true(isnan(metrics.psp[k]) && isnan(metrics.psndcg[k])); /* nothing is known of the classes */
+    }
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = RANKED_CLASSES;
+    map.counts = counts;
+    map.rows = 4999;
+    assert_fails(xsm_model_set_classes(m, &map, &err), XSM_ERROR_RANGE, err);
+    map.rows = RANKED_TRAINING_ROWS;
+    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    for (size_t r = 0; r < sizeof golden_ranks / sizeof *golden_ranks; r++) {
+        for (uint32_t threads = 1; threads < 4; threads++) {
+            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+            options.propensity_a = r == 0 && threads == 1 ? 0 : golden_ranks[r].a; /* its default */
+            options.propensity_b = r == 0 && threads == 1 ? 0 : golden_ranks[r].b;
+            assert_ok(xsm_evaluate(ctx, m, data, &options, &metrics, &err), err);
+            for (int k = 0; k < RANKED_TOP; k++) {
+                assert_true(fabs(metrics.precision[k] - golden_ranks[r].precision[k]) <= 1e-12);
+                assert_true(fabs(metrics.ndcg[k] - golden_ranks[r].ndcg[k]) <= 1e-12);
+                assert_true(fabs(metrics.psp[k] - golden_ranks[r].psp[k]) <= 1e-12);
+                assert_true(fabs(metrics.psndcg[k] - golden_ranks[r].psndcg[k]) <= 1e-12);
+            }
+            xsm_context_free(ctx);
+        }
+    }
+    options.propensity_a = -0.1;
+    assert_fails(xsm_evaluate(NULL, m, data, &options, &metrics, &err), XSM_ERROR_RANGE, err);
+    options.propensity_a = 0;
+    options.propensity_b = (double)NAN;
+    assert_fails(xsm_evaluate(NULL, m, data, &options, &metrics, &err), XSM_ERROR_RANGE, err);
+    xsm_model_free(m);
+    xsm_dataset_free(data);
+    free(x);
+}
+
 static void all_labels_unseen(void **state)
 {
     (void)state;
@@ -419,9 +499,13 @@ static void bad_calls_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluation_is_what_it_says),   cmocka_unit_test(scales_count),
-        cmocka_unit_test(ties_go_to_the_smaller_class), cmocka_unit_test(all_labels_unseen),
-        cmocka_unit_test(weights_that_are_no_numbers),  cmocka_unit_test(prediction_agrees),
+        cmocka_unit_test(evaluation_is_what_it_says),
+        cmocka_unit_test(scales_count),
+        cmocka_unit_test(rankings_are_worth_what_numpy_says),
+        cmocka_unit_test(ties_go_to_the_smaller_class),
+        cmocka_unit_test(all_labels_unseen),
+        cmocka_unit_test(weights_that_are_no_numbers),
+        cmocka_unit_test(prediction_agrees),
         cmocka_unit_test(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

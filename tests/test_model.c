@@ -331,7 +331,8 @@ static void metadata_is_kept(void **state)
     assert_null(xsm_model_get_metadata(m, "k"));
     assert_string_equal(xsm_model_metadata_key(m, 3), "m");
 
-    static const char *const reserved[] = {"format_version", "checksum", "transform", "library", "input_features"};
+    static const char *const reserved[] = {"format_version", "checksum",   "transform",    "library",
+                                           "input_features", "index_base", "training_rows"};
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(xsm_model_set_metadata(m, reserved[i], "x", &err), XSM_ERROR_ARGUMENT);
         assert_int_equal(xsm_model_set_metadata(m, reserved[i], NULL, &err), XSM_ERROR_ARGUMENT);

@@ -63,6 +63,8 @@ static float weight_of(size_t k, size_t j)
     return ((float)k - 1.25f) * 0.3f + (float)j;
 }
 
+static const uint64_t counts[CLASSES] = {0, 7, UINT64_C(1) << 40, 1};
+
 static xsm_transform *fitted(xsm_context *ctx)
 {
     static const float rows[] = {1, 0, 2, 1, 0, 3, 0, 1};
@@ -98,6 +100,8 @@ static xsm_model *make_model(xsm_context *ctx, int with)
         map.classes = CLASSES;
         map.labels = labels;
         map.names = names;
+        map.counts = counts;
+        map.rows = UINT64_C(1) << 40;
         assert_ok(xsm_model_set_classes(m, &map, &err), err);
     }
     if (with & WITH_TRANSFORM) {
@@ -135,6 +139,9 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
     assert_ok(xsm_model_get_classes(a, &s, &err), err);
     assert_ok(xsm_model_get_classes(b, &t, &err), err);
     assert_int_equal(s.names == NULL, t.names == NULL);
+    assert_int_equal(s.counts == NULL, t.counts == NULL);
+    assert_int_equal(s.rows, t.rows);
+    assert_true(!s.counts || memcmp(s.counts, t.counts, s.classes * sizeof *s.counts) == 0);
     for (size_t k = 0; k < s.classes; k++) {
         assert_int_equal(s.labels ? s.labels[k] : (int64_t)k, t.labels ? t.labels[k] : (int64_t)k);
         if (s.names) {
@@ -358,6 +365,7 @@ static xsm_status load_made(const char *header, const void *data, size_t size, x
 }
 
 #define WEIGHT "\"weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}"
+#define COUNTS "\"class_counts\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[8,24]}"
 #define LABELS(offsets) "\"labels\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":" offsets "}"
 
 static void what_is_no_model_is_refused(void **state)
@@ -384,6 +392,15 @@ static void what_is_no_model_is_refused(void **state)
         {"{" WEIGHT ",\"bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "'bias' has 1"},
         {"{" WEIGHT ",\"bias\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[8,16]}}", 16, "2 dimensions"},
         {"{" WEIGHT ",\"labels\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[8,16]}}", 16, "'labels' has 1"},
+        {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"9\"}}", 24, NULL},
+        {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"2\"}}", 24, "class 0 is in 3 rows of 2"},
+        {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"0\"}}", 24, "'training_rows'"},
+        {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"2x\"}}", 24, "'training_rows'"},
+        {"{" WEIGHT "," COUNTS "}", 24, "'training_rows'"},
+        {"{" WEIGHT ",\"__metadata__\":{\"training_rows\":\"2\"}}", 8, "'class_counts'"},
+        {"{" WEIGHT ",\"class_counts\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[8,16]},"
+         "\"__metadata__\":{\"training_rows\":\"2\"}}",
+         16, "'class_counts' has 1"},
         {"{" WEIGHT ",\"idf\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "'transform'"},
         {"{" WEIGHT ",\"__metadata__\":{\"transform\":\"unit\"}}", 8, "'input_features'"},
         {"{" WEIGHT ",\"__metadata__\":{\"input_features\":\"1\"}}", 8, "'transform'"},
@@ -644,8 +661,10 @@ static void numpy_reads_what_is_written(void **state)
     assert_string_equal(text, "checksum good\n"
                               "format_version 1\n"
                               "input_features 4\n"
+                              "training_rows 1099511627776\n"
                               "transform truncate=3,tfidf,unit\n"
                               "bias float32 4 : 0.0 0.125 0.25 0.375\n"
+                              "class_counts int64 4 : 0 7 1099511627776 1\n"
                               "label_names uint8 27 : 97 110 116 10 98 195 169 101 10 10 97 32 34 113 117 111 116 101 "
                               "100 92 34 32 110 97 109 101 10\n"
                               "labels int64 4 : -9 0 5 9223372036854775807\n"

@@ -87,12 +87,14 @@ typedef struct xsm_class_map {
     int32_t index_base;       /**< First feature index of the file, an XSM_INDEX_BASE_* value; AUTO = not known, because
                                    it was no sparse text. Rows read against the map are taken to be alike. */
     int32_t reserved;         /**< Zero. */
+    const uint64_t *counts;   /**< [K] training rows that carry each class, or NULL = not known. */
+    uint64_t rows;            /**< Training rows, at least the largest count; without counts 0. */
 } xsm_class_map;
 
 /** Starting value of an #xsm_class_map. */
 #define XSM_CLASS_MAP_INIT                                                                                             \
     {                                                                                                                  \
-        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0                                                                  \
+        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0                                                         \
     }
 
 /** How to read a file. Start with #XSM_READ_OPTIONS_INIT. */

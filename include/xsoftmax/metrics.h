@@ -13,6 +13,21 @@
 
 /** @defgroup metrics Evaluation
  *
+ * Beside log-loss and error there are the measures of the extreme classification literature, of the k best classes of a
+ * row with the labels P. Classes are ranked by score, of equal scores the smaller first; r_j is the class at rank j.
+ *
+ * | member | what it is |
+ * |---|---|
+ * | `precision` | sum over j <= k of [r_j in P] / k |
+ * | `ndcg` | sum of [r_j in P] / log2(j+1), over the same sum for the best order, whose first min(k, P) are labels |
+ * | `psp` | sum of [r_j in P] / p(r_j) / k: precision with weights for rare classes |
+ * | `psndcg` | sum of [r_j in P] / (p(r_j) log2(j+1)), over the sum of 1 / log2(j+1) for j <= min(k, P) |
+ *
+ * p is the propensity of Jain, Prabhu and Varma (2016): 1/p(l) = 1 + C (n_l + B)^-A with C = (log n - 1) (B + 1)^A, for
+ * a class in n_l of n training rows (C at least 0); a label that was never seen has n_l = 0. `precision` and `ndcg` are means over the
+ * rows; `psp` and `psndcg` are the mean over the rows divided by the mean that the labels themselves, best weights
+ * first, would get, as the programs of the field have it.
+ *
  * Every class is scored, in tiles; memory does not grow with N*K. Rows whose label was never seen in training count:
  * they are wrong by definition in `error` and `precision`, and have no log-loss.
  *  @{ */
@@ -25,12 +40,14 @@ typedef struct xsm_evaluate_options {
     size_t size;            /**< sizeof(xsm_evaluate_options). */
     uint32_t precision_max; /**< precision[0..precision_max) are computed, at most #XSM_PRECISION_MAX; 0 = 5. */
     uint32_t reserved;      /**< Zero. */
+    double propensity_a;    /**< A, 0 to 10; 0 = 0.55. The field takes 0.5 for Wikipedia data and 0.6 for Amazon's. */
+    double propensity_b;    /**< B, 0 to 1e9; 0 = 1.5. The field takes 0.4 for Wikipedia data and 2.6 for Amazon's. */
 } xsm_evaluate_options;
 
 /** Starting value of an #xsm_evaluate_options. */
 #define XSM_EVALUATE_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(xsm_evaluate_options), 0, 0                                                                             \
+        sizeof(xsm_evaluate_options), 0, 0, 0, 0                                                                       \
     }
 
 /** Result of an evaluation. */
@@ -48,12 +65,15 @@ typedef struct xsm_metrics {
     uint32_t reserved;      /**< Zero. */
     double
         precision[XSM_PRECISION_MAX]; /**< precision[k-1]: mean over rows of (labels among the k best classes) / k. */
+    double ndcg[XSM_PRECISION_MAX];   /**< ndcg[k-1], in the same way. */
+    double psp[XSM_PRECISION_MAX];    /**< psp[k-1]; NaN where the model does not know its classes' counts. */
+    double psndcg[XSM_PRECISION_MAX]; /**< psndcg[k-1]; NaN likewise. */
 } xsm_metrics;
 
 /** Starting value of an #xsm_metrics. */
 #define XSM_METRICS_INIT                                                                                               \
     {                                                                                                                  \
-        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0,                                                                \
+        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0},                                                 \
         {                                                                                                              \
             0                                                                                                          \
         }                                                                                                              \

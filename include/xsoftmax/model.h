@@ -17,7 +17,7 @@
  * for, a bias b. All start at zero.
  *
  * **On disk** a model is one safetensors file: tensors `weight` [K,D], `labels` [K] int64 (the data file's label of
- * each class, or its number) and, where the model has them, `bias` [K], `idf` float32 (the weights of tf-idf, a feature
+ * each class, or its number) and, where the model has them, `class_counts` [K] int64 (training rows of each class), `bias` [K], `idf` float32 (the weights of tf-idf, a feature
  * each), `label_names` (UTF-8 bytes, a name a line); metadata with the format version, the estimator and its options,
  * the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own 16 digits are zeros. The
  * file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of another program with a
@@ -112,10 +112,10 @@ XSM_API int32_t xsm_model_layout(const xsm_model *model);
  *          The model's scores are as before, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
-/** Gives the classes the labels and names of a class map with K classes (copied). Rows to test or predict are then read
+/** Gives the classes the labels, names and counts of a class map with K classes (copied). Rows to test or predict are then read
  *  with xsm_model_get_classes().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the map has other than K classes; #XSM_ERROR_RANGE for labels that do not
- *          rise; #XSM_ERROR_FORMAT for a name that has a line end or is not UTF-8; #XSM_ERROR_MEMORY. The model is
+ *          rise or counts above the number of rows; #XSM_ERROR_FORMAT for a name that has a line end or is not UTF-8; #XSM_ERROR_MEMORY. The model is
  *          untouched on failure. */
 XSM_API xsm_status xsm_model_set_classes(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, its `features` being
@@ -132,7 +132,7 @@ XSM_API const char *xsm_model_transform_description(const xsm_model *model);
 /** Applies the model's transform, if it has one, to rows as they were read. */
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself (`format_version`, `checksum`,
- *  `transform`, `input_features`, `library`) are refused. NULL removes the entry.
+ *  `transform`, `input_features`, `index_base`, `training_rows`, `library`) are refused. NULL removes the entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_FORMAT for text that is not UTF-8; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, NULL if it is not there; valid until the model changes. */

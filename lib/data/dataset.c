@@ -390,6 +390,8 @@ xsm_status xsm_dataset_get_classes(const xsm_dataset *d, xsm_class_map *map, xsm
     m.labels = d->class_labels;
     m.names = (const char *const *)d->class_names;
     m.index_base = d->index_base;
+    m.counts = d->class_counts;
+    m.rows = d->rows;
     return xsmi_options_write(&m, sizeof m, FIRST_MAP_SIZE, map, "xsm_class_map", err);
 }
 

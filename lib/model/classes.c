@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+/* What the struct had in the first release. */
+#define FIRST_MAP_SIZE offsetof(xsm_class_map, counts)
+
 static void release_names(xsm_context *ctx, char **names, size_t count, size_t filled)
 {
     if (names) {
@@ -20,8 +23,35 @@ void xsmi_model_clear_classes(xsm_model *m)
 {
     xsmi_release(m->context, m->labels, m->classes, sizeof *m->labels);
     release_names(m->context, m->names, m->classes, m->classes);
+    xsmi_release(m->context, m->counts, m->classes, sizeof *m->counts);
     m->labels = NULL;
     m->names = NULL;
+    m->counts = NULL;
+    m->rows = 0;
+}
+
+/* A copy of `count` items, NULL where there are none. */
+static void *copy_items(xsm_context *ctx, const void *items, size_t count, size_t each, xsm_status *status,
+                        const char *what, xsm_error *err)
+{
+    void *copy = items && *status == XSM_OK ? xsmi_allocate(ctx, count, each) : NULL;
+    if (copy) {
+        memcpy(copy, items, count * each);
+    } else if (items && *status == XSM_OK) {
+        *status = xsmi_fail_memory(err, count * each, what);
+    }
+    return copy;
+}
+
+static xsm_status check_counts(const xsm_class_map *map, xsm_error *err)
+{
+    for (size_t k = 0; map->counts && k < map->classes; k++) {
+        if (map->counts[k] > map->rows) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "class %zu is in %llu rows of %llu", k,
+                             (unsigned long long)map->counts[k], (unsigned long long)map->rows);
+        }
+    }
+    return XSM_OK;
 }
 
 static xsm_status check_labels(const int64_t *labels, size_t count, xsm_error *err)
@@ -76,7 +106,7 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_classes: %s is NULL", m ? "map" : "model");
     }
     xsm_class_map given = XSM_CLASS_MAP_INIT;
-    XSMI_TRY(xsmi_options_read(&given, sizeof given, sizeof given, map, "xsm_class_map", err));
+    XSMI_TRY(xsmi_options_read(&given, sizeof given, FIRST_MAP_SIZE, map, "xsm_class_map", err));
     if (given.index_base < XSM_INDEX_BASE_AUTO || given.index_base > XSM_INDEX_BASE_ONE) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
@@ -86,31 +116,32 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
         return xsmi_fail(err, XSM_ERROR_SHAPE, "a class map of %u classes for a model of %u", given.classes,
                          m->classes);
     }
-    int64_t *labels = NULL;
-    char **names = NULL;
     if (given.labels) {
         XSMI_TRY(check_labels(given.labels, m->classes, err));
     }
     if (given.names) {
         XSMI_TRY(check_names(given.names, m->classes, err));
     }
-    if (given.labels) {
-        labels = xsmi_allocate(m->context, m->classes, sizeof *labels);
-        if (!labels) {
-            return xsmi_fail_memory(err, m->classes * sizeof *labels, "the classes' labels");
-        }
-        memcpy(labels, given.labels, m->classes * sizeof *labels);
+    XSMI_TRY(check_counts(&given, err));
+    char **names = NULL;
+    xsm_status status = XSM_OK;
+    int64_t *labels =
+        copy_items(m->context, given.labels, m->classes, sizeof *labels, &status, "the classes' labels", err);
+    uint64_t *counts =
+        copy_items(m->context, given.counts, m->classes, sizeof *counts, &status, "the classes' counts", err);
+    if (given.names && status == XSM_OK) {
+        status = copy_names(m->context, given.names, m->classes, &names, err);
     }
-    if (given.names) {
-        xsm_status status = copy_names(m->context, given.names, m->classes, &names, err);
-        if (status != XSM_OK) {
-            xsmi_release(m->context, labels, m->classes, sizeof *labels);
-            return status;
-        }
+    if (status != XSM_OK) {
+        xsmi_release(m->context, labels, m->classes, sizeof *labels);
+        xsmi_release(m->context, counts, m->classes, sizeof *counts);
+        return status;
     }
     xsmi_model_clear_classes(m);
     m->labels = labels;
     m->names = names;
+    m->counts = counts;
+    m->rows = counts ? given.rows : 0;
     m->index_base = given.index_base;
     return XSM_OK;
 }
@@ -126,5 +157,7 @@ xsm_status xsm_model_get_classes(const xsm_model *m, xsm_class_map *map, xsm_err
     view.labels = m->labels;
     view.names = (const char *const *)m->names;
     view.index_base = m->index_base;
-    return xsmi_options_write(&view, sizeof view, sizeof view, map, "xsm_class_map", err);
+    view.counts = m->counts;
+    view.rows = m->rows;
+    return xsmi_options_write(&view, sizeof view, FIRST_MAP_SIZE, map, "xsm_class_map", err);
 }

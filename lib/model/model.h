@@ -46,6 +46,8 @@ struct xsm_model {
     int32_t index_base; /* of the class map, XSM_INDEX_BASE_* */
     int64_t *labels;    /* [classes] or NULL = the class number */
     char **names;       /* [classes] or NULL */
+    uint64_t *counts;   /* [classes] training rows of each class, or NULL */
+    uint64_t rows;      /* of the training data, where there are counts */
     xsm_transform *transform;
     xsmi_metadata *metadata; /* alphabetic */
     size_t metadata_count;

@@ -2,6 +2,7 @@
  * A model on disk: which tensors and metadata a model is, in a container of safetensors.h.
  *
  *     labels       I64 [K]      the file's label of each class, its number if it has no other
+ *     class_counts I64 [K]      training rows of each class, if they are known; their sum in the metadata
  *     weight       F32 [K, D]
  *     bias         F32 [K]      if there is one
  *     idf          F32 [n]      if the transform has weights
@@ -133,7 +134,7 @@ static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_
 
 /* The tensors of a model in the order of the file, and which of them the weights are. */
 typedef struct contents {
-    xsmi_tensor tensors[5];
+    xsmi_tensor tensors[6];
     size_t count, weight;
     const float *idf;
     uint32_t idf_count;
@@ -148,6 +149,9 @@ static void list_contents(const xsm_model *m, contents *c)
 {
     memset(c, 0, sizeof *c);
     add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
+    if (m->counts) {
+        add_tensor(c, "class_counts", XSMI_DTYPE_I64, 1, m->classes, 0);
+    }
     c->weight = c->count;
     add_tensor(c, "weight", XSMI_DTYPE_F32, 2, m->classes, m->features);
     if (m->bias) {
@@ -171,6 +175,9 @@ static void list_contents(const xsm_model *m, contents *c)
 static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_container_writer *w, xsm_error *err)
 {
     XSMI_TRY(write_labels(m, w, err));
+    if (m->counts) {
+        XSMI_TRY(xsmi_container_write(w, m->counts, m->classes * sizeof *m->counts, err));
+    }
     XSMI_TRY(write_weights(m, w, err));
     if (m->bias) {
         XSMI_TRY(write_bias(m, w, err));
@@ -189,7 +196,7 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
     contents c;
     list_contents(m, &c);
     size_t count = m->metadata_count;
-    size_t capacity = count + 3;
+    size_t capacity = count + 4;
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
@@ -197,7 +204,11 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
     for (size_t i = 0; i < count; i++) {
         metadata[i] = (xsmi_entry){m->metadata[i].key, m->metadata[i].value};
     }
-    char features[16];
+    char features[16], rows[32];
+    if (m->counts) {
+        snprintf(rows, sizeof rows, "%" PRIu64, m->rows);
+        metadata[count++] = (xsmi_entry){XSMI_KEY_TRAINING_ROWS, rows};
+    }
     if (m->transform) {
         snprintf(features, sizeof features, "%" PRIu32, xsmi_transform_features(m->transform));
         metadata[count++] = (xsmi_entry){XSMI_KEY_TRANSFORM, xsm_transform_description(m->transform)};
@@ -254,7 +265,7 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {"weight", "bias", "labels", "label_names", "idf"};
+    static const char *const known[] = {"weight", "bias", "labels", "label_names", "class_counts", "idf"};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         bool found = false;
@@ -263,8 +274,8 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
         }
         if (!found) {
             return xsmi_fail(err, XSM_ERROR_FORMAT,
-                             "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names and idf are "
-                             "known",
+                             "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
+                             "class_counts and idf are known",
                              s->name, t->name);
         }
     }
@@ -336,6 +347,27 @@ static xsm_status in_file(const source *s, xsm_status status, const xsm_error *i
     return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s", s->name, inner->message);
 }
 
+static xsm_status load_counts(const source *s, const xsm_model *m, xsm_class_map *map, xsm_error *err)
+{
+    const xsmi_tensor *counts = NULL;
+    XSMI_TRY(find_tensor(s, "class_counts", XSMI_DTYPE_I64, 1, &counts, err));
+    const char *text = xsmi_container_metadata(s->container, XSMI_KEY_TRAINING_ROWS);
+    if (!counts && !text) {
+        return XSM_OK;
+    }
+    int64_t rows = 0;
+    if (!counts || !text || !xsmi_parse_int(text, &rows) || rows < 1) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: a tensor 'class_counts' and the metadata 'training_rows', at least 1, need each other",
+                         s->name);
+    }
+    XSMI_TRY(check_count(s, counts, m->classes, err));
+    /* Read without a sign, so that a count below 0 is above every number of rows. */
+    map->counts = (const uint64_t *)(const void *)counts->data;
+    map->rows = (uint64_t)rows;
+    return XSM_OK;
+}
+
 static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
 {
     const xsmi_tensor *labels = NULL;
@@ -354,6 +386,7 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
     }
     map.index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
     map.labels = labels ? (const int64_t *)(const void *)labels->data : NULL;
+    XSMI_TRY(load_counts(s, m, &map, err));
     const char **names = NULL;
     char *text = NULL;
     xsm_status status = XSM_OK;

@@ -31,6 +31,7 @@ xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *containe
 /* Metadata of a model's file that only the library writes, besides the container's own. */
 #define XSMI_KEY_TRANSFORM "transform"
 #define XSMI_KEY_INPUT_FEATURES "input_features"
+#define XSMI_KEY_TRAINING_ROWS "training_rows" /* where there are class_counts */
 #define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
 bool xsmi_metadata_reserved(const char *key);
 

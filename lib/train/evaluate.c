@@ -1,5 +1,7 @@
 /*
- * Exact evaluation: log-loss, error and precision@k over a dataset, in blocks of rows.
+ * Exact evaluation over a dataset, in blocks of rows: log-loss, error, and what a ranking is worth (metrics.h has the
+ * formulas and Jain, Prabhu and Varma, Extreme multi-label loss functions for recommendation, tagging, ranking and
+ * other missing label applications, 2016, the propensities).
  *
  * Every block's sums are joined in the order of the rows, so that the result does not depend on the threads.
  */
@@ -19,12 +21,17 @@ typedef struct partial {
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
 } partial;
 
+/* Sums over rows for each k <= top. Those with weights have beside them the best that could be had. */
+enum { PRECISION, NDCG, PSP, PSP_BEST, PSNDCG, PSNDCG_BEST, MEASURES };
+
 typedef struct evaluate_job {
     const xsm_model *model;
     const xsm_dataset *dataset;
     uint32_t top;
     partial *partials;      /* [jobs] */
-    double *precision;      /* [jobs][top] */
+    double *measures;       /* [jobs][MEASURES][top] */
+    double *weights;        /* [K+1] 1/propensity of each class, then that of an unseen one; NULL = not known */
+    double *discounts;      /* [top] 1/log2(j + 2) */
     unsigned char *scratch; /* [threads][scratch_each] */
     size_t scratch_each;
 } evaluate_job;
@@ -42,6 +49,7 @@ typedef struct places {
     room *room;
     float *top_score;    /* [JOB_ROWS][top] */
     uint32_t *top_class; /* [JOB_ROWS][top] */
+    double *best;        /* [top] the largest weights of a row's labels, falling */
     void *model;         /* the model's own */
 } places;
 
@@ -51,13 +59,74 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     p.room = xsmi_arena_take(arena, 1, sizeof *p.room);
     p.top_score = xsmi_arena_take(arena, JOB_ROWS * (size_t)job->top, sizeof *p.top_score);
     p.top_class = xsmi_arena_take(arena, JOB_ROWS * (size_t)job->top, sizeof *p.top_class);
+    p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
     size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, XSMI_EXACT_BLOCKS, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
 }
 
+/* The weight of a label, which may be an unseen one. */
+static double weight_of(const evaluate_job *job, uint32_t label)
+{
+    uint32_t classes = job->model->classes;
+    return job->weights ? job->weights[label < classes ? label : classes] : 0;
+}
+
+/* Fills `best` with the largest weights of a row's labels; returns how many there are. */
+static uint32_t best_weights(const evaluate_job *job, const uint32_t *labels, size_t count, double *best)
+{
+    uint32_t kept = 0;
+    for (size_t j = 0; j < count; j++) {
+        double weight = weight_of(job, labels[j]);
+        uint32_t place = kept < job->top ? kept++ : job->top;
+        for (; place > 0 && best[place - 1] < weight; place--) {
+            if (place < job->top) {
+                best[place] = best[place - 1];
+            }
+        }
+        if (place < job->top) {
+            best[place] = weight;
+        }
+    }
+    return kept;
+}
+
+/* Adds what a row's ranking is worth to the job's sums; returns whether its first class is a label. */
+static bool add_measures(const evaluate_job *job, size_t index, const uint32_t *labels, size_t count,
+                         const uint32_t *top_class, double *best)
+{
+    uint32_t top = job->top, best_count = best_weights(job, labels, count, best);
+    double *sums = job->measures + index * MEASURES * top;
+    double hits = 0, gain = 0, weighted = 0, weighted_gain = 0, most = 0, most_gain = 0, ideal = 0;
+    bool first = false;
+    for (uint32_t k = 0; k < top; k++) {
+        for (size_t j = 0; j < count; j++) {
+            if (top_class[k] != XSMI_NO_CLASS && labels[j] == top_class[k]) {
+                double weight = weight_of(job, labels[j]);
+                hits += 1;
+                gain += job->discounts[k];
+                weighted += weight;
+                weighted_gain += weight * job->discounts[k];
+                first |= k == 0;
+            }
+        }
+        if (k < best_count) {
+            most += best[k];
+            most_gain += best[k] * job->discounts[k];
+            ideal += job->discounts[k];
+        }
+        sums[PRECISION * top + k] += hits / (k + 1);
+        sums[NDCG * top + k] += gain / ideal;
+        sums[PSP * top + k] += weighted / (k + 1);
+        sums[PSP_BEST * top + k] += most / (k + 1);
+        sums[PSNDCG * top + k] += weighted_gain / ideal;
+        sums[PSNDCG_BEST * top + k] += most_gain / ideal;
+    }
+    return first;
+}
+
 static void take_row(const evaluate_job *job, size_t index, uint64_t row, double log_sum_exp, float target_score,
-                     const uint32_t *top_class)
+                     const uint32_t *top_class, double *best)
 {
     partial *p = &job->partials[index];
     const xsm_model *m = job->model;
@@ -91,14 +160,7 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
         p->known_rows++;
         p->log_loss += log_sum_exp - target / (double)known;
     }
-    size_t hits = 0;
-    for (uint32_t k = 0; k < job->top; k++) {
-        for (size_t j = 0; j < count; j++) {
-            hits += top_class[k] != XSMI_NO_CLASS && labels[j] == top_class[k];
-        }
-        job->precision[index * job->top + k] += (double)hits / (k + 1);
-        p->wrong += k == 0 && hits == 0;
-    }
+    p->wrong += !add_measures(job, index, labels, count, top_class, best);
 }
 
 static void run_rows(void *state, size_t index, uint32_t thread)
@@ -138,10 +200,10 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     }
     xsmi_model_exact(job->model, blocks, count, here.model);
     memset(&job->partials[index], 0, sizeof job->partials[index]);
-    memset(job->precision + index * job->top, 0, job->top * sizeof *job->precision);
+    memset(job->measures + index * MEASURES * job->top, 0, MEASURES * job->top * sizeof *job->measures);
     job->partials[index].failed = UINT64_MAX;
     for (size_t i = 0; i < rows; i++) {
-        take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top);
+        take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top, here.best);
     }
 }
 
@@ -149,6 +211,7 @@ static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm
 {
     uint64_t wrong = 0, failed = UINT64_MAX;
     double loss = 0;
+    double sums[MEASURES][XSM_PRECISION_MAX] = {{0}};
     for (size_t i = 0; i < jobs; i++) {
         const partial *p = &job->partials[i];
         m->rows += p->rows;
@@ -158,8 +221,10 @@ static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm
         wrong += p->wrong;
         loss += p->log_loss;
         failed = p->failed < failed ? p->failed : failed;
-        for (uint32_t k = 0; k < job->top; k++) {
-            m->precision[k] += job->precision[i * job->top + k];
+        for (uint32_t j = 0; j < MEASURES; j++) {
+            for (uint32_t k = 0; k < job->top; k++) {
+                sums[j][k] += job->measures[(i * MEASURES + j) * job->top + k];
+            }
         }
     }
     if (failed != UINT64_MAX) {
@@ -175,9 +240,22 @@ static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm
     m->error = (double)wrong / (double)m->rows;
     m->precision_max = job->top;
     for (uint32_t k = 0; k < job->top; k++) {
-        m->precision[k] /= (double)m->rows;
+        m->precision[k] = sums[PRECISION][k] / (double)m->rows;
+        m->ndcg[k] = sums[NDCG][k] / (double)m->rows;
+        m->psp[k] = job->weights ? sums[PSP][k] / sums[PSP_BEST][k] : (double)NAN;
+        m->psndcg[k] = job->weights ? sums[PSNDCG][k] / sums[PSNDCG_BEST][k] : (double)NAN;
     }
     return XSM_OK;
+}
+
+/* 1/propensity of every class, and of one that is in no training row. */
+static void fill_weights(const xsm_model *m, double a, double b, double *weights)
+{
+    double c = (log((double)m->rows) - 1) * pow(b + 1, a);
+    for (uint32_t k = 0; k <= m->classes; k++) {
+        double count = k < m->classes ? (double)m->counts[k] : 0;
+        weights[k] = 1 + (c > 0 ? c : 0) * pow(count + b, -a);
+    }
 }
 
 xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
@@ -190,10 +268,16 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
                                     : "metrics");
     }
     xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_evaluate_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, offsetof(xsm_evaluate_options, propensity_a), options,
+                               "xsm_evaluate_options", err));
     if (o.precision_max > XSM_PRECISION_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "precision_max is %u; accepted is up to %d", o.precision_max,
                          XSM_PRECISION_MAX);
+    }
+    if (!(o.propensity_a >= 0 && o.propensity_a <= 10) || !(o.propensity_b >= 0 && o.propensity_b <= 1e9)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o.propensity_a,
+                         o.propensity_b);
     }
     if (model->features != dataset->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", model->features,
@@ -208,12 +292,22 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     (void)divide_scratch(&job, &counted);
     job.scratch_each = counted.used;
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
-    job.precision = xsmi_allocate(ctx, jobs, job.top * sizeof *job.precision);
+    job.measures = xsmi_allocate(ctx, jobs, MEASURES * job.top * sizeof *job.measures);
+    job.discounts = xsmi_allocate(ctx, job.top, sizeof *job.discounts);
+    size_t weights = model->counts ? (size_t)model->classes + 1 : 0;
+    job.weights = weights ? xsmi_allocate(ctx, weights, sizeof *job.weights) : NULL;
     job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
     xsm_status status;
-    if (!job.partials || !job.precision || !job.scratch) {
+    if (!job.partials || !job.measures || !job.scratch || !job.discounts || (weights && !job.weights)) {
         status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
     } else {
+        for (uint32_t k = 0; k < job.top; k++) {
+            job.discounts[k] = 1 / log2((double)k + 2);
+        }
+        if (weights) {
+            fill_weights(model, o.propensity_a > 0 ? o.propensity_a : 0.55, o.propensity_b > 0 ? o.propensity_b : 1.5,
+                         job.weights);
+        }
         status = xsmi_run(ctx, run_rows, &job, jobs, err);
     }
     if (status == XSM_OK) {
@@ -224,7 +318,9 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
                                     "xsm_metrics", err);
     }
     xsmi_release(ctx, job.partials, jobs, sizeof *job.partials);
-    xsmi_release(ctx, job.precision, jobs, job.top * sizeof *job.precision);
+    xsmi_release(ctx, job.measures, jobs, MEASURES * job.top * sizeof *job.measures);
+    xsmi_release(ctx, job.discounts, job.top, sizeof *job.discounts);
+    xsmi_release(ctx, job.weights, weights, sizeof *job.weights);
     xsmi_release(ctx, job.scratch, threads, job.scratch_each);
     return status;
 }
