@@ -244,7 +244,7 @@ static void every_allocation_of_evaluation_and_prediction(void **state)
 {
     (void)state;
     subject s = make("softmax", "", 1);
-    assert_int_equal(test_every_allocation(judge, &s), 4);
+    assert_int_equal(test_every_allocation(judge, &s), 5);
     assert_true(test_every_allocation(foretell, &s) > 4);
     end(&s);
 }
