@@ -171,6 +171,55 @@ static void steps_are_scipys(void **state)
     }
 }
 
+/* With all other classes the one-example step is the exact proximal step: the same solutions, through the library. */
+static void exact_steps_are_scipys(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    int found = 0;
+    for (size_t c = 0; c < sizeof golden / sizeof *golden; c++) {
+        if (golden[c].n > 1 || golden[c].drawn[CLASSES - 2] == 0) {
+            continue;
+        }
+        found++;
+        bool bias = golden[c].bias > 0;
+        test_problem p = golden_problem(1, false);
+        xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        xsm_parameters w = XSM_PARAMETERS_INIT;
+        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            for (uint32_t f = 0; f < FEATURES; f++) {
+                w.weight[k * w.class_step + f * w.feature_step] = (float)old_weight(golden[c].size, k, f);
+            }
+            if (bias) {
+                w.bias[k] = (float)old_bias(golden[c].size, k);
+            }
+        }
+        char options[80];
+        snprintf(options, sizeof options, "negatives=%d ridge=%g tolerance=1e-12", CLASSES - 1, golden[c].ridge);
+        xsm_estimator *e = test_estimator(NULL, "implicit", options);
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        xsm_optimizer *o = test_optimizer(NULL, m);
+        xsm_gradient *g = test_gradient(NULL);
+        xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+        assert_ok(xsm_estimator_gradient(e, &batch, golden[c].eta, g, &err), err);
+        assert_ok(xsm_optimizer_apply(o, &batch, g, golden[c].eta, &err), err);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            for (uint32_t f = 0; f < FEATURES; f++) {
+                assert_true(fabs(test_weight(m, k, f) - golden[c].w[k][f]) <= 2e-6);
+            }
+            assert_true(!bias || fabs(test_bias(m, k) - golden[c].b[k]) <= 2e-6);
+        }
+        assert_true(fabs(((xsmi_double_sum *)e->state)->u[0] - golden[c].u[0]) <= 2e-6);
+        xsm_gradient_free(g);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+    assert_int_equal(found, 2);
+}
+
 /* -- the solver --------------------------------------------------------------------------------------------------- */
 
 typedef struct instance {
@@ -592,6 +641,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_scipys),
+        cmocka_unit_test(exact_steps_are_scipys),
         cmocka_unit_test(solver_is_stationary),
         cmocka_unit_test(extremes_are_solved),
         cmocka_unit_test(one_example_is_the_one_dimensional_step),

@@ -137,10 +137,10 @@ static void take_steps(const setting *s)
 static void step_is_where_the_gradient_is_zero(void **state)
 {
     (void)state;
-    static const uint32_t negatives[] = {1, 2, 7};
+    static const uint32_t negatives[] = {1, 2, 7, CLASSES - 1};
     static const double ridges[] = {0, 0.1, 30}, sizes[] = {0, 0.5, 3};
     for (int power = -6; power <= 0; power++) {
-        for (size_t n = 0; n < 3; n++) {
+        for (size_t n = 0; n < 4; n++) {
             for (size_t r = 0; r < 3; r++) {
                 for (size_t w = 0; w < 3; w++) {
                     for (int kind = 0; kind < 4; kind++) {
