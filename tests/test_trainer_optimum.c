@@ -226,6 +226,21 @@ static xsm_metrics scores(const run *r, const xsm_dataset *train_rows, const xsm
 }
 
 /* The authors' logs, epoch 50: implicit .333 with m = 1; U-max 1.414 (their start of u). */
+/* Rates that fall as 1/t: unbiased sampled steps end at the maximum likelihood, not beside it. */
+static void sampled_steps_reach_the_optimum(void **state)
+{
+    (void)state;
+    real r = read_real("bibtex/bibtex_train.txt.gz", "bibtex/bibtex_test.txt.gz");
+    if (!r.train) {
+        skip();
+    }
+    run implicit = {"implicit", "ridge=1 negatives=5", 3, 0, XSM_SCHEDULE_INVERSE, 1, 50, false};
+    check_end(&implicit, r.train, false, 1, BIBTEX_SOFTMAX);
+    run umax = {"umax", "ridge=1 negatives=20", 0.3, 0, XSM_SCHEDULE_INVERSE, 1, 50, false};
+    check_end(&umax, r.train, false, 1, BIBTEX_SOFTMAX);
+    end_real(&r);
+}
+
 static void bibtex_is_as_good_as_the_paper(void **state)
 {
     (void)state;
@@ -246,10 +261,48 @@ static void bibtex_is_as_good_as_the_paper(void **state)
     assert_true(test.error <= 0.612);
     run umax = {"umax", "negatives=1", 0.1, 0.9, XSM_SCHEDULE_STEP, 1, 50, false};
     assert_true(scores(&umax, r.train, r.train).log_loss <= 1.20);
+    /* A step of several examples, at n times the rate, does not do worse in an epoch. */
+    double last = 1e9;
+    static const uint64_t batches[] = {1, 2, 5, 10};
+    for (int i = 0; i < 4; i++) {
+        run batch = {
+            "implicit", "negatives=5 tolerance=1e-4", 200. * (double)batches[i], 0.9, XSM_SCHEDULE_STEP, batches[i], 10,
+            false};
+        double loss = scores(&batch, r.train, r.train).log_loss;
+        assert_true(loss <= last);
+        last = loss;
+    }
     end_real(&r);
 }
 
 /* -- MNIST --------------------------------------------------------------------------------------------------------- */
+
+/* -- Delicious ----------------------------------------------------------------------------------------------------- */
+
+static void delicious_optimum_is_reached(void **state)
+{
+    (void)state;
+    real r = read_real("delicious/delicious_train.txt.gz", "delicious/delicious_test.txt.gz");
+    if (!r.train) {
+        skip();
+    }
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    assert_int_equal(xsm_dataset_get_info(r.train, &info, NULL), XSM_OK);
+    assert_int_equal(info.rows, DELICIOUS_ROWS);
+    assert_int_equal(info.classes, DELICIOUS_CLASSES);
+    run implicit = {"implicit", "ridge=1 negatives=20", 3, 0, XSM_SCHEDULE_INVERSE, 1, 50, false};
+    check_end(&implicit, r.train, false, 1, DELICIOUS_SOFTMAX);
+    run umax = {"umax", "ridge=1 negatives=50", 0.3, 0, XSM_SCHEDULE_INVERSE, 1, 50, false};
+    check_end(&umax, r.train, false, 1, DELICIOUS_SOFTMAX);
+    /* The authors' logs, epoch 50, m = 1: implicit 3.203, U-max 3.307. */
+    run paper = {"implicit", "negatives=1", 0.1, 0.9, XSM_SCHEDULE_STEP, 1, 50, false};
+    assert_true(scores(&paper, r.train, r.train).log_loss <= 3.05);
+    paper = (run){"implicit", "negatives=5", 1, 0.9, XSM_SCHEDULE_STEP, 1, 50, false};
+    assert_true(scores(&paper, r.train, r.train).log_loss <= 2.65);
+    paper = (run){"umax", "negatives=1", 0.01, 0.9, XSM_SCHEDULE_STEP, 1, 50, false};
+    assert_true(scores(&paper, r.train, r.train).log_loss <= 3.307);
+    end_real(&r);
+}
 
 static void mnist_is_as_good_as_the_paper(void **state)
 {
@@ -260,6 +313,8 @@ static void mnist_is_as_good_as_the_paper(void **state)
     }
     run implicit = {"implicit", "negatives=1", 1, 0.9, XSM_SCHEDULE_STEP, 1, 50, false};
     assert_true(scores(&implicit, r.train, r.train).log_loss <= 0.26);
+    run umax = {"umax", "negatives=1", 0.1, 0.9, XSM_SCHEDULE_STEP, 1, 50, false};
+    assert_true(scores(&umax, r.train, r.train).log_loss <= 0.414);
     end_real(&r);
 }
 
@@ -268,9 +323,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_problem_is_solved),
         cmocka_unit_test(bibtex_optima_are_reached),
+        cmocka_unit_test(sampled_steps_reach_the_optimum),
         cmocka_unit_test(bibtex_is_as_good_as_the_paper),
     };
     const struct CMUnitTest slow[] = {
+        cmocka_unit_test(delicious_optimum_is_reached),
         cmocka_unit_test(mnist_is_as_good_as_the_paper),
     };
     return argc > 1 && strcmp(argv[1], "slow") == 0 ? cmocka_run_group_tests(slow, NULL, NULL)

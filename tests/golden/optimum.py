@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Optima of softmax, one-vs-each and Bouchard's bound with a ridge, by SciPy's L-BFGS in double.
 
-Run as: optimum.py [BIBTEX_TRAIN.txt.gz] > optimum_golden.h. Without the file its numbers are left out.
+Run as: optimum.py [BIBTEX_TRAIN.txt.gz [DELICIOUS_TRAIN.txt.gz]] > optimum_golden.h. Without a file its numbers are left
+out.
 
 The small problem is made by the formulas below, which test_trainer_optimum.c repeats; every value is a small multiple
 of a power of two. Objective: mean loss + mu / (2 N) ||W||^2, the bias free.
@@ -82,10 +83,12 @@ for kind in ("softmax", "one-vs-each", "bouchard"):
     for bias in (0, 1):
         emit(f"SMALL_{kind.upper().replace('-', '_')}_BIAS_{bias}", optimum(kind, small, label, K, 1.0, bias))
 
-if len(sys.argv) > 1:
+
+def read(path):
+    """First labels, numbered by those that occur, and rows of unit length."""
     rows, labels = [], []
-    with gzip.open(sys.argv[1], "rt") as file:
-        n, d, _ = map(int, next(file).split())
+    with gzip.open(path, "rt") as file:
+        _, d, _ = map(int, next(file).split())
         for line in file:
             head, *pairs = line.rstrip("\n").split(" ")
             if head == "" or ":" in head:
@@ -97,8 +100,13 @@ if len(sys.argv) > 1:
         length = np.sqrt(sum(v * v for v in values.values()))
         for c, v in values.items():
             x[r, c] = v / length
-    _, y = np.unique(labels, return_inverse=True)
-    for kind in ("softmax", "one-vs-each", "bouchard"):
-        emit(f"BIBTEX_{kind.upper().replace('-', '_')}", optimum(kind, x.tocsr(), y, y.max() + 1, 1.0, 0))
-    emit("BIBTEX_CLASSES", y.max() + 1)
-    emit("BIBTEX_ROWS", len(y))
+    return x.tocsr(), np.unique(labels, return_inverse=True)[1]
+
+
+for path, name, kinds in zip(sys.argv[1:], ("BIBTEX", "DELICIOUS"),
+                             (("softmax", "one-vs-each", "bouchard"), ("softmax",))):
+    x, y = read(path)
+    for kind in kinds:
+        emit(f"{name}_{kind.upper().replace('-', '_')}", optimum(kind, x, y, y.max() + 1, 1.0, 0))
+    emit(f"{name}_CLASSES", y.max() + 1)
+    emit(f"{name}_ROWS", len(y))
