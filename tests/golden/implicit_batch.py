@@ -95,7 +95,7 @@ CASES = [  # n, drawn, mu, eta, bias, size
     (12, [6, 10, 8], 0, 5, 1, 3), (12, [6, 7, 8, 9, 10], 1, 1000, 0, 1), (12, [9], 100, 1, 1, 1),
 ]
 
-print("/* Written by implicit_batch.py: do not edit. */")
+print("/* Written by implicit_batch.py: do not edit. */\n/* clang-format off */")
 print("static const struct {\n    uint32_t n, rank; /* of the rows */\n    uint32_t drawn[11]; /* ended by the label 0 */\n"
       "    double ridge, eta, bias, size;\n    double w[11][7], b[11], u[12];\n} golden[] = {")
 for n, drawn, mu, eta, bias, size in CASES:

@@ -1,4 +1,5 @@
 /* Written by implicit_batch.py: do not edit. */
+/* clang-format off */
 static const struct {
     uint32_t n, rank; /* of the rows */
     uint32_t drawn[11]; /* ended by the label 0 */
