@@ -122,12 +122,21 @@ static char *accepted(const xsm_option *option)
         }
         return text;
     }
+    if (option->type == XSM_OPTION_CLASSES) {
+        return cli_format("numbers of classes, counted from 0, with commas between them");
+    }
     const char *what = option->type == XSM_OPTION_INT ? "whole number" : "number";
     const int bounded = isfinite(option->maximum) && option->maximum < 9e18;
     cli_real(option->minimum, &low);
     cli_real(option->maximum, &high);
-    return bounded ? cli_format("%s, %s to %s", what, low.text, high.text)
-                   : cli_format("%s, %s or more", what, low.text);
+    char *text =
+        bounded ? cli_format("%s, %s to %s", what, low.text, high.text) : cli_format("%s, %s or more", what, low.text);
+    for (size_t i = 0; option->choices && option->choices[i]; i++) {
+        char *longer = cli_format("%s, or %s", text, option->choices[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
 }
 
 static void show_option(const char *prefix, const xsm_option *option)

@@ -85,7 +85,7 @@ static void test_bad_tables(void **state)
     bad = options[0];
     bad.type = 0;
     assert_bad(bad, sizeof(values), "no valid type");
-    bad.type = 5;
+    bad.type = 6;
     assert_bad(bad, sizeof(values), "no valid type");
     bad = options[3];
     bad.choices = NULL;

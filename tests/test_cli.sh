@@ -349,8 +349,10 @@ run 0 train --data train.txt --test strange.txt --json --epochs 1
 says stdout '"unseen_test_labels":1,'
 
 # All rows at once.
-for estimator in softmax bouchard; do
-    run 0 train --data train.txt --test test.txt --optimizer lbfgs --estimator $estimator --ridge 1 --tolerance 1e-8 \
+for estimator in softmax bouchard ove; do
+    set --
+    [ "$estimator" != ove ] || set -- --set negatives=all --set tight-classes=0,2
+    run 0 train --data train.txt --test test.txt --optimizer lbfgs --estimator $estimator "$@" --ridge 1 --tolerance 1e-8 \
         --model full --history full.csv --evaluate-every 4 --json --threads 1
     expect "the JSON of lbfgs and $estimator" grep -q "^{\"estimator\":\"$estimator\",.*\
 \"iterations\":[1-9][0-9]*,\"evaluations\":[1-9][0-9]*,\"objective\":$number,\"gradient_norm\":$number,\
@@ -358,7 +360,7 @@ for estimator in softmax bouchard; do
     iterations=$(sed 's/.*"iterations":\([0-9]*\).*/\1/' stdout)
     expect 'the last iteration is in the history' test "$(tail -n 1 full.csv | cut -d , -f 1)" = "$iterations"
     expect 'every fourth is' test "$(sed -n 2p full.csv | cut -d , -f 1)" = 4
-    run 0 train --data train.txt --test test.txt --optimizer lbfgs --estimator $estimator --ridge 1 --tolerance 1e-8 \
+    run 0 train --data train.txt --test test.txt --optimizer lbfgs --estimator $estimator "$@" --ridge 1 --tolerance 1e-8 \
         --model full2 --threads 3
     says stdout "$estimator by lbfgs, $iterations iterations"
     expect 'the same model from three threads' cmp full full2

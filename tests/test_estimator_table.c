@@ -220,7 +220,7 @@ static void bad_option_tables_are_refused(void **state)
     REFUSE(1, initial, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(1, help, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(1, type, 0, XSM_ERROR_ARGUMENT);
-    REFUSE(1, type, 5, XSM_ERROR_ARGUMENT);
+    REFUSE(1, type, 6, XSM_ERROR_ARGUMENT);
     REFUSE(3, choices, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(1, offset, sizeof(host_state) - 7, XSM_ERROR_ARGUMENT);
     REFUSE(1, offset, UINT32_MAX, XSM_ERROR_ARGUMENT);

@@ -128,6 +128,8 @@ typedef struct subject {
 static const subject subjects[] = {
     {"softmax", "ridge=1", SOFTMAX, {SMALL_SOFTMAX_BIAS_0, SMALL_SOFTMAX_BIAS_1}},
     {"bouchard", "ridge=1", BOUCHARD, {SMALL_BOUCHARD_BIAS_0, SMALL_BOUCHARD_BIAS_1}},
+    {"ove", "ridge=1 negatives=all", OVE, {SMALL_ONE_VS_EACH_BIAS_0, SMALL_ONE_VS_EACH_BIAS_1}},
+    {"ove", "ridge=1 negatives=all tight=all", SOFTMAX, {SMALL_SOFTMAX_BIAS_0, SMALL_SOFTMAX_BIAS_1}},
 };
 #define SUBJECTS (sizeof subjects / sizeof subjects[0])
 
@@ -162,7 +164,7 @@ static void optima_are_scipys(void **state)
             /* From there it is done at once, and stays. */
             xsm_fit_result again = XSM_FIT_RESULT_INIT;
             assert_ok(xsm_fit_batch(NULL, m, p.data, e, NULL, &again, &err), err);
-            assert_true(again.iterations <= 6 && again.objective <= r.objective * (1 + 1e-9));
+            assert_true(again.iterations <= 10 && again.objective <= r.objective * (1 + 1e-7));
             xsm_estimator_free(e);
             xsm_model_free(m);
         }
@@ -192,7 +194,9 @@ static void bibtex_optima_are_scipys(void **state)
     static const struct {
         const char *estimator, *options;
         double optimum;
-    } of[] = {{"softmax", "ridge=1", BIBTEX_SOFTMAX}, {"bouchard", "ridge=1", BIBTEX_BOUCHARD}};
+    } of[] = {{"softmax", "ridge=1", BIBTEX_SOFTMAX},
+              {"bouchard", "ridge=1", BIBTEX_BOUCHARD},
+              {"ove", "ridge=1 negatives=all", BIBTEX_ONE_VS_EACH}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         test_problem p = {.rows = BIBTEX_ROWS, .features = 1836, .classes = BIBTEX_CLASSES};
         xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -378,7 +382,7 @@ static void failures_are_told(void **state)
     for (size_t i = 0; i < sizeof sampled / sizeof sampled[0]; i++) {
         xsm_estimator *e = test_estimator(NULL, sampled[i], "negatives=3");
         assert_fails(xsm_fit_batch(NULL, m, p.data, e, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
-        assert_non_null(strstr(err.message, "'softmax', 'bouchard'"));
+        assert_non_null(strstr(err.message, "'ove' with negatives=all"));
         xsm_estimator_free(e);
     }
     xsm_estimator *e = test_estimator(NULL, "softmax", "");

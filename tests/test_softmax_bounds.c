@@ -125,13 +125,245 @@ static void bouchards_alpha_is_the_best(void **state)
     end(&b);
 }
 
+/* softmax <= tightened one-vs-each <= one-vs-each as losses, tighter with every class more, and equal at the ends:
+ * C of all classes is the softmax, and with two classes everything is. */
+static void tighter_is_closer(void **state)
+{
+    (void)state;
+    enum { CLASSES = 7 };
+    uint64_t seed = 24;
+    bound softmax = start("softmax", "", CLASSES), plain = start("ove", "negatives=all", CLASSES);
+    bound listed = start("ove", "negatives=all tight-classes=0,1,2,3,4,5,6", CLASSES);
+    bound tight[CLASSES + 1];
+    for (int c = 0; c <= CLASSES; c++) {
+        char list[80] = "negatives=all tight-classes=";
+        static const char *const order[] = {"4",         "4,0",         "4,0,6",        "4,0,6,2",
+                                            "4,0,6,2,1", "4,0,6,2,1,5", "4,0,6,2,1,5,3"};
+        strcat(list, c ? order[c - 1] : "");
+        tight[c] = start("ove", c ? list : "negatives=all", CLASSES);
+    }
+    for (int i = 0; i < 4000; i++) {
+        float z[MOST], g[MOST], want[MOST];
+        double reach = reaches[i % REACHES];
+        draw(&seed, reach, z, CLASSES);
+        uint32_t y = (uint32_t)(test_next(&seed) % CLASSES);
+        double exact = loss_at(&softmax, z, y, want), before = loss_at(&plain, z, y, NULL);
+        double small = 1e-6 * (1 + exact); /* softmax adds float32 exponentials */
+        for (int c = 0; c <= CLASSES; c++) {
+            double loss = loss_at(&tight[c], z, y, g), sum = 0;
+            assert_true(isfinite(loss) && loss >= exact - small && loss <= before + 1e-12 * (1 + before));
+            for (int k = 0; k < CLASSES; k++) {
+                sum += (double)g[k];
+                assert_true(isfinite(g[k]));
+            }
+            assert_true(fabs(sum) < 2e-6);
+            before = loss;
+        }
+        assert_true(fabs(before - exact) <= small);
+        assert_true(loss_at(&listed, z, y, NULL) == before);
+        for (int k = 0; k < CLASSES; k++) {
+            assert_true(fabs((double)g[k] - (double)want[k]) < 2e-6);
+        }
+    }
+    for (int c = 0; c <= CLASSES; c++) {
+        end(&tight[c]);
+    }
+    end(&softmax);
+    end(&plain);
+    end(&listed);
+    bound two = start("softmax", "", 2), ove = start("ove", "", 2), one = start("ove", "tight=1", 2);
+    for (int i = 0; i < 1000; i++) {
+        float z[2], a[2], b[2];
+        draw(&seed, reaches[i % REACHES], z, 2);
+        double loss = loss_at(&two, z, 1, a), other = loss_at(&ove, z, 1, b);
+        assert_true(fabs(loss - other) <= 1e-6 * (1 + loss) && fabs((double)a[0] - (double)b[0]) < 1e-6);
+        assert_true(fabs(loss_at(&one, z, 1, NULL) - other) <= 1e-12 * (1 + loss));
+    }
+    end(&two);
+    end(&ove);
+    end(&one);
+}
+
+/* The tightest bounds that have no C: one-vs-each is below Bouchard's at its own optimum for equal scores of few
+ * classes (Titsias 2016 compares the two there), and each may be the better one elsewhere; both are bounds, which is
+ * what the tests above say. With two classes one-vs-each is exact and Bouchard's is not. */
+static void two_classes_tell_the_bounds_apart(void **state)
+{
+    (void)state;
+    bound ove = start("ove", "", 2), bouchard = start("bouchard", "", 2);
+    for (int i = 0; i <= 40; i++) {
+        float z[2] = {0, (float)(i - 20) / 4};
+        double exact = log1p(exp((double)z[1])), upper = loss_at(&bouchard, z, 0, NULL);
+        assert_true(fabs(loss_at(&ove, z, 0, NULL) - exact) < 1e-12);
+        /* alpha is the mean of the two: the bound is z_1/2 + 2 log(1 + e^-|z_1|/2) + |z_1|/2 */
+        double half = fabs((double)z[1]) / 2;
+        assert_true(fabs(upper - ((double)z[1] / 2 + half + 2 * log1p(exp(-half)))) < 1e-12);
+        assert_true(upper > exact);
+    }
+    end(&ove);
+    end(&bouchard);
+}
+
+/* -- what is drawn --------------------------------------------------------------------------------------------------
+ */
+
+/* With C = {1, 4} of 7 classes: each class outside comes up equally often, C always, the label first, none twice; and
+ * the mean over the draws is the full bound. */
+static void tight_samples_are_unbiased(void **state)
+{
+    (void)state;
+    enum { CLASSES = 7, DRAWS = 30000 };
+    bound full = start("ove", "negatives=all tight-classes=4,1", CLASSES);
+    for (uint32_t m = 1; m <= 4; m += 1) {
+        char options[80] = "tight-classes=4,1 negatives=0";
+        options[strlen(options) - 1] = (char)('0' + m);
+        bound b = start("ove", options, CLASSES);
+        assert_false(b.e->exact);
+        for (uint32_t y = 0; y < CLASSES; y += 2) { /* 4 is in C, the others are not */
+            float z[CLASSES] = {0.5f, -1, 2, 0.25f, -0.5f, 1.5f, 0}, want[CLASSES];
+            double loss_full = loss_at(&full, z, y, want), loss_mean = 0, mean[CLASSES] = {0};
+            uint32_t seen[CLASSES] = {0};
+            uint32_t others = y == 4 ? 5 : 4, drawn = m < others ? m : others;
+            uint64_t width = b.e->width;
+            for (uint64_t i = 0; i < DRAWS; i++) {
+                uint32_t classes[CLASSES], length = 0, listed = 0;
+                float scores[CLASSES], g[CLASSES];
+                double loss = NAN;
+                xsm_example example = {0, i, &y, 1, 1};
+                b.e->ops.select(b.e->state, &example, 1, classes, &length);
+                assert_true(length <= width && length == (y == 4 ? 2 : 3) + drawn);
+                assert_int_equal(classes[0], y);
+                for (uint32_t j = 0; j < length; j++) {
+                    assert_true(classes[j] < CLASSES && !(listed >> classes[j] & 1));
+                    listed |= 1u << classes[j];
+                    seen[classes[j]]++;
+                    scores[j] = z[classes[j]];
+                }
+                assert_true((listed & 0x12) == 0x12);
+                xsm_score_block block = {.size = sizeof block,
+                                         .examples = &example,
+                                         .count = 1,
+                                         .batch = 1,
+                                         .width = CLASSES,
+                                         .lengths = &length,
+                                         .classes = classes,
+                                         .scores = scores,
+                                         .linear = scores,
+                                         .eta = 1,
+                                         .coefficients = g,
+                                         .losses = &loss};
+                b.e->ops.gradient(b.e->state, &block);
+                loss_mean += loss / DRAWS;
+                for (uint32_t j = 0; j < length; j++) {
+                    mean[classes[j]] += (double)g[j] / DRAWS;
+                }
+            }
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                bool outside = k != y && k != 1 && k != 4;
+                double share = (double)drawn / others, off = fabs(seen[k] - share * DRAWS);
+                assert_true(!outside || off <= 5 * sqrt(DRAWS * share * (1 - share)) + 1e-9); /* one in 1.7 million */
+                assert_true(fabs(mean[k] - (double)want[k]) < 0.06);
+            }
+            assert_true(fabs(loss_mean - loss_full) < 0.06);
+        }
+        end(&b);
+    }
+    end(&full);
+}
+
+/* `tight=N` takes the most frequent classes. */
+static void tight_takes_the_frequent(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(10, 2, 5, false, 1);
+    static const uint32_t labels[10] = {3, 3, 3, 1, 1, 0, 0, 4, 2, 3};
+    xsm_dataset *data = test_relabel(&p, false, 5, NULL, labels);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    static const char *const same[][2] = {{"tight=1", "tight-classes=3"},
+                                          {"tight=2", "tight-classes=3,0"},
+                                          {"tight=4", "tight-classes=0,1,2,3"},
+                                          {"tight=all", "tight-classes=4,3,2,1,0"}};
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        bound b[2];
+        float z[5] = {1, -2, 0.5f, 3, 0};
+        double loss[2];
+        for (int s = 0; s < 2; s++) {
+            b[s] = (bound){.classes = 5};
+            b[s].e = test_estimator(NULL, "ove", same[i][s]);
+            assert_ok(xsm_estimator_set(b[s].e, "negatives", "all", &err), err);
+            assert_ok(xsm_estimator_bind(b[s].e, m, data, &err), err);
+            loss[s] = loss_at(&b[s], z, 1, NULL);
+            xsm_estimator_free(b[s].e);
+        }
+        assert_true(loss[0] == loss[1]);
+    }
+    static const struct {
+        const char *options, *says;
+    } wrong[] = {{"tight=6", "only 5 classes"},
+                 {"tight-classes=5", "class 5"},
+                 {"tight=2 tight-classes=1", "one is enough"},
+                 {"tight=2 negatives=4", "only 3 other classes"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        xsm_estimator *e = test_estimator(NULL, "ove", wrong[i].options);
+        assert_fails(xsm_estimator_bind(e, m, data, &err), XSM_ERROR_RANGE, err);
+        assert_non_null(strstr(err.message, wrong[i].says));
+        xsm_estimator_free(e);
+    }
+    xsm_dataset_free(data);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* Lists of classes as options. */
+static void lists_are_options(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = test_estimator(NULL, "ove", "");
+    char text[32];
+    assert_int_equal(xsm_estimator_get(e, "tight-classes", text, sizeof text), 0);
+    assert_string_equal(text, "");
+    static const uint32_t classes[] = {70000, 3, 12};
+    assert_ok(xsm_estimator_set_classes(e, "tight-classes", classes, 3, &err), err);
+    assert_int_equal(xsm_estimator_get(e, "tight-classes", text, sizeof text), 10);
+    assert_string_equal(text, "70000,3,12");
+    assert_int_equal(xsm_estimator_get(e, "tight-classes", text, 8), 10);
+    assert_string_equal(text, "70000,3");
+    static const char *const bad[] = {",", "1,", "1,,2", "a", "-1", "1 2", "1.5", "4294967296", "99999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_fails(xsm_estimator_set(e, "tight-classes", bad[i], &err), XSM_ERROR_FORMAT, err);
+    }
+    assert_fails(xsm_estimator_set(e, "tight-classes", "1,2,1", &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_set(e, "tight-classes", "4294967295", &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_set_int(e, "tight-classes", 3, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set_classes(e, "tight", classes, 3, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set_classes(e, "tite", classes, 3, &err), XSM_ERROR_NAME, err);
+    assert_fails(xsm_estimator_set_classes(e, "tight-classes", NULL, 3, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_estimator_set_classes(NULL, "tight-classes", classes, 3, &err), XSM_ERROR_ARGUMENT, err);
+    assert_int_equal(xsm_estimator_get(e, "tight-classes", NULL, 0), 10); /* as it was */
+    assert_ok(xsm_estimator_set(e, "tight-classes", "", &err), err);
+    assert_int_equal(xsm_estimator_get(e, "tight-classes", NULL, 0), 0);
+    assert_ok(xsm_estimator_set(e, "negatives", "all", &err), err);
+    assert_int_equal(xsm_estimator_get(e, "negatives", text, sizeof text), 3);
+    assert_string_equal(text, "all");
+    assert_fails(xsm_estimator_set(e, "negatives", "none", &err), XSM_ERROR_FORMAT, err);
+    assert_non_null(strstr(err.message, "all"));
+    assert_fails(xsm_estimator_set_int(e, "negatives", -1, &err), XSM_ERROR_RANGE, err);
+    xsm_estimator_free(e);
+}
+
 /* Coefficients are the derivatives of the loss, at moderate and at large scores. */
 static void coefficients_are_slopes(void **state)
 {
     (void)state;
     static const struct {
         const char *name, *options;
-    } of[] = {{"softmax", ""}, {"bouchard", ""}};
+    } of[] = {{"softmax", ""},
+              {"bouchard", ""},
+              {"ove", "negatives=all"},
+              {"ove", "negatives=all tight=2"},
+              {"ove", "negatives=all tight-classes=5,1,3"}};
     uint64_t seed = 8;
     for (size_t n = 0; n < sizeof of / sizeof of[0]; n++) {
         bound b = start(of[n].name, of[n].options, 6);
@@ -167,9 +399,10 @@ static void coefficients_are_slopes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bouchard_is_above_softmax),
-        cmocka_unit_test(bouchards_alpha_is_the_best),
-        cmocka_unit_test(coefficients_are_slopes),
+        cmocka_unit_test(bouchard_is_above_softmax),  cmocka_unit_test(bouchards_alpha_is_the_best),
+        cmocka_unit_test(tighter_is_closer),          cmocka_unit_test(two_classes_tell_the_bounds_apart),
+        cmocka_unit_test(tight_samples_are_unbiased), cmocka_unit_test(tight_takes_the_frequent),
+        cmocka_unit_test(lists_are_options),          cmocka_unit_test(coefficients_are_slopes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

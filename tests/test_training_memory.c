@@ -201,7 +201,7 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
 static void every_allocation_of_a_fit(void **state)
 {
     (void)state;
-    static const char *const exact[][2] = {{"softmax", ""}, {"bouchard", ""}};
+    static const char *const exact[][2] = {{"softmax", ""}, {"bouchard", ""}, {"ove", "all"}};
     for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
         subject s = make(exact[i][0], exact[i][1], 1);
         assert_true(test_every_allocation(fit, &s) > 10);

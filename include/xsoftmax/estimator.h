@@ -33,7 +33,7 @@
  * | `margin` | all classes | the smoothed margin's optimum (Crammer and Singer; Yen et al. 2018) |
  * | `one-vs-all` | all classes | each class's own logistic regression |
  * | `one-vs-all-sampled` | the labels and m others | the same |
- * | `ove` | the label and m others | the one-vs-each bound's optimum (Titsias 2016) |
+ * | `ove` | the label and m others, or all classes | the one-vs-each bound's optimum (Titsias 2016) |
  * | `umax` | the label and m others | the maximum likelihood, for small steps (Fagan and Iyengar 2018) |
  * | `vanilla` | the label and m others | the maximum likelihood, while it does not diverge (the same) |
  * | `raman` | the label and m others | the maximum likelihood, while it does not diverge (Raman et al. 2016) |
@@ -124,6 +124,11 @@ XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name,
 XSM_API xsm_status xsm_estimator_set_double(xsm_estimator *estimator, const char *name, double value, xsm_error *err);
 /** Sets a whole number. */
 XSM_API xsm_status xsm_estimator_set_int(xsm_estimator *estimator, const char *name, int64_t value, xsm_error *err);
+/** Sets a list of classes, which is copied; none twice. In text it is numbers with commas.
+ *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_FORMAT when the option is no list; #XSM_ERROR_RANGE; #XSM_ERROR_STATE;
+ *          #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_estimator_set_classes(xsm_estimator *estimator, const char *name, const uint32_t *classes,
+                                             uint32_t count, xsm_error *err);
 /** Writes an option's value as text to buffer (always terminated, cut if need be; may be NULL) and returns the length
  *  that it has whole; 0 if there is no such option. */
 XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *name, char *buffer, size_t size);

@@ -69,7 +69,7 @@ extern "C" {
 /** Minimises f = sum_i loss_i + (mu/2) ||W||^2 (mu the estimator's `ridge`; the bias is free) over all rows at once,
  * from the weights that the model has, by L-BFGS with the line search of More and Thuente (libLBFGS).
  *
- *  The estimator must look at every class: `softmax`, `bouchard`, one that says so once it is bound, or a host's own;
+ *  The estimator must look at every class: `softmax`, `bouchard`, `ove` with `negatives=all`, or a host's own;
  * its losses and coefficients must be a smooth function and its gradient. It is bound to the model and the rows. The
  *  weights are put in the order that is faster for them, as xsm_trainer_new() does. The rows are taken in tiles: the
  *  N x K matrix of scores never exists. Losses, the gradient and L-BFGS's vectors are in double precision over scores

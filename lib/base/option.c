@@ -178,6 +178,9 @@ xsm_status xsmi_option_set_int(const xsm_option *option, void *values, int64_t v
     if (option->type == XSM_OPTION_DOUBLE) {
         return xsmi_option_set_double(option, values, (double)value, err);
     }
+    if (option->type == XSM_OPTION_CLASSES) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' takes a list of classes", option->name);
+    }
     if (option->type == XSM_OPTION_CHOICE) {
         char list[256];
         return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' takes a word: %s", option->name,
@@ -225,9 +228,17 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
         }
         return xsmi_option_set_double(option, values, number, err);
     case XSM_OPTION_INT:
+        for (int64_t i = 0; option->choices && option->choices[i]; i++) {
+            if (strcmp(option->choices[i], value) == 0) {
+                whole = -1 - i;
+                memcpy(place(option, values), &whole, sizeof whole);
+                return XSM_OK;
+            }
+        }
         if (!xsmi_parse_int(value, &whole)) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; a whole number is needed", option->name,
-                             value);
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; a whole number%s%s is needed",
+                             option->name, value, option->choices ? " or one of the words " : "",
+                             option->choices ? choice_list(option, list, sizeof list) : "");
         }
         return xsmi_option_set_int(option, values, whole, err);
     case XSM_OPTION_BOOL: {
@@ -238,6 +249,14 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
         }
         return xsmi_option_set_int(option, values, yes, err);
     }
+    case XSM_OPTION_CLASSES:
+        /* Lists have memory, which is their owner's affair; none is the only one that has not. */
+        if (*value != '\0') {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is a list of classes, whose default must be empty",
+                             option->name);
+        }
+        memset(place(option, values), 0, sizeof(xsm_class_list));
+        return XSM_OK;
     default:
         for (int32_t i = 0; option->choices[i]; i++) {
             if (strcmp(option->choices[i], value) == 0) {
@@ -248,6 +267,23 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
         return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is '%.80s'; accepted is one of %s", option->name, value,
                          choice_list(option, list, sizeof list));
     }
+}
+
+static size_t print_classes(const xsm_class_list *list, char *buffer, size_t size)
+{
+    size_t length = 0;
+    if (size > 0) {
+        buffer[0] = '\0';
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        char text[16];
+        size_t more = (size_t)snprintf(text, sizeof text, "%s%" PRIu32, i ? "," : "", list->classes[i]);
+        for (size_t j = 0; j <= more && length + j < size; j++) {
+            buffer[length + j] = length + j + 1 < size ? text[j] : '\0';
+        }
+        length += more;
+    }
+    return length;
 }
 
 size_t xsmi_option_print(const xsm_option *option, const void *values, char *buffer, size_t size)
@@ -262,10 +298,15 @@ size_t xsmi_option_print(const xsm_option *option, const void *values, char *buf
         return print_double(number, buffer, size);
     case XSM_OPTION_INT:
         memcpy(&whole, from, sizeof whole);
+        if (option->choices && whole < 0) {
+            return (size_t)snprintf(buffer, size, "%s", option->choices[-1 - whole]);
+        }
         return (size_t)snprintf(buffer, size, "%" PRId64, whole);
     case XSM_OPTION_BOOL:
         memcpy(&small, from, sizeof small);
         return (size_t)snprintf(buffer, size, "%s", small ? "yes" : "no");
+    case XSM_OPTION_CLASSES:
+        return print_classes(from, buffer, size);
     default:
         memcpy(&small, from, sizeof small);
         return (size_t)snprintf(buffer, size, "%s", option->choices[small]);
@@ -294,11 +335,12 @@ xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const 
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: option %zu lacks a name, a default or a help text", owner,
                              i);
         }
-        size_t member = option->type == XSM_OPTION_DOUBLE   ? sizeof(double)
-                        : option->type == XSM_OPTION_INT    ? sizeof(int64_t)
-                        : option->type == XSM_OPTION_BOOL   ? sizeof(int32_t)
-                        : option->type == XSM_OPTION_CHOICE ? sizeof(int32_t)
-                                                            : 0;
+        size_t member = option->type == XSM_OPTION_DOUBLE    ? sizeof(double)
+                        : option->type == XSM_OPTION_INT     ? sizeof(int64_t)
+                        : option->type == XSM_OPTION_BOOL    ? sizeof(int32_t)
+                        : option->type == XSM_OPTION_CHOICE  ? sizeof(int32_t)
+                        : option->type == XSM_OPTION_CLASSES ? sizeof(xsm_class_list)
+                                                             : 0;
         if (member == 0 || (option->type == XSM_OPTION_CHOICE && !option->choices)) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: option '%s' has no valid type", owner, option->name);
         }
@@ -310,6 +352,7 @@ xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const 
             double number;
             int64_t whole;
             int32_t small;
+            xsm_class_list list;
         } value;
         xsm_option here = *option;
         here.offset = 0;

@@ -81,13 +81,12 @@ static void gradient(void *state, const xsm_score_block *block)
         for (uint64_t k = 1; k < block->width; k++) {
             top = z[k] > z[top] ? k : top;
         }
-        double alpha = (double)z[top] + tightest(z, block->width, top), loss = alpha - target;
+        double alpha = (double)z[top] + tightest(z, block->width, top);
+        xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
         for (uint64_t k = 0; k < block->width; k++) {
-            double t = (double)z[k] - alpha, e = exp(-fabs(t));
-            loss += (t > 0 ? t : 0) + log1p(e);
-            g[k] = (float)((t > 0 ? 1 : e) / (1 + e));
+            g[k] = (float)xsmi_softplus_add(&softplus, (double)z[k] - alpha);
         }
-        block->losses[i] = loss;
+        block->losses[i] = alpha - target + xsmi_softplus_total(&softplus);
         for (uint64_t j = 0; j < example->label_count; j++) {
             g[example->labels[j]] -= (float)share;
         }

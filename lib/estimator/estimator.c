@@ -189,6 +189,13 @@ void xsm_estimator_free(xsm_estimator *e)
         xsm_context *ctx = e->context;
         xsmi_estimator_unbind(e);
         xsm_sampler_free(e->own_sampler);
+        const xsmi_option_table own = options_of(&e->ops, NULL, NULL).table[1];
+        for (size_t i = 0; i < own.count; i++) {
+            const xsm_option *option = xsmi_option_at(&own, i);
+            if (option->type == XSM_OPTION_CLASSES) {
+                xsmi_class_list_clear(e, option);
+            }
+        }
         xsmi_release(ctx, e->state, e->ops.state_size, 1);
         xsmi_release(ctx, e, 1, sizeof *e);
         xsm_context_free(ctx);
@@ -263,6 +270,9 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
     if (!option) {
         return status;
     }
+    if (option->type == XSM_OPTION_CLASSES) {
+        return xsmi_class_list_parse(e, option, value, err);
+    }
     int32_t before = e->common.sampler;
     status = xsmi_option_set_text(option, values, value, err);
     if (status == XSM_OK && values == (void *)&e->common && option->offset == offsetof(xsmi_common_options, sampler)) {
@@ -270,6 +280,24 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
         e->common.sampler = status == XSM_OK ? e->common.sampler : before;
     }
     return status;
+}
+
+xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const uint32_t *classes, uint32_t count,
+                                     xsm_error *err)
+{
+    void *values;
+    xsm_status status;
+    const xsm_option *option = option_to_set(e, name, &values, &status, err);
+    if (!option) {
+        return status;
+    }
+    if (option->type != XSM_OPTION_CLASSES) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is no list of classes", name);
+    }
+    if (!classes && count > 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "option '%s': the list is NULL", name);
+    }
+    return xsmi_class_list_set(e, option, classes, count, err);
 }
 
 xsm_status xsm_estimator_set_double(xsm_estimator *e, const char *name, double value, xsm_error *err)
@@ -789,6 +817,8 @@ void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, 
     }
 }
 
+const char *const xsmi_negatives_words[] = {"all", NULL};
+
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err)
 {
     int64_t others = (int64_t)classes - 1;
@@ -797,6 +827,6 @@ xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classe
                          "estimator '%s': %lld negatives asked for, but there are only %lld other classes", estimator,
                          (long long)option, (long long)others);
     }
-    *negatives = (uint32_t)(option ? option : others < 5 ? others : 5);
+    *negatives = (uint32_t)(option > 0 ? option : option < 0 || others < 5 ? others : 5);
     return XSM_OK;
 }

@@ -112,6 +112,12 @@ static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 /* Refuses a bound estimator whose gradient is not that of the whole objective when it is taken over all rows. */
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
 
+/* Options that are lists of classes (class_list.c): put a copy in, also from text ("3,17,4"), and release it. */
+xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const uint32_t *classes, uint32_t count,
+                               xsm_error *err);
+xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, const char *text, xsm_error *err);
+void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option);
+
 /* Refuses learning rates that no step can be taken with, whatever the estimator; and with this one's ridge. */
 xsm_status xsmi_check_eta(double eta, xsm_error *err);
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
@@ -161,6 +167,7 @@ void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, con
 void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,
                            const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
 /* The number of negatives that an option's value (0 = 5, or K-1 if that is less) means, checked against K. */
+extern const char *const xsmi_negatives_words[]; /* "all": in the option's table, and -1 as its value */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
 /* The option `negatives` of estimators with a sampler, m, an int64_t `member` of `type`. */

@@ -35,4 +35,35 @@ static inline double xsmi_sigmoid(double t)
     return e / (1 + e);
 }
 
+/* A sum of log(1 + e^t): the logarithms of many terms at once, as that of their product. */
+typedef struct xsmi_softplus_sum {
+    double total, product;
+    unsigned terms;
+} xsmi_softplus_sum;
+
+#define XSMI_SOFTPLUS_SUM_INIT                                                                                         \
+    {                                                                                                                  \
+        0, 1, 0                                                                                                        \
+    }
+
+/* Adds log(1 + e^t); returns sigma(t). */
+static inline double xsmi_softplus_add(xsmi_softplus_sum *s, double t)
+{
+    double e = exp(-fabs(t));
+    s->total += t > 0 ? t : 0;
+    s->product *= 1 + e;
+    if (++s->terms == 512) { /* of at most 2 each: far from overflow */
+        s->total += log(s->product);
+        s->product = 1;
+        s->terms = 0;
+    }
+    return (t > 0 ? 1 : e) / (1 + e);
+}
+
+static inline double xsmi_softplus_total(const xsmi_softplus_sum *s)
+{
+    /* Where every e is below an ulp of 1, the sum is theirs, which is below an ulp of any loss that counts. */
+    return s->total + log(s->product);
+}
+
 #endif
