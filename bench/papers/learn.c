@@ -1,0 +1,155 @@
+/* Training a model by one of the papers' methods. */
+#include "learn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const double rates[RATES] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 1e1, 1e2, 1e3};
+
+typedef struct listener {
+    learn_point each;
+    void *user;
+    const plan *how;
+    xsm_metrics train;
+} listener;
+
+static int32_t listen(void *user, const xsm_progress *progress)
+{
+    listener *l = user;
+    if (progress->train) {
+        l->train = *progress->train;
+        if (l->each) {
+            l->each(l->user, progress->epoch, progress->train);
+        }
+    }
+    return l->how->progress ? l->how->progress(l->how->progress_user, progress) : 0;
+}
+
+static void set_options(xsm_estimator *e, const method *m, double ridge)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (m->negatives > 0) {
+        papers_check(xsm_estimator_set_int(e, "negatives", m->negatives, &err), &err);
+    }
+    papers_check(xsm_estimator_set_double(e, "ridge", ridge, &err), &err);
+    char *list = strdup(m->options ? m->options : ""), *rest = NULL;
+    if (!list) {
+        papers_fail("no memory for options");
+    }
+    for (char *item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+        char *value = strchr(item, '=');
+        if (!value) {
+            papers_fail("'%s' is no option with a value", item);
+        }
+        *value = '\0';
+        papers_check(xsm_estimator_set(e, item, value + 1, &err), &err);
+    }
+    free(list);
+}
+
+xsm_metrics evaluate(const papers *p, const xsm_model *model, const xsm_dataset *data)
+{
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    options.precision_max = 1;
+    papers_check(xsm_evaluate(p->context, model, data, &options, &metrics, &err), &err);
+    return metrics;
+}
+
+learned learn(const papers *p, const xsm_dataset *train, const method *m, const plan *how, learn_point each, void *user)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_progress progress = {.size = sizeof progress};
+    xsm_estimator *estimator = NULL;
+    xsm_optimizer *optimizer = NULL;
+    xsm_trainer *trainer = NULL;
+    listener to = {each, user, how, XSM_METRICS_INIT};
+    learned l = {false, 0, 0, NULL, XSM_METRICS_INIT, XSM_METRICS_INIT};
+    papers_check(xsm_dataset_get_info(train, &info, &err), &err);
+    shape.bias = how->bias;
+    papers_check(xsm_model_new_linear(p->context, info.features, info.classes, &shape, &l.model, &err), &err);
+    papers_check(xsm_estimator_new(p->context, m->estimator, &estimator, &err), &err);
+    set_options(estimator, m, how->ridge);
+    papers_check(xsm_estimator_set_int(estimator, "seed", 1, &err), &err);
+    papers_check(xsm_optimizer_new(p->context, "sgd", &optimizer, &err), &err);
+    options.epochs = how->epochs;
+    options.batch = m->batch;
+    options.eta = how->eta * (double)m->batch;
+    options.schedule = how->factor > 0 ? XSM_SCHEDULE_STEP : XSM_SCHEDULE_INVERSE;
+    options.factor = how->factor;
+    options.seed = 1;
+    if (how->evaluations > 0) {
+        uint64_t every = how->epochs / how->evaluations;
+        options.evaluate_every = every ? every : 1;
+        options.evaluate_train = 1;
+    }
+    options.progress = listen;
+    options.progress_user = &to;
+    papers_check(xsm_trainer_new(p->context, l.model, train, estimator, optimizer, &options, &trainer, &err), &err);
+    double before = papers_work();
+    xsm_status status = xsm_trainer_run(trainer, &err);
+    l.work = papers_work() - before;
+    l.diverged = status == XSM_ERROR_DIVERGED;
+    papers_check(l.diverged ? XSM_OK : status, &err);
+    papers_check(xsm_trainer_get_progress(trainer, &progress, &err), &err);
+    l.seconds = progress.seconds;
+    xsm_trainer_free(trainer);
+    xsm_optimizer_free(optimizer);
+    xsm_estimator_free(estimator);
+    if (l.diverged) {
+        xsm_model_free(l.model);
+        l.model = NULL;
+        l.train.log_loss = l.train.error = l.test.log_loss = l.test.error = PAPERS_NONE;
+        return l;
+    }
+    /* The callback's last one is at the end. */
+    if (how->evaluations > 0) {
+        l.train = to.train;
+    } else if (!how->skip_train) {
+        l.train = evaluate(p, l.model, train);
+    }
+    if (how->test) {
+        l.test = evaluate(p, l.model, how->test);
+    }
+    return l;
+}
+
+void learned_free(learned *l)
+{
+    xsm_model_free(l->model);
+}
+
+int best_rate(const double losses[RATES])
+{
+    int best = -1;
+    for (int i = 0; i < RATES; i++) {
+        if (isfinite(losses[i]) && (best < 0 || losses[i] < losses[best])) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+void try_rates(const papers *p, const xsm_dataset *tenth, const xsm_dataset *all, const method *m, const plan *how,
+               double losses[RATES])
+{
+    plan with = *how;
+    with.evaluations = 0;
+    with.skip_train = true;
+    with.test = all;
+    with.progress = NULL;
+    for (int i = 0; i < RATES; i++) {
+        losses[i] = PAPERS_NONE;
+    }
+    for (int i = RATES - 1; i >= RATES_BELOW || (i >= 0 && best_rate(losses) < 0); i--) {
+        with.eta = rates[i];
+        learned l = learn(p, tenth, m, &with, NULL, NULL);
+        losses[i] = l.test.log_loss;
+        learned_free(&l);
+    }
+}

@@ -1,0 +1,126 @@
+/*
+ * The program behind bench/papers/run.sh: papers NAME... [--json] [--quick] [--threads N] [--folder FOLDER]. See
+ * doc/guide/papers.md.
+ */
+#include "papers.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const figure figures[] = {
+    {"ove_nonparametric", "Titsias 2016, Figure 2: probabilities of 10,000 values by doubly stochastic OVE",
+     figure_ove_nonparametric},
+    {"ove_amazoncat", "Titsias 2016, section 4.2: OVE-SGD on data of AmazonCat-13K's shape", figure_ove_amazoncat},
+    {"umax_table3", "Fagan and Iyengar 2018, Table 3 and Figure 1: methods after 50 epochs, honestly evaluated",
+     figure_umax_table3},
+    {"umax_rates", "Fagan and Iyengar 2018, Figures 2 and 3: log-loss against the learning rate", figure_umax_rates},
+};
+enum { FIGURES = sizeof figures / sizeof figures[0], THREADS_MAX = 256 };
+
+typedef struct arguments {
+    papers settings;
+    bool wanted[FIGURES];
+    uint32_t threads; /* 0: as many as there are processors */
+} arguments;
+
+static void list(FILE *to)
+{
+    for (size_t i = 0; i < FIGURES; i++) {
+        fprintf(to, "  %-18s %s\n", figures[i].name, figures[i].summary);
+    }
+    fprintf(to, "  %-18s %s\n", "all", "each of them");
+}
+
+static _Noreturn void usage(const char *what, const char *which)
+{
+    fprintf(stderr, "papers: %s '%s'; there are --json, --quick, --threads N, --folder FOLDER, --list, and\n", what,
+            which);
+    list(stderr);
+    exit(2);
+}
+
+static bool want(arguments *a, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < FIGURES; i++) {
+        if (strcmp(name, "all") == 0 || strcmp(name, figures[i].name) == 0) {
+            a->wanted[i] = found = true;
+        }
+    }
+    return found;
+}
+
+static uint32_t read_threads(const char *text)
+{
+    char *end;
+    errno = 0;
+    long threads = strtol(text, &end, 10);
+    if (end == text || *end || errno || threads < 1 || threads > THREADS_MAX) {
+        usage("--threads takes a number from 1 to 256, not", text);
+    }
+    return (uint32_t)threads;
+}
+
+/* Ends the program with status 2 for a usage error, and after --list. */
+static arguments read_arguments(int argc, char **argv)
+{
+    arguments a = {{NULL, ".", false, false}, {false}, 0};
+    bool some = false;
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--json") == 0) {
+            a.settings.json = true;
+        } else if (strcmp(argv[i], "--quick") == 0) {
+            a.settings.quick = true;
+        } else if (strcmp(argv[i], "--list") == 0) {
+            list(stdout);
+            exit(0);
+        } else if (strcmp(argv[i], "--threads") == 0) {
+            a.threads = read_threads(value);
+            i++;
+        } else if (strcmp(argv[i], "--folder") == 0) {
+            if (!*value) {
+                usage("--folder takes a folder, not", value);
+            }
+            a.settings.folder = value;
+            i++;
+        } else if (argv[i][0] == '-') {
+            usage("no option", argv[i]);
+        } else if (want(&a, argv[i])) {
+            some = true;
+        } else {
+            usage("no figure", argv[i]);
+        }
+    }
+    if (!some) {
+        list(stdout);
+        exit(0);
+    }
+    return a;
+}
+
+int main(int argc, char **argv)
+{
+    arguments a = read_arguments(argc, argv);
+    if (mkdir(a.settings.folder, 0777) != 0 && errno != EEXIST) {
+        papers_fail("no folder %s: %s", a.settings.folder, strerror(errno));
+    }
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    options.threads = a.threads;
+    papers_check(xsm_context_new(&options, &a.settings.context, &err), &err);
+    for (size_t i = 0; i < FIGURES; i++) {
+        if (a.wanted[i]) {
+            figures[i].run(&a.settings);
+        }
+    }
+    xsm_context_free(a.settings.context);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        papers_fail("standard output: %s", strerror(errno));
+    }
+    return 0;
+}

@@ -1,0 +1,26 @@
+# Figure 2 of Titsias 2016: exact and estimated probabilities of the values, and the error over the steps.
+name = "ove_nonparametric"
+width = 1200; height = 380
+load scripts."/style.inc"
+set multiplot layout 1,3 margins 0.075, 0.985, 0.15, 0.9 spacing 0.085, 0
+unset key
+set xlabel "value, by exact probability"
+set ylabel "estimated probability"
+set xtics 2500
+set yrange [0:*]
+set format y "%.1t{/Symbol \264}10^{%T}"
+stats file("-values") using 2 skip 1 nooutput
+set yrange [0:1.15 * STATS_max]
+set title "(a) exact"
+plot file("-values") using 1:2 with points linetype 1 pointtype 7 pointsize 0.25 notitle
+set title "(b) one-vs-each, doubly stochastic"
+plot file("-values") using 1:3 with points linetype 2 pointtype 7 pointsize 0.25 notitle
+set title "(c) error"
+set format y "%g"
+set yrange [0:*]
+set xlabel "step"
+set xtics 50000
+set format x "%.0s%c"
+set ylabel "sum of absolute differences"
+plot file("-error") using 1:2 with lines linetype 2 notitle
+unset multiplot

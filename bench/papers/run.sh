@@ -1,0 +1,22 @@
+#!/bin/sh
+# Builds the library for release and reprints tables and figures of the papers, the paper's numbers beside ours. On a
+# fresh Debian it first installs what is missing.
+#
+#   sh bench/papers/run.sh NAME... [--json] [--quick] [--threads N]    see doc/guide/papers.md; without a name it lists them
+#
+# Tables go to standard output (with --json nothing else, a line a cell), CSV files and plots to build-bench/papers.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
+# shellcheck source=examples/setup.sh
+. "$root/examples/setup.sh"
+
+# shellcheck disable=SC2086,SC2154
+need_packages $build_packages gnuplot-nox:gnuplot >&2 || fail "the packages above are needed"
+
+build=$root/build-bench
+folder=$build/papers
+say "Building in $build ..." >&2
+build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false -Dtools=false >&2 ||
+    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+
+sh "$root/bench/papers/figures.sh" "$build/bench/papers/papers" "$folder" "$@"

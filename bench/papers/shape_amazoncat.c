@@ -1,0 +1,214 @@
+/*
+ * Rows are bags of words. Words are drawn from a Zipf distribution over the features, whose numbers are shuffled as in
+ * a real vocabulary; some of a row's words come from its class's own short list and some from the list of the group of
+ * classes that the class is in, so that a class can be learned, and mixed up with its group. Classes have a Zipf
+ * distribution, too, with the exponent at which the largest holds 19 % of the rows and the largest fifteen half of
+ * them, as the paper says of AmazonCat-13K. Word counts are weighted by the logarithm of the word's rank, for idf, and
+ * the row is scaled to length 1.
+ */
+#include "shape_amazoncat.h"
+
+#include "data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST = 64, GROUP = 12, WORDS_MAX = 256 };
+#define CLASS_EXPONENT 1.13
+#define WORD_EXPONENT 1.0
+#define WORD_OFFSET 10.0 /* of Zipf and Mandelbrot: the commonest word is in a third of the rows, not in all */
+#define OWN 0.08         /* shares of a row's words */
+#define SHARED 0.12
+
+/* Draws from a discrete distribution in constant time: A. J. Walker, An efficient method for generating discrete random
+ * variables with general distributions, 1977. */
+typedef struct alias {
+    double *keep;
+    uint32_t *other;
+    uint32_t count;
+} alias;
+
+static alias alias_new(double *weight, uint32_t count)
+{
+    alias a = {papers_memory(count, sizeof *a.keep), papers_memory(count, sizeof *a.other), count};
+    uint32_t *order = papers_memory(count, sizeof *order);
+    uint32_t small = 0, large = count;
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += weight[i];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        a.keep[i] = weight[i] / sum * count;
+        a.other[i] = i;
+        order[a.keep[i] < 1 ? small++ : --large] = i;
+    }
+    /* order[0..small) lack something, order[large..count) have too much. */
+    for (uint32_t i = 0; i < small && large < count; i++) {
+        uint32_t donor = order[large];
+        a.other[order[i]] = donor;
+        a.keep[donor] -= 1 - a.keep[order[i]];
+        if (a.keep[donor] < 1) {
+            order[small++] = donor;
+            large++;
+        }
+    }
+    free(order);
+    return a;
+}
+
+static void alias_free(alias *a)
+{
+    free(a->keep);
+    free(a->other);
+}
+
+static double unit(bench_random *r)
+{
+    return (double)(bench_next(r) >> 11) * 0x1p-53;
+}
+
+static uint32_t alias_draw(const alias *a, bench_random *r)
+{
+    uint32_t i = (uint32_t)bench_below(r, a->count);
+    return unit(r) < a->keep[i] ? i : a->other[i];
+}
+
+static alias zipf(uint32_t count, double exponent, double offset)
+{
+    double *weight = papers_memory(count, sizeof *weight);
+    for (uint32_t i = 0; i < count; i++) {
+        weight[i] = pow(i + 1 + offset, -exponent);
+    }
+    alias a = alias_new(weight, count);
+    free(weight);
+    return a;
+}
+
+typedef struct maker {
+    const amazoncat_sizes *sizes;
+    alias classes, words;
+    uint32_t *number; /* [features] of a word, by its rank */
+    float *idf;       /* [features] by rank */
+    uint32_t *own;    /* [classes][LIST] ranks */
+    uint32_t *shared; /* [groups][LIST] ranks */
+} maker;
+
+static uint32_t *lists(bench_random *random, const alias *words, uint32_t count)
+{
+    uint32_t *list = papers_memory((size_t)count * LIST, sizeof *list);
+    for (size_t i = 0; i < (size_t)count * LIST; i++) {
+        list[i] = alias_draw(words, random);
+    }
+    return list;
+}
+
+static maker maker_new(const amazoncat_sizes *s, bench_random *random)
+{
+    maker m = {
+        s, zipf(s->classes, CLASS_EXPONENT, 0), zipf(s->features, WORD_EXPONENT, WORD_OFFSET), NULL, NULL, NULL, NULL};
+    m.number = papers_memory(s->features, sizeof *m.number);
+    m.idf = papers_memory(s->features, sizeof *m.idf);
+    for (uint32_t i = 0; i < s->features; i++) {
+        uint32_t j = (uint32_t)bench_below(random, (uint64_t)i + 1);
+        m.number[i] = m.number[j];
+        m.number[j] = i;
+        m.idf[i] = (float)log(2 + (double)i);
+    }
+    m.own = lists(random, &m.words, s->classes);
+    m.shared = lists(random, &m.words, s->classes / GROUP + 1);
+    return m;
+}
+
+static void maker_free(maker *m)
+{
+    alias_free(&m->classes);
+    alias_free(&m->words);
+    free(m->number);
+    free(m->idf);
+    free(m->own);
+    free(m->shared);
+}
+
+typedef struct word {
+    uint32_t feature;
+    float value;
+} word;
+
+static int compare_words(const void *a, const void *b)
+{
+    const word *p = a, *q = b;
+    return (p->feature > q->feature) - (p->feature < q->feature);
+}
+
+/* A row of class k; returns its length. */
+static size_t make_row(const maker *m, bench_random *random, uint32_t k, word row[WORDS_MAX])
+{
+    size_t count = (size_t)(m->sizes->length * (0.5 + unit(random))), left = 0;
+    count = count < 1 ? 1 : count > WORDS_MAX ? WORDS_MAX : count;
+    for (size_t i = 0; i < count; i++) {
+        double from = unit(random), place = unit(random);
+        size_t at = (size_t)(LIST * place * place); /* the first of a list are commoner */
+        uint32_t rank = from < OWN            ? m->own[(size_t)k * LIST + at]
+                        : from < OWN + SHARED ? m->shared[(size_t)(k / GROUP) * LIST + at]
+                                              : alias_draw(&m->words, random);
+        row[i] = (word){m->number[rank], m->idf[rank]};
+    }
+    qsort(row, count, sizeof *row, compare_words);
+    double squares = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (left > 0 && row[left - 1].feature == row[i].feature) {
+            row[left - 1].value += row[i].value;
+        } else {
+            row[left++] = row[i];
+        }
+    }
+    for (size_t i = 0; i < left; i++) {
+        squares += (double)row[i].value * (double)row[i].value;
+    }
+    float scale = (float)(1 / sqrt(squares));
+    for (size_t i = 0; i < left; i++) {
+        row[i].value *= scale;
+    }
+    return left;
+}
+
+static xsm_dataset *make_rows(const papers *p, const maker *m, bench_random *random, uint64_t rows)
+{
+    uint64_t room = (uint64_t)((double)rows * m->sizes->length * 1.1) + WORDS_MAX, count = 0;
+    uint64_t *offsets = papers_memory(rows + 1, sizeof *offsets);
+    uint32_t *index = papers_memory(room, sizeof *index), *of = papers_memory(rows, sizeof *of);
+    float *values = papers_memory(room, sizeof *values);
+    for (uint64_t i = 0; i < rows; i++) {
+        word row[WORDS_MAX];
+        of[i] = alias_draw(&m->classes, random);
+        size_t length = make_row(m, random, of[i], row);
+        if (count + length > room) {
+            papers_fail("the rows are longer than was planned for");
+        }
+        for (size_t j = 0; j < length; j++) {
+            index[count] = row[j].feature;
+            values[count++] = row[j].value;
+        }
+        offsets[i + 1] = count;
+    }
+    xsm_labels labels = {sizeof labels, m->sizes->classes, 0, NULL, of};
+    xsm_dataset *data = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    papers_check(xsm_dataset_from_csr(p->context, offsets, index, values, rows, m->sizes->features, &labels, XSM_COPY,
+                                      &data, &err),
+                 &err);
+    free(offsets);
+    free(index);
+    free(of);
+    free(values);
+    return data;
+}
+
+void amazoncat_make(const papers *p, const amazoncat_sizes *s, xsm_dataset **train, xsm_dataset **test)
+{
+    bench_random random = {13};
+    maker m = maker_new(s, &random);
+    *train = make_rows(p, &m, &random, s->rows);
+    *test = make_rows(p, &m, &random, s->test_rows);
+    maker_free(&m);
+}

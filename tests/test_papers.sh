@@ -1,0 +1,81 @@
+#!/bin/sh
+# The program that reprints the papers' tables and figures, on sizes cut down: every figure runs, prints a table or lines
+# of JSON and nothing else, and its plots can be drawn where gnuplot is there.
+#
+#   test_papers.sh PAPERS FIGURES.SH
+set -u
+LC_ALL=C
+export LC_ALL
+papers=$1
+figures=$2
+work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-papers.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+wrong() {
+    failures=$((failures + 1))
+    printf 'FAILED: %s\n' "$1"
+}
+
+"$papers" --list >"$work/list" || wrong "--list ends with an error"
+names=$(awk '$1 != "all" { print $1 }' "$work/list")
+[ -n "$names" ] || wrong "--list names nothing"
+"$papers" >"$work/bare" || wrong "without a name it ends with an error"
+cmp -s "$work/list" "$work/bare" || wrong "without a name it does not list the figures"
+"$papers" no_such_figure >"$work/out" 2>"$work/err" && wrong "an unknown figure is accepted"
+grep -q "no_such_figure" "$work/err" || wrong "an unknown figure is not named"
+[ -s "$work/out" ] && wrong "a usage error prints to standard output"
+"$papers" "$(echo "$names" | head -n 1)" --quick --folder "$work/no/such/folder" >/dev/null 2>&1 &&
+    wrong "a folder that cannot be made is accepted"
+
+for name in $names; do
+    "$papers" "$name" --quick --threads 2 --folder "$work/$name" >"$work/table" 2>"$work/err" || {
+        wrong "$name ends with an error"
+        sed 's/^/    /' "$work/err"
+        continue
+    }
+    if grep -q '^skipped: ' "$work/err" && [ ! -s "$work/table" ]; then
+        printf '%s\n' "$name: $(grep '^skipped: ' "$work/err" | head -n 1)"
+        continue
+    fi
+    grep -q "^$name: .*([0-9]* s)$" "$work/table" || wrong "$name: the table has no title"
+    grep -q '^| ours (paper) *|' "$work/table" || wrong "$name: no table is printed"
+    "$papers" "$name" --quick --json --folder "$work/$name" >"$work/json" 2>/dev/null || wrong "$name --json fails"
+    python3 - "$name" "$work/json" "$work/$name/$name.csv" <<'END' || wrong "$name: its lines are not as they should be"
+import csv, json, math, sys
+name, lines, table = sys.argv[1], open(sys.argv[2], encoding="utf-8").read().splitlines(), sys.argv[3]
+cells = [json.loads(line) for line in lines]
+assert cells
+for cell in cells:
+    assert list(cell) == ["figure", "row", "column", "paper", "ours"], cell
+    assert cell["figure"] == name and cell["row"] and cell["column"], cell
+    for number in (cell["paper"], cell["ours"]):
+        assert number is None or math.isfinite(number), cell
+assert any(cell["ours"] is not None for cell in cells)
+assert len({(cell["row"], cell["column"]) for cell in cells}) == len(cells)
+rows = list(csv.DictReader(open(table, encoding="utf-8", newline="")))
+assert [(r["row"], r["column"]) for r in rows] == [(c["row"], c["column"]) for c in cells]
+END
+done
+
+if command -v gnuplot >/dev/null 2>&1; then
+    # shellcheck disable=SC2086
+    sh "$figures" "$papers" "$work/drawn" $names --quick >/dev/null 2>"$work/err" || {
+        wrong "plots cannot be drawn"
+        tail -n 20 "$work/err" | sed 's/^/    /'
+    }
+    grep -iE '^(warning|error)|undefined|empty' "$work/err" && wrong "gnuplot has complaints"
+    for table in "$work/drawn"/*.csv; do
+        name=${table##*/}
+        name=${name%.csv}
+        case $name in *-*) continue ;; esac
+        for kind in svg png; do
+            [ -s "$work/drawn/$name.$kind" ] || wrong "$name.$kind is not drawn"
+        done
+    done
+else
+    echo "gnuplot is not there: no plots drawn"
+fi
+
+[ "$failures" -eq 0 ] || exit 1
+echo "every figure runs"
