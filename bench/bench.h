@@ -51,5 +51,8 @@ bench_result bench_evaluate_exact(uint32_t threads);
 bench_result bench_layout_sampled(uint32_t threads);
 bench_result bench_layout_exact(uint32_t threads);
 bench_result bench_read(uint32_t threads);
+bench_result bench_tree_fit(uint32_t threads);
+bench_result bench_tree_draw(uint32_t threads);
+bench_result bench_tree_sweep(uint32_t threads);
 
 #endif

@@ -22,6 +22,9 @@ static const bench benches[] = {
     {"evaluate/exact", "log-sum-exp, argmax and top 5, dense D=512 K=217,240; ceiling: fma-peak", bench_evaluate_exact},
     {"layout/sampled", "one-vs-each on sparse rows, class-major; against feature-major", bench_layout_sampled},
     {"layout/exact", "exact softmax on sparse rows, feature-major; against class-major", bench_layout_exact},
+    {"tree/fit", "adversarial tree, N=490,449 K=213,874 D=64 k=16; against the goal of 60 s", bench_tree_fit},
+    {"tree/draw", "a class and its log-probability, one thread; against the goal of 1 us", bench_tree_draw},
+    {"tree/sweep", "log-probabilities of all K; ceiling: fma-peak on the nodes' products alone", bench_tree_sweep},
     {"read", "Extreme Classification text; ceiling: reading memory", bench_read},
 };
 enum { BENCHES = sizeof benches / sizeof benches[0], THREAD_COUNTS = 16, THREADS_MAX = 256 };

@@ -26,6 +26,9 @@ void training_start(training *t, xsm_context *ctx, xsm_dataset *data, const char
     if (negatives > 0) {
         bench_check(xsm_estimator_set_int(t->estimator, "negatives", negatives, &err), &err);
     }
+    if (t->sampler) {
+        bench_check(xsm_estimator_set(t->estimator, "sampler", t->sampler, &err), &err);
+    }
     bench_check(xsm_optimizer_new(ctx, "sgd", &t->optimizer, &err), &err);
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = UINT64_MAX / info.rows;

@@ -13,8 +13,9 @@ typedef struct training {
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsm_trainer *trainer;
-    uint64_t epochs; /* of one measured run */
-    uint64_t ends;   /* of them, ended so far */
+    const char *sampler; /* set before the start: option of the estimator, or NULL */
+    uint64_t epochs;     /* of one measured run */
+    uint64_t ends;       /* of them, ended so far */
 } training;
 
 /* Plain SGD, without bias. `negatives` 0: the estimator has no such option. The training must stay where it is. */

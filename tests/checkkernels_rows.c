@@ -245,6 +245,48 @@ static void test_sparse_far(void **state)
     munmap(w, bytes);
 }
 
+static void test_log_branches(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array scores;
+    array parents;
+    array want;
+    array got;
+    array_open(&scores, 10 * XSMI_LANES);
+    array_open(&parents, 10 * XSMI_LANES);
+    array_open(&want, 20 * XSMI_LANES);
+    array_open(&got, 20 * XSMI_LANES);
+    for (size_t nodes = 0; nodes <= 10; ++nodes) {
+        for (kind v = 0; v < SPECIAL; ++v) {
+            array_fill(&scores, nodes * XSMI_LANES, 0, v);
+            array_fill(&parents, nodes * XSMI_LANES, random_below(17), PLAIN);
+            if (nodes > 0) {
+                scores.at[0] = 0.0f;
+                scores.at[1] = -1e4f;
+                scores.at[2] = 1e4f;
+            }
+            array_fill(&want, 2 * nodes * XSMI_LANES, random_below(17), PLAIN);
+            array_copy(&got, &want);
+            ref->log_branches(scores.at, parents.at, nodes, want.at);
+            k->log_branches(scores.at, parents.at, nodes, got.at);
+            expect_arrays(&got, &want, "log_branches", nodes);
+            for (size_t i = 0; i < nodes * XSMI_LANES; ++i) {
+                double s = (double)scores.at[i];
+                double parent = (double)parents.at[i];
+                double right = (s < 0.0 ? s : 0.0) - log1p(exp(-fabs(s)));
+                size_t place = i / XSMI_LANES * 2 * XSMI_LANES + i % XSMI_LANES;
+                double room = 1.1e-7 + 0x1p-23 * (fabs(right) + fabs(right - s) + fabs(parent));
+                assert_true(fabs((double)want.at[place + XSMI_LANES] - (parent + right)) <= room);
+                assert_true(fabs((double)want.at[place] - (parent + right - s)) <= room);
+            }
+        }
+    }
+    array_close(&scores);
+    array_close(&parents);
+    array_close(&want);
+    array_close(&got);
+}
+
 static void test_row_reductions(void **state)
 {
     const xsmi_kernels *k = check_table(state);
@@ -306,5 +348,6 @@ const named_test row_tests[] = {
     {"column_sums, column_update", test_columns},
     {"sparse kernels with far indexes", test_sparse_far},
     {"row_max, row_sum_exp, row_softmax", test_row_reductions},
+    {"log_branches", test_log_branches},
     {NULL, NULL},
 };

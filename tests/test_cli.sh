@@ -279,9 +279,9 @@ says stdout 'negatives='
 says stdout 'newton or bisection'
 says stdout 'ridge='
 run 0 estimators nce
-says stdout 'uniform or frequency'
+says stdout 'uniform, frequency or tree'
 run 0 samplers
-for name in uniform frequency; do
+for name in uniform frequency tree; do
     says stdout "$name "
 done
 run 0 samplers frequency

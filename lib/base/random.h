@@ -17,7 +17,8 @@ enum {
     XSMI_STREAM_NEGATIVES = 2, /* position = running count of examples */
     XSMI_STREAM_SPLIT = 3,
     XSMI_STREAM_PERMUTE = 4,
-    XSMI_STREAM_TUNE = 5
+    XSMI_STREAM_TUNE = 5,
+    XSMI_STREAM_PCA = 6 /* position = feature */
 };
 
 typedef struct xsmi_stream {

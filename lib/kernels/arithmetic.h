@@ -57,6 +57,35 @@ static inline float xsmi_expf0(float x)
     return x < XSMI_EXP_LEAST ? 0.0f : p * power;
 }
 
+/*
+ * log(1 + e) = e * Q(e) for e in [0, 1]: Q of degree 9 minimises the largest relative error (weighted least squares,
+ * repeated), 5e-9 before rounding; with it 1.5e-7 of the result at most, 1e-7 at most in all.
+ */
+#define XSMI_LOG1P_C0 0x1p+0f
+#define XSMI_LOG1P_C1 -0x1.ffffbep-2f
+#define XSMI_LOG1P_C2 0x1.554c8p-2f
+#define XSMI_LOG1P_C3 -0x1.ff0f88p-3f
+#define XSMI_LOG1P_C4 0x1.92f696p-3f
+#define XSMI_LOG1P_C5 -0x1.39756p-3f
+#define XSMI_LOG1P_C6 0x1.b25358p-4f
+#define XSMI_LOG1P_C7 -0x1.d29cbap-5f
+#define XSMI_LOG1P_C8 0x1.453efep-6f
+#define XSMI_LOG1P_C9 -0x1.a9334ap-9f
+
+static inline float xsmi_log1p01(float e)
+{
+    float q = __builtin_fmaf(XSMI_LOG1P_C9, e, XSMI_LOG1P_C8);
+    q = __builtin_fmaf(q, e, XSMI_LOG1P_C7);
+    q = __builtin_fmaf(q, e, XSMI_LOG1P_C6);
+    q = __builtin_fmaf(q, e, XSMI_LOG1P_C5);
+    q = __builtin_fmaf(q, e, XSMI_LOG1P_C4);
+    q = __builtin_fmaf(q, e, XSMI_LOG1P_C3);
+    q = __builtin_fmaf(q, e, XSMI_LOG1P_C2);
+    q = __builtin_fmaf(q, e, XSMI_LOG1P_C1);
+    q = __builtin_fmaf(q, e, XSMI_LOG1P_C0);
+    return q * e;
+}
+
 /* Sum of 16 partial sums: lanes join with the lane 8, then 4, then 2, then 1 further on. `p` is overwritten. */
 static inline float xsmi_join_16(float p[16])
 {

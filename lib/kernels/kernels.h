@@ -118,6 +118,13 @@ typedef struct xsmi_kernels {
     /* out[i] = scale * exp(z[i] - shift), for z[i] <= shift up to rounding (arguments above 0 are clamped to 0);
      * out may be z. */
     void (*row_softmax)(const float *z, size_t n, float shift, float scale, float *out);
+
+    /* -- trees, lanes over examples ------------------------------------------------------------------ */
+
+    /* A level of a binary tree: children[2c] = parents[c] + log sigma(-scores[c]) and children[2c+1] = parents[c] +
+     * log sigma(scores[c]), in each of the XSMI_LANES lanes of node c < nodes. With t = log1p01(expf0(-|s|)), log
+     * sigma(s) = min(s, 0) - t, error below 1e-7 + 1 ulp. Finite scores. */
+    void (*log_branches)(const float *scores, const float *parents, size_t nodes, float *children);
 } xsmi_kernels;
 
 /* Instruction sets, for masks. Zero bits = allowed. */

@@ -213,6 +213,20 @@ static void row_softmax(const float *z, size_t n, float shift, float scale, floa
     }
 }
 
+static void log_branches(const float *scores, const float *parents, size_t nodes, float *children)
+{
+    for (size_t c = 0; c < nodes; ++c) {
+        float *left = children + 2 * c * XSMI_LANES;
+        float *right = left + XSMI_LANES;
+        for (size_t l = 0; l < XSMI_LANES; ++l) {
+            float s = scores[c * XSMI_LANES + l];
+            float t = xsmi_log1p01(xsmi_expf0(s < -s ? s : -s));
+            left[l] = parents[c * XSMI_LANES + l] + ((-s < 0.0f ? -s : 0.0f) - t);
+            right[l] = parents[c * XSMI_LANES + l] + ((s < 0.0f ? s : 0.0f) - t);
+        }
+    }
+}
+
 const xsmi_kernels xsmi_kernels_scalar = {
     .name = "scalar",
     .dot = dot,
@@ -231,4 +245,5 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .row_max = row_max,
     .row_sum_exp = row_sum_exp,
     .row_softmax = row_softmax,
+    .log_branches = log_branches,
 };

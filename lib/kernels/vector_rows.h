@@ -482,4 +482,34 @@ static void row_softmax(const float *z, size_t n, float shift, float scale, floa
     }
 }
 
+XSMI_INLINE vf v_log1p01(vf e)
+{
+    vf q = v_fma(v_set(XSMI_LOG1P_C9), e, v_set(XSMI_LOG1P_C8));
+    q = v_fma(q, e, v_set(XSMI_LOG1P_C7));
+    q = v_fma(q, e, v_set(XSMI_LOG1P_C6));
+    q = v_fma(q, e, v_set(XSMI_LOG1P_C5));
+    q = v_fma(q, e, v_set(XSMI_LOG1P_C4));
+    q = v_fma(q, e, v_set(XSMI_LOG1P_C3));
+    q = v_fma(q, e, v_set(XSMI_LOG1P_C2));
+    q = v_fma(q, e, v_set(XSMI_LOG1P_C1));
+    q = v_fma(q, e, v_set(XSMI_LOG1P_C0));
+    return v_mul(q, e);
+}
+
+static void log_branches(const float *scores, const float *parents, size_t nodes, float *children)
+{
+    const vf zero = v_set(0.0f);
+    for (size_t c = 0; c < nodes; ++c) {
+        float *left = children + 2 * c * XSMI_LANES;
+        for (size_t l = 0; l < XSMI_LANES; l += VW) {
+            vf s = v_load(scores + c * XSMI_LANES + l);
+            vf minus = v_sub(zero, s);
+            vf parent = v_load(parents + c * XSMI_LANES + l);
+            vf t = v_log1p01(v_expf0(v_min(s, minus)));
+            v_store(left + l, v_add(parent, v_sub(v_min(minus, zero), t)));
+            v_store(left + XSMI_LANES + l, v_add(parent, v_sub(v_min(s, zero), t)));
+        }
+    }
+}
+
 #endif

@@ -162,6 +162,8 @@ typedef struct draw_job {
     float *codes;                  /* [threads][code_length] */
     keyed *keys;                   /* [threads][classes], for distinct draws */
     uint64_t *support;             /* [n] classes of probability above 0, for distinct draws */
+    unsigned char *sweep;          /* [threads][sweep_each]: log-probabilities, codes, what the table asks for */
+    size_t sweep_each, sweep_own;
 } draw_job;
 
 /* Without replacement, in the order of falling log q + Gumbel: that is drawing one after another, each from what is
@@ -214,6 +216,52 @@ static void run_row(void *state, size_t i, uint32_t thread)
         s->ops.draw(s->state, code, &random, job->count, job->classes + i * job->count,
                     job->log_probabilities + i * job->count);
     }
+}
+
+/* Thirty-two rows at once, turned round: a job's rows are lanes of the table's sweep. */
+static void run_sweep(void *state, size_t index, uint32_t thread)
+{
+    const draw_job *job = state;
+    const xsm_sampler *s = job->sampler;
+    unsigned char *scratch = job->sweep + thread * job->sweep_each;
+    float *all = (float *)(void *)scratch, *codes = all + (size_t)s->classes * XSM_SAMPLER_LANES;
+    const float *list[XSM_SAMPLER_LANES] = {NULL};
+    size_t first = index * XSM_SAMPLER_LANES, left = (size_t)job->batch->count - first;
+    size_t rows = left < XSM_SAMPLER_LANES ? left : XSM_SAMPLER_LANES;
+    for (size_t i = 0; i < rows; i++) {
+        float *code = codes + i * s->code_length;
+        xsmi_sampler_encode(s, job->batch->dataset, xsmi_batch_row(job->batch, first + i), code);
+        list[i] = code;
+    }
+    s->ops.sweep(s->state, list, (uint32_t)rows, all, scratch + job->sweep_own);
+    enum { TOGETHER = 64 }; /* classes: what is read of them stays in the first cache */
+    for (uint32_t k = 0; k < job->count; k += TOGETHER) {
+        uint32_t end = k + TOGETHER < job->count ? k + TOGETHER : job->count;
+        for (size_t i = 0; i < rows; i++) {
+            float *out = job->many_log_probabilities + (first + i) * job->count;
+            for (uint32_t c = k; c < end; c++) {
+                out[c] = all[(size_t)(job->first + c) * XSM_SAMPLER_LANES + i];
+            }
+        }
+    }
+}
+
+static xsm_status run_sweeps(draw_job *job, xsm_error *err)
+{
+    const xsm_sampler *s = job->sampler;
+    size_t threads = xsm_context_threads(s->context), own = 0;
+    size_t floats = (size_t)s->classes * XSM_SAMPLER_LANES + (size_t)s->code_length * XSM_SAMPLER_LANES;
+    job->sweep_own = (floats * sizeof(float) + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+    own = s->ops.sweep_scratch ? s->ops.sweep_scratch(s->state) : 0;
+    job->sweep_each = job->sweep_own + (own + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+    job->sweep = xsmi_allocate(s->context, threads, job->sweep_each);
+    if (!job->sweep) {
+        return xsmi_fail_memory(err, threads * job->sweep_each, "log-probabilities of all classes");
+    }
+    size_t jobs = (size_t)((job->batch->count + XSM_SAMPLER_LANES - 1) / XSM_SAMPLER_LANES);
+    xsm_status status = xsmi_run(s->context, run_sweep, job, jobs, err);
+    xsmi_release(s->context, job->sweep, threads, job->sweep_each);
+    return status;
 }
 
 static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
@@ -313,5 +361,9 @@ xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *
         .count = count,
         .many_log_probabilities = log_probabilities,
     };
+    /* Where most classes are wanted, all at once are less work. */
+    if (s->ops.sweep && count >= s->classes / 16) {
+        return run_sweeps(&job, err);
+    }
     return run_batch(&job, false, err);
 }

@@ -6,8 +6,9 @@
 static const xsm_sampler_ops *const registry[] = {
     &xsmi_uniform_ops,
     &xsmi_frequency_ops,
+    &xsmi_tree_ops,
 };
-const char *const xsmi_sampler_names[] = {"uniform", "frequency", NULL};
+const char *const xsmi_sampler_names[] = {"uniform", "frequency", "tree", NULL};
 
 _Static_assert(sizeof xsmi_sampler_names / sizeof *xsmi_sampler_names == sizeof registry / sizeof *registry + 1,
                "each sampler has a name");

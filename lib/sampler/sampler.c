@@ -46,7 +46,7 @@ const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, size_t inde
 }
 
 /* A table of the first release. */
-#define FIRST_OPS_SIZE sizeof(xsm_sampler_ops)
+#define FIRST_OPS_SIZE offsetof(xsm_sampler_ops, sweep)
 
 static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, xsm_error *err)
 {

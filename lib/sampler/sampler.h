@@ -60,5 +60,6 @@ uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, con
 extern const char *const xsmi_sampler_names[];
 extern const xsm_sampler_ops xsmi_uniform_ops;
 extern const xsm_sampler_ops xsmi_frequency_ops;
+extern const xsm_sampler_ops xsmi_tree_ops;
 
 #endif

@@ -25,6 +25,9 @@
 /** Value of xsm_sampler_ops::abi for tables of this header. */
 #define XSM_SAMPLER_ABI 1
 
+/** Rows of a sweep. */
+#define XSM_SAMPLER_LANES 32
+
 /** A random stream, positioned by the library; opaque. */
 typedef struct xsm_random xsm_random;
 
@@ -75,6 +78,12 @@ struct xsm_sampler_ops {
     /** log q(k|x) of the classes first..first+count. NULL = log_probability() for each. */
     void (*log_probabilities)(const void *state, const float *code, uint32_t first, uint32_t count,
                               float *log_probabilities);
+    /** log q(k|x) of all K classes for up to #XSM_SAMPLER_LANES rows at once: row i's of class k at
+     *  log_probabilities[k*XSM_SAMPLER_LANES + i]; places beyond the rows may hold anything. `scratch` is aligned to 64
+     *  bytes and as long as sweep_scratch() says. NULL = log_probabilities() for each row. */
+    void (*sweep)(const void *state, const float *const *codes, uint32_t rows, float *log_probabilities, void *scratch);
+    /** Bytes of scratch memory that sweep() is to get. NULL = 0. */
+    size_t (*sweep_scratch)(const void *state);
 };
 
 #ifdef __cplusplus

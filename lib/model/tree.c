@@ -1,0 +1,178 @@
+/* Trees over the classes: codes, draws, log-probabilities. */
+#include "model/tree.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Levels of a subtree that a sweep takes at once, so that what it needs stays in the first cache. */
+#define SUB_LEVELS 6
+#define SUB_LEAVES ((size_t)1 << SUB_LEVELS)
+
+xsm_status xsmi_tree_start(xsm_context *ctx, uint32_t classes, xsmi_tree *t, xsm_error *err)
+{
+    t->context = ctx;
+    t->classes = classes;
+    t->height = 0;
+    while (((uint64_t)1 << t->height) < classes) {
+        t->height++;
+    }
+    t->dims = (t->pca.components + 1 + 3) / 4 * 4;
+    size_t leaves = xsmi_tree_leaves(t);
+    t->nodes = xsmi_allocate_zero(ctx, leaves * t->dims, sizeof *t->nodes);
+    t->leaf_class = xsmi_allocate(ctx, leaves, sizeof *t->leaf_class);
+    t->class_leaf = xsmi_allocate_zero(ctx, classes, sizeof *t->class_leaf);
+    if (!t->nodes || !t->leaf_class || !t->class_leaf) {
+        xsmi_release(ctx, t->nodes, leaves * t->dims, sizeof *t->nodes);
+        xsmi_release(ctx, t->leaf_class, leaves, sizeof *t->leaf_class);
+        xsmi_release(ctx, t->class_leaf, classes, sizeof *t->class_leaf);
+        t->nodes = NULL;
+        t->leaf_class = t->class_leaf = NULL;
+        return xsmi_fail_memory(err, leaves * t->dims * sizeof *t->nodes, "a tree over the classes");
+    }
+    for (size_t i = 0; i < leaves; i++) {
+        t->leaf_class[i] = XSMI_NO_CLASS;
+    }
+    return XSM_OK;
+}
+
+void xsmi_tree_clear(xsmi_tree *t)
+{
+    if (t->nodes) {
+        size_t leaves = xsmi_tree_leaves(t);
+        xsmi_release(t->context, t->nodes, leaves * t->dims, sizeof *t->nodes);
+        xsmi_release(t->context, t->leaf_class, leaves, sizeof *t->leaf_class);
+        xsmi_release(t->context, t->class_leaf, t->classes, sizeof *t->class_leaf);
+    }
+    xsmi_pca_clear(&t->pca);
+    memset(t, 0, sizeof *t);
+}
+
+void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code)
+{
+    uint32_t k = t->pca.components;
+    xsmi_pca_encode(&t->pca, x, code);
+    code[k] = 1;
+    for (uint32_t i = k + 1; i < t->dims; i++) {
+        code[i] = 0;
+    }
+}
+
+/* A node's score, in four partial sums. */
+static inline float node_score(const float *node, const float *code, uint32_t dims)
+{
+    float part[4] = {0};
+    for (uint32_t i = 0; i < dims; i += 4) {
+        for (uint32_t l = 0; l < 4; l++) {
+            part[l] += node[i + l] * code[i + l];
+        }
+    }
+    return (part[0] + part[2]) + (part[1] + part[3]);
+}
+
+/* Adds up log(1 + e^t) = max(t, 0) + log(1 + e^-|t|) over a path, the second parts as a product of numbers up to 2. */
+typedef struct path_sum {
+    double product, sum; /* a path is at most 31 nodes long: the product stays below 2^31 */
+} path_sum;
+
+static inline void path_take(path_sum *p, double t, double e)
+{
+    p->sum += t > 0 ? t : 0;
+    p->product *= 1 + e;
+}
+
+uint32_t xsmi_tree_draw(const xsmi_tree *t, const float *code, xsmi_stream *stream, double *log_probability)
+{
+    path_sum path = {1, 0};
+    size_t node = 1, leaves = xsmi_tree_leaves(t);
+    uint32_t dims = t->dims;
+    while (node < leaves) {
+        /* The four grandchildren lie side by side: asked for while this node and the next are worked on. */
+        if (4 * node < leaves) {
+            const char *below = (const char *)(t->nodes + 4 * node * dims);
+            for (size_t at = 0; at < 4 * dims * sizeof(float); at += XSMI_ALIGNMENT) {
+                __builtin_prefetch(below + at, 0, 3);
+            }
+        } else if (node * 2 >= leaves) {
+            __builtin_prefetch(t->leaf_class + (2 * node - leaves), 0, 3);
+        }
+        double s = (double)node_score(t->nodes + node * dims, code, dims);
+        double e = exp(-fabs(s));
+        double right = s < 0 ? e / (1 + e) : 1 / (1 + e);
+        /* 32 bits decide: each probability is right to 2^-32, and those of 0 and 1 are exact. */
+        bool go = (double)xsmi_stream_next(stream) < right * 0x1p32;
+        path_take(&path, go ? -s : s, e);
+        node = 2 * node + go;
+    }
+    *log_probability = -(path.sum + log(path.product));
+    return t->leaf_class[node - leaves];
+}
+
+double xsmi_tree_log_probability(const xsmi_tree *t, const float *code, uint32_t class)
+{
+    path_sum path = {1, 0};
+    size_t leaves = xsmi_tree_leaves(t), leaf = leaves + t->class_leaf[class];
+    for (uint32_t level = t->height; level > 0; level--) {
+        size_t node = leaf >> level;
+        double s = (double)node_score(t->nodes + node * t->dims, code, t->dims);
+        double against = leaf >> (level - 1) & 1 ? -s : s;
+        path_take(&path, against, exp(-fabs(s)));
+    }
+    return -(path.sum + log(path.product));
+}
+
+/* -- sweeps
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t top_levels(const xsmi_tree *t)
+{
+    return t->height > SUB_LEVELS ? t->height - SUB_LEVELS : 0;
+}
+
+size_t xsmi_tree_scratch(const xsmi_tree *t)
+{
+    size_t roots = (size_t)1 << top_levels(t);
+    return (t->dims + 2 * roots + 2 * SUB_LEAVES + XSMI_CLASS_TILE) * XSMI_LANES;
+}
+
+/* One level: the scores of nodes first..first+count, and from their parents' logarithms those of their children. */
+static void sweep_level(const xsmi_tree *t, const xsmi_kernels *k, const float *packed, size_t first, size_t count,
+                        const float *parents, float *children, float *scores)
+{
+    for (size_t c = 0; c < count; c += XSMI_CLASS_TILE) {
+        size_t some = count - c < XSMI_CLASS_TILE ? count - c : XSMI_CLASS_TILE;
+        k->score_tile(t->nodes + (first + c) * t->dims, t->dims, some, packed, t->dims, 1, NULL, NULL, scores);
+        k->log_branches(scores, parents + c * XSMI_LANES, some, children + 2 * c * XSMI_LANES);
+    }
+}
+
+void xsmi_tree_sweep(const xsmi_tree *t, const xsmi_kernels *kernels, const float *const *codes, size_t rows,
+                     float *out, float *scratch)
+{
+    uint32_t top = top_levels(t);
+    size_t roots = (size_t)1 << top;
+    float *packed = scratch, *scores = packed + (size_t)t->dims * XSMI_LANES;
+    float *upper[2] = {scores + XSMI_CLASS_TILE * XSMI_LANES, scores + (XSMI_CLASS_TILE + roots) * XSMI_LANES};
+    float *lower[2] = {upper[1] + roots * XSMI_LANES, upper[1] + (roots + SUB_LEAVES) * XSMI_LANES};
+    kernels->pack(codes, rows, t->dims, packed);
+    int from = 0;
+    memset(upper[0], 0, XSMI_LANES * sizeof(float));
+    for (uint32_t level = 0; level < top; level++, from = !from) {
+        sweep_level(t, kernels, packed, (size_t)1 << level, (size_t)1 << level, upper[from], upper[!from], scores);
+    }
+    uint32_t below = t->height - top;
+    for (size_t root = 0; root < roots; root++) {
+        const float *parents = upper[from] + root * XSMI_LANES;
+        int to = 0;
+        for (uint32_t level = 0; level < below; level++, to = !to) {
+            size_t count = (size_t)1 << level;
+            sweep_level(t, kernels, packed, (roots + root) << level, count, parents, lower[to], scores);
+            parents = lower[to];
+        }
+        for (size_t i = 0; i < (size_t)1 << below; i++) {
+            uint32_t class = t->leaf_class[(root << below) + i];
+            if (class != XSMI_NO_CLASS) {
+                memcpy(out + (size_t) class * XSMI_LANES, parents + i * XSMI_LANES, XSMI_LANES * sizeof(float));
+            }
+        }
+    }
+}

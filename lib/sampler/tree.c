@@ -1,0 +1,262 @@
+/*
+ * The adversarial sampler of R. Bamler and S. Mandt, Extreme classification via adversarial softmax approximation,
+ * 2020: a balanced tree over the classes whose inner nodes are logistics of a row's principal components, fitted to the
+ * training rows. It draws classes that are likely given the features, which are hard to tell from the label.
+ */
+#include "sampler/sampler.h"
+#include "sampler/tree_fit.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct tree_state {
+    int64_t components;
+    double ridge;
+    int64_t folds;
+    int32_t scaling, whiten;
+    xsmi_tree tree;
+} tree_state;
+
+enum { SCALING_CORRELATION = 0, SCALING_COVARIANCE = 1 };
+static const char *const scalings[] = {"correlation", "covariance", NULL};
+
+static const xsm_option options[] = {
+    {"components", XSM_OPTION_INT, offsetof(tree_state, components), "0", 0, XSM_FEATURES_MAX, NULL,
+     "principal components of the features that the nodes see; 0 = 16, or all features if there are fewer"},
+    {"ridge", XSM_OPTION_DOUBLE, offsetof(tree_state, ridge), "0.1", 0, 1e30, NULL,
+     "lambda of the penalty lambda (||w||^2 + b^2) on each node's sum of log-likelihoods"},
+    {"folds", XSM_OPTION_INT, offsetof(tree_state, folds), "0", 0, 100, NULL,
+     "parts of the rows that are held back in turn to choose the ridge among 0.01, 0.1, 1, 10; 0 = the ridge as it is"},
+    {"scaling", XSM_OPTION_CHOICE, offsetof(tree_state, scaling), "correlation", 0, 0, scalings,
+     "what the components are of: correlation divides each feature by its standard deviation first"},
+    {"whiten", XSM_OPTION_BOOL, offsetof(tree_state, whiten), "yes", 0, 1, NULL,
+     "divides each component by its standard deviation, so that the ridge weighs all alike"},
+};
+
+static void unbind(void *state)
+{
+    xsmi_tree_clear(&((tree_state *)state)->tree);
+}
+
+/* The rows of a fit by label, and those held back. */
+typedef struct fit_rows {
+    xsm_context *context;
+    const xsm_dataset *train;
+    const xsmi_tree *tree;
+    float *codes;     /* [places][dims] by label */
+    uint64_t *starts; /* [classes+1] */
+    uint64_t places;  /* (row, label) pairs in all */
+    uint64_t *row_of; /* [places] by label */
+} fit_rows;
+
+static void run_codes(void *state, size_t index, uint32_t thread)
+{
+    const fit_rows *f = state;
+    (void)thread;
+    uint64_t first = (uint64_t)index * 256, end = first + 256 < f->places ? first + 256 : f->places;
+    for (uint64_t i = first; i < end; i++) {
+        xsmi_features x = xsmi_dataset_features(f->train, f->row_of[i]);
+        xsmi_tree_encode(f->tree, &x, f->codes + i * f->tree->dims);
+    }
+}
+
+/* Lists the rows by label: all but those of part `fold` of `folds`, or only those when `held`; every row with folds 0.
+ */
+static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held)
+{
+    uint32_t classes = f->train->classes;
+    memset(f->starts, 0, ((size_t)classes + 1) * sizeof *f->starts);
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint64_t row = 0; row < f->train->rows; row++) {
+            size_t count;
+            const uint32_t *labels = xsmi_dataset_labels(f->train, row, &count);
+            bool mine = folds == 0 || (row % folds == fold) == held;
+            for (size_t j = 0; mine && j < count; j++) {
+                if (labels[j] >= classes) {
+                    continue; /* one that is not in the class map */
+                }
+                if (pass == 0) {
+                    f->starts[labels[j] + 1]++;
+                } else {
+                    f->row_of[f->starts[labels[j]]++] = row;
+                }
+            }
+        }
+        for (uint32_t k = 0; pass == 0 && k < classes; k++) {
+            f->starts[k + 1] += f->starts[k];
+        }
+    }
+    for (uint32_t k = classes; k > 0; k--) { /* each moved on to where the next begins */
+        f->starts[k] = f->starts[k - 1];
+    }
+    f->starts[0] = 0;
+    f->places = f->starts[classes];
+}
+
+static xsm_status fit_once(fit_rows *f, xsmi_tree *t, double ridge, xsmi_tree_report *report, xsm_error *err)
+{
+    XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->places + 255) / 256), err));
+    xsmi_tree_rows rows = {f->codes, f->starts};
+    return xsmi_tree_fit(t, &rows, ridge, report, err);
+}
+
+/* Sum of the log-probabilities of the rows listed, under a fitted tree. */
+static double held_log_likelihood(const fit_rows *f)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < f->train->classes; k++) {
+        for (uint64_t i = f->starts[k]; i < f->starts[k + 1]; i++) {
+            sum += xsmi_tree_log_probability(f->tree, f->codes + i * f->tree->dims, k);
+        }
+    }
+    return sum;
+}
+
+static void empty_tree(xsmi_tree *t)
+{
+    memset(t->nodes, 0, xsmi_tree_leaves(t) * t->dims * sizeof *t->nodes);
+}
+
+static xsm_status choose_ridge(tree_state *s, fit_rows *f, double *ridge, xsm_error *err)
+{
+    static const double candidates[] = {0.01, 0.1, 1, 10};
+    double best = -INFINITY;
+    for (size_t c = 0; c < sizeof candidates / sizeof *candidates; c++) {
+        double total = 0;
+        for (int64_t fold = 0; fold < s->folds; fold++) {
+            xsmi_tree_report report;
+            list_rows(f, (uint64_t)s->folds, (uint64_t)fold, false);
+            empty_tree(&s->tree);
+            XSMI_TRY(fit_once(f, &s->tree, candidates[c], &report, err));
+            list_rows(f, (uint64_t)s->folds, (uint64_t)fold, true);
+            XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->places + 255) / 256), err));
+            total += held_log_likelihood(f);
+        }
+        if (total > best) {
+            best = total;
+            *ridge = candidates[c];
+        }
+    }
+    xsmi_log(f->context, XSM_LOG_INFO, "tree: ridge %g is best on rows held back, log-probability %.4f a label", *ridge,
+             best / (double)f->train->label_total);
+    return XSM_OK;
+}
+
+static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
+{
+    tree_state *s = state;
+    xsm_context *ctx = problem->context;
+    if (s->components > (int64_t)problem->features) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "sampler 'tree': %lld components asked for, but the rows have %u features",
+                         (long long)s->components, problem->features);
+    }
+    if (s->folds == 1 || (uint64_t)s->folds > problem->examples) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "sampler 'tree': %lld folds of %llu rows; accepted is 0, or 2 to %llu",
+                         (long long)s->folds, (unsigned long long)problem->examples,
+                         (unsigned long long)problem->examples);
+    }
+    uint32_t usual = problem->features < 16 ? problem->features : 16;
+    xsmi_pca_options pca = {
+        .components = s->components ? (uint32_t)s->components : usual,
+        .correlation = s->scaling == SCALING_CORRELATION,
+        .whiten = s->whiten,
+        .seed = problem->seed,
+    };
+    XSMI_TRY(xsmi_pca_fit(ctx, problem->train, &pca, &s->tree.pca, err));
+    XSMI_TRY(xsmi_tree_start(ctx, problem->classes, &s->tree, err));
+    fit_rows f = {.context = ctx, .train = problem->train, .tree = &s->tree};
+    uint64_t places = problem->train->label_total;
+    f.codes = xsmi_allocate(ctx, places * s->tree.dims, sizeof *f.codes);
+    f.starts = xsmi_allocate(ctx, (size_t)problem->classes + 1, sizeof *f.starts);
+    f.row_of = xsmi_allocate(ctx, places, sizeof *f.row_of);
+    xsm_status status = XSM_OK;
+    xsmi_tree_report report;
+    if (!f.codes || !f.starts || !f.row_of) {
+        status = xsmi_fail_memory(err, places * s->tree.dims * sizeof *f.codes, "the rows of a tree");
+    }
+    double ridge = s->ridge;
+    if (status == XSM_OK && s->folds > 0) {
+        status = choose_ridge(s, &f, &ridge, err);
+    }
+    if (status == XSM_OK) {
+        list_rows(&f, 0, 0, false);
+        empty_tree(&s->tree);
+        status = fit_once(&f, &s->tree, ridge, &report, err);
+    }
+    if (status == XSM_OK) {
+        double labels = report.rows > 0 ? (double)report.rows : 1,
+               nodes = report.fitted > 0 ? (double)report.fitted : 1;
+        xsmi_log(ctx, XSM_LOG_INFO,
+                 "tree: %u classes, %llu nodes, %.2f alternations a node, log-probability %.4f a label",
+                 problem->classes, (unsigned long long)report.fitted, (double)report.alternations / nodes,
+                 report.log_likelihood / labels);
+        if (report.not_converged > 0 || report.not_settled > 0) {
+            xsmi_log(
+                ctx, XSM_LOG_WARNING,
+                "tree: %llu nodes were not fitted to the end, %llu did not stop moving labels; the sampler works, a "
+                "larger ridge makes it fit better",
+                (unsigned long long)report.not_converged, (unsigned long long)report.not_settled);
+        }
+    }
+    xsmi_release(ctx, f.codes, places * s->tree.dims, sizeof *f.codes);
+    xsmi_release(ctx, f.starts, (size_t)problem->classes + 1, sizeof *f.starts);
+    xsmi_release(ctx, f.row_of, places, sizeof *f.row_of);
+    return status;
+}
+
+static uint32_t code_length(const void *state)
+{
+    return ((const tree_state *)state)->tree.dims;
+}
+
+static void encode(const void *state, const xsm_row *row, float *code)
+{
+    xsmi_features x = {row->values, row->index, (size_t)row->count};
+    xsmi_tree_encode(&((const tree_state *)state)->tree, &x, code);
+}
+
+static void draw(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
+                 double *log_probabilities)
+{
+    for (uint32_t j = 0; j < count; j++) {
+        classes[j] = xsmi_tree_draw(&((const tree_state *)state)->tree, code, &random->stream, &log_probabilities[j]);
+    }
+}
+
+static double log_probability(const void *state, const float *code, uint32_t class)
+{
+    return xsmi_tree_log_probability(&((const tree_state *)state)->tree, code, class);
+}
+
+_Static_assert(XSM_SAMPLER_LANES == XSMI_TREE_ROWS, "a sweep's rows are the kernels' lanes");
+
+static void sweep(const void *state, const float *const *codes, uint32_t rows, float *out, void *scratch)
+{
+    const xsmi_tree *t = &((const tree_state *)state)->tree;
+    xsmi_tree_sweep(t, xsmi_context_kernels(t->context), codes, rows, out, scratch);
+}
+
+static size_t sweep_scratch(const void *state)
+{
+    return xsmi_tree_scratch(&((const tree_state *)state)->tree) * sizeof(float);
+}
+
+const xsm_sampler_ops xsmi_tree_ops = {
+    .size = sizeof(xsm_sampler_ops),
+    .abi = XSM_SAMPLER_ABI,
+    .name = "tree",
+    .summary = "a tree fitted to the rows, which draws classes hard to tell from the label (Bamler and Mandt 2020)",
+    .state_size = sizeof(tree_state),
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .option_size = sizeof options[0],
+    .bind = bind,
+    .unbind = unbind,
+    .code_length = code_length,
+    .encode = encode,
+    .draw = draw,
+    .log_probability = log_probability,
+    .sweep = sweep,
+    .sweep_scratch = sweep_scratch,
+};
