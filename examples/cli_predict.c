@@ -1,14 +1,18 @@
 /*
  * xsoftmax predict: the best classes of each row. A predictor belongs to one thread, so each thread has its own; a
- * window of rows is cut into a slice for each thread, and printed in the order of the rows when all are done.
+ * window of rows is cut into a slice for each thread, and printed in the order of the rows when all are done. With
+ * --index the predictors share an index, and how much of the truth it finds is tried on some of the rows.
  */
 #include "cli.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Rows of a thread's slice of a window: enough for tiles of rows to be scored together. */
 #define SLICE_ROWS 256
+/* Rows that recall is measured on, at most. */
+#define RECALL_ROWS 1000
 
 typedef struct slice {
     xsm_predictor *predictor;
@@ -25,12 +29,15 @@ typedef struct slice {
 typedef struct prediction {
     const char *model_path, *data;
     cli_data format;
-    uint64_t top, threads;
+    const char *index_name;
+    cli_list index_sets;
+    uint64_t top, threads, probe;
     int probabilities;
 
     xsm_context *context;
     xsm_model *model;
     xsm_dataset *rows;
+    xsm_index *index;
     slice *slices;
     size_t slice_count;
 } prediction;
@@ -47,6 +54,7 @@ static int make_slices(prediction *p)
     xsm_error err = XSM_ERROR_INIT;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = (uint32_t)p->top;
+    options.index = p->index;
     p->slice_count = xsm_context_threads(p->context);
     p->slices = calloc(p->slice_count, sizeof *p->slices);
     if (!p->slices) {
@@ -122,12 +130,116 @@ static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used
     return CLI_GO_ON;
 }
 
+static int index_misused(const xsm_error *err)
+{
+    return err->status == XSM_ERROR_MEMORY ? cli_library_failed(err) : cli_misuse("%s", err->message);
+}
+
+/* The index with its options, before anything is read. */
+static int make_index(prediction *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (!p->index_name) {
+        return p->probe || p->index_sets.count ? cli_misuse("--probe and --index-set need --index NAME") : CLI_GO_ON;
+    }
+    if (p->probabilities) {
+        return cli_misuse("--probabilities need the scores of all classes; not with --index");
+    }
+    if (xsm_index_new(p->context, p->index_name, &p->index, &err) != XSM_OK ||
+        (p->probe && xsm_index_set_int(p->index, "probe", (int64_t)p->probe, &err) != XSM_OK)) {
+        return index_misused(&err);
+    }
+    for (size_t i = 0; i < p->index_sets.count; i++) {
+        const char *set = p->index_sets.items[i], *equals = strchr(set, '=');
+        if (!equals || equals == set) {
+            return cli_misuse("--index-set: '%s' is not of the form KEY=VALUE", set);
+        }
+        char *name = cli_format("%.*s", (int)(equals - set), set);
+        int status = xsm_index_set(p->index, name, equals + 1, &err);
+        free(name);
+        if (status != XSM_OK) {
+            return index_misused(&err);
+        }
+    }
+    return CLI_GO_ON;
+}
+
+/* Compares what the index finds with the best of all classes on up to RECALL_ROWS rows, evenly spread. */
+static int measure_recall(prediction *p, uint64_t rows, double *recall, double *part)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_predictor *exact = NULL, *searching = NULL;
+    uint64_t count = rows < RECALL_ROWS ? rows : RECALL_ROWS, hits = 0;
+    uint64_t *chosen = calloc(count, sizeof *chosen);
+    uint32_t *want = NULL, *have = NULL, top = 0;
+    options.top = (uint32_t)p->top;
+    xsm_status status = xsm_predictor_new(p->model, &options, &exact, &err);
+    options.index = p->index;
+    status = status == XSM_OK ? xsm_predictor_new(p->model, &options, &searching, &err) : status;
+    if (status == XSM_OK) {
+        top = xsm_predictor_top(exact);
+        want = calloc(count * top, sizeof *want);
+        have = calloc(count * top, sizeof *have);
+    }
+    int code = status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+    if (code == CLI_GO_ON && (!chosen || !want || !have)) {
+        code = cli_fail("out of memory");
+    }
+    for (uint64_t i = 0; code == CLI_GO_ON && i < count; i++) {
+        chosen[i] = i * rows / count;
+    }
+    xsm_batch batch = xsm_batch_rows(p->rows, chosen, count);
+    if (code == CLI_GO_ON && (xsm_predictor_run(exact, &batch, want, NULL, NULL, &err) != XSM_OK ||
+                              xsm_predictor_run(searching, &batch, have, NULL, NULL, &err) != XSM_OK)) {
+        code = cli_library_failed(&err);
+    }
+    for (uint64_t i = 0; code == CLI_GO_ON && i < count * top; i++) {
+        for (uint32_t j = 0; j < top; j++) {
+            hits += have[i / top * top + j] == want[i];
+        }
+    }
+    *recall = (double)hits / (double)(count * (top ? top : 1));
+    *part = (double)xsm_predictor_probed(searching) / (double)count / xsm_model_classes(p->model);
+    xsm_predictor_free(exact);
+    xsm_predictor_free(searching);
+    free(chosen);
+    free(want);
+    free(have);
+    return code;
+}
+
+static int build_index(prediction *p, uint64_t rows)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_buffer a, b, c;
+    double recall, part, since = cli_clock();
+    cli_note("building the index ...");
+    xsm_status status = xsm_index_build_model(p->index, p->model, &err);
+    cli_note_clear();
+    if (status != XSM_OK) {
+        return err.status == XSM_ERROR_RANGE ? index_misused(&err) : cli_library_failed(&err);
+    }
+    double seconds = cli_clock() - since;
+    int code = measure_recall(p, rows, &recall, &part);
+    if (code == CLI_GO_ON) {
+        uint32_t classes = xsm_model_classes(p->model);
+        uint64_t top = p->top < classes ? p->top : classes;
+        fprintf(stderr,
+                "xsoftmax: index %s over %s classes built in %s; recall@%s %.4f, %.2f %% of the classes scored\n",
+                p->index_name, cli_grouped(classes, &a), cli_seconds(seconds, &b), cli_grouped(top, &c), recall,
+                100 * part);
+    }
+    return code;
+}
+
 static int predict(prediction *p)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     int code = cli_context(p->threads, &p->context);
+    code = code == CLI_GO_ON ? make_index(p) : code;
     code = code == CLI_GO_ON ? cli_load(p->context, p->model_path, &p->model) : code;
     code = code == CLI_GO_ON ? cli_read_for_model(p->context, p->data, &p->format, p->model, &p->rows) : code;
     if (code != CLI_GO_ON) {
@@ -136,7 +248,8 @@ static int predict(prediction *p)
     if (xsm_model_get_classes(p->model, &map, &err) != XSM_OK || xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    code = make_slices(p);
+    code = p->index ? build_index(p, info.rows) : CLI_GO_ON;
+    code = code == CLI_GO_ON ? make_slices(p) : code;
     for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
         size_t used = 0;
         code = run_window(p, first, info.rows, &used);
@@ -160,6 +273,8 @@ static void release(prediction *p)
         free(p->slices[i].probabilities);
     }
     free(p->slices);
+    cli_list_free(&p->index_sets);
+    xsm_index_free(p->index);
     xsm_dataset_free(p->rows);
     xsm_model_free(p->model);
     xsm_context_free(p->context);
@@ -176,6 +291,11 @@ int cli_predict(const cli_command *command, int argc, char **argv)
         {"top", CLI_WHOLE, &p.top, "K", "classes a row, or as many as there are (5)", NULL, 1, 65536, 0, 0},
         {"probabilities", CLI_SWITCH, &p.probabilities, NULL, "print probabilities instead of scores", NULL, 0, 0, 0,
          0},
+        {"index", CLI_TEXT, &p.index_name, "NAME", "search the classes by an index (spherical) in place of scoring all",
+         NULL, 0, 0, 0, 0},
+        {"probe", CLI_WHOLE, &p.probe, "P", "classes that a search scores, about (8 times the square root of all)",
+         NULL, 1, XSM_CLASSES_MAX, 0, 0},
+        {"index-set", CLI_LIST, &p.index_sets, "KEY=VALUE", "another option of the index", NULL, 0, 0, 0, 0},
         {"threads", CLI_WHOLE, &p.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);

@@ -4,12 +4,12 @@
 : "${root:?}"
 
 # A package and what shows that it is there already, however it was installed: a command (meson), a header that the C
-# compiler finds (zlib.h), or a pkg-config module (jansson.pc).
+# compiler finds (zlib.h), a pkg-config module (jansson.pc), or a file.
 # shellcheck disable=SC2034
 build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config gcc:gcc g++:g++ libc6-dev:stdio.h
     zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
 # shellcheck disable=SC2034
-test_packages='libcmocka-dev:cmocka.pc'
+test_packages='libcmocka-dev:cmocka.pc libhnswlib-dev:/usr/include/hnswlib/hnswlib.h'
 
 say() {
     printf '%s\n' "$*"
@@ -23,6 +23,7 @@ fail() {
 # is_there PROBE
 is_there() {
     case $1 in
+    /*) test -e "$1" ;;
     *.h) printf '#include <%s>\n' "$1" | ${CC:-cc} -E - >/dev/null 2>&1 ;;
     *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
     *) command -v "$1" >/dev/null 2>&1 ;;

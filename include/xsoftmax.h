@@ -11,6 +11,7 @@
 #include <xsoftmax/error.h>
 #include <xsoftmax/estimator.h>
 #include <xsoftmax/fit.h>
+#include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/optimizer.h>

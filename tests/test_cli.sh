@@ -224,6 +224,12 @@ done <<END
 2|--top: 'x' is not a whole number|predict --model model --data test.txt --top x
 2|--probabilities takes no value|predict --model model --data test.txt --probabilities=yes
 1|missing: |predict --model missing --data test.txt
+2|no index 'sphericle'; did you mean 'spherical'?|predict --model model --data test.txt --index sphericle
+2|need --index|predict --model model --data test.txt --probe 5
+2|no option 'porbe'|predict --model model --data test.txt --index spherical --index-set porbe=5
+2|KEY=VALUE|predict --model model --data test.txt --index spherical --index-set porbe
+2|not with --index|predict --model model --data test.txt --index exact --probabilities
+2|'exact' has no option 'probe'|predict --model model --data test.txt --index exact --probe 5
 1|standard input|predict --model model --data -
 1|broken.txt, line 2, column 6: |predict --model model --data broken.txt
 2|info needs a FILE|info
@@ -448,6 +454,15 @@ expect 'the same from one thread' cmp scores stdout
 code=0
 "$xsoftmax" predict --model m6 --data - <test.txt >stdout 2>stderr || code=$?
 expect 'the same from standard input' cmp scores stdout
+labels_of() { sed 's/:[^\t]*//g' "$1"; }
+labels_of scores >all
+for index in exact 'spherical --probe 5 --index-set clusters=2'; do
+    # shellcheck disable=SC2086
+    run 0 predict --model m6 --data test.txt --index $index
+    labels_of stdout >found # scores may differ in their last digit
+    expect "prediction by index $index" cmp -s found all
+    expect 'recall is told' grep -q '^xsoftmax: index .* recall@5 1.0000, 100.00 % of the classes scored$' stderr
+done
 run 0 predict --model m6 --data test.txt --probabilities
 expect 'probabilities add up to 1' test "$(awk -F '\t' '{ s = 0; for (i = 1; i <= NF; i++) { split($i, a, ":")
     s += a[2] } if (s < 0.9999 || s > 1.0001) bad++ } END { print bad + 0 }' stdout)" -eq 0

@@ -446,6 +446,58 @@ static void prediction_agrees(void **state)
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
+/* An index that looks at everything gives what no index gives, and one that does not, exact scores of what it finds. */
+static void indexes_find_the_same(void **state)
+{
+    (void)state;
+    enum { ROWS = 150, K = 300, TOP = 7 };
+    xsm_error err = XSM_ERROR_INIT;
+    for (int bits = 0; bits < 8; bits++) {
+        test_problem p = test_problem_new(ROWS, 17, K, bits & 1, 40);
+        xsm_model *m = test_model(NULL, &p, bits & 2, bits & 4 ? XSM_LAYOUT_FEATURE_MAJOR : 0, 1, 6);
+        xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+        options.top = TOP;
+        xsm_predictor *plain = NULL, *searching = NULL;
+        xsm_index *index = NULL;
+        assert_ok(xsm_predictor_new(m, &options, &plain, &err), err);
+        static uint32_t want[ROWS * TOP], have[ROWS * TOP];
+        static float scores[ROWS * TOP];
+        xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+        assert_ok(xsm_predictor_run(plain, &batch, want, scores, NULL, &err), err);
+        assert_int_equal(xsm_predictor_probed(plain), 0);
+        for (int way = 0; way < 3; way++) {
+            assert_ok(xsm_index_new(NULL, way ? "spherical" : "exact", &index, &err), err);
+            assert_ok(way ? xsm_index_set(index, "probe", way > 1 ? "30" : "300", &err) : XSM_OK, err);
+            options.index = index;
+            assert_fails(xsm_predictor_new(m, &options, &searching, &err), XSM_ERROR_STATE, err);
+            assert_ok(xsm_index_build_model(index, m, &err), err);
+            assert_ok(xsm_predictor_new(m, &options, &searching, &err), err);
+            assert_ok(xsm_predictor_run(searching, &batch, have, scores, NULL, &err), err);
+            uint32_t missed = 0;
+            for (uint32_t i = 0; i < ROWS * TOP; i++) {
+                float exact;
+                xsm_batch row = xsm_batch_range(p.data, i / TOP, 1);
+                assert_ok(xsm_model_scores(m, &row, &have[i], 1, &exact, &err), err);
+                assert_true(exact == scores[i] && (i % TOP == 0 || scores[i] <= scores[i - 1]));
+                missed += have[i] != want[i];
+            }
+            assert_true(way < 2 ? missed == 0 : missed < ROWS * TOP);
+            uint64_t probed = xsm_predictor_probed(searching);
+            assert_true(way < 2 ? probed == ROWS * K : probed >= ROWS * 30 && probed < ROWS * 90);
+            double probabilities[ROWS * TOP];
+            assert_fails(xsm_predictor_run(searching, &batch, have, NULL, probabilities, &err), XSM_ERROR_UNSUPPORTED,
+                         err);
+            assert_ok(xsm_predictor_run(searching, &batch, have, NULL, NULL, &err), err);
+            xsm_predictor_free(searching);
+            xsm_index_free(index);
+        }
+        options.index = NULL;
+        xsm_predictor_free(plain);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
@@ -506,6 +558,7 @@ int main(void)
         cmocka_unit_test(all_labels_unseen),
         cmocka_unit_test(weights_that_are_no_numbers),
         cmocka_unit_test(prediction_agrees),
+        cmocka_unit_test(indexes_find_the_same),
         cmocka_unit_test(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

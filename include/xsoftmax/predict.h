@@ -9,9 +9,13 @@
 #include <stdint.h>
 
 #include <xsoftmax/batch.h>
+#include <xsoftmax/index.h>
 #include <xsoftmax/model.h>
 
 /** @defgroup predict Prediction
+ *
+ * A predictor scores every class, or those that a search index finds; these are scored again as xsm_model_scores()
+ * does, so that an index decides which classes are looked at and nothing else.
  *
  * **Threads.** A predictor belongs to one thread at a time; any number of them share one model, which is not changed.
  *  @{ */
@@ -21,15 +25,17 @@ typedef struct xsm_predictor xsm_predictor;
 
 /** Settings of a predictor. Start with #XSM_PREDICTOR_OPTIONS_INIT. */
 typedef struct xsm_predictor_options {
-    size_t size;       /**< sizeof(xsm_predictor_options). */
-    uint32_t top;      /**< Classes a row, 1 to 65536; 0 = 5. A model with fewer classes gives those it has. */
-    uint32_t reserved; /**< Zero. */
+    size_t size;            /**< sizeof(xsm_predictor_options). */
+    uint32_t top;           /**< Classes a row, 1 to 65536; 0 = 5. A model with fewer classes gives those it has. */
+    uint32_t reserved;      /**< Zero. */
+    const xsm_index *index; /**< Index that xsm_index_build_model() has built over the model, to search in place of
+                                 scoring every class; NULL = none. Borrowed; any number of predictors share one. */
 } xsm_predictor_options;
 
 /** Starting value of an #xsm_predictor_options. */
 #define XSM_PREDICTOR_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(xsm_predictor_options), 0, 0                                                                            \
+        sizeof(xsm_predictor_options), 0, 0, NULL                                                                      \
     }
 
 #ifdef __cplusplus
@@ -41,7 +47,8 @@ extern "C" {
  *  @param options settings, or NULL
  *  @param[out] out the predictor, the caller's to release with xsm_predictor_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_STATE for an index that is not built over this model;
+ * #XSM_ERROR_MEMORY; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
                                      xsm_error *err);
 /** Releases a predictor; NULL is fine. */
@@ -53,12 +60,17 @@ XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
  *  @param batch     n rows, transformed already
  *  @param[out] classes [n][top] best first; of equal scores the smaller class first
  *  @param[out] scores  [n][top] their scores, or NULL
- *  @param[out] probabilities [n][top] exp(score) over the sum of all K, or NULL
+ *  @param[out] probabilities [n][top] exp(score) over the sum of all K, or NULL; not with an index, which does not see
+ *                   all K
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_DIVERGED when a score is not finite (rows
- *          before that one may have been filled in). O(n K nnz); no allocation. */
+ *          before that one may have been filled in); #XSM_ERROR_UNSUPPORTED for probabilities with an index. O(n K
+ * nnz), or n searches; no allocation. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
                                      double *probabilities, xsm_error *err);
+
+/** Classes that the index scored for the rows so far; 0 without an index. */
+XSM_API uint64_t xsm_predictor_probed(const xsm_predictor *predictor);
 
 #ifdef __cplusplus
 }

@@ -18,7 +18,9 @@ enum {
     XSMI_STREAM_SPLIT = 3,
     XSMI_STREAM_PERMUTE = 4,
     XSMI_STREAM_TUNE = 5,
-    XSMI_STREAM_PCA = 6 /* position = feature */
+    XSMI_STREAM_PCA = 6, /* position = feature */
+    XSMI_STREAM_CLUSTERS = 20,
+    XSMI_STREAM_CHECK = 21
 };
 
 typedef struct xsmi_stream {

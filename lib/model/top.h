@@ -60,6 +60,14 @@ static inline void xsmi_top_offer(const xsmi_top *top, float score, uint32_t cla
     }
 }
 
+/* The same for pairs in any order. */
+static inline void xsmi_top_offer_any(const xsmi_top *top, float score, uint32_t class)
+{
+    if (score > top->score[0] || (score == top->score[0] && score > -INFINITY && class < top->class_of[0])) {
+        xsmi_top_sink(top, top->size, score, class);
+    }
+}
+
 /* Turns the heap into a list, best first. */
 static inline void xsmi_top_sort(const xsmi_top *top)
 {

@@ -1,5 +1,7 @@
-/* Prediction: the best classes of rows, exactly, with the scratch of one thread. */
+/* Prediction: the best classes of rows, of all or of those that an index finds, with the scratch of one thread. */
+#include "index/index.h"
 #include "model/model.h"
+#include "model/tiles.h"
 
 #include <xsoftmax/predict.h>
 
@@ -21,7 +23,24 @@ struct xsm_predictor {
     uint32_t *top_class; /* [PIECE][top] */
     void *scratch;
     size_t scratch_size;
+    /* With an index. */
+    const xsm_index *index;
+    uint64_t probed;
 };
+
+/* What a search takes of the scratch. */
+typedef struct search_places {
+    float *queries; /* [XSM_INDEX_QUERIES][stride] */
+    void *scratch;
+} search_places;
+
+static search_places divide_search(const xsm_index *index, uint32_t top, xsmi_arena *arena)
+{
+    search_places p;
+    p.queries = xsmi_arena_take(arena, XSM_INDEX_QUERIES * xsmi_index_query_stride(index), sizeof *p.queries);
+    p.scratch = xsmi_arena_take(arena, xsmi_index_scratch(index, top), 1);
+    return p;
+}
 
 xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
                              xsm_error *err)
@@ -30,7 +49,11 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
     }
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_predictor_options", err));
+    XSMI_TRY(
+        xsmi_options_read(&o, sizeof o, offsetof(xsm_predictor_options, index), options, "xsm_predictor_options", err));
+    if (o.index && (!o.index->built || o.index->model != model)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model", o.index->ops.name);
+    }
     uint32_t top = o.top ? o.top : 5;
     if (top > TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, TOP_MAX);
@@ -50,6 +73,12 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     size_t sparse = xsmi_model_exact_scratch(model, true, XSMI_EXACT_BLOCKS, top);
     size_t dense = xsmi_model_exact_scratch(model, false, XSMI_EXACT_BLOCKS, top);
     p->scratch_size = sparse > dense ? sparse : dense;
+    p->index = o.index;
+    if (p->index) {
+        xsmi_arena arena = {NULL, 0};
+        (void)divide_search(p->index, top, &arena);
+        p->scratch_size = arena.used;
+    }
     p->top_score = xsmi_allocate(ctx, PIECE * (size_t)top, sizeof *p->top_score);
     p->top_class = xsmi_allocate(ctx, PIECE * (size_t)top, sizeof *p->top_class);
     p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
@@ -102,6 +131,95 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
     xsmi_model_exact(p->model, blocks, count, p->scratch);
 }
 
+uint64_t xsm_predictor_probed(const xsm_predictor *p)
+{
+    return p ? p->probed : 0;
+}
+
+/* Sorts a row's classes by falling score, of equal ones the smaller first; most are in order. */
+static void sort_row(uint32_t *classes, float *scores, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t class = classes[i], place = i;
+        float score = scores[i];
+        for (; place > 0 && (scores[place - 1] < score || (scores[place - 1] == score && classes[place - 1] > class));
+             place--) {
+            classes[place] = classes[place - 1];
+            scores[place] = scores[place - 1];
+        }
+        classes[place] = class;
+        scores[place] = score;
+    }
+}
+
+/* Searches for the classes of some rows, at most XSM_INDEX_QUERIES, and scores them again. */
+static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t first, uint32_t rows, uint32_t *classes,
+                              float *scores, xsm_error *err)
+{
+    const xsm_model *m = p->model;
+    xsmi_arena arena = {p->scratch, 0};
+    search_places places = divide_search(p->index, p->top, &arena);
+    size_t stride = xsmi_index_query_stride(p->index);
+    uint32_t lengths[XSM_INDEX_QUERIES];
+    uint64_t probed[XSM_INDEX_QUERIES] = {0};
+    memset(places.queries, 0, rows * stride * sizeof *places.queries);
+    for (uint32_t i = 0; i < rows; i++) {
+        xsmi_features x = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, first + i));
+        float *query = places.queries + i * stride;
+        for (size_t j = 0; j < x.count; j++) {
+            query[x.index ? x.index[j] : j] = x.values[j];
+        }
+        if (p->index->own_width > p->index->width) {
+            query[p->index->width] = 1;
+        }
+    }
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = places.queries,
+        .stride = stride,
+        .count = rows,
+        .top = p->top,
+        .threshold = -INFINITY,
+        .classes = classes,
+        .scores = scores,
+        .lengths = lengths,
+        .probed = probed,
+        .scratch = places.scratch,
+    };
+    XSMI_TRY(xsmi_index_block(p->index, &block, err));
+    for (uint32_t i = 0; i < rows; i++) {
+        uint64_t row = xsmi_batch_row(batch, first + i);
+        xsmi_features x = xsmi_dataset_features(batch->dataset, row);
+        bool finite = lengths[i] == p->top;
+        if (finite) {
+            xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha,
+                                     scores + (size_t)i * p->top);
+        }
+        for (uint32_t k = 0; k < p->top && finite; k++) {
+            finite = isfinite(scores[(size_t)i * p->top + k]) != 0;
+        }
+        if (!finite) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                             "row %llu has scores that are not finite, or index '%s' finds fewer "
+                             "than %u classes",
+                             (unsigned long long)row, p->index->ops.name, p->top);
+        }
+        sort_row(classes + (size_t)i * p->top, scores + (size_t)i * p->top, p->top);
+        p->probed += probed[i];
+    }
+    return XSM_OK;
+}
+
+static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, xsm_error *err)
+{
+    for (size_t first = 0; first < batch->count; first += XSM_INDEX_QUERIES) {
+        uint32_t rows = batch->count - first < XSM_INDEX_QUERIES ? (uint32_t)(batch->count - first) : XSM_INDEX_QUERIES;
+        XSMI_TRY(search_rows(p, batch, first, rows, classes + first * p->top,
+                             scores ? scores + first * p->top : p->top_score, err));
+    }
+    return XSM_OK;
+}
+
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t *classes, float *scores,
                              double *probabilities, xsm_error *err)
 {
@@ -114,6 +232,13 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
     xsm_batch batch = xsm_batch_range(NULL, 0, 0);
     XSMI_TRY(xsmi_options_read(&batch, sizeof batch, sizeof batch, given, "xsm_batch", err));
     XSMI_TRY(xsmi_model_check_batch(p->model, &batch, err));
+    if (p->index && probabilities) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "probabilities need the scores of all classes, which an index is there to avoid");
+    }
+    if (p->index) {
+        return run_search(p, &batch, classes, scores, err);
+    }
     for (size_t first = 0; first < batch.count; first += PIECE) {
         size_t rows = batch.count - first < PIECE ? (size_t)(batch.count - first) : PIECE;
         run_piece(p, &batch, first, rows);

@@ -1,0 +1,321 @@
+/* The suite that tries an index's table on problems made up here (ext/index.h says what it looks at). */
+#include "index/index.h"
+
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { QUERIES = 70, TOP = 10 }; /* more queries than a block takes */
+
+typedef struct problem {
+    xsm_context *context;
+    const xsm_index_ops *ops;
+    const xsm_index_check_options *options;
+    uint32_t rows, width;
+    int kind; /* sum of the values below */
+    float *x, *bias, *queries;
+    /* [QUERIES][top] and [QUERIES] of two searches */
+    uint32_t *classes[2], *lengths[2];
+    float *scores[2];
+    uint32_t top;
+} problem;
+
+enum { BIASED = 1, EQUAL = 2, ZEROS = 4, KINDS = 8 };
+
+/* What the table got wrong. */
+#define FAULT(p, err, ...) fault(p, err, __VA_ARGS__)
+static xsm_status fault(const problem *p, xsm_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static xsm_status fault(const problem *p, xsm_error *err, const char *format, ...)
+{
+    char what[160];
+    va_list args;
+    va_start(args, format);
+    xsmi_format_line(what, sizeof what, format, args);
+    va_end(args);
+    return xsmi_fail(err, XSM_ERROR_DATA, "index '%s', %u rows of %u numbers%s%s%s: %s", p->ops->name, p->rows,
+                     p->width, p->kind & BIASED ? " with a bias" : "", p->kind & EQUAL ? ", some equal" : "",
+                     p->kind & ZEROS ? ", some of zeros" : "", what);
+}
+
+/* About normal: the sum of four uniform numbers. */
+static float number(xsmi_stream *s)
+{
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        sum += xsmi_stream_uniform(s) - 0.5;
+    }
+    return (float)sum;
+}
+
+static void fill_row(problem *p, xsmi_stream *s, uint32_t k)
+{
+    float *row = p->x + (size_t)k * p->width;
+    double size = 0.25 + xsmi_stream_uniform(s);
+    for (uint32_t j = 0; j < p->width; j++) {
+        row[j] = (float)(size * (double)number(s));
+    }
+    if ((p->kind & EQUAL) && k % 3 == 1) {
+        memcpy(row, p->x, p->width * sizeof *row);
+    }
+    if ((p->kind & ZEROS) && k % 5 == 2) {
+        memset(row, 0, p->width * sizeof *row);
+    }
+    p->bias[k] = (p->kind & EQUAL) && k % 3 == 1 ? p->bias[0] : number(s);
+}
+
+static double score_of(const problem *p, uint32_t query, uint32_t k, double *size)
+{
+    double sum = p->kind & BIASED ? (double)p->bias[k] : 0, row = 1, asked = 1;
+    for (uint32_t j = 0; j < p->width; j++) {
+        double a = (double)p->x[(size_t)k * p->width + j], b = (double)p->queries[query * p->width + j];
+        sum += a * b;
+        row += a * a;
+        asked += b * b;
+    }
+    *size = sqrt(row * asked);
+    return sum;
+}
+
+static xsm_status search(const problem *p, const xsm_index *x, int into, uint32_t first, uint32_t count, uint32_t top,
+                         const float *threshold, xsm_error *err)
+{
+    xsm_index_search s = XSM_INDEX_SEARCH_INIT;
+    s.queries = p->queries + (size_t)first * p->width;
+    s.stride = p->width;
+    s.count = count;
+    s.top = top;
+    s.has_threshold = threshold != NULL;
+    s.threshold = threshold ? *threshold : 0;
+    s.classes = p->classes[into] + (size_t)first * top;
+    s.scores = p->scores[into] + (size_t)first * top;
+    s.lengths = p->lengths[into] + first;
+    return xsm_index_query(x, &s, err);
+}
+
+/* Whether the lists of a search are what lists must be. */
+static xsm_status check_lists(const problem *p, int of, uint32_t top, const float *threshold, xsm_error *err)
+{
+    for (uint32_t i = 0; i < QUERIES; i++) {
+        const uint32_t *classes = p->classes[of] + (size_t)i * top;
+        const float *scores = p->scores[of] + (size_t)i * top;
+        for (uint32_t j = 0; j < p->lengths[of][i]; j++) {
+            double size, want = score_of(p, i, classes[j], &size);
+            if (!(fabs((double)scores[j] - want) <= p->options->tolerance * size)) {
+                return FAULT(p, err, "row %u scores %g, not %g", classes[j], want, (double)scores[j]);
+            }
+            if (threshold && !(scores[j] > *threshold)) {
+                return FAULT(p, err, "row %u is listed with %g, not above %g", classes[j], (double)scores[j],
+                             (double)*threshold);
+            }
+            if (j > 0 && (scores[j] > scores[j - 1] || (scores[j] == scores[j - 1] && classes[j] <= classes[j - 1]))) {
+                return FAULT(p, err, "place %u of a list is before place %u in order", j, j - 1);
+            }
+            for (uint32_t before = 0; before < j && top <= TOP; before++) {
+                if (classes[before] == classes[j]) {
+                    return FAULT(p, err, "row %u is listed twice", classes[j]);
+                }
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status same_lists(const problem *p, uint32_t top, const char *when, xsm_error *err)
+{
+    size_t places = (size_t)QUERIES * top;
+    if (memcmp(p->lengths[0], p->lengths[1], QUERIES * sizeof(uint32_t)) != 0 ||
+        memcmp(p->classes[0], p->classes[1], places * sizeof(uint32_t)) != 0 ||
+        memcmp(p->scores[0], p->scores[1], places * sizeof(float)) != 0) {
+        return FAULT(p, err, "the same queries give other lists %s", when);
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_recall(const problem *p, const xsm_index *x, const char *when, xsm_error *err)
+{
+    uint32_t top = p->rows < TOP ? p->rows : TOP;
+    double recall;
+    XSMI_TRY(xsm_index_recall(x, p->queries, p->width, QUERIES, top, &recall, err));
+    if (recall < p->options->recall) {
+        return FAULT(p, err, "a recall of %.3f at %u %s, below %g", recall, top, when, p->options->recall);
+    }
+    return XSM_OK;
+}
+
+static xsm_status build(problem *p, xsm_context *context, xsm_index **out, xsm_error *err)
+{
+    xsm_index *x;
+    XSMI_TRY(xsm_index_new_from(context, p->ops, &x, err));
+    xsm_status status = XSM_OK;
+    for (const char *const *set = p->options->set; set && *set && status == XSM_OK; set++) {
+        const char *equals = strchr(*set, '=');
+        char name[64] = "";
+        if (!equals || (size_t)(equals - *set) >= sizeof name) {
+            status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "'%s' is not of the form name=value", *set);
+            break;
+        }
+        memcpy(name, *set, (size_t)(equals - *set));
+        status = xsm_index_set(x, name, equals + 1, err);
+    }
+    xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
+    rows.rows = p->x;
+    rows.stride = p->width;
+    rows.count = p->rows;
+    rows.width = p->width;
+    rows.bias = p->kind & BIASED ? p->bias : NULL;
+    if (status == XSM_OK) {
+        status = xsm_index_build(x, &rows, err);
+    }
+    if (status != XSM_OK) {
+        xsm_index_free(x);
+        return status;
+    }
+    *out = x;
+    return XSM_OK;
+}
+
+/* Changes every seventh row. */
+static xsm_status change_rows(problem *p, xsmi_stream *stream, xsm_index *x, xsm_error *err)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < p->rows; k += 7) {
+        p->classes[1][count++] = k;
+        fill_row(p, stream, k);
+        if (count == QUERIES || k + 7 >= p->rows) {
+            XSMI_TRY(xsm_index_update(x, p->classes[1], count, err));
+            count = 0;
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status try_searches(problem *p, xsm_index *x, xsm_error *err)
+{
+    uint32_t top = p->rows < TOP ? p->rows : TOP;
+    XSMI_TRY(search(p, x, 0, 0, QUERIES, top, NULL, err));
+    XSMI_TRY(check_lists(p, 0, top, NULL, err));
+    for (uint32_t i = 0; i < QUERIES; i++) {
+        XSMI_TRY(search(p, x, 1, i, 1, top, NULL, err));
+    }
+    XSMI_TRY(same_lists(p, top, "alone", err));
+    float threshold = p->scores[0][0] - 0.05f;
+    XSMI_TRY(search(p, x, 1, 0, QUERIES, top, &threshold, err));
+    XSMI_TRY(check_lists(p, 1, top, &threshold, err));
+    if (p->lengths[1][0] < 1) {
+        return FAULT(p, err, "nothing is above a threshold that lies below the best");
+    }
+    XSMI_TRY(search(p, x, 1, 0, QUERIES, p->top, NULL, err));
+    return check_lists(p, 1, p->top, NULL, err);
+}
+
+static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
+{
+    xsm_index *x = NULL;
+    for (uint32_t k = 0; k < p->rows; k++) {
+        fill_row(p, stream, k);
+    }
+    for (uint32_t i = 0; i < QUERIES * p->width; i++) {
+        p->queries[i] = number(stream);
+    }
+    XSMI_TRY(build(p, p->context, &x, err));
+    xsm_status status = try_searches(p, x, err);
+    if (status == XSM_OK) {
+        status = check_recall(p, x, "as built", err);
+    }
+    if (status == XSM_OK) {
+        status = change_rows(p, stream, x, err);
+    }
+    if (status == XSM_OK) {
+        status = check_recall(p, x, "after updates", err);
+    }
+    if (status == XSM_OK) {
+        status = try_searches(p, x, err);
+    }
+    xsm_index_free(x);
+    /* Building again, on another number of threads, gives the same. */
+    for (uint32_t threads = 1; threads < 4 && status == XSM_OK; threads++) {
+        uint32_t top = p->rows < TOP ? p->rows : TOP;
+        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+        xsm_context *other = NULL;
+        options.threads = threads;
+        status = xsm_context_new(&options, &other, err);
+        if (status == XSM_OK) {
+            status = build(p, other, &x, err);
+            if (status == XSM_OK) {
+                status = search(p, x, threads > 1, 0, QUERIES, top, NULL, err);
+                xsm_index_free(x);
+            }
+            xsm_context_free(other);
+        }
+        if (status == XSM_OK && threads > 1) {
+            status = same_lists(p, top, "on another number of threads", err);
+        }
+    }
+    return status;
+}
+
+static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error *err)
+{
+    xsm_context *ctx = p->context;
+    p->rows = rows;
+    p->width = width;
+    p->top = rows < 200 ? rows : 200; /* all of them, where there are few */
+    size_t places = (size_t)QUERIES * (p->top > TOP ? p->top : TOP), numbers = (size_t)rows * width;
+    p->x = xsmi_allocate(ctx, numbers, sizeof *p->x);
+    p->bias = xsmi_allocate(ctx, rows, sizeof *p->bias);
+    p->queries = xsmi_allocate(ctx, (size_t)QUERIES * width, sizeof *p->queries);
+    bool whole = p->x && p->bias && p->queries;
+    for (int i = 0; i < 2; i++) {
+        p->classes[i] = xsmi_allocate(ctx, places, sizeof **p->classes);
+        p->scores[i] = xsmi_allocate(ctx, places, sizeof **p->scores);
+        p->lengths[i] = xsmi_allocate(ctx, QUERIES, sizeof **p->lengths);
+        whole = whole && p->classes[i] && p->scores[i] && p->lengths[i];
+    }
+    xsm_status status = whole ? XSM_OK : xsmi_fail_memory(err, numbers * sizeof *p->x, "the trial of an index");
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, rows, XSMI_STREAM_CHECK, width);
+    for (p->kind = 0; p->kind < KINDS && status == XSM_OK; p->kind++) {
+        status = try_problem(p, &stream, err);
+    }
+    xsmi_release(ctx, p->x, numbers, sizeof *p->x);
+    xsmi_release(ctx, p->bias, rows, sizeof *p->bias);
+    xsmi_release(ctx, p->queries, (size_t)QUERIES * width, sizeof *p->queries);
+    for (int i = 0; i < 2; i++) {
+        xsmi_release(ctx, p->classes[i], places, sizeof **p->classes);
+        xsmi_release(ctx, p->scores[i], places, sizeof **p->scores);
+        xsmi_release(ctx, p->lengths[i], QUERIES, sizeof **p->lengths);
+    }
+    return status;
+}
+
+xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const xsm_index_check_options *given,
+                           xsm_error *err)
+{
+    if (!ops) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_check: the table is NULL");
+    }
+    xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, given, "xsm_index_check_options", err));
+    if (o.rows > XSM_CLASSES_MAX || o.width > XSM_FEATURES_MAX || !(o.recall >= 0 && o.recall <= 1) ||
+        !(o.tolerance >= 0 && o.tolerance < 1)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "accepted are up to %u rows and numbers, a recall of 0 to 1 and a tolerance from 0 to below 1",
+                         XSM_CLASSES_MAX);
+    }
+    o.rows = o.rows ? o.rows : 2000;
+    o.width = o.width ? o.width : 16;
+    o.recall = o.recall > 0 ? o.recall : 0.9;
+    o.tolerance = o.tolerance > 0 ? o.tolerance : 1e-5;
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    problem p = {.context = ctx, .ops = ops, .options = &o};
+    const uint32_t sizes[][2] = {{1, 1}, {2, 3}, {50, 5}, {o.rows, o.width}};
+    xsm_status status = XSM_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && status == XSM_OK; i++) {
+        status = try_size(&p, sizes[i][0], sizes[i][1], err);
+    }
+    xsm_context_free(ctx);
+    return status;
+}

@@ -1,0 +1,174 @@
+/*
+ * The exact index: every row against a block of queries, tile by tile, the best of each kept in heaps. Rows are copied,
+ * so that a search reads them in one stream with their bias beside them.
+ */
+#include "index/index.h"
+
+#include "model/tiles.h"
+#include "model/top.h"
+
+#include <math.h>
+
+typedef struct exact_state {
+    xsm_context *context;
+    const xsmi_kernels *kernels;
+    float *rows; /* [count][stride] */
+    uint32_t count, width;
+    size_t stride;
+} exact_state;
+
+/* Rows that one job copies. */
+#define COPY_ROWS 4096
+
+typedef struct copy_job {
+    exact_state *state;
+    const xsm_index_source *source;
+} copy_job;
+
+static void run_copy(void *state, size_t index, uint32_t thread)
+{
+    const copy_job *job = state;
+    uint32_t first = (uint32_t)index * COPY_ROWS, left = job->state->count - first;
+    (void)thread;
+    job->source->read(job->source, NULL, first, left < COPY_ROWS ? left : COPY_ROWS,
+                      job->state->rows + first * job->state->stride, job->state->stride);
+}
+
+static void clear(void *state)
+{
+    exact_state *s = state;
+    if (s->rows) {
+        xsmi_release(s->context, s->rows, s->count, s->stride * sizeof *s->rows);
+        s->rows = NULL;
+    }
+}
+
+static xsm_status build(void *state, const xsm_index_source *source, xsm_error *err)
+{
+    exact_state *s = state;
+    s->context = source->context;
+    s->kernels = xsmi_context_kernels(source->context);
+    s->count = source->count;
+    s->width = source->width;
+    s->stride = xsmi_row_stride(source->width);
+    s->rows = xsmi_allocate(s->context, s->count, s->stride * sizeof *s->rows);
+    if (!s->rows) {
+        return xsmi_fail_memory(err, s->count * s->stride * sizeof *s->rows, "the rows of an index");
+    }
+    copy_job job = {s, source};
+    return xsmi_run(s->context, run_copy, &job, ((size_t)s->count + COPY_ROWS - 1) / COPY_ROWS, err);
+}
+
+static xsm_status update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
+                         xsm_error *err)
+{
+    exact_state *s = state;
+    (void)err;
+    for (uint32_t j = 0; j < count; j++) {
+        source->read(source, NULL, rows[j], 1, s->rows + rows[j] * s->stride, s->stride);
+    }
+    return XSM_OK;
+}
+
+enum { BLOCKS = XSM_INDEX_QUERIES / XSMI_LANES };
+
+typedef struct places {
+    float *packed[BLOCKS], *tile;
+} places;
+
+static places divide_scratch(const exact_state *s, xsmi_arena *arena)
+{
+    places p;
+    for (int b = 0; b < BLOCKS; b++) {
+        p.packed[b] = xsmi_arena_take(arena, (size_t)s->width * XSMI_LANES, sizeof(float));
+    }
+    p.tile = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES, sizeof(float));
+    return p;
+}
+
+static size_t scratch(const void *state, uint32_t top)
+{
+    xsmi_arena arena = {NULL, 0};
+    (void)top;
+    (void)divide_scratch(state, &arena);
+    return arena.used;
+}
+
+/* Offers a tile to the lists of its queries; `least` are the scores that they have to beat. */
+static void take_tile(const float *tile, uint32_t classes, uint32_t first, uint32_t queries, const xsmi_top *lists,
+                      float *least)
+{
+    for (uint32_t c = 0; c < classes; c++) {
+        const float *scores = tile + c * XSMI_LANES;
+        uint32_t any = 0;
+        for (uint32_t l = 0; l < XSMI_LANES; l++) {
+            any |= scores[l] > least[l];
+        }
+        for (uint32_t l = 0; any && l < queries; l++) {
+            if (scores[l] > least[l]) {
+                xsmi_top_offer(&lists[l], scores[l], first + c);
+                least[l] = lists[l].score[0] > least[l] ? lists[l].score[0] : least[l];
+            }
+        }
+    }
+}
+
+static xsm_status query(const void *state, const xsm_index_block *block, xsm_error *err)
+{
+    const exact_state *s = state;
+    (void)err;
+    xsmi_arena arena = {block->scratch, 0};
+    places p = divide_scratch(s, &arena);
+    xsmi_top lists[XSM_INDEX_QUERIES];
+    float least[XSM_INDEX_QUERIES];
+    uint32_t blocks = (block->count + XSMI_LANES - 1) / XSMI_LANES;
+    for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
+        least[i] = i < block->count ? block->threshold : INFINITY;
+        if (i < block->count) {
+            lists[i] =
+                (xsmi_top){block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top, block->top};
+            xsmi_top_start(&lists[i]);
+        }
+    }
+    for (uint32_t b = 0; b < blocks; b++) {
+        const float *x[XSMI_LANES];
+        uint32_t n = block->count - b * XSMI_LANES < XSMI_LANES ? block->count - b * XSMI_LANES : XSMI_LANES;
+        for (uint32_t l = 0; l < n; l++) {
+            x[l] = block->queries + (b * XSMI_LANES + l) * block->stride;
+        }
+        s->kernels->pack(x, n, s->width, p.packed[b]);
+    }
+    for (uint32_t first = 0; first < s->count;) {
+        uint32_t classes = s->count - first < XSMI_CLASS_TILE ? s->count - first : XSMI_CLASS_TILE;
+        for (uint32_t b = 0; b < blocks; b++) {
+            uint32_t at = b * XSMI_LANES, n = block->count - at < XSMI_LANES ? block->count - at : XSMI_LANES;
+            s->kernels->score_tile(s->rows + first * s->stride, s->stride, classes, p.packed[b], s->width, 1, NULL,
+                                   NULL, p.tile);
+            take_tile(p.tile, classes, first, n, lists + at, least + at);
+        }
+        first += classes;
+    }
+    for (uint32_t i = 0; i < block->count; i++) {
+        xsmi_top_sort(&lists[i]);
+        uint32_t length = 0;
+        while (length < block->top && lists[i].class_of[length] != XSMI_NO_CLASS) {
+            length++;
+        }
+        block->lengths[i] = length;
+        block->probed[i] = s->count;
+    }
+    return XSM_OK;
+}
+
+const xsm_index_ops xsmi_exact_index_ops = {
+    .size = sizeof(xsm_index_ops),
+    .abi = XSM_INDEX_ABI,
+    .name = "exact",
+    .summary = "scores every row",
+    .state_size = sizeof(exact_state),
+    .build = build,
+    .clear = clear,
+    .update = update,
+    .scratch = scratch,
+    .query = query,
+};

@@ -1,0 +1,38 @@
+/* Inside of indexes, for prediction and estimators. */
+#ifndef XSMI_INDEX_H
+#define XSMI_INDEX_H
+
+#include "base/base.h"
+#include "base/option.h"
+#include "model/model.h"
+
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/index.h>
+
+typedef struct xsmi_index_common {
+    int64_t seed;
+} xsmi_index_common;
+
+struct xsm_index {
+    xsm_context *context;
+    xsm_index_ops ops; /* a copy: what the host's table lacks is NULL */
+    void *state;
+    xsmi_index_common common;
+    bool built;
+    xsm_index_rows rows;              /* what it was built over, */
+    const xsm_model *model;           /* or the model */
+    uint32_t count, width, own_width; /* own_width: with the bias */
+};
+
+/* Floats from query to query in memory of ours. */
+size_t xsmi_index_query_stride(const xsm_index *index);
+/* Bytes of scratch for a block of queries, SIZE_MAX = more than can be. */
+size_t xsmi_index_scratch(const xsm_index *index, uint32_t top);
+/* Searches a block whose queries are xsmi_index_query_stride() apart, aligned, with a 1 behind where there is a bias.
+ * Lists and lengths are checked to be such. */
+xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
+
+extern const xsm_index_ops xsmi_exact_index_ops;
+extern const xsm_index_ops xsmi_spherical_index_ops;
+
+#endif

@@ -1,0 +1,29 @@
+/* The built-in indexes: a new one is its file and a line here. */
+#include "index/index.h"
+
+#include <string.h>
+
+static const xsm_index_ops *const registry[] = {
+    &xsmi_exact_index_ops,
+    &xsmi_spherical_index_ops,
+};
+
+size_t xsm_index_count(void)
+{
+    return sizeof registry / sizeof registry[0];
+}
+
+const xsm_index_ops *xsm_index_at(size_t index)
+{
+    return index < xsm_index_count() ? registry[index] : NULL;
+}
+
+const xsm_index_ops *xsm_index_find(const char *name)
+{
+    for (size_t i = 0; name && i < xsm_index_count(); i++) {
+        if (strcmp(registry[i]->name, name) == 0) {
+            return registry[i];
+        }
+    }
+    return NULL;
+}

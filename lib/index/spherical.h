@@ -1,0 +1,54 @@
+/*
+ * Spherical clustering (Auvolat, Chandar, Vincent, Larochelle and Bengio, Clustering is efficient for approximate
+ * maximum * inner product search, 2015): rows get one number more so that all have the length M of the longest, and are
+ * clustered by direction; a query, whose number more is 0, probes the clusters whose centres it has the largest
+ * products with. The mean of all rows is taken away first, which changes no query's order and leaves more of the
+ * lengths to directions.
+ */
+#ifndef XSMI_SPHERICAL_H
+#define XSMI_SPHERICAL_H
+
+#include "index/index.h"
+
+/* A cluster: its rows and their classes, one after another. */
+typedef struct xsmi_cluster {
+    float *rows;       /* [capacity][stride] */
+    uint32_t *classes; /* [capacity] */
+    uint32_t count, capacity;
+} xsmi_cluster;
+
+/* What is built, and built anew when it has drifted. */
+typedef struct xsmi_sphere {
+    xsm_context *context;
+    const xsmi_kernels *kernels;
+    uint32_t count, width; /* K, D; a centre has D + 1 numbers */
+    size_t stride;         /* of rows and centres */
+    double longest;        /* M^2 */
+    float *mean;           /* [stride] of all rows */
+    uint32_t clusters;     /* C */
+    float *centres;        /* [C][stride] of length 1 */
+    xsmi_cluster *cluster; /* [C] */
+    uint32_t *cluster_of;  /* [K] */
+    uint32_t *place_of;    /* [K] in its cluster */
+    uint32_t *identity;    /* [identity_count] 0, 1, 2, ...: rows of a cluster, as the kernels ask for them */
+    uint32_t identity_count;
+} xsmi_sphere;
+
+typedef struct xsmi_sphere_settings {
+    int64_t clusters, iterations, samples;
+    uint64_t seed;
+} xsmi_sphere_settings;
+
+/* Makes a sphere of all rows. On failure it is left empty. */
+xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
+                             xsm_error *err);
+void xsmi_sphere_clear(xsmi_sphere *s);
+/* Makes room for one row more. */
+bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster);
+/* The cluster that each of `count` rows belongs to; rows [count][stride] are as xsmi_sphere_prepare() leaves them. */
+xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster,
+                              xsm_error *err);
+/* Takes the mean away from a row and gives it its number more: what its square lacks to M^2. Returns the square. */
+double xsmi_sphere_prepare(const xsmi_sphere *s, float *row);
+
+#endif

@@ -1,0 +1,448 @@
+/*
+ * Search indexes: the built-in ones through the suite for everyone's, tables that are at fault, bad calls, models,
+ * drift, allocations that fail, and recall on trained weights and on a recommender's vectors.
+ */
+#include "training.h"
+
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/trainer.h>
+
+#include "index/index.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static xsm_index *make(const char *name, const char *options)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_index *x = NULL;
+    assert_ok(xsm_index_new(NULL, name, &x, &err), err);
+    char copy[256];
+    snprintf(copy, sizeof copy, "%s", options);
+    for (char *save = NULL, *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+        char *equals = strchr(word, '=');
+        assert_non_null(equals);
+        *equals = '\0';
+        assert_ok(xsm_index_set(x, word, equals + 1, &err), err);
+    }
+    return x;
+}
+
+static void built_in_indexes_pass_the_suite(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
+    o.recall = 1;
+    assert_ok(xsm_index_check(NULL, xsm_index_find("exact"), &o, &err), err);
+    o.rows = 1000;
+    o.width = 3;
+    o.recall = 0.8;
+    assert_ok(xsm_index_check(NULL, xsm_index_find("spherical"), &o, &err), err);
+    static const char *const all[] = {"probe=3000", NULL}, *const few[] = {"clusters=200", "drift=0.05", NULL};
+    o.rows = 3000;
+    o.width = 17;
+    o.recall = 1;
+    o.set = all; /* every cluster: exact */
+    assert_ok(xsm_index_check(NULL, xsm_index_find("spherical"), &o, &err), err);
+    o.recall = 0.3;
+    o.set = few;
+    assert_ok(xsm_index_check(NULL, xsm_index_find("spherical"), &o, &err), err);
+}
+
+/* -- tables at fault ----------------------------------------------------------------------------------------------- */
+
+/* The exact index with a fault of a kind. */
+static int fault;
+
+static xsm_status faulty_query(const void *state, const xsm_index_block *b, xsm_error *err)
+{
+    xsm_status status = xsmi_exact_index_ops.query(state, b, err);
+    for (uint32_t i = 0; i < b->count && status == XSM_OK; i++) {
+        uint32_t *classes = b->classes + (size_t)i * b->top;
+        float *scores = b->scores + (size_t)i * b->top;
+        bool many = b->lengths[i] > 3;
+        if (fault == 1 && many) { /* an order that is none */
+            uint32_t k = classes[0];
+            float z = scores[0];
+            classes[0] = classes[1];
+            scores[0] = scores[1];
+            classes[1] = k;
+            scores[1] = z;
+        } else if (fault == 2 && many) { /* a row twice, with a score of its own that is not its own */
+            classes[1] = classes[0];
+        } else if (fault == 3) {
+            classes[0] = 1000000;
+        } else if (fault == 4) {
+            scores[0] += 1;
+        } else if (fault == 5) {
+            b->lengths[i] = b->top + 1;
+        } else if (fault == 6 && many) { /* the best is missing */
+            b->lengths[i]--;
+            memmove(classes, classes + 1, b->lengths[i] * sizeof *classes);
+            memmove(scores, scores + 1, b->lengths[i] * sizeof *scores);
+        } else if (fault == 7 && b->count > 1) { /* in company, a query finds less */
+            b->lengths[i] = 0;
+        } else if (fault == 8) {
+            return XSM_ERROR_DATA;
+        }
+    }
+    return status;
+}
+
+static xsm_status no_update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
+                            xsm_error *err)
+{
+    (void)state;
+    (void)source;
+    (void)rows;
+    (void)count;
+    (void)err;
+    return XSM_OK;
+}
+
+static void faults_are_found(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
+    o.rows = 300;
+    o.recall = 1;
+    xsm_index_ops ops = xsmi_exact_index_ops;
+    ops.query = faulty_query;
+    ops.name = "faulty";
+    fault = 0;
+    assert_ok(xsm_index_check(NULL, &ops, &o, &err), err);
+    for (fault = 1; fault <= 8; fault++) {
+        assert_fails(xsm_index_check(NULL, &ops, &o, &err), XSM_ERROR_DATA, err);
+        print_message("%d: %s\n", fault, err.message);
+    }
+    fault = 0;
+    ops.update = no_update;
+    assert_fails(xsm_index_check(NULL, &ops, &o, &err), XSM_ERROR_DATA, err);
+    ops.update = NULL; /* is built anew then */
+    assert_ok(xsm_index_check(NULL, &ops, &o, &err), err);
+}
+
+static void tables_that_cannot_be_right(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_index *x = (xsm_index *)&err;
+#define REFUSE(change, wanted)                                                                                         \
+    do {                                                                                                               \
+        xsm_index_ops ops = xsmi_exact_index_ops;                                                                      \
+        change;                                                                                                        \
+        assert_fails(xsm_index_new_from(NULL, &ops, &x, &err), wanted, err);                                           \
+        assert_ptr_equal(x, (xsm_index *)&err);                                                                        \
+    } while (0)
+    REFUSE(ops.size = 16, XSM_ERROR_STRUCT_OLD);
+    REFUSE(ops.abi = 2, XSM_ERROR_STRUCT_NEW);
+    REFUSE(ops.flags = 1, XSM_ERROR_ARGUMENT);
+    REFUSE(ops.name = NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(ops.build = NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(ops.query = NULL, XSM_ERROR_ARGUMENT);
+    assert_fails(xsm_index_new(NULL, "sherical", &x, &err), XSM_ERROR_NAME, err);
+    assert_non_null(strstr(err.message, "did you mean 'spherical'?"));
+    assert_fails(xsm_index_new(NULL, NULL, &x, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_new(NULL, "exact", NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_check(NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    static const char *const names[] = {"exact", "spherical"};
+    assert_int_equal(xsm_index_count(), 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(xsm_index_ops_name(xsm_index_at(i)), names[i]);
+        assert_true(strlen(xsm_index_ops_summary(xsm_index_at(i))) > 5);
+        assert_string_equal(xsm_index_ops_option(xsm_index_at(i), 0)->name, "seed");
+    }
+    assert_null(xsm_index_at(2));
+    assert_null(xsm_index_find("nonesuch"));
+}
+
+/* -- calls --------------------------------------------------------------------------------------------------------- */
+
+static void bad_calls_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    float rows[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, scores[4];
+    uint32_t classes[4], lengths[2], one = 1, four = 4;
+    for (size_t i = 0; i < xsm_index_count(); i++) {
+        xsm_index *x = make(xsm_index_ops_name(xsm_index_at(i)), "");
+        xsm_index_rows r = {sizeof r, rows, 3, 4, 3, NULL};
+        xsm_index_search s = {sizeof s, rows, 3, 2, 2, 0, 0, 0, classes, scores, lengths, 0};
+        assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_index_update(x, &one, 1, &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_index_build(x, NULL, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_index_build_model(x, NULL, &err), XSM_ERROR_ARGUMENT, err);
+        r.stride = 2;
+        assert_fails(xsm_index_build(x, &r, &err), XSM_ERROR_SHAPE, err);
+        r.stride = 3;
+        r.count = 0;
+        assert_fails(xsm_index_build(x, &r, &err), XSM_ERROR_RANGE, err);
+        r.count = 4;
+        rows[10] = NAN;
+        assert_fails(xsm_index_build(x, &r, &err), XSM_ERROR_DIVERGED, err);
+        assert_non_null(strstr(err.message, "row 3 "));
+        rows[10] = 11;
+        assert_ok(xsm_index_build(x, &r, &err), err);
+        assert_fails(xsm_index_set(x, "seed", "3", &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_index_update(x, &four, 1, &err), XSM_ERROR_RANGE, err);
+        assert_ok(xsm_index_query(x, &s, &err), err);
+        assert_true(lengths[0] == 2 && classes[0] == 3 && classes[1] == 2 && scores[0] == 10 + 22 + 36);
+        assert_true(s.probed == 8);
+        s.top = 5;
+        assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_RANGE, err);
+        s.top = 0;
+        assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_RANGE, err);
+        s.top = 2;
+        s.stride = 2;
+        assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_SHAPE, err);
+        s.stride = 3;
+        s.lengths = NULL;
+        assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_ARGUMENT, err);
+        s.lengths = lengths;
+        s.has_threshold = 1;
+        s.threshold = 67;
+        assert_ok(xsm_index_query(x, &s, &err), err);
+        assert_true(lengths[0] == 1 && classes[0] == 3 && classes[1] == UINT32_MAX);
+        s.threshold = NAN;
+        assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_RANGE, err);
+        rows[3] = INFINITY;
+        assert_fails(xsm_index_update(x, &one, 1, &err), XSM_ERROR_DIVERGED, err);
+        rows[3] = 4;
+        xsm_index_info info = XSM_INDEX_INFO_INIT;
+        assert_ok(xsm_index_get_info(x, &info, &err), err);
+        assert_true(info.rows == 4 && info.width == 3);
+        xsm_index_free(x);
+    }
+    xsm_index_free(NULL);
+}
+
+/* A model's classes are found with its scores, whatever its layout, scales and bias. */
+static void models_are_searched(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int bits = 0; bits < 8; bits++) {
+        test_problem p = test_problem_new(30, 9, 400, false, 5);
+        xsm_model *m = test_model(NULL, &p, bits & 1, bits & 2 ? XSM_LAYOUT_FEATURE_MAJOR : 0, 1, 6);
+        m->alpha = 0.5;
+        if ((bits & 4) && !(bits & 2)) {
+            assert_ok(xsmi_model_need_row_scale(m, &err), err);
+            for (uint32_t k = 0; k < 400; k++) {
+                m->row_scale[k] = 1 / (1 + 0.01 * k);
+            }
+        }
+        for (size_t i = 0; i < xsm_index_count(); i++) {
+            xsm_index *x = make(xsm_index_ops_name(xsm_index_at(i)), i ? "probe=400" : "");
+            assert_ok(xsm_index_build_model(x, m, &err), err);
+            uint32_t classes[30 * 3], lengths[30];
+            float scores[30 * 3];
+            xsm_index_search s = {sizeof s, p.x, 9, 30, 3, 0, 0, 0, classes, scores, lengths, 0};
+            assert_ok(xsm_index_query(x, &s, &err), err);
+            for (uint32_t q = 0; q < 30; q++) {
+                double best = -INFINITY;
+                for (uint32_t k = 0; k < 400; k++) {
+                    best = fmax(best, test_score(m, k, p.x + q * 9));
+                }
+                assert_true(fabs((double)scores[3 * q] - best) < 1e-5);
+                assert_true(fabs(test_score(m, classes[3 * q], p.x + q * 9) - best) < 1e-5);
+            }
+            xsm_index_free(x);
+        }
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* -- drift --------------------------------------------------------------------------------------------------------- */
+
+/* Rows of a few directions, so that clusters mean something. */
+static float *clustered(uint32_t rows, uint32_t width, uint32_t directions, uint64_t *seed)
+{
+    float *centres = calloc((size_t)directions * width, sizeof *centres);
+    float *x = calloc((size_t)rows * width, sizeof *x);
+    assert_true(centres && x);
+    for (size_t i = 0; i < (size_t)directions * width; i++) {
+        centres[i] = (float)(test_uniform(seed) - 0.5);
+    }
+    for (uint32_t k = 0; k < rows; k++) {
+        const float *centre = centres + test_next(seed) % directions * width;
+        double size = 0.5 + test_uniform(seed);
+        for (uint32_t j = 0; j < width; j++) {
+            x[(size_t)k * width + j] = (float)(size * ((double)centre[j] + 0.3 * (test_uniform(seed) - 0.5)));
+        }
+    }
+    free(centres);
+    return x;
+}
+
+static void drift_is_bounded(void **state)
+{
+    (void)state;
+    enum { K = 2000, D = 12 };
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t seed = 3;
+    float *x = clustered(K, D, 40, &seed), *y = clustered(K, D, 40, &seed);
+    xsm_index *index = make("spherical", "drift=0.3 probe=200");
+    xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL};
+    assert_ok(xsm_index_build(index, &rows, &err), err);
+    double recall;
+    assert_ok(xsm_index_recall(index, y, D, 100, 10, &recall, &err), err);
+    assert_true(recall > 0.9);
+    xsm_index_info info = XSM_INDEX_INFO_INIT;
+    uint64_t most = 0;
+    for (uint32_t k = 0; k < K; k += 50) {
+        uint32_t touched[50];
+        for (uint32_t j = 0; j < 50; j++) {
+            touched[j] = (k * 7 + j) % K;
+            memcpy(x + touched[j] * D, y + touched[j] * D, D * sizeof *x);
+        }
+        assert_ok(xsm_index_update(index, touched, 50, &err), err);
+        assert_ok(xsm_index_get_info(index, &info, &err), err);
+        most = info.moved > most ? info.moved : most;
+        assert_ok(xsm_index_recall(index, y, D, 50, 10, &recall, &err), err);
+        assert_true(recall > 0.8);
+    }
+    assert_true(info.rebuilds > 0 && most <= 0.3 * K);
+    for (uint32_t k = 0; k < K * D; k++) {
+        x[k] *= 100; /* longer by far than any row was */
+    }
+    uint32_t first = 0;
+    uint64_t before = info.rebuilds;
+    assert_ok(xsm_index_update(index, &first, 1, &err), err);
+    assert_ok(xsm_index_get_info(index, &info, &err), err);
+    assert_true(info.rebuilds == before + 1);
+    xsm_index_free(index);
+    free(x);
+    free(y);
+}
+
+/* All rows alike: clusters are halved, so that none holds everything. */
+static void equal_rows_are_spread(void **state)
+{
+    (void)state;
+    enum { K = 5000 };
+    xsm_error err = XSM_ERROR_INIT;
+    float *x = calloc(K * 4, sizeof *x);
+    assert_non_null(x);
+    for (int kind = 0; kind < 2; kind++) {
+        for (uint32_t i = 0; i < K * 4; i++) {
+            x[i] = (float)kind;
+        }
+        xsm_index *index = make("spherical", "");
+        xsm_index_rows rows = {sizeof rows, x, 4, K, 4, NULL};
+        assert_ok(xsm_index_build(index, &rows, &err), err);
+        xsm_index_info info = XSM_INDEX_INFO_INIT;
+        assert_ok(xsm_index_get_info(index, &info, &err), err);
+        assert_int_equal(info.clusters, 566);
+        assert_true(info.largest <= 2 * K / 566 + 2);
+        xsm_index_free(index);
+    }
+    free(x);
+}
+
+/* -- memory -------------------------------------------------------------------------------------------------------- */
+
+static xsm_status build_update_search(void *state, xsm_context *ctx, xsm_error *err)
+{
+    static float rows[40 * 3];
+    uint64_t seed = 8;
+    xsm_index *x = NULL;
+    for (int i = 0; i < 40 * 3; i++) {
+        rows[i] = (float)test_uniform(&seed) - 0.5f;
+    }
+    xsm_index_rows r = {sizeof r, rows, 3, 40, 3, NULL};
+    uint32_t classes[8], lengths[2], touched[40];
+    float scores[8];
+    xsm_index_search s = {sizeof s, rows, 3, 2, 4, 0, 0, 0, classes, scores, lengths, 0};
+    xsm_status status = xsm_index_new(ctx, state, &x, err);
+    if (status == XSM_OK) {
+        status = xsm_index_build(x, &r, err);
+    }
+    for (uint32_t k = 0; k < 40; k++) {
+        touched[k] = k;
+        rows[3 * k] = 5; /* all move together: clusters grow */
+    }
+    if (status == XSM_OK) {
+        status = xsm_index_update(x, touched, 40, err);
+    }
+    if (status == XSM_OK || status == XSM_ERROR_MEMORY) { /* after a failed update it is still an index */
+        xsm_index_info info = XSM_INDEX_INFO_INIT;
+        if (x && xsm_index_get_info(x, &info, NULL) == XSM_OK && info.rows) {
+            xsm_status searched = xsm_index_query(x, &s, status == XSM_OK ? err : NULL);
+            status = status == XSM_OK ? searched : status;
+        }
+    }
+    if (status == XSM_OK) {
+        double recall;
+        status = xsm_index_recall(x, rows, 3, 2, 4, &recall, err);
+    }
+    xsm_index_free(x);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    char exact[] = "exact", spherical[] = "spherical";
+    assert_true(test_every_allocation(build_update_search, exact) > 10);
+    assert_true(test_every_allocation(build_update_search, spherical) > 20);
+}
+
+/* -- real data ----------------------------------------------------------------------------------------------------- */
+
+static float *read_floats(const char *path, size_t count)
+{
+    float *x = calloc(count, sizeof *x);
+    char command[1024];
+    snprintf(command, sizeof command, "gzip -dc '%s'", path);
+    FILE *file = popen(command, "r");
+    assert_true(x && file && fread(x, sizeof *x, count, file) == count);
+    (void)pclose(file); /* it may have had more to say */
+    return x;
+}
+
+static void recall_of_recommended_items(void **state)
+{
+    (void)state;
+    enum { K = 12101, D = 64, QUERIES = 2000 };
+    const char *path = test_data("mips-items/items_12101x64.f32.gz");
+    if (!path) {
+        skip();
+    }
+    float *items = read_floats(path, (size_t)K * D);
+    float *queries = read_floats(test_data("mips-items/queries_22363x64.f32.gz"), (size_t)QUERIES * D);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_index *x = make("spherical", "probe=605"); /* K/20 */
+    xsm_index_rows rows = {sizeof rows, items, D, K, D, NULL};
+    assert_ok(xsm_index_build(x, &rows, &err), err);
+    double recall[3];
+    static const uint32_t tops[] = {1, 10, 100};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(xsm_index_recall(x, queries, D, QUERIES, tops[i], &recall[i], &err), err);
+    }
+    print_message("items: recall at 1, 10, 100: %.3f %.3f %.3f\n", recall[0], recall[1], recall[2]);
+    assert_true(recall[1] >= 0.9);
+    xsm_index_free(x);
+    free(items);
+    free(queries);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(built_in_indexes_pass_the_suite),
+        cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(tables_that_cannot_be_right),
+        cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(models_are_searched),
+        cmocka_unit_test(drift_is_bounded),
+        cmocka_unit_test(equal_rows_are_spread),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(recall_of_recommended_items),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
