@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "bench.h"
+#include "data.h"
 #include "peak.h"
 
 typedef struct ceilings {
@@ -17,6 +18,7 @@ typedef struct ceilings {
     float *rows;
     float *x; /* [features] zeros, so that the rows keep their values */
     uint32_t *list;
+    bench_random random;
     size_t row_count, features, listed;
     bool borrowed; /* the rows */
 } ceilings;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 /* Runs: short ones, so that some fall between what else the machine does; at least LEAST_RUNS, then up to SECONDS. */
 #define LEAST_RUNS 5
@@ -45,6 +46,14 @@ xsm_context *bench_context(uint32_t threads)
     return ctx;
 }
 
+/* Threads wait for more work a while before they sleep; those of one measurement are not to be in the next one's way.
+ */
+static void rest(void)
+{
+    const struct timespec time = {.tv_nsec = 10000000};
+    (void)nanosleep(&time, NULL);
+}
+
 bench_result bench_measure(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state, const char *unit)
 {
     bench_result result = {0, 0, unit, NULL};
@@ -52,7 +61,9 @@ bench_result bench_measure(bench_rate work, void *work_state, bench_rate ceiling
     (void)ceiling(ceiling_state);
     double start = peak_clock();
     for (int run = 0; run < LEAST_RUNS || peak_clock() - start < SECONDS; run++) {
+        rest();
         double got = work(work_state);
+        rest();
         double most = ceiling(ceiling_state);
         result.value = got > result.value ? got : result.value;
         result.ceiling = most > result.ceiling ? most : result.ceiling;

@@ -236,6 +236,9 @@ int main(int argc, char **argv)
         for (const named_test *t = tile_tests; t->name != NULL; ++t) {
             add_test(tests, names, &n, t, *k);
         }
+        for (const named_test *t = solve_tests; t->name != NULL; ++t) {
+            add_test(tests, names, &n, t, *k);
+        }
     }
     /* The function behind cmocka's macro, which takes the number of tests from the type of the array. */
     return _cmocka_run_group_tests("checkkernels", tests, n, NULL, NULL);

@@ -117,7 +117,7 @@ static void draw_rows(bench *b, size_t m)
 static void run_gather_scores(bench *b)
 {
     draw_rows(b, SOME_ROWS);
-    b->k->gather_scores(b->big, dim, b->rows, SOME_ROWS, b->other, dim, b->result);
+    b->k->gather_scores(b->big, dim, b->rows, SOME_ROWS, b->other, dim, b->result, NULL);
 }
 
 static void run_scatter_update(bench *b)

@@ -93,8 +93,10 @@ static void test_gather_scatter(void **state)
             float want_out[41];
             float got_out[41];
             size_t m = d == 512 ? 33 : random_below(12);
-            for (size_t j = 0; j < m; ++j) {
+            for (size_t j = 0; j < 40; ++j) {
                 rows[j] = random_below(ROWS_IN_W);
+            }
+            for (size_t j = 0; j < m; ++j) {
                 a[j] = random_value(v);
                 b[j] = random_value(v);
             }
@@ -102,8 +104,10 @@ static void test_gather_scatter(void **state)
             array_fill(&want, (ROWS_IN_W - 1) * stride + d, 0, v);
             array_copy(&got, &want);
             want_out[m] = got_out[m] = 42.0f;
-            ref->gather_scores(want.at, stride, rows, m, x.at, d, want_out);
-            k->gather_scores(want.at, stride, rows, m, x.at, d, got_out);
+            xsmi_coming coming = {rows + random_below(4), 0, x.at}; /* of them fewer than there are rows, or more */
+            coming.count = random_below(d == 512 ? 30 : 20);
+            ref->gather_scores(want.at, stride, rows, m, x.at, d, want_out, NULL);
+            k->gather_scores(want.at, stride, rows, m, x.at, d, got_out, random_below(2) ? &coming : NULL);
             expect_floats(got_out, want_out, m + 1, "gather_scores", d);
             const float *factor = random_below(2) ? b : NULL;
             ref->scatter_update(want.at, stride, rows, m, x.at, d, a, factor);

@@ -32,7 +32,8 @@ static asked ask(xsm_estimator *e, const float *z, uint32_t length, const uint32
     for (uint32_t j = 0; j < length; j++) {
         scores[j] = z[classes[j]];
     }
-    double shrinks[CLASSES], scratch[3 * CLASSES];
+    double shrinks[CLASSES], scratch[512];
+    assert_true(!e->ops.scratch || e->ops.scratch(e->state) <= sizeof scratch);
     for (int j = 0; j < CLASSES; j++) {
         shrinks[j] = 1;
     }

@@ -87,3 +87,9 @@ void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, 
         block->losses[i] = u + decline + sum - 1;
     }
 }
+
+void xsmi_double_sum_fetch(const void *state, const xsm_example *example)
+{
+    const xsmi_double_sum *s = state;
+    __builtin_prefetch(s->u + example->row, 1, 3);
+}

@@ -40,6 +40,7 @@ typedef struct xsmi_double_sum {
 
 xsm_status xsmi_double_sum_bind(xsmi_double_sum *s, const char *name, const xsm_problem *problem, xsm_error *err);
 void xsmi_double_sum_unbind(void *state);
+void xsmi_double_sum_fetch(const void *state, const xsm_example *example);
 uint64_t xsmi_double_sum_width(const void *state);
 void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                             uint32_t *lengths);

@@ -531,7 +531,8 @@ xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_erro
     return XSM_OK;
 }
 
-bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha)
+bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
+                           const xsmi_coming *coming)
 {
     const xsm_model *m = e->model;
     bool finite = true;
@@ -539,7 +540,7 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         xsmi_features x = xsmi_dataset_features(e->train, g->example[i].row);
         const uint32_t *classes = g->classes + i * g->width;
         float *scores = g->scores + i * g->width;
-        xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores);
+        xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, coming);
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
         }
@@ -550,8 +551,8 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     return finite;
 }
 
-bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
-                                 double eta, uint32_t slot, double *largest)
+uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
+                                     double eta, uint32_t slot, double *largest)
 {
     const xsm_model *m = e->model;
     uint64_t width = g->width, start = first * width;
@@ -581,12 +582,12 @@ bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t fir
         .draws = e->sampler && !g->exact ? g->draws + start : NULL,
     };
     e->ops.gradient(e->state, &block);
-    return xsmi_estimator_take_mean(&block, largest) && *largest * eta < XSMI_STEP_LIMIT;
+    return xsmi_estimator_take_mean(&block, largest);
 }
 
-bool xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
+uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
 {
-    bool finite = true;
+    uint64_t good = block->count;
     float mean = 1 / (float)block->batch;
     for (uint64_t i = 0; i < block->count; i++) {
         uint64_t length = block->lengths ? block->lengths[i] : block->width;
@@ -602,13 +603,14 @@ bool xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
         }
         float most;
         memcpy(&most, &most_bits, sizeof most);
-        finite &= most < INFINITY; /* false for NaN too */
         /* The bias, and that a row of zeros times infinity is no number, both ask for the 1. */
         double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
         *largest = reach > *largest ? reach : *largest;
-        finite &= isfinite(block->losses[i]) != 0;
+        /* The first two are false for NaN too. */
+        bool finite = most < INFINITY && reach * block->eta < XSMI_STEP_LIMIT && isfinite(block->losses[i]);
+        good = finite || good < i ? good : i;
     }
-    return finite;
+    return good;
 }
 
 typedef struct chunk_job {
@@ -635,9 +637,9 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
         xsmi_estimator_select(e, g, first, count);
     }
     job->largest[index] = 0;
-    job->finite[index] =
-        (g->exact || xsmi_estimator_scores(e, g, first, count, e->model->alpha)) &&
-        xsmi_estimator_coefficients(e, g, first, count, job->batch->count, job->eta, thread, &job->largest[index]);
+    job->finite[index] = (g->exact || xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL)) &&
+                         xsmi_estimator_coefficients(e, g, first, count, job->batch->count, job->eta, thread,
+                                                     &job->largest[index]) == count;
 }
 
 static int compare_rows(const void *a, const void *b)

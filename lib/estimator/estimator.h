@@ -136,19 +136,22 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e);
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 
 /* Scores the examples first..first+count of a gradient whose lists are filled, for estimators that are not exact. alpha
- * is the model's at that moment. Returns false when a score is not finite or too large. */
-bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha);
+ * is the model's at that moment; what is coming (NULL = nothing) is asked for meanwhile. Returns false when a score is
+ * not finite or too large. */
+bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
+                           const xsmi_coming *coming);
 /* Has the estimator turn the scores of those examples into coefficients. `batch` is the size of the whole batch.
- * Returns false when a coefficient is not finite or too large; *largest is raised to the largest |g| ||(x,1)||. */
-bool xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
-                                 double eta, uint32_t slot, double *largest);
+ * Returns how many of them come before the first with a coefficient that is not finite or too large; *largest is raised
+ * to the largest |g| ||(x,1)||. */
+uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
+                                     double eta, uint32_t slot, double *largest);
 
-/* What is left when the table has filled a block of the gradient: the mean over the batch, and whether all is finite,
- * as above. lengths NULL: all places. */
-bool xsmi_estimator_take_mean(const xsm_score_block *block, double *largest);
+/* What is left when the table has filled a block of the gradient: the mean over the batch, and how many are finite, as
+ * above. lengths NULL: all places. */
+uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest);
 
 /* A batch of several examples as a whole: the estimator's joint(). Fills g but for its loss and its number of examples.
- * *finite and *largest as xsmi_estimator_coefficients(). */
+ * *largest as xsmi_estimator_coefficients(), *finite whether all are finite. */
 xsm_status xsmi_estimator_joint(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, bool *finite,
                                 double *largest, xsm_error *err);
 /* Whether a batch of so many is taken as a whole. */

@@ -12,9 +12,6 @@
 #include "estimator/implicit.h"
 #include "math/proximal.h"
 
-#include <float.h>
-#include <math.h>
-
 static const char *const solvers[] = {"newton", "bisection", NULL};
 
 static const xsm_option options[] = {
@@ -40,6 +37,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
     xsmi_implicit *s = state;
     XSMI_TRY(xsmi_double_sum_bind(&s->sum, "implicit", problem, err));
+    s->kernels = xsmi_context_kernels(problem->context);
     s->ridge = problem->ridge;
     s->bias = problem->bias ? 1 : 0;
     if (s->ridge > 0) {
@@ -54,6 +52,12 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
+/* Where the equations of several examples lie in the scratch memory, as xsmi_equations has them. */
+typedef struct lanes {
+    size_t count;
+    double *u_old, *q_y, *u, *margin, *q, *c;
+} lanes;
+
 /* Shrinkage of class j's row: beta_j/N = 1/(n_j + (N - n_j) m/(K-1)), the inverse of the examples that touch it. */
 static double shrinkage(const xsmi_implicit *s, uint32_t class, double eta)
 {
@@ -66,58 +70,90 @@ static double shrinkage(const xsmi_implicit *s, uint32_t class, double eta)
     return touched > 0 ? 1 / (1 + eta * s->ridge / touched) : 1;
 }
 
-/* The step for one example, whose lists hold `length` classes. Room: three doubles a class. */
-static void step(xsmi_implicit *s, const xsm_score_block *block, uint64_t i, uint32_t length, double *room)
+/* Writes the equation of example i into a lane. Its lists hold e->count classes and the label. */
+static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
 {
+    const size_t stride = XSMI_SOLVE_LANES;
     const xsm_example *example = &block->examples[i];
     const float *linear = block->linear + i * block->width;
     const float *scores = block->scores + i * block->width;
     const uint32_t *classes = block->classes + i * block->width;
-    float *g = block->coefficients + i * block->width;
     double *shrinks = block->shrinks + i * block->width;
-    double eta = block->eta;
-    double *level = room, *q = room + length, *c = room + 2 * (size_t)length;
-    double s_y = shrinkage(s, classes[0], eta);
+    double s_y = shrinkage(s, classes[0], block->eta);
     double a_y = (s_y - 1) * (double)linear[0] + (double)scores[0];
     /* A row of zeros has q = 0, for which c_k is the limit A e^(...): a tiny q gives it to the last digit. */
     const double least = 1e-300;
-    xsmi_proximal e = {eta, s->sum.u[example->row], s_y * example->squared_norm + s->bias, length - 1, level, q, c};
+    e->u_old[lane] = s->sum.u[example->row];
+    e->q_y[lane] = s_y * example->squared_norm + s->bias;
     shrinks[0] = s_y;
-    double rate = eta * s->sum.weight, log_qa = 0;
-    for (uint32_t j = 1; j < length; j++) {
-        double s_j = shrinkage(s, classes[j], eta);
-        shrinks[j] = s_j;
-        double q_j = s_j * example->squared_norm + s->bias;
-        q[j - 1] = q_j > least ? q_j : least;
-        if (j == 1 || q[j - 1] != q[j - 2]) {
-            /* Without a ridge they are all the same. One logarithm, unless the product leaves the normal numbers. */
-            double qa = q[j - 1] * rate;
-            log_qa = qa > DBL_MIN && qa < DBL_MAX ? log(qa) : log(q[j - 1]) + log(rate);
-        }
-        level[j - 1] = log_qa + ((s_j - 1) * (double)linear[j] + (double)scores[j]) - a_y;
+    for (size_t k = 0; k < e->count; k++) {
+        double s_k = shrinkage(s, classes[k + 1], block->eta);
+        double q_k = s_k * example->squared_norm + s->bias;
+        shrinks[k + 1] = s_k;
+        e->q[k * stride + lane] = q_k > least ? q_k : least;
+        e->margin[k * stride + lane] = ((s_k - 1) * (double)linear[k + 1] + (double)scores[k + 1]) - a_y;
     }
-    double u = xsmi_proximal_solve(&e, s->solver, s->tolerance);
-    double sum = 0;
-    for (uint32_t j = 1; j < length; j++) {
-        sum += c[j - 1];
-        g[j] = (float)(c[j - 1] / eta);
+}
+
+/* Takes the solution from a lane. */
+static void take(xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
+{
+    float *g = block->coefficients + i * block->width;
+    double sum = 0, u = e->u[lane];
+    for (size_t k = 0; k < e->count; k++) {
+        double c = e->c[k * XSMI_SOLVE_LANES + lane];
+        sum += c;
+        g[k + 1] = (float)(c / block->eta);
     }
-    g[0] = (float)(-sum / eta);
-    s->sum.u[example->row] = u;
+    g[0] = (float)(-sum / block->eta);
+    s->sum.u[block->examples[i].row] = u;
     /* f at the new point is u + e^-u + C/eta - 1, and C is known from its equation in u. */
-    block->losses[i] = u + (u - e.u_old) / eta;
+    block->losses[i] = u + (u - e->u_old[lane]) / block->eta;
 }
 
 static size_t scratch(const void *state)
 {
-    return 3 * (size_t)xsmi_double_sum_width(state) * sizeof(double);
+    size_t count = (size_t)xsmi_double_sum_width(state) - 1;
+    return ((3 + 5 * count) * XSMI_SOLVE_LANES + 3 * count) * sizeof(double);
 }
 
 static void gradient(void *state, const xsm_score_block *block)
 {
+    const size_t lanes_most = XSMI_SOLVE_LANES;
     xsmi_implicit *s = state;
-    for (uint64_t i = 0; i < block->count; i++) {
-        step(s, block, i, block->lengths[i], block->scratch);
+    double *room = block->scratch;
+    for (uint64_t first = 0, end; first < block->count; first = end) {
+        lanes e = {.count = block->lengths[first] - 1, .u_old = room, .q_y = room + lanes_most};
+        for (end = first + 1; end < block->count && end - first < lanes_most; end++) {
+            if (block->lengths[end] != block->lengths[first]) {
+                break;
+            }
+        }
+        const size_t places = e.count * lanes_most;
+        e.u = room + 2 * lanes_most;
+        e.margin = room + 3 * lanes_most;
+        e.q = e.margin + places;
+        e.c = e.q + places;
+        for (uint64_t i = first; i < first + lanes_most; i++) {
+            /* Lanes that are not in use get numbers that give no trouble. */
+            pose(s, block, i < end ? i : first, &e, (size_t)(i - first));
+        }
+        xsmi_equations equations = {(size_t)(end - first),
+                                    e.count,
+                                    block->eta,
+                                    block->eta * s->sum.weight,
+                                    s->tolerance,
+                                    e.u_old,
+                                    e.q_y,
+                                    e.margin,
+                                    e.q,
+                                    e.u,
+                                    e.c,
+                                    e.c + places};
+        xsmi_proximal_solve_lanes(s->kernels, &equations, s->solver, e.c + 3 * places);
+        for (uint64_t i = first; i < end; i++) {
+            take(s, block, i, &e, (size_t)(i - first));
+        }
     }
 }
 
@@ -135,6 +171,7 @@ const xsm_estimator_ops xsmi_implicit_ops = {
     .unbind = unbind,
     .width = xsmi_double_sum_width,
     .select = xsmi_double_sum_select,
+    .fetch = xsmi_double_sum_fetch,
     .scratch = scratch,
     .gradient = gradient,
     .joint_width = xsmi_implicit_joint_width,

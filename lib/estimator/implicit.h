@@ -11,6 +11,7 @@ typedef struct xsmi_implicit {
     int32_t solver;
     double tolerance;
     double ridge;
+    const xsmi_kernels *kernels;
     double bias;            /* 1 with a bias, else 0 */
     uint64_t *class_counts; /* [classes] with a ridge, else NULL */
     double *work;           /* [work_count] of batches */

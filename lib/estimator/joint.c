@@ -24,7 +24,7 @@ static void run_scores(void *state, size_t index, uint32_t thread)
     uint64_t first = index * SCORE_EXAMPLES, rest = job->count - first;
     uint64_t count = rest < SCORE_EXAMPLES ? rest : SCORE_EXAMPLES;
     job->finite[index] =
-        xsmi_estimator_scores(job->estimator, job->gradient, first, count, job->estimator->model->alpha);
+        xsmi_estimator_scores(job->estimator, job->gradient, first, count, job->estimator->model->alpha, NULL);
 }
 
 static xsm_status need_spans(xsm_estimator *e, xsm_error *err)
@@ -84,7 +84,7 @@ static xsm_status take(xsm_estimator *e, const xsm_batch *batch, double eta, xsm
         .decay = g->decay,
     };
     XSMI_TRY(e->ops.joint(e->state, &block, err));
-    *finite = xsmi_estimator_take_mean(&block, largest) && *largest * eta < XSMI_STEP_LIMIT;
+    *finite = xsmi_estimator_take_mean(&block, largest) == block.count;
     return XSM_OK;
 }
 

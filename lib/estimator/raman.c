@@ -56,5 +56,6 @@ const xsm_estimator_ops xsmi_raman_ops = {
     .unbind = xsmi_double_sum_unbind,
     .width = xsmi_double_sum_width,
     .select = xsmi_double_sum_select,
+    .fetch = xsmi_double_sum_fetch,
     .gradient = gradient,
 };

@@ -67,6 +67,7 @@ const xsm_estimator_ops xsmi_umax_ops = {
     .unbind = xsmi_double_sum_unbind,
     .width = xsmi_double_sum_width,
     .select = xsmi_double_sum_select,
+    .fetch = xsmi_double_sum_fetch,
     .gradient = gradient,
     .row_bound = row_bound,
 };

@@ -149,6 +149,15 @@ V_INLINE void v_transpose_quads(vf a[4])
     a[3] = _mm256_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
 }
 
+#define DW 4
+typedef double vd __attribute__((vector_size(8 * DW)));
+
+V_INLINE vd d_fma(vd a, vd b, vd c)
+{
+    return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+
+#include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 
 const xsmi_kernels xsmi_kernels_avx2 = XSMI_VECTOR_KERNELS("avx2");

@@ -146,6 +146,15 @@ V_INLINE void v_transpose_quads(vf a[4])
     a[3] = _mm512_shuffle_ps(high01, high23, _MM_SHUFFLE(3, 2, 3, 2));
 }
 
+#define DW 8
+typedef double vd __attribute__((vector_size(8 * DW)));
+
+V_INLINE vd d_fma(vd a, vd b, vd c)
+{
+    return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
+
+#include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 
 const xsmi_kernels xsmi_kernels_avx512 = XSMI_VECTOR_KERNELS("avx512");

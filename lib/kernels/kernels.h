@@ -46,6 +46,36 @@ typedef struct xsmi_reduction {
     float *target_score;    /* [XSMI_LANES], set when the tile holds the target */
 } xsmi_reduction;
 
+/* Rows that will be scored soon: `count` rows of weights and a row of features. */
+typedef struct xsmi_coming {
+    const uint32_t *rows;
+    size_t count;
+    const float *x;
+} xsmi_coming;
+
+/* Equations solved side by side. */
+#define XSMI_SOLVE_LANES 8
+
+/*
+ * The equations of implicit steps, one a lane, each with `count` classes; place k of lane l is at
+ * [k*XSMI_SOLVE_LANES + l]. u and c_k, above 0, solve
+ *     eta (1 - e^-u) + u - u_old = sum_k c_k,    log(c_k/rate) + q_k c_k + q_y sum_j c_j + u = margin_k.
+ */
+typedef struct xsmi_equations {
+    size_t lanes;         /* in use, the first ones: 1 to XSMI_SOLVE_LANES. What is in the others does not matter, but
+                             it is calculated with. */
+    size_t count;         /* at least 1 */
+    double eta, rate;     /* above 0 */
+    double tolerance;     /* to which q_y C + u, C the sum of the c_k, is right, and each c_k to that part of itself */
+    const double *u_old;  /* [XSMI_SOLVE_LANES] at least 0 */
+    const double *q_y;    /* [XSMI_SOLVE_LANES] at least 0 */
+    const double *margin; /* [count][XSMI_SOLVE_LANES] */
+    const double *q;      /* [count][XSMI_SOLVE_LANES] above 0 */
+    double *u;            /* [XSMI_SOLVE_LANES] result */
+    double *c;            /* [count][XSMI_SOLVE_LANES] result */
+    double *work;         /* [2*count][XSMI_SOLVE_LANES] */
+} xsmi_equations;
+
 typedef struct xsmi_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon" */
 
@@ -58,9 +88,11 @@ typedef struct xsmi_kernels {
     /* y[i] = a*y[i]. */
     void (*scale)(float *y, size_t n, float a);
 
-    /* out[j] = dot(w + rows[j]*stride, x, d) for j < m. */
+    /* out[j] = dot(w + rows[j]*stride, x, d) for j < m. Asks meanwhile for the rows that are coming, a line of them for
+     * every line read: lines that are asked for faster than they arrive are dropped or hold up the rest. They are asked
+     * for into the second cache, where several steps' rows find room. NULL = none. */
     void (*gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
-                          float *out);
+                          float *out, const xsmi_coming *coming);
     /* Row rows[j] of w = fma(a[j], x, b[j]*row), in rising j (a row may occur twice). b NULL: all ones. */
     void (*scatter_update)(float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                            const float *a, const float *b);
@@ -108,6 +140,13 @@ typedef struct xsmi_kernels {
     void (*rank_update)(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
                         size_t n, size_t d, float decay);
 
+    /* -- implicit steps, lanes over steps ------------------------------------------------------------------------- */
+
+    /* Newton's method on each lane's equations together: one logarithm a class and one exponential a round. Returns the
+     * lanes that were solved, lane l as bit l; in the others, where numbers are far out or the method does not converge
+     * in a few rounds, u and c mean nothing. A lane's results do not depend on the others, nor on `lanes`. */
+    uint32_t (*solve)(const xsmi_equations *p);
+
     /* -- one example's contiguous scores, lanes over classes ----------------------------------------- */
 
     /* Largest of z[0..n), -INFINITY if n = 0; NaN if any is NaN. */
@@ -149,6 +188,15 @@ extern const xsmi_kernels xsmi_kernels_neon;
 
 /* Fills a reduction's arrays with the starting values. */
 void xsmi_reduction_start(xsmi_reduction *r);
+
+/* Floats in a cache line. */
+#define XSMI_LINE 16
+
+/* Asks for the line at p, into the second cache. */
+static inline void xsmi_prefetch_line(const float *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
 
 /* Asks for every cache line of n floats, for a row that will be read and written soon. */
 static inline void xsmi_prefetch_row(const float *row, size_t n)

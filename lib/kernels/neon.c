@@ -158,6 +158,15 @@ V_INLINE void v_transpose_quads(vf a[4])
     a[3] = vcombine_f32(vget_high_f32(row01.val[1]), vget_high_f32(row23.val[1]));
 }
 
+#define DW 2
+typedef double vd __attribute__((vector_size(8 * DW)));
+
+V_INLINE vd d_fma(vd a, vd b, vd c)
+{
+    return (vd)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
+
+#include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 
 const xsmi_kernels xsmi_kernels_neon = XSMI_VECTOR_KERNELS("neon");

@@ -75,8 +75,22 @@ XSMI_INLINE vf add_expf0(vf sum, vf x)
     return v_select(m_less(x, v_set(XSMI_EXP_LEAST)), sum, v_fma(p, power, sum));
 }
 
-/* `rows` dot products at once: x is read once, and the chains of one row hide the latency of another's. */
-XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, size_t n, float *out)
+/* Asks for XSMI_PARTIALS floats of each of `asked` rows. */
+XSMI_INLINE void ask(size_t asked, const float *const *row, size_t i)
+{
+    XSMI_UNROLL
+    for (size_t j = 0; j < asked; ++j) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < XSMI_PARTIALS; k += XSMI_LINE) {
+            xsmi_prefetch_line(row[j] + i + k);
+        }
+    }
+}
+
+/* `rows` dot products at once: x is read once, and the chains of one row hide the latency of another's. The rows
+ * coming[0..asked) are asked for meanwhile. */
+XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, size_t n, float *out, size_t asked,
+                          const float *const *coming)
 {
     vf acc[ROWS][PARTS];
     XSMI_UNROLL
@@ -88,6 +102,7 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
     }
     size_t i = 0;
     for (; i + XSMI_PARTIALS <= n; i += XSMI_PARTIALS) {
+        ask(asked, coming, i);
         XSMI_UNROLL
         for (size_t k = 0; k < PARTS; ++k) {
             vf xk = v_load(x + i + k * VW);
@@ -98,6 +113,7 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
         }
     }
     if (i < n) {
+        ask(asked, coming, i);
         XSMI_UNROLL
         for (size_t k = 0; k < PARTS; ++k) {
             size_t at = i + k * VW;
@@ -128,7 +144,7 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
 static float dot(const float *a, const float *b, size_t n)
 {
     float out;
-    dot_rows(1, &a, b, n, &out);
+    dot_rows(1, &a, b, n, &out, 0, NULL);
     return out;
 }
 
@@ -179,25 +195,63 @@ static void scale(float *y, size_t n, float a)
 }
 
 XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const uint32_t *rows, const float *x, size_t d,
-                             float *out)
+                             float *out, xsmi_coming *left)
 {
     const float *row[ROWS];
+    const float *coming[ROWS + 1];
     XSMI_UNROLL
     for (size_t j = 0; j < some; ++j) {
         row[j] = w + rows[j] * stride;
     }
-    dot_rows(some, row, x, d, out);
+    if (left->count < some) {
+        dot_rows(some, row, x, d, out, 0, NULL);
+        return;
+    }
+    XSMI_UNROLL
+    for (size_t j = 0; j < some; ++j) {
+        coming[j] = w + left->rows[j] * stride;
+    }
+    left->rows += some;
+    left->count -= some;
+    if (left->x != NULL) {
+        coming[some] = left->x;
+        left->x = NULL;
+        dot_rows(some, row, x, d, out, some + 1, coming);
+    } else {
+        dot_rows(some, row, x, d, out, some, coming);
+    }
+}
+
+/* Asks for n floats at once: for what is left where fewer rows are scored than are coming. */
+static void ask_row(const float *row, size_t n)
+{
+    for (size_t i = 0; i < n; i += XSMI_LINE) {
+        xsmi_prefetch_line(row + i);
+    }
 }
 
 static void gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
-                          float *out)
+                          float *out, const xsmi_coming *coming)
 {
+    const xsmi_coming none = {NULL, 0, NULL};
+    xsmi_coming left = coming != NULL ? *coming : none; /* what has not been asked for */
     size_t j = 0;
     for (; j + ROWS <= m; j += ROWS) {
-        gather_some(ROWS, w, stride, rows + j, x, d, out + j);
+        gather_some(ROWS, w, stride, rows + j, x, d, out + j, &left);
     }
+#if ROWS > 2
+    for (; j + 2 <= m; j += 2) {
+        gather_some(2, w, stride, rows + j, x, d, out + j, &left);
+    }
+#endif
     for (; j < m; ++j) {
-        gather_some(1, w, stride, rows + j, x, d, out + j);
+        gather_some(1, w, stride, rows + j, x, d, out + j, &left);
+    }
+    for (; left.count > 0; --left.count, ++left.rows) {
+        ask_row(w + left.rows[0] * stride, d);
+    }
+    if (left.x != NULL) {
+        ask_row(left.x, d);
     }
 }
 

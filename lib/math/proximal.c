@@ -1,6 +1,11 @@
 /*
- * Solving the implicit step's equation: Newton's method on u and all c_k at once, or where that does not converge
- * Halley's method on u alone, kept inside a bracket; or the paper's bisection.
+ * Solving the implicit step's equation: Newton's method on u and all c_k at once, several equations side by side (a
+ * kernel), or where that does not converge Halley's method on u alone, kept inside a bracket; or the paper's bisection.
+ *
+ * The kernel takes the equations as they stand before omega enters,
+ *     C(u) - sum_k c_k = 0,    log(q_k c_k) + q_k c_k + q_y sum_j c_j + u - level_k = 0,
+ * whose matrix is a diagonal and a border: one logarithm a class and one exponential an iteration, none waiting for
+ * another.
  */
 #include "math/proximal.h"
 
@@ -67,90 +72,10 @@ double xsmi_proximal_value(xsmi_proximal *p, double u)
     return evaluate(p, u, NULL).value;
 }
 
-/* omega(t) to some ten per cent, for t above -700. */
-static double omega_about(double t)
-{
-    if (t < 1) {
-        double e = exp(t);
-        return e / (1 + e * (t < -1 ? 1 : 0.75)); /* within 15 per cent of omega */
-    }
-    double l = log(t);
-    return t - l + l / (1 + t);
-}
-
-/* What class k's equation below lacks. */
-static double residual_at(const xsmi_proximal *p, uint32_t k, double shift)
-{
-    double w = p->q[k] * p->c[k];
-    return log(w) + w + shift - p->level[k];
-}
-
-/*
- * Newton's method on the equations as they stand before omega enters,
- *     C(u) - sum_k c_k = 0,    log(q_k c_k) + q_k c_k + q_y sum_j c_j + u - level_k = 0,
- * whose matrix is a diagonal and a border: one logarithm a class and one exponential an iteration, none waiting for
- * another. False when it does not converge at once, or numbers leave the range of floating point.
- */
-static bool solve_together(xsmi_proximal *p, double tolerance, double *root)
-{
-    enum { KEPT = 64 };
-    const double log_two = 0.7;
-    double kept[KEPT]; /* the first residuals, so that their logarithms are taken once */
-    double u = p->u_old;
-    for (uint32_t k = 0; k < p->count; k++) {
-        /* The start: u stays, and no class pushes but this one. */
-        double t = p->level[k] - u + log_two;
-        if (!(t > -600 && t < 1e6)) {
-            return false;
-        }
-        p->c[k] = omega_about(t) / (p->q[k] + p->q_y);
-    }
-    for (int i = 0; i < 12; i++) {
-        double decline = expm1(-u);
-        double rise = p->eta * (1 + decline) + 1; /* C'(u) */
-        double sum = 0, reach = 0, pull = 0;
-        for (uint32_t k = 0; k < p->count; k++) {
-            sum += p->c[k];
-        }
-        double gap = u - p->u_old - p->eta * decline - sum;
-        double shift = p->q_y * sum + u;
-        for (uint32_t k = 0; k < p->count; k++) {
-            double slack = p->c[k] / (1 + p->q[k] * p->c[k]);
-            double residual = residual_at(p, k, shift);
-            if (k < KEPT) {
-                kept[k] = residual;
-            }
-            reach += slack;
-            pull += slack * residual;
-        }
-        double du = -(pull + gap * (1 + p->q_y * reach)) / (rise + reach * (p->q_y * rise + 1));
-        double push = p->q_y * (rise * du + gap) + du;
-        double largest = fabs(du), bend = 1 + p->q_y * (rise - 1); /* of omega's arguments over u, at most */
-        for (uint32_t k = 0; k < p->count; k++) {
-            double residual = k < KEPT ? kept[k] : residual_at(p, k, shift);
-            double change = -(residual + push) / (1 + p->q[k] * p->c[k]);
-            largest = fmax(largest, fabs(change));
-            p->c[k] *= change > -0.9 ? 1 + change : 0.1;
-        }
-        u = u + du > 0 ? u + du : 0;
-        if (!(largest < 1e4)) {
-            return false;
-        }
-        if (largest * largest <= tolerance && bend * du * du <= tolerance) {
-            *root = u; /* what is left is at most half of each: the method's error goes with the square */
-            return true;
-        }
-    }
-    return false;
-}
-
 double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance)
 {
     double low = 0, high = INFINITY; /* F(0) <= 0 because u_old >= 0 */
     double u = p->u_old;
-    if (solver == XSMI_SOLVER_NEWTON && solve_together(p, tolerance, &u)) {
-        return u;
-    }
     point at = evaluate(p, u, NULL);
     for (int i = 0; i < 400; i++) {
         /* Since F rises at least as fast as u, the root lies between u and u - F(u), whichever way: every evaluation
@@ -184,4 +109,28 @@ double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance)
         at = evaluate(p, u, &at);
     }
     return u;
+}
+
+void xsmi_proximal_solve_lanes(const xsmi_kernels *kernels, const xsmi_equations *e, int32_t solver, double *room)
+{
+    const size_t stride = XSMI_SOLVE_LANES, count = e->count;
+    uint32_t solved = solver == XSMI_SOLVER_NEWTON && count > 0 ? kernels->solve(e) : 0;
+    double *level = room, *q = room + count, *c = room + 2 * count;
+    for (size_t l = 0; l < e->lanes; l++) {
+        if (solved >> l & 1) {
+            continue;
+        }
+        xsmi_proximal one = {e->eta, e->u_old[l], e->q_y[l], (uint32_t)count, level, q, c};
+        for (size_t k = 0; k < count; k++) {
+            /* One logarithm, unless the product leaves the normal numbers. */
+            q[k] = e->q[k * stride + l];
+            double product = q[k] * e->rate;
+            double log_product = product > DBL_MIN && product < DBL_MAX ? log(product) : log(q[k]) + log(e->rate);
+            level[k] = log_product + e->margin[k * stride + l];
+        }
+        e->u[l] = xsmi_proximal_solve(&one, solver, e->tolerance);
+        for (size_t k = 0; k < count; k++) {
+            e->c[k * stride + l] = c[k];
+        }
+    }
 }

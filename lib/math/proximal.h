@@ -5,6 +5,8 @@
 #ifndef XSMI_PROXIMAL_H
 #define XSMI_PROXIMAL_H
 
+#include "kernels/kernels.h"
+
 #include <stdint.h>
 
 enum { XSMI_SOLVER_NEWTON = 0, XSMI_SOLVER_BISECTION = 1 };
@@ -22,6 +24,9 @@ typedef struct xsmi_proximal {
 /* Solves until the arguments of omega are right to `tolerance`, so that u is right to as much and each c_k to that part
  * of itself; returns u and leaves the c_k. Cannot fail on finite input. */
 double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance);
+/* Solves equations side by side, level_k being log(q_k rate) + margin_k, to e->tolerance, which is as above; the
+ * results of each are the same bits whatever it is solved with. e->count may be 0. room: [3*count]. */
+void xsmi_proximal_solve_lanes(const xsmi_kernels *kernels, const xsmi_equations *e, int32_t solver, double *room);
 /* F(u), from nothing; leaves c_k(u). */
 double xsmi_proximal_value(xsmi_proximal *p, double u);
 

@@ -82,9 +82,10 @@ static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
     return batch->rows ? batch->rows[i] : batch->first + i;
 }
 
-/* Scores of m classes of one row, scales and bias included. Inner loop: no checks, no allocation. */
+/* Scores of m classes of one row, scales and bias included. Inner loop: no checks, no allocation. Dense rows that are
+ * coming are asked for meanwhile; NULL = none. */
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              double alpha, float *scores);
+                              double alpha, float *scores, const xsmi_coming *coming);
 
 /*
  * Exact scores of one block of at most XSMI_LANES rows against every class, folded into the results as they come; the

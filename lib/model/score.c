@@ -56,7 +56,7 @@ xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t f
  */
 
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              double alpha, float *scores)
+                              double alpha, float *scores, const xsmi_coming *coming)
 {
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < count; j++) {
@@ -67,7 +67,7 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
     } else if (x->index) {
         m->kernels->sparse_gather_scores(m->weight, m->stride, classes, count, x->index, x->values, x->count, scores);
     } else {
-        m->kernels->gather_scores(m->weight, m->stride, classes, count, x->values, x->count, scores);
+        m->kernels->gather_scores(m->weight, m->stride, classes, count, x->values, x->count, scores, coming);
     }
     float scale = (float)alpha;
     for (size_t j = 0; j < count; j++) {
@@ -97,7 +97,7 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     for (uint64_t i = first; i < end; i++) {
         xsmi_features x = xsmi_dataset_features(job->batch->dataset, xsmi_batch_row(job->batch, i));
         xsmi_model_score_classes(m, &x, job->classes + i * job->count, job->count, m->alpha,
-                                 job->scores + i * job->count);
+                                 job->scores + i * job->count, NULL);
     }
 }
 

@@ -43,7 +43,7 @@ static void carry_lengths(xsm_model *m, const xsmi_features *x, uint32_t count, 
     if (x->index) {
         m->kernels->sparse_gather_scores(m->weight, m->stride, rows, count, x->index, x->values, x->count, dots);
     } else {
-        m->kernels->gather_scores(m->weight, m->stride, rows, count, x->values, x->count, dots);
+        m->kernels->gather_scores(m->weight, m->stride, rows, count, x->values, x->count, dots, NULL);
     }
     double norm = (double)m->kernels->dot(x->values, x->values, x->count);
     for (uint32_t j = 0; j < count; j++) {

@@ -147,7 +147,7 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
         }
         float score = target_score;
         if (count > 1) {
-            xsmi_model_score_classes(m, &x, &labels[j], 1, m->alpha, &score);
+            xsmi_model_score_classes(m, &x, &labels[j], 1, m->alpha, &score, NULL);
         }
         target += score;
         known++;

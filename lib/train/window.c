@@ -9,28 +9,21 @@
  */
 #include "train/window.h"
 
+#include "train/steps.h"
+
 #include <string.h>
 
 enum {
-    STEPS_MOST = 4096,  /* long enough that starting the threads does not matter */
+    STEPS_MOST = 8192,  /* long enough that starting the threads does not matter */
     STEPS_LEAST = 64,   /* shorter ones are not worth starting threads for */
     SELECT_PIECE = 512, /* steps whose classes one job draws */
-    LANES_A_THREAD = 4, /* so that a thread which the system stops for a while does not hold up the others for long */
+    LANES_A_THREAD = 8, /* so that a thread which the system stops for a while does not hold up the others for long */
+    CUT_AHEAD = 16,     /* steps whose classes are asked for ahead of looking them up */
     TRY_EVERY = 32,     /* windows until the slower way is tried again, ... */
-    TRY_SELDOM = 4096,  /* and after it was slower each time */
-    /* Steps ahead that are asked for: all that a dense one needs; a sparse one's features, then its weights. */
-    AHEAD_DENSE = 3,
-    FAR_SPARSE = 6,
-    NEAR_SPARSE = 3,
-    LINE = XSMI_ALIGNMENT / sizeof(float), /* floats in a cache line */
-    /* A dense step asks for its lines in three parts: before scoring, before and after the estimator computes. */
-    PARTS = 32,
-    PART1 = 8,
-    PART2 = 24
+    TRY_SELDOM = 4096   /* and after it was slower each time */
 };
 
 #define NONE UINT32_MAX
-#define NOTHING UINT64_MAX
 
 typedef struct lane {
     uint32_t first, count; /* its steps in w->order */
@@ -41,29 +34,36 @@ struct xsmi_window {
     xsm_context *context;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
-    xsm_gradient *gradient; /* lists and results of all steps of a window */
-    uint64_t steps;         /* most in a window */
-    double *alphas;         /* [steps+1] the model's alpha before each step and after the last */
-    uint32_t *last;         /* [classes] last step that touched a class, NONE between windows */
-    uint32_t *parent;       /* [steps] union-find */
-    uint32_t *size;         /* [steps] steps of a component, at its root */
-    uint32_t *order;        /* [steps] steps by lane, rising in each */
-    uint32_t *lane_of;      /* [steps] of a component, at its root */
-    lane *lanes;            /* [lane_count] */
+    xsmi_stepper *stepper;
+    uint64_t steps;      /* most in a window */
+    xsm_gradient *drawn; /* the lists of all steps of a window */
+    xsmi_step_list list; /* of the window being run */
+    double *losses;      /* [steps] in the order that they are run in */
+    double *sorted;      /* [steps] losses, rising */
+    uint32_t *last;      /* [classes] last step that touched a class, NONE between windows */
+    uint32_t *parent;    /* [steps] union-find */
+    uint32_t *size;      /* [steps] steps of a component, at its root */
+    uint32_t *order;     /* [steps] steps by lane, rising in each */
+    uint32_t *lane_of;   /* [steps] of a component, at its root */
+    lane *lanes;         /* [lane_count] */
     uint32_t threads, lane_count;
-    uint32_t classes;   /* K, kept for the release of `last` */
-    double pace[2];     /* seconds a step lately, in order and on the threads; 0 = not known */
-    uint32_t windows;   /* run so far */
-    uint32_t next_try;  /* of them, when the slower way is tried again */
-    uint32_t patience;  /* how many there were in between, the last time */
-    uint64_t threaded;  /* those that ran on the threads */
-    int32_t way;        /* XSMI_WINDOW_* */
-    const double *etas; /* [count] of the window being run */
+    uint32_t classes;  /* K, kept for the release of `last` */
+    double pace[2];    /* seconds a step lately, in order and on the threads; 0 = not known */
+    uint32_t windows;  /* run so far */
+    uint32_t next_try; /* of them, when the slower way is tried again */
+    uint32_t patience; /* how many there were in between, the last time */
+    uint64_t threaded; /* those that ran on the threads */
+    int32_t way;       /* XSMI_WINDOW_* */
 };
 
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 {
     return !e->exact && m->layout == XSM_LAYOUT_CLASS_MAJOR;
+}
+
+static xsm_status prepare(xsmi_window *w, xsm_error *err)
+{
+    return xsmi_optimizer_prepare(w->optimizer->model, w->drawn->proximal, w->drawn->row_bound, err);
 }
 
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err)
@@ -84,29 +84,35 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     uint64_t steps = o->model->classes / (8 * e->width);
     w->steps = steps > STEPS_MOST ? STEPS_MOST : steps < STEPS_LEAST ? STEPS_LEAST : steps;
     size_t n = (size_t)w->steps;
-    w->alphas = xsmi_allocate(ctx, n + 1, sizeof *w->alphas);
+    w->losses = xsmi_allocate(ctx, n, sizeof *w->losses);
+    w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);
     w->lanes = xsmi_allocate(ctx, w->lane_count, sizeof *w->lanes);
-    bool whole = w->alphas && w->lanes;
+    bool whole = w->losses && w->list.alphas && w->lanes;
     if (w->threads > 1) {
         w->last = xsmi_allocate(ctx, o->model->classes, sizeof *w->last);
         w->parent = xsmi_allocate(ctx, n, sizeof *w->parent);
         w->size = xsmi_allocate(ctx, n, sizeof *w->size);
         w->order = xsmi_allocate(ctx, n, sizeof *w->order);
         w->lane_of = xsmi_allocate(ctx, n, sizeof *w->lane_of);
-        whole = whole && w->last && w->parent && w->size && w->order && w->lane_of;
+        w->sorted = xsmi_allocate(ctx, n, sizeof *w->sorted);
+        whole = whole && w->sorted && w->last && w->parent && w->size && w->order && w->lane_of;
     }
     xsm_status status = XSM_OK;
     if (!whole) {
         status = xsmi_fail_memory(err, o->model->classes * sizeof *w->last, "a window of steps");
     }
     if (status == XSM_OK) {
-        status = xsm_gradient_new(ctx, &w->gradient, err);
+        status = xsm_gradient_new(ctx, &w->drawn, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_gradient_reserve(w->gradient, e, w->steps, w->threads, false, err);
+        w->list.drawn = w->drawn;
+        status = xsmi_gradient_reserve(w->drawn, e, w->steps, 1, false, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_optimizer_prepare(o->model, w->gradient->proximal, w->gradient->row_bound, err);
+        status = xsmi_stepper_new(ctx, e, o, &w->stepper, err);
+    }
+    if (status == XSM_OK) {
+        status = prepare(w, err);
     }
     if (status != XSM_OK) {
         xsmi_window_free(w);
@@ -124,8 +130,11 @@ void xsmi_window_free(xsmi_window *w)
     if (w) {
         xsm_context *ctx = w->context;
         size_t n = (size_t)w->steps;
-        xsm_gradient_free(w->gradient);
-        xsmi_release(ctx, w->alphas, n + 1, sizeof *w->alphas);
+        xsmi_stepper_free(w->stepper);
+        xsm_gradient_free(w->drawn);
+        xsmi_release(ctx, w->losses, n, sizeof *w->losses);
+        xsmi_release(ctx, w->sorted, n, sizeof *w->sorted);
+        xsmi_release(ctx, w->list.alphas, n + 1, sizeof *w->list.alphas);
         xsmi_release(ctx, w->lanes, w->lane_count, sizeof *w->lanes);
         xsmi_release(ctx, w->last, w->classes, sizeof *w->last);
         xsmi_release(ctx, w->parent, n, sizeof *w->parent);
@@ -165,7 +174,7 @@ static void run_select(void *state, size_t index, uint32_t thread)
 {
     select_job *job = state;
     xsm_estimator *e = job->window->estimator;
-    xsm_gradient *g = job->window->gradient;
+    xsm_gradient *g = job->window->drawn;
     (void)thread;
     uint64_t first = index * SELECT_PIECE;
     uint64_t count = job->count - first < SELECT_PIECE ? job->count - first : SELECT_PIECE;
@@ -187,15 +196,27 @@ static uint32_t root_of(uint32_t *parent, uint32_t s)
     return s;
 }
 
+/* Asks for what the cutting looks up for step s. */
+static void fetch_last(const xsmi_window *w, uint64_t s, uint64_t count)
+{
+    if (s < count) {
+        const uint32_t *classes = w->drawn->classes + s * w->drawn->width;
+        for (uint32_t j = 0; j < w->drawn->lengths[s]; j++) {
+            __builtin_prefetch(w->last + classes[j], 1, 3);
+        }
+    }
+}
+
 /* Cuts the window's steps into lanes; false when one thread would do nearly all of the work. */
 static bool cut(xsmi_window *w, uint32_t count)
 {
-    const xsm_gradient *g = w->gradient;
+    const xsm_gradient *list = w->drawn;
     for (uint32_t s = 0; s < count; s++) {
+        fetch_last(w, s + CUT_AHEAD, count);
         w->parent[s] = s;
         w->size[s] = 1;
-        const uint32_t *classes = g->classes + s * g->width;
-        for (uint32_t j = 0; j < g->lengths[s]; j++) {
+        const uint32_t *classes = list->classes + s * list->width;
+        for (uint32_t j = 0; j < list->lengths[s]; j++) {
             uint32_t before = w->last[classes[j]];
             if (before != NONE) {
                 uint32_t a = root_of(w->parent, before), b = root_of(w->parent, s);
@@ -211,8 +232,9 @@ static bool cut(xsmi_window *w, uint32_t count)
     }
     uint32_t largest = 0;
     for (uint32_t s = 0; s < count; s++) {
-        const uint32_t *classes = g->classes + s * g->width;
-        for (uint32_t j = 0; j < g->lengths[s]; j++) {
+        fetch_last(w, s + CUT_AHEAD, count);
+        const uint32_t *classes = list->classes + s * list->width;
+        for (uint32_t j = 0; j < list->lengths[s]; j++) {
             w->last[classes[j]] = NONE;
         }
         largest = w->parent[s] == s && w->size[s] > largest ? w->size[s] : largest;
@@ -248,138 +270,11 @@ static bool cut(xsmi_window *w, uint32_t count)
 /* -- stepping
  * -------------------------------------------------------------------------------------------------------------- */
 
-/* Asks for the lines from..to of a row. Lines that are asked for faster than they arrive are not fetched at all by some
- * processors: a read-modify-write that waits for the last one keeps the pace. Measured with 2 KB rows: a step takes
- * 0.7 of the time that it takes with the same lines asked for in one burst, or with none asked for. */
-static void fetch_lines(const float *row, size_t from, size_t to)
-{
-    volatile uint32_t pace = 0;
-    for (size_t l = from; l < to; l++) {
-        pace = pace + 1;
-        __builtin_prefetch(row + l * LINE, 1, 3);
-    }
-}
-
-/* Asks for a part, from/PARTS to to/PARTS, of what a dense step will read and write. */
-static void fetch_dense(const xsmi_window *w, uint64_t s, size_t from, size_t to)
-{
-    if (s == NOTHING) {
-        return;
-    }
-    const xsm_model *m = w->optimizer->model;
-    const xsm_gradient *g = w->gradient;
-    const uint32_t *classes = g->classes + s * g->width;
-    size_t lines = (m->features + LINE - 1) / LINE;
-    size_t first = from * lines / PARTS, last = to * lines / PARTS;
-    fetch_lines(xsmi_dataset_features(w->estimator->train, g->example[s].row).values, first, last);
-    for (uint32_t j = 0; j < g->lengths[s]; j++) {
-        fetch_lines(m->weight + (size_t)classes[j] * m->stride, first, last);
-        if (m->row_scale && from == 0) {
-            __builtin_prefetch(m->row_scale + classes[j], 1, 3);
-        }
-    }
-}
-
-/* Asks for the weights of a sparse step, whose features are there already. */
-static void fetch_sparse(const xsmi_window *w, uint64_t s)
-{
-    if (s == NOTHING) {
-        return;
-    }
-    const xsm_model *m = w->optimizer->model;
-    const xsm_gradient *g = w->gradient;
-    const uint32_t *classes = g->classes + s * g->width;
-    xsmi_features x = xsmi_dataset_features(w->estimator->train, g->example[s].row);
-    for (uint32_t j = 0; j < g->lengths[s]; j++) {
-        const float *row = m->weight + (size_t)classes[j] * m->stride;
-        for (size_t i = 0; i < x.count; i++) {
-            __builtin_prefetch(row + x.index[i], 1, 3);
-        }
-        if (m->row_scale) {
-            __builtin_prefetch(m->row_scale + classes[j], 1, 3);
-        }
-    }
-}
-
-/* Asks for the features of a sparse step. */
-static void fetch_features(const xsmi_window *w, uint64_t s)
-{
-    if (s == NOTHING) {
-        return;
-    }
-    xsmi_features x = xsmi_dataset_features(w->estimator->train, w->gradient->example[s].row);
-    xsmi_prefetch_row(x.values, x.count);
-    xsmi_prefetch_row((const float *)(const void *)x.index, x.count);
-}
-
-/* Takes step s, asking meanwhile for what steps ahead need. False when it is not finite. */
-static bool take(xsmi_window *w, uint64_t s, uint64_t near, uint64_t far, uint32_t thread)
-{
-    xsm_estimator *e = w->estimator;
-    xsm_gradient *g = w->gradient;
-    xsm_model *m = w->optimizer->model;
-    xsmi_features x = xsmi_dataset_features(e->train, g->example[s].row);
-    const bool sparse = x.index != NULL;
-    double largest = 0;
-    if (!sparse) {
-        fetch_dense(w, far, 0, PART1);
-    }
-    if (!xsmi_estimator_scores(e, g, s, 1, w->alphas[s])) {
-        return false;
-    }
-    if (sparse) {
-        fetch_sparse(w, near);
-    } else {
-        fetch_dense(w, far, PART1, PART2);
-    }
-    if (!xsmi_estimator_coefficients(e, g, s, 1, 1, w->etas[s], thread, &largest)) {
-        return false;
-    }
-    if (sparse) {
-        fetch_features(w, far);
-    } else {
-        fetch_dense(w, far, PART2, PARTS);
-    }
-    w->optimizer->ops->step(m, &x, g->lengths[s], g->classes + s * g->width, g->coefficients + s * g->width,
-                            g->proximal ? g->shrinks + s * g->width : NULL, w->etas[s], w->alphas[s + 1], g->row_bound);
-    return true;
-}
-
-/* Step number i of a list of count, or of all of them in order where there is no list. */
-static uint64_t step_at(const uint32_t *list, uint64_t count, uint64_t i)
-{
-    return i >= count ? NOTHING : list ? list[i] : i;
-}
-
-/* Takes the steps of a list; returns the first that was not finite, or UINT64_MAX. */
-static uint64_t run_steps(xsmi_window *w, const uint32_t *list, uint64_t count, uint32_t thread)
-{
-    const bool sparse = w->estimator->train->sparse;
-    const uint64_t near = NEAR_SPARSE, far = sparse ? FAR_SPARSE : AHEAD_DENSE;
-    for (uint64_t i = 0; i < far; i++) {
-        if (sparse) {
-            fetch_features(w, step_at(list, count, i));
-        } else {
-            fetch_dense(w, step_at(list, count, i), 0, PARTS);
-        }
-    }
-    for (uint64_t i = 0; sparse && i < near; i++) {
-        fetch_sparse(w, step_at(list, count, i));
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t s = step_at(list, count, i);
-        if (!take(w, s, step_at(list, count, i + near), step_at(list, count, i + far), thread)) {
-            return s;
-        }
-    }
-    return UINT64_MAX;
-}
-
 static void run_lane(void *state, size_t index, uint32_t thread)
 {
     xsmi_window *w = state;
     lane *l = &w->lanes[index];
-    l->failed = run_steps(w, w->order + l->first, l->count, thread);
+    l->failed = xsmi_stepper_run(w->stepper, &w->list, w->order + l->first, w->losses + l->first, l->count, thread);
 }
 
 /* Which way to run a window. Both give the same bits, so it is only a matter of time: whichever was faster lately, the
@@ -407,27 +302,27 @@ static void learn(xsmi_window *w, bool tried, double pace)
     }
 }
 
-/* The scale of all weights before each step and after the last, if it starts at the model's. */
-static void fill_alphas(xsmi_window *w, uint64_t count)
+/* The scale of all weights before each step and after the last, if it starts at the model's. Returns the last. */
+static double fill_alphas(xsmi_window *w, uint64_t count)
 {
-    w->alphas[0] = w->optimizer->model->alpha;
+    double *alphas = w->list.alphas;
+    alphas[0] = w->optimizer->model->alpha;
     for (uint64_t s = 0; s < count; s++) {
-        w->alphas[s + 1] = w->alphas[s] * xsmi_estimator_decay(w->estimator, w->etas[s]);
+        alphas[s + 1] = alphas[s] * xsmi_estimator_decay(w->estimator, w->list.etas[s]);
     }
+    return alphas[count];
 }
 
 /* For a ridge so strong that one window takes the scale out of its range: step by step, multiplying out as needed. */
 static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, xsm_error *err)
 {
     xsm_model *m = w->optimizer->model;
-    for (uint64_t s = 0; s < count && *failed == UINT64_MAX; s++) {
-        XSMI_TRY(xsmi_optimizer_decay(m, xsmi_estimator_decay(w->estimator, w->etas[s]), &w->alphas[s + 1], err));
-        w->alphas[s] = m->alpha;
-        if (take(w, s, NOTHING, NOTHING, 0)) {
-            m->alpha = w->alphas[s + 1];
-        } else {
-            *failed = s;
-        }
+    for (uint32_t s = 0; s < count && *failed == UINT64_MAX; s++) {
+        double decay = xsmi_estimator_decay(w->estimator, w->list.etas[s]);
+        XSMI_TRY(xsmi_optimizer_decay(m, decay, &w->list.alphas[s + 1], err));
+        w->list.alphas[s] = m->alpha;
+        *failed = xsmi_stepper_run(w->stepper, &w->list, &s, w->losses + s, 1, 0);
+        m->alpha = w->list.alphas[*failed == UINT64_MAX ? s + 1 : s];
     }
     return XSM_OK;
 }
@@ -438,17 +333,18 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
     xsm_estimator *e = w->estimator;
     xsm_model *m = w->optimizer->model;
     select_job job = {w, rows, count};
-    w->etas = etas;
+    const double *losses = w->losses;
+    w->list.etas = etas;
     *failed = UINT64_MAX;
     /* Looking at the weights multiplies the scales out. */
-    XSMI_TRY(xsmi_optimizer_prepare(m, w->gradient->proximal, w->gradient->row_bound, err));
+    XSMI_TRY(prepare(w, err));
     XSMI_TRY(xsmi_run(w->context, run_select, &job, (size_t)((count + SELECT_PIECE - 1) / SELECT_PIECE), err));
-    fill_alphas(w, count);
-    if (w->alphas[count] < XSMI_ALPHA_LEAST) {
+    double least = fill_alphas(w, count);
+    if (least < XSMI_ALPHA_LEAST) {
         XSMI_TRY(xsmi_model_fold(m, err));
-        fill_alphas(w, count);
+        least = fill_alphas(w, count);
     }
-    if (w->alphas[count] < XSMI_ALPHA_LEAST) {
+    if (least < XSMI_ALPHA_LEAST) {
         XSMI_TRY(run_folding(w, count, failed, err));
     } else {
         double start = xsmi_seconds();
@@ -458,17 +354,21 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
             for (uint32_t t = 0; t < w->lane_count; t++) {
                 *failed = w->lanes[t].failed < *failed ? w->lanes[t].failed : *failed;
             }
-            m->alpha = w->alphas[count]; /* other threads may have gone on to the end */
+            m->alpha = least; /* other threads may have gone on to the end */
             w->threaded++;
+            for (uint64_t i = 0; i < count; i++) {
+                w->sorted[w->order[i]] = w->losses[i];
+            }
+            losses = w->sorted;
         } else {
-            *failed = run_steps(w, NULL, count, 0);
-            m->alpha = w->alphas[*failed < count ? *failed : count];
+            *failed = xsmi_stepper_run(w->stepper, &w->list, NULL, w->losses, count, 0);
+            m->alpha = w->list.alphas[*failed < count ? *failed : count];
         }
         learn(w, tried, (xsmi_seconds() - start) / (double)count);
     }
     uint64_t taken = *failed < count ? *failed : count;
     for (uint64_t s = 0; s < taken; s++) {
-        *loss += w->gradient->losses[s];
+        *loss += losses[s];
     }
     e->position += taken;
     return taken == count ? XSM_OK : XSM_ERROR_DIVERGED;

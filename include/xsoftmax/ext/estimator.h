@@ -75,7 +75,9 @@ typedef struct xsm_score_block {
     size_t size;                 /**< sizeof(xsm_score_block). */
     const xsm_example *examples; /**< [count]. */
     uint64_t count;              /**< Examples in this block. */
-    uint64_t batch;              /**< Examples n in the whole batch, of which the block is a part. */
+    uint64_t batch;              /**< Examples n in the whole batch, of which the block is a part; or 1, less than
+                                      `count`, where the block is several steps of one example each that touch neither
+                                      each other's classes nor rows. */
     uint64_t width;              /**< Places a row. */
     const uint32_t *lengths;     /**< [count] places in use, as select() said; NULL = all. */
     const uint32_t *classes;     /**< [count][width], as select() said; NULL = place k is class k. */
@@ -156,6 +158,9 @@ struct xsm_estimator_ops {
     /** Required with #XSM_ESTIMATOR_SAMPLER, whose tables need neither width() nor select(): says what is to be drawn.
      *  Called once, after bind(). */
     void (*plan)(const void *state, xsm_draw_plan *plan);
+    /** Asks the processor for what gradient() will read of the state for an example (a prefetch): called for examples
+     *  that are some steps ahead. NULL = nothing to ask for. */
+    void (*fetch)(const void *state, const xsm_example *example);
 };
 
 /** @} */

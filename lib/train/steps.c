@@ -1,0 +1,317 @@
+/*
+ * Steps in blocks. The steps of a block share no class and no row, so all of them can be scored, then all their
+ * coefficients computed, in one call of the estimator, then all their rows changed: what a call costs is shared, and
+ * estimators can work on several steps at once. Meanwhile what the next block's steps need comes from memory.
+ */
+#include "train/steps.h"
+
+#include <string.h>
+
+enum {
+    /* A dense step's features are asked for in two parts, before it is scored and before its rows change: so there is
+     * something on its way from memory all the time. Measured: 3 per cent. */
+    PARTS = 32,
+    PART = 8,
+    BLOCK = 8, /* most steps of a block: three rows of 2 KB of each, and of the next block, in the second cache */
+    CLASSES_MOST = 32 /* of a block, unless one step has more: comparing them costs the square of it */
+};
+
+struct xsmi_stepper {
+    xsm_context *context;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_gradient **blocks; /* [threads] the block that a thread is at */
+    uint32_t threads;
+    uint32_t most; /* steps of a block */
+};
+
+xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_stepper **out, xsm_error *err)
+{
+    xsmi_stepper *t = xsmi_allocate(ctx, 1, sizeof *t);
+    if (!t) {
+        return xsmi_fail_memory(err, sizeof *t, "taking steps");
+    }
+    memset(t, 0, sizeof *t);
+    t->context = xsmi_context_retain(ctx);
+    t->estimator = e;
+    t->optimizer = o;
+    t->threads = xsm_context_threads(ctx);
+    uint64_t most = CLASSES_MOST / e->width;
+    t->most = most > BLOCK ? BLOCK : most > 1 ? (uint32_t)most : 1;
+    t->blocks = xsmi_allocate_zero(ctx, t->threads, sizeof(xsm_gradient *));
+    xsm_status status = t->blocks ? XSM_OK : xsmi_fail_memory(err, t->threads * sizeof(xsm_gradient *), "taking steps");
+    for (uint32_t i = 0; status == XSM_OK && i < t->threads; i++) {
+        status = xsm_gradient_new(ctx, &t->blocks[i], err);
+        if (status == XSM_OK) {
+            status = xsmi_gradient_reserve(t->blocks[i], e, t->most, 1, false, err);
+        }
+    }
+    if (status != XSM_OK) {
+        xsmi_stepper_free(t);
+        return status;
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+void xsmi_stepper_free(xsmi_stepper *t)
+{
+    if (t) {
+        xsm_context *ctx = t->context;
+        for (uint32_t i = 0; t->blocks && i < t->threads; i++) {
+            xsm_gradient_free(t->blocks[i]);
+        }
+        xsmi_release(ctx, t->blocks, t->threads, sizeof(xsm_gradient *));
+        xsmi_release(ctx, t, 1, sizeof *t);
+        xsm_context_free(ctx);
+    }
+}
+
+/* -- a run of steps, and what comes ------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const xsmi_stepper *stepper;
+    const xsmi_step_list *list;
+    const xsm_gradient *drawn; /* the list's */
+    const uint32_t *order;
+    double *losses; /* [count] */
+    uint64_t count;
+    xsm_gradient *block;
+} run;
+
+static uint64_t step_at(const run *r, uint64_t i)
+{
+    return r->order ? r->order[i] : i;
+}
+
+static xsmi_features features_at(const run *r, uint64_t i)
+{
+    return xsmi_dataset_features(r->stepper->estimator->train, r->drawn->example[step_at(r, i)].row);
+}
+
+/* What step i of the run will read, if there is one. */
+static xsmi_coming coming_at(const run *r, uint64_t i)
+{
+    xsmi_coming coming = {NULL, 0, NULL};
+    if (i < r->count) {
+        uint64_t s = step_at(r, i);
+        coming.rows = r->drawn->classes + s * r->drawn->width;
+        coming.count = r->drawn->lengths[s];
+        coming.x = features_at(r, i).values;
+    }
+    return coming;
+}
+
+/* Asks for what the lists say of step i: another thread may have written it. */
+static void fetch_entry(const run *r, uint64_t i)
+{
+    if (i < r->count) {
+        uint64_t s = step_at(r, i);
+        __builtin_prefetch(r->drawn->example + s, 0, 3);
+        __builtin_prefetch(r->drawn->classes + s * r->drawn->width, 0, 3);
+        __builtin_prefetch(r->drawn->lengths + s, 0, 3);
+    }
+}
+
+/* Asks for what the estimator keeps for the row of step i. */
+static void fetch_state(const run *r, uint64_t i)
+{
+    const xsm_estimator *e = r->stepper->estimator;
+    if (i < r->count && e->ops.fetch) {
+        e->ops.fetch(e->state, &r->drawn->example[step_at(r, i)]);
+    }
+}
+
+/* Asks for a part, from/PARTS to to/PARTS, of the features of dense step i. */
+static void fetch_part(const run *r, uint64_t i, size_t from, size_t to)
+{
+    if (i < r->count) {
+        xsmi_features x = features_at(r, i);
+        for (size_t l = from * x.count / PARTS; l < to * x.count / PARTS; l += XSMI_LINE) {
+            xsmi_prefetch_line(x.values + l);
+        }
+    }
+}
+
+static void fetch_scales(const run *r, uint64_t i)
+{
+    const xsm_model *m = r->stepper->optimizer->model;
+    xsmi_coming coming = coming_at(r, i);
+    for (size_t j = 0; j < coming.count; j++) {
+        if (m->row_scale) {
+            __builtin_prefetch(m->row_scale + coming.rows[j], 0, 3); /* mostly read only */
+        }
+        if (m->row_length) {
+            __builtin_prefetch(m->row_length + coming.rows[j], 1, 3);
+        }
+        if (m->bias) {
+            __builtin_prefetch(m->bias + coming.rows[j], 1, 3);
+        }
+    }
+}
+
+/* Asks for all that a dense step needs, at once: for the first steps of a run. */
+static void fetch_dense(const run *r, uint64_t i)
+{
+    const xsm_model *m = r->stepper->optimizer->model;
+    xsmi_coming coming = coming_at(r, i);
+    for (size_t l = 0; coming.x && l < m->features; l += XSMI_LINE) {
+        xsmi_prefetch_line(coming.x + l);
+        for (size_t j = 0; j < coming.count; j++) {
+            xsmi_prefetch_line(m->weight + (size_t)coming.rows[j] * m->stride + l);
+        }
+    }
+    fetch_scales(r, i);
+}
+
+/* Asks for the features of a sparse step. */
+static void fetch_features(const run *r, uint64_t i)
+{
+    if (i < r->count) {
+        xsmi_features x = features_at(r, i);
+        xsmi_prefetch_row(x.values, x.count);
+        xsmi_prefetch_row((const float *)(const void *)x.index, x.count);
+    }
+}
+
+/* Asks for the weights of a sparse step, whose features are there already. */
+static void fetch_sparse(const run *r, uint64_t i)
+{
+    if (i < r->count) {
+        const xsm_model *m = r->stepper->optimizer->model;
+        xsmi_features x = features_at(r, i);
+        xsmi_coming coming = coming_at(r, i);
+        for (size_t j = 0; j < coming.count; j++) {
+            const float *row = m->weight + (size_t)coming.rows[j] * m->stride;
+            for (size_t l = 0; l < x.count; l++) {
+                __builtin_prefetch(row + x.index[l], 1, 3);
+            }
+        }
+        fetch_scales(r, i);
+    }
+}
+
+/* -- a block ------------------------------------------------------------------------------------------------------ */
+
+static bool shares(const uint32_t *classes, size_t count, uint32_t class)
+{
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        found |= classes[i] == class;
+    }
+    return found;
+}
+
+/* Copies the next steps, from i on, into the block, as long as they share no class. Returns how many. */
+static uint64_t fill(const run *r, uint64_t i)
+{
+    const uint64_t width = r->drawn->width, most = r->stepper->most;
+    xsm_gradient *g = r->block;
+    uint32_t seen[CLASSES_MOST];
+    size_t classes = 0;
+    uint64_t n = 0;
+    for (; n < most && i + n < r->count; n++) {
+        fetch_entry(r, i + n + 4 * most);
+        fetch_state(r, i + n + 2 * most);
+        uint64_t s = step_at(r, i + n);
+        const uint32_t *own = r->drawn->classes + s * width;
+        const uint32_t length = r->drawn->lengths[s];
+        if (most > 1) {
+            bool found = false;
+            for (uint32_t j = 0; j < length; j++) {
+                found |= shares(seen, classes, own[j]);
+                seen[classes + j] = own[j];
+            }
+            if (found) {
+                break;
+            }
+            classes += length;
+        }
+        g->example[n] = r->drawn->example[s];
+        g->lengths[n] = length;
+        for (uint32_t j = 0; j < length; j++) {
+            g->classes[n * width + j] = own[j];
+        }
+        for (uint32_t j = 0; r->drawn->draws && j < length; j++) {
+            g->draws[n * width + j] = r->drawn->draws[s * width + j];
+            g->log_expected[n * width + j] = r->drawn->log_expected[s * width + j];
+        }
+    }
+    return n;
+}
+
+/* Takes a block of n steps, the first of which is the run's i-th. Returns how many were taken before one that was not
+ * finite. */
+static uint64_t take(const run *r, uint64_t i, uint64_t n)
+{
+    xsm_estimator *e = r->stepper->estimator;
+    xsm_model *m = r->stepper->optimizer->model;
+    const xsmi_step_list *list = r->list;
+    xsm_gradient *g = r->block;
+    const uint64_t most = r->stepper->most;
+    const bool sparse = e->train->sparse;
+    for (uint64_t k = 0; k < n; k++) {
+        xsmi_coming coming = {NULL, 0, NULL};
+        if (sparse) {
+            fetch_features(r, i + k + 2 * most);
+            fetch_sparse(r, i + k + most);
+        } else {
+            coming = coming_at(r, i + k + most);
+            coming.x = NULL;
+            fetch_part(r, i + k + most, 0, PART);
+            fetch_scales(r, i + k + most);
+        }
+        if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], &coming)) {
+            n = k;
+        }
+    }
+    /* One call for all steps of one rate. */
+    for (uint64_t k = 0, end; k < n; k = end) {
+        const double eta = list->etas[step_at(r, i + k)];
+        for (end = k + 1; end < n && list->etas[step_at(r, i + end)] == eta; end++) {
+        }
+        double largest = 0;
+        uint64_t good = xsmi_estimator_coefficients(e, g, k, end - k, 1, eta, 0, &largest);
+        if (good < end - k) {
+            n = k + good;
+        }
+    }
+    for (uint64_t k = 0; k < n; k++) {
+        const uint64_t s = step_at(r, i + k), width = r->drawn->width;
+        if (!sparse) {
+            fetch_part(r, i + k + most, PART, PARTS);
+        }
+        xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
+        r->stepper->optimizer->ops->step(m, &x, g->lengths[k], g->classes + k * width, g->coefficients + k * width,
+                                         g->proximal ? g->shrinks + k * width : NULL, list->etas[s],
+                                         list->alphas[s + 1], g->row_bound);
+        r->losses[i + k] = g->losses[k];
+    }
+    return n;
+}
+
+uint64_t xsmi_stepper_run(xsmi_stepper *t, const xsmi_step_list *list, const uint32_t *order, double *losses,
+                          uint64_t count, uint32_t thread)
+{
+    run r = {t, list, list->drawn, order, losses, count, t->blocks[thread]};
+    const bool sparse = t->estimator->train->sparse;
+    for (uint64_t i = 0; i < t->most; i++) {
+        if (sparse) {
+            fetch_features(&r, i);
+        } else {
+            fetch_dense(&r, i);
+        }
+    }
+    for (uint64_t i = 0; sparse && i < t->most; i++) {
+        fetch_features(&r, t->most + i);
+        fetch_sparse(&r, i);
+    }
+    for (uint64_t i = 0, n; i < count; i += n) {
+        n = fill(&r, i);
+        uint64_t taken = take(&r, i, n);
+        if (taken < n) {
+            return step_at(&r, i + taken);
+        }
+    }
+    return UINT64_MAX;
+}
