@@ -46,7 +46,32 @@ static bool path_of(char path[PATH_LENGTH], const char *folder, const char *part
     return length > 0 && length < PATH_LENGTH && access(path, R_OK) == 0;
 }
 
-bool data_read(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
+/* Labels that occur in either of two datasets read without a class map, as a map; free() its labels. */
+static xsm_class_map join_classes(xsm_dataset *train, xsm_dataset *test)
+{
+    xsm_class_map a = XSM_CLASS_MAP_INIT, b = XSM_CLASS_MAP_INIT, both = XSM_CLASS_MAP_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    papers_check(xsm_dataset_compact(train, &err), &err);
+    papers_check(xsm_dataset_compact(test, &err), &err);
+    papers_check(xsm_dataset_get_classes(train, &a, &err), &err);
+    papers_check(xsm_dataset_get_classes(test, &b, &err), &err);
+    int64_t *labels = papers_memory((size_t)a.classes + b.classes, sizeof *labels);
+    uint32_t i = 0, j = 0;
+    while (i < a.classes || j < b.classes) {
+        int64_t x = i < a.classes ? (a.labels ? a.labels[i] : (int64_t)i) : INT64_MAX;
+        int64_t y = j < b.classes ? (b.labels ? b.labels[j] : (int64_t)j) : INT64_MAX;
+        labels[both.classes++] = x < y ? x : y;
+        i += x <= y;
+        j += y <= x;
+    }
+    both.features = a.features;
+    both.labels = labels;
+    both.index_base = a.index_base;
+    return both;
+}
+
+static bool read_pair(const papers *p, const char *folder, const char *title, const char *transform, bool join,
+                      data_pair *out)
 {
     char train[PATH_LENGTH], test[PATH_LENGTH];
     if (!path_of(train, folder, "train") || !path_of(test, folder, "test")) {
@@ -62,9 +87,22 @@ bool data_read(const papers *p, const char *folder, const char *title, const cha
     if (p->quick) {
         keep_few(&out->train);
     }
-    papers_check(xsm_dataset_compact(out->train, &err), &err);
-    papers_check(xsm_dataset_get_classes(out->train, &map, &err), &err);
-    out->test = read_file(p, test, &map);
+    if (join) {
+        xsm_dataset *other = read_file(p, test, NULL);
+        map = join_classes(out->train, other);
+        xsm_dataset_free(other);
+        xsm_dataset_free(out->train);
+        out->train = read_file(p, train, &map);
+        if (p->quick) {
+            keep_few(&out->train);
+        }
+        out->test = read_file(p, test, &map);
+        free((void *)(uintptr_t)map.labels);
+    } else {
+        papers_check(xsm_dataset_compact(out->train, &err), &err);
+        papers_check(xsm_dataset_get_classes(out->train, &map, &err), &err);
+        out->test = read_file(p, test, &map);
+    }
     if (p->quick) {
         keep_few(&out->test);
     }
@@ -80,6 +118,54 @@ bool data_read(const papers *p, const char *folder, const char *title, const cha
     out->features = info.features;
     out->classes = info.classes;
     return true;
+}
+
+bool data_read(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
+{
+    return read_pair(p, folder, title, transform, false, out);
+}
+
+bool data_read_union(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
+{
+    return read_pair(p, folder, title, transform, true, out);
+}
+
+static xsm_dataset *scaled(const papers *p, const xsm_dataset *data, float factor)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    papers_check(xsm_dataset_get_info(data, &info, &err), &err);
+    uint64_t *offsets = papers_memory(info.rows + 1, sizeof *offsets), count = 0;
+    uint32_t *index = papers_memory(info.values, sizeof *index), *of = papers_memory(info.rows, sizeof *of);
+    float *values = papers_memory(info.values, sizeof *values);
+    for (uint64_t i = 0; i < info.rows; i++) {
+        xsm_row row = XSM_ROW_INIT;
+        papers_check(xsm_dataset_get_row(data, i, &row, &err), &err);
+        for (uint64_t j = 0; j < row.count; j++) {
+            index[count] = row.index[j];
+            values[count++] = factor * row.values[j];
+        }
+        offsets[i + 1] = count;
+        of[i] = row.labels[0];
+    }
+    xsm_labels labels = {sizeof labels, info.classes, 0, NULL, of};
+    xsm_dataset *out = NULL;
+    papers_check(xsm_dataset_from_csr(p->context, offsets, index, values, info.rows, info.features, &labels, XSM_COPY,
+                                      &out, &err),
+                 &err);
+    free(offsets);
+    free(index);
+    free(of);
+    free(values);
+    return out;
+}
+
+void data_scale(const papers *p, data_pair *data, float factor)
+{
+    xsm_dataset *train = scaled(p, data->train, factor), *test = scaled(p, data->test, factor);
+    data_free(data);
+    data->train = train;
+    data->test = test;
 }
 
 void data_free(data_pair *data)

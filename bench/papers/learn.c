@@ -26,7 +26,7 @@ static int32_t listen(void *user, const xsm_progress *progress)
     return l->how->progress ? l->how->progress(l->how->progress_user, progress) : 0;
 }
 
-static void set_options(xsm_estimator *e, const method *m, double ridge)
+void set_options(xsm_estimator *e, const method *m, double ridge)
 {
     xsm_error err = XSM_ERROR_INIT;
     if (m->negatives > 0) {

@@ -19,6 +19,10 @@ typedef struct data_pair {
  * first label of a row, rows without one dropped, the classes those that are left in the training rows; then the
  * transform ("" for none). False, having said so, where it is not there. */
 bool data_read(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out);
+/* The same with the labels that are the first of a row in either file as classes. */
+bool data_read_union(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out);
+/* Multiplies all features by a factor. */
+void data_scale(const papers *p, data_pair *data, float factor);
 void data_free(data_pair *data);
 /* A tenth of the training rows, to find a learning rate on; the caller's. */
 xsm_dataset *data_tenth(const data_pair *data);
@@ -56,6 +60,8 @@ typedef struct learned {
 /* Told of each evaluation on the training rows. */
 typedef void (*learn_point)(void *user, uint64_t epoch, const xsm_metrics *train);
 
+/* Sets a method's options and a ridge. */
+void set_options(xsm_estimator *e, const method *m, double ridge);
 /* Trains a new model. */
 learned learn(const papers *p, const xsm_dataset *train, const method *m, const plan *how, learn_point each,
               void *user);
@@ -73,5 +79,21 @@ int best_rate(const double losses[RATES]);
  * or was not needed. */
 void try_rates(const papers *p, const xsm_dataset *tenth, const xsm_dataset *all, const method *m, const plan *how,
                double losses[RATES]);
+
+/* -- all rows at once */
+
+typedef struct fitted {
+    xsm_model *model;
+    xsm_fit_result result;
+} fitted;
+
+/* Minimises a method's loss over all rows by L-BFGS, from zero weights; the model and what came of it. Its batch does
+ * not count. `tolerance`, `progress` and `user` are those of xsm_fit_options. */
+fitted fit(const papers *p, const xsm_dataset *train, const method *m, double ridge, bool bias, double tolerance,
+           xsm_progress_function progress, void *user);
+/* Sum of the losses of the exact softmax over the rows, and (ridge/2)||W||^2. */
+double softmax_objective(const papers *p, xsm_model *model, const xsm_dataset *data, double ridge);
+/* sum |w - of| / sum |of| over the weights, and the biases where there are any. */
+double distance_from(xsm_model *model, xsm_model *of);
 
 #endif

@@ -12,12 +12,15 @@
 #include <sys/stat.h>
 
 static const figure figures[] = {
+    {"ove_toy", "Titsias 2016, Figure 1: softmax, one-vs-each and Bouchard's bound on 200 points", figure_ove_toy},
     {"ove_nonparametric", "Titsias 2016, Figure 2: probabilities of 10,000 values by doubly stochastic OVE",
      figure_ove_nonparametric},
+    {"ove_table2", "Titsias 2016, Table 2: the bounds' optima on MNIST, 20NEWS, BIBTEX", figure_ove_table2},
     {"ove_amazoncat", "Titsias 2016, section 4.2: OVE-SGD on data of AmazonCat-13K's shape", figure_ove_amazoncat},
     {"umax_table3", "Fagan and Iyengar 2018, Table 3 and Figure 1: methods after 50 epochs, honestly evaluated",
      figure_umax_table3},
     {"umax_rates", "Fagan and Iyengar 2018, Figures 2 and 3: log-loss against the learning rate", figure_umax_rates},
+    {"umax_optimum", "how far from the exact optimum the methods end with rates that fall as 1/t", figure_umax_optimum},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0], THREADS_MAX = 256 };
 

@@ -16,7 +16,7 @@ do for [s=1:2] {
     if (there(part)) {
         set title word(titles, s)
         set ylabel (s == 1 ? "train log-loss after 50 epochs" : "")
-        stats file(part) skip 1 nooutput
+        stats file(part) using 1 skip 1 nooutput
         plot for [i=2:STATS_columns] file(part) using 1:i with linespoints linetype i-1 title columnheader(i)
         unset key
     }

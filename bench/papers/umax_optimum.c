@@ -1,0 +1,105 @@
+/*
+ * Fagan and Iyengar, Unbiased scalable softmax optimization, 2018: the claim that U-max and Implicit converge to the
+ * maximum of the likelihood, and one-vs-each and noise-contrastive estimation to something else. With a ridge the
+ * objective f = sum of log-losses + (mu/2)||W||^2 has one minimum, which L-BFGS finds; the others get rates that fall
+ * as 1/t (Robbins and Monro, A stochastic approximation method, 1951). The optimum of the one-vs-each bound itself is
+ * found by L-BFGS, too, so that what sampling does to it can be told from what the bound does.
+ */
+#include "learn.h"
+
+#include <stdio.h>
+
+enum { SETS = 2, EPOCHS = 50, SAMPLED = 5 };
+#define RIDGE 1.0
+
+static const method softmax = {"softmax, L-BFGS", "softmax", 1, 0, NULL};
+static const method bound = {"OVE, L-BFGS", "ove", 1, 0, "negatives=all"};
+static const method methods[SAMPLED] = {
+    {"Implicit m=20", "implicit", 1, 20, NULL},
+    {"U-max m=20", "umax", 1, 20, NULL},
+    {"OVE m=20", "ove", 1, 20, NULL},
+    {"NCE m=20", "nce", 1, 20, NULL},
+    {"IS m=20", "sampled-softmax", 1, 20, NULL},
+};
+/* Between the powers of ten, because gaps of a percent are looked at. */
+static const double etas[] = {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30};
+enum { ETAS = sizeof etas / sizeof etas[0] };
+
+static void put(report *r, const char *set, const char *what, const method *m, double ours)
+{
+    char row[80];
+    snprintf(row, sizeof row, "%s, %s", set, what);
+    report_cell(r, row, m->title, PAPERS_NONE, ours);
+}
+
+static void put_all(const papers *p, report *r, const data_pair *data, const method *m, xsm_model *model,
+                    xsm_model *optimum, double least)
+{
+    double objective = softmax_objective(p, model, data->train, RIDGE);
+    xsm_metrics test = evaluate(p, model, data->test);
+    put(r, data->title, "objective", m, objective);
+    put(r, data->title, "above the optimum, %", m, 100 * (objective / least - 1));
+    put(r, data->title, "|w - w*| / |w*|", m, distance_from(model, optimum));
+    put(r, data->title, "test log-loss", m, test.log_loss);
+    put(r, data->title, "test error", m, test.error);
+}
+
+static void run_set(const papers *p, report *r, const char *folder, const char *title)
+{
+    data_pair data;
+    if (!data_read(p, folder, title, "unit", &data)) {
+        return;
+    }
+    fitted best = fit(p, data.train, &softmax, RIDGE, false, 1e-7, NULL, NULL);
+    double least = softmax_objective(p, best.model, data.train, RIDGE);
+    put_all(p, r, &data, &softmax, best.model, best.model, least);
+    fitted ove = fit(p, data.train, &bound, RIDGE, false, 1e-7, NULL, NULL);
+    put_all(p, r, &data, &bound, ove.model, best.model, least);
+    xsm_model_free(ove.model);
+    char name[80];
+    snprintf(name, sizeof name, "umax_optimum-%s", folder);
+    curves *to = curves_new(p, name, "eta");
+    plan how = {.epochs = p->quick ? 3 : EPOCHS, .factor = 0, .ridge = RIDGE, .skip_train = true};
+    for (size_t m = 0; m < SAMPLED; m++) {
+        learned kept = {.model = NULL};
+        double lowest = INFINITY, rate = PAPERS_NONE;
+        for (size_t i = 0; i < ETAS; i++) {
+            how.eta = etas[i];
+            learned l = learn(p, data.train, &methods[m], &how, NULL, NULL);
+            double objective = l.diverged ? INFINITY : softmax_objective(p, l.model, data.train, RIDGE);
+            curves_point(to, methods[m].title, etas[i], objective / least - 1);
+            if (objective < lowest) {
+                lowest = objective;
+                rate = etas[i];
+                learned_free(&kept);
+                kept = l;
+            } else {
+                learned_free(&l);
+            }
+        }
+        if (kept.model) {
+            put_all(p, r, &data, &methods[m], kept.model, best.model, least);
+        }
+        put(r, title, "eta0", &methods[m], rate);
+        learned_free(&kept);
+        papers_say("  %s, %s", title, methods[m].title);
+    }
+    curves_end(to);
+    xsm_model_free(best.model);
+    data_free(&data);
+}
+
+void figure_umax_optimum(const papers *p)
+{
+    report *r = report_new(p, "umax_optimum", "the methods' ends against the exact optimum");
+    report_note(
+        r,
+        "Objective: sum of log-losses + (mu/2)||W||^2 on the training rows, mu = %g; unit rows, first label, no "
+        "bias.",
+        RIDGE);
+    report_note(r, "%d epochs, n = 1, rate eta0/(1 + epochs passed), eta0 the best of 0.01..30 for the objective.",
+                EPOCHS);
+    run_set(p, r, "bibtex", "Bibtex");
+    run_set(p, r, "delicious", "Delicious");
+    report_end(r);
+}
