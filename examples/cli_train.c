@@ -10,7 +10,8 @@
 
 static const char *const order_words[] = {"shuffle", "file", NULL}; /* XSM_ORDER_* */
 static const char *const eta_words[] = {"auto", NULL};
-static const char *const yes_no_words[] = {"no", "yes", NULL};
+static const char *const bias_words[] = {"no", "yes", "only", NULL};
+enum { BIAS_ONLY = 2 };
 
 /* step[:FACTOR], inverse, sqrt or constant */
 static int read_schedule(cli_run *r)
@@ -143,6 +144,12 @@ static int make_estimator(cli_run *r)
 /* All that can be known to be wrong before the data is read. */
 static int prepare(cli_run *r)
 {
+    if (r->bias == BIAS_ONLY && r->transform_text) {
+        return cli_misuse("--bias only looks at no feature, so --transform has nothing to do");
+    }
+    if (r->bias == BIAS_ONLY) {
+        r->transform_text = "truncate=0";
+    }
     xsm_error err = XSM_ERROR_INIT;
     int code = choose_optimizer(r);
     code = code == CLI_GO_ON ? read_schedule(r) : code;
@@ -189,14 +196,15 @@ static int read_rows(cli_run *r)
     }
     if (xsm_dataset_get_info(r->train_rows, &r->raw_info, &err) != XSM_OK ||
         xsm_dataset_drop(r->train_rows, XSM_DROP_UNLABELLED, &r->unlabelled_dropped, &err) != XSM_OK ||
-        xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &r->dropped, &err) != XSM_OK) {
+        (r->bias != BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &r->dropped, &err) != XSM_OK)) {
         return cli_fail("%s: %s", r->data, err.message);
     }
     /* A transform that truncates can leave rows empty, so rows are dropped after it as well, and only then is it
      * known which classes there are. */
-    if (r->transform && (xsm_transform_fit(r->transform, r->train_rows, &err) != XSM_OK ||
-                         xsm_transform_apply(r->transform, r->train_rows, &err) != XSM_OK ||
-                         xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &dropped, &err) != XSM_OK)) {
+    if (r->transform &&
+        (xsm_transform_fit(r->transform, r->train_rows, &err) != XSM_OK ||
+         xsm_transform_apply(r->transform, r->train_rows, &err) != XSM_OK ||
+         (r->bias != BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &dropped, &err) != XSM_OK))) {
         return cli_fail("%s: %s", r->data, err.message);
     }
     r->dropped += dropped;
@@ -286,7 +294,7 @@ static int make_model(cli_run *r)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     int exact = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_EXACT) != 0;
-    options.bias = r->bias;
+    options.bias = r->bias != 0;
     /* An estimator that scores every class of a sparse row reads whole features, one that samples reads whole
      * classes. */
     options.layout = exact && r->train_info.sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
@@ -578,7 +586,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"set", CLI_LIST, &r.sets, "KEY=VALUE", "an option of the estimator; see 'xsoftmax estimators NAME'", NULL, 0,
          0, 0, 0},
         {"ridge", CLI_REAL, &r.ridge, "MU", "add (MU/2) ||W||^2 to the sum of the losses (0)", NULL, 0, INFINITY, 0, 0},
-        {"bias", CLI_CHOICE, &r.bias, "yes|no", "give every class a bias (yes)", yes_no_words, 0, 0, 0, 0},
+        {"bias", CLI_CHOICE, &r.bias, "yes|no|only",
+         "give every class a bias; only: nothing else, whatever the features (yes)", bias_words, 0, 0, 0, 0},
         {"optimizer", CLI_TEXT, &r.optimizer_name, "NAME",
          "sgd, or lbfgs: all rows at once, for estimators that look at every class (sgd)", NULL, 0, 0, 0, 0},
         {"iterations", CLI_WHOLE, &r.iterations, "N", "lbfgs: at most so many (1000)", NULL, 1, 2147483647, 0, 0},

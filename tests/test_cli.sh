@@ -148,7 +148,8 @@ done <<END
 2|--seed: '-1' is not a whole number|$good --seed -1
 2|--threads: '0' is out of range|$good --threads 0
 2|--threads: '5000' is out of range|$good --threads 5000
-2|--bias: 'true' is not known; no or yes is accepted|$good --bias true
+2|--bias only looks at no feature|$good --bias only --transform unit
+2|--bias: 'true' is not known; no, yes or only is accepted|$good --bias true
 2|--order: 'random' is not known; shuffle or file|$good --order random
 2|--labels: 'last' is not known; all, first or smallest|$good --labels last
 2|--labels all: 'implicit' takes one label a row|$good --labels all
@@ -172,7 +173,7 @@ done <<END
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
 1|draws classes at random; all rows at once take one|train --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
-2|--transform: |$good --transform truncate=0
+1|without a non-zero feature|$good --transform truncate=0
 2|--transform: |$good --transform truncate=x
 2|--set: 'negatives' is not of the form KEY=VALUE|$good --set negatives
 2|--set: '=3' is not of the form|$good --set =3
@@ -395,6 +396,15 @@ expect 'the model of the same rate, given' cmp auto.model given.model
 run 0 train --data train.txt --epochs 20 --model again.model --eta auto --threads 1
 expect 'the same choice on one thread' cmp auto.model again.model
 says stdout "eta $rate, chosen in "
+
+# The bias alone, whatever the features: the model takes new rows as they are.
+run 0 train --data train.txt --test test.txt --bias only --estimator softmax --optimizer lbfgs --model bias.model
+says stdout '5 classes x 0 features with bias'
+run 0 evaluate --model bias.model --data test.txt
+run 0 predict --model bias.model --data test.txt --top 2
+expect 'every row has the same answer' test "$(sort -u stdout | wc -l)" -eq 1
+run 0 train --data train.txt --bias only --epochs 2 --json
+says stdout '"features":0,'
 
 # Rows without a first line are taken as the training file was: its first feature has the index 0.
 printf '2 3 2\n0 0:1 1:1\n1 2:1\n' >zero.txt

@@ -71,7 +71,6 @@ static void descriptions(void **state)
         {"tfidf,unit,tfidf", XSM_ERROR_RANGE},
         {"truncate", XSM_ERROR_RANGE},
         {"truncate=", XSM_ERROR_RANGE},
-        {"truncate=0", XSM_ERROR_RANGE},
         {"truncate=-1", XSM_ERROR_RANGE},
         {"truncate=1.5", XSM_ERROR_RANGE},
         {"truncate=5x", XSM_ERROR_RANGE},

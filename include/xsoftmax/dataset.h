@@ -191,7 +191,7 @@ extern "C" {
  *  @param context  context, or NULL
  *  @param values   row i, feature j at values[i*stride + j]
  *  @param rows     N >= 1
- *  @param features D >= 1
+ *  @param features D; 0 for rows that have nothing but labels (`values` is not looked at then)
  *  @param stride   floats from row to row, >= D
  *  @param labels   labels of the rows, or NULL for rows to predict
  *  @param ownership #XSM_COPY or #XSM_BORROW
@@ -208,7 +208,7 @@ XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const float *val
  *  @param index    features of the values, in [0, D), strictly rising within a row
  *  @param values   the values
  *  @param rows     N >= 1
- *  @param features D >= 1
+ *  @param features D; 0 for rows that have nothing but labels
  *  @param labels   labels of the rows, or NULL
  *  @param ownership #XSM_COPY or #XSM_BORROW
  *  @param[out] out the dataset, the caller's
@@ -288,7 +288,7 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *
  *  | step | what it does |
  *  |---|---|
- *  | `truncate=N` | drops the features from N on; D becomes min(D, N) |
+ *  | `truncate=N` | drops the features from N on; D becomes min(D, N), which may be 0 |
  *  | `tfidf` | multiplies feature j by log((1 + N) / (1 + n_j)) + 1, n_j the training rows where it is not zero |
  *  | `unit` | divides a row by its Euclidean norm (a row of zeros stays) |
  *

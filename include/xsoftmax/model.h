@@ -16,13 +16,13 @@
  * A linear model scores class k of a row x as z_k = w_k . x + b_k, with weights W (K rows of D float32) and, if asked
  * for, a bias b. All start at zero.
  *
- * **On disk** a model is one safetensors file: tensors `weight` [K,D], `labels` [K] int64 (the data file's label of
- * each class, or its number) and, where the model has them, `class_counts` [K] int64 (training rows of each class), `bias` [K], `idf` float32 (the weights of tf-idf, a feature
- * each), `label_names` (UTF-8 bytes, a name a line); metadata with the format version, the estimator and its options,
- * the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own 16 digits are zeros. The
- * file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of another program with a
- * float32 `weight` and perhaps a `bias`, such as PyTorch's `Linear` layers have, loads too; without version and
- * checksum, its structure is all that is checked.
+ * **On disk** a model is one safetensors file: tensors `weight` [K,D] (also with D = 0), `labels` [K] int64 (the data
+ * file's label of each class, or its number) and, where the model has them, `class_counts` [K] int64 (training rows of
+ * each class), `bias` [K], `idf` float32 (the weights of tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a
+ * line); metadata with the format version, the estimator and its options, the transform for new rows, and a checksum:
+ * the XXH3-64 of the whole file in which its own 16 digits are zeros. The file is replaced in one piece, and mapped,
+ * not read, when loaded. A safetensors file of another program with a float32 `weight` and perhaps a `bias`, such as
+ * PyTorch's `Linear` layers have, loads too; without version and checksum, its structure is all that is checked.
  *
  * **Threads.** Functions that take a model const may run at once. A model being trained must not be used otherwise.
  *  @{ */
@@ -85,7 +85,7 @@ extern "C" {
 
 /** Makes a linear model of zeros.
  *  @param context  context, or NULL
- *  @param features D, 1 to #XSM_FEATURES_MAX
+ *  @param features D, 1 to #XSM_FEATURES_MAX; or 0, with a bias: then scores are the bias alone, z_k = b_k
  *  @param classes  K, 1 to #XSM_CLASSES_MAX
  *  @param options  settings, or NULL
  *  @param[out] out the model, the caller's to release with xsm_model_free()
@@ -112,11 +112,11 @@ XSM_API int32_t xsm_model_layout(const xsm_model *model);
  *          The model's scores are as before, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
-/** Gives the classes the labels, names and counts of a class map with K classes (copied). Rows to test or predict are then read
- *  with xsm_model_get_classes().
+/** Gives the classes the labels, names and counts of a class map with K classes (copied). Rows to test or predict are
+ * then read with xsm_model_get_classes().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the map has other than K classes; #XSM_ERROR_RANGE for labels that do not
- *          rise or counts above the number of rows; #XSM_ERROR_FORMAT for a name that has a line end or is not UTF-8; #XSM_ERROR_MEMORY. The model is
- *          untouched on failure. */
+ *          rise or counts above the number of rows; #XSM_ERROR_FORMAT for a name that has a line end or is not UTF-8;
+ * #XSM_ERROR_MEMORY. The model is untouched on failure. */
 XSM_API xsm_status xsm_model_set_classes(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, its `features` being
  *  xsm_model_input_features(); valid until the model changes. */

@@ -146,7 +146,7 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
     size_t stride = d->sparse ? 0 : xsmi_dataset_stride(d->features);
     uint64_t value_count = d->sparse ? d->offsets[d->rows] : d->rows * stride;
     uint64_t label_count = d->label_offsets[d->rows];
-    if (!d->sparse && d->rows > SIZE_MAX / sizeof(float) / stride) {
+    if (stride > 0 && d->rows > SIZE_MAX / sizeof(float) / stride) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu rows of %zu floats do not fit the address space",
                          (unsigned long long)d->rows, stride);
     }

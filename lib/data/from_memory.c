@@ -14,9 +14,8 @@ static xsm_status check_common(const char *function, uint64_t rows, uint32_t fea
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: out is NULL", function);
     }
-    if (rows == 0 || features == 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %llu rows of %u features; at least one of each is needed",
-                         function, (unsigned long long)rows, features);
+    if (rows == 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: there are no rows; at least one is needed", function);
     }
     if (features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %u features; at most %u are supported", function, features,
@@ -137,6 +136,9 @@ xsm_status xsm_dataset_from_dense(xsm_context *ctx, const float *values, uint64_
 {
     const char *function = "xsm_dataset_from_dense";
     XSMI_TRY(check_common(function, rows, features, ownership, out, err));
+    static const float nothing[1];
+    values = features == 0 ? nothing : values;
+    stride = features == 0 ? 0 : stride;
     if (!values) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: values is NULL", function);
     }
@@ -144,7 +146,7 @@ xsm_status xsm_dataset_from_dense(xsm_context *ctx, const float *values, uint64_
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: a stride of %zu floats is less than the %u features", function,
                          stride, features);
     }
-    if (rows > SIZE_MAX / sizeof(float) / stride) {
+    if (stride > 0 && rows > SIZE_MAX / sizeof(float) / stride) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu rows of %zu floats do not fit the address space", function,
                          (unsigned long long)rows, stride);
     }

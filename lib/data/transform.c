@@ -77,10 +77,10 @@ static xsm_status parse_step(const char *text, size_t length, step *out, xsm_err
                 n = n > XSM_FEATURES_MAX ? (uint64_t)XSM_FEATURES_MAX + 1 : n;
             }
         }
-        if (!digits || at < length || n == 0 || n > XSM_FEATURES_MAX) {
+        if (!digits || at < length || n > XSM_FEATURES_MAX) {
             return xsmi_fail(err, XSM_ERROR_RANGE,
                              "the transform step '%.*s' needs a number of features: truncate=N, N "
-                             "from 1 to %u",
+                             "from 0 to %u",
                              length < 40 ? (int)length : 40, text, (unsigned)XSM_FEATURES_MAX);
         }
         out->features = (uint32_t)n;

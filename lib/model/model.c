@@ -43,7 +43,15 @@ static bool matrix_size(const xsm_model *m, int32_t layout, size_t *stride, size
     size_t bytes;
     matrix_shape(m, layout, &rows, &columns);
     *stride = xsmi_row_stride(columns);
-    return xsmi_multiply(rows, *stride, count) && xsmi_multiply(*count, sizeof(float), &bytes) && bytes <= SIZE_MAX / 2;
+    bool fits = xsmi_multiply(rows, *stride, count) && xsmi_multiply(*count, sizeof(float), &bytes);
+    *count = fits && *count == 0 ? 1 : *count; /* without features: memory of its own all the same */
+    return fits && bytes <= SIZE_MAX / 2;
+}
+
+/* Rows that one job of a pass over all weights takes. */
+static size_t rows_of_pass(size_t columns)
+{
+    return columns < PASS_FLOATS ? PASS_FLOATS / (columns ? columns : 1) : 1;
 }
 
 static xsm_status fail_too_large(const xsm_model *m, xsm_error *err)
@@ -81,8 +89,9 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
     }
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_model_options", err));
-    if (features < 1 || features > XSM_FEATURES_MAX) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u", features, XSM_FEATURES_MAX);
+    if (features > XSM_FEATURES_MAX || (features == 0 && o.bias == 0)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u, or 0 with a bias", features,
+                         XSM_FEATURES_MAX);
     }
     if (classes < 1 || classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes; accepted are 1 to %u", classes, XSM_CLASSES_MAX);
@@ -247,7 +256,7 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
     matrix_shape(m, m->layout, &job.rows, &job.columns);
     xsm_status status;
     if (layout == m->layout) {
-        job.each = job.columns < PASS_FLOATS ? PASS_FLOATS / job.columns : 1;
+        job.each = rows_of_pass(job.columns);
         status = xsmi_run(m->context, copy_rows, &job, (job.rows + job.each - 1) / job.each, err);
     } else {
         job.each = TRANSPOSE_ROWS;
@@ -368,7 +377,7 @@ xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err)
     if (!m->row_length) {
         return xsmi_fail_memory(err, m->classes * sizeof *m->row_length, "the rows' lengths");
     }
-    fold_job job = {m, m->features < PASS_FLOATS ? PASS_FLOATS / m->features : 1};
+    fold_job job = {m, rows_of_pass(m->features)};
     xsm_status status = xsmi_run(m->context, sum_rows, &job, (m->classes + job.each - 1) / job.each, err);
     if (status != XSM_OK) {
         xsmi_model_drop_row_lengths(m);
@@ -395,7 +404,7 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
         m->row_scale[k] *= m->alpha;
     }
     m->alpha = 1.0;
-    fold_job job = {m, m->features < PASS_FLOATS ? PASS_FLOATS / m->features : 1};
+    fold_job job = {m, rows_of_pass(m->features)};
     XSMI_TRY(xsmi_run(m->context, fold_rows, &job, (m->classes + job.each - 1) / job.each, err));
     if (!m->row_length) { /* bounded rows are about to be scaled again */
         xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);

@@ -79,7 +79,7 @@ static xsm_status write_weights(const xsm_model *m, xsmi_container_writer *w, xs
 {
     size_t d = m->features;
     size_t least = m->layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1;
-    size_t together = WRITE_BYTES / sizeof(float) / d;
+    size_t together = WRITE_BYTES / sizeof(float) / (d ? d : 1);
     together = together < least ? least : together;
     together = together < m->classes ? together : m->classes;
     float *rows = xsmi_allocate(m->context, together * d, sizeof *rows);
@@ -292,9 +292,11 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     if (!weight) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: not a model: it has no tensor 'weight'", s->name);
     }
-    if (weight->shape[0] < 1 || weight->shape[0] > XSM_CLASSES_MAX || weight->shape[1] < 1 ||
+    if (weight->shape[0] < 1 || weight->shape[0] > XSM_CLASSES_MAX || (weight->shape[1] < 1 && !bias) ||
         weight->shape[1] > XSM_FEATURES_MAX) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: weights of %llu classes and %llu features; 1 to %u are accepted",
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: weights of %llu classes and %llu features; 1 to %u are accepted, and no features with a "
+                         "bias",
                          s->name, (unsigned long long)weight->shape[0], (unsigned long long)weight->shape[1],
                          XSM_CLASSES_MAX);
     }

@@ -82,7 +82,7 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     norm_job job = {
         .model = m, .rows = class_major ? m->classes : m->features, .columns = class_major ? m->features : m->classes};
-    job.each = job.columns < PASS_FLOATS ? PASS_FLOATS / job.columns : 1;
+    job.each = job.columns < PASS_FLOATS ? PASS_FLOATS / (job.columns ? job.columns : 1) : 1;
     size_t jobs = (job.rows + job.each - 1) / job.each;
     job.parts = xsmi_allocate(m->context, jobs, sizeof *job.parts);
     if (!job.parts) {

@@ -110,7 +110,7 @@ static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, 
 /* Multiplications that a row takes for a class, about. */
 static double row_work(const xsm_dataset *data)
 {
-    return data->sparse ? (double)data->offsets[data->rows] / (double)data->rows + 1 : (double)data->features;
+    return data->sparse ? (double)data->offsets[data->rows] / (double)data->rows + 1 : (double)data->features + 1;
 }
 
 typedef struct class_job {

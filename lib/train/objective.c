@@ -84,7 +84,7 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
     o->stride = xsmi_row_stride(o->columns);
     o->ranges = (m->classes + RANGE - 1) / RANGE;
     o->runs = o->ranges < PIECES ? (PIECES + o->ranges - 1) / o->ranges : 1;
-    while (o->runs > 1 && o->rows > RUN_FLOATS / o->stride / o->runs) {
+    while (o->runs > 1 && o->stride > 0 && o->rows > RUN_FLOATS / o->stride / o->runs) {
         o->runs--;
     }
     o->tile_rows = TILE_PLACES / m->classes < XSMI_LANES ? XSMI_LANES : TILE_PLACES / m->classes;
