@@ -170,6 +170,11 @@ static void without_labels(void **state)
         check_row(d, 2, "1:3 4:4", "1");
         assert_int_equal(info_of(d).unseen_rows, 1);
         xsm_dataset_free(d);
+        /* No features: rows that have labels alone. */
+        assert_ok(xsm_dataset_from_dense(NULL, dense, 4, 0, 0, NULL, ownership, &d, &err), err);
+        assert_int_equal(info_of(d).features, 0);
+        assert_int_equal(info_of(d).rows, 4);
+        xsm_dataset_free(d);
         /* Sparse rows of nothing at all. */
         const uint64_t none[] = {0, 0, 0};
         xsm_labels empty = {sizeof empty, 3, 0, none, NULL};
@@ -191,7 +196,6 @@ static void constructor_errors(void **state)
 #define DENSE(v, n, f, s, l, o) xsm_dataset_from_dense(NULL, v, n, f, s, l, o, &d, &err)
     assert_fails(DENSE(NULL, 4, 5, 6, NULL, XSM_COPY), XSM_ERROR_ARGUMENT, err);
     assert_fails(DENSE(dense, 0, 5, 6, NULL, XSM_COPY), XSM_ERROR_ARGUMENT, err);
-    assert_fails(DENSE(dense, 4, 0, 6, NULL, XSM_COPY), XSM_ERROR_ARGUMENT, err);
     assert_fails(DENSE(dense, 4, 5, 4, NULL, XSM_COPY), XSM_ERROR_ARGUMENT, err);
     assert_fails(DENSE(dense, 4, 5, 6, NULL, 2), XSM_ERROR_ARGUMENT, err);
     assert_fails(DENSE(dense, 4, XSM_FEATURES_MAX + 1, SIZE_MAX, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);

@@ -275,7 +275,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
         for (uint32_t a = p.starts[c]; a < p.starts[c + 1]; a++) {
             uint32_t i = p.askers[a];
             s->kernels->gather_scores(cluster->rows, s->stride, s->identity, cluster->count,
-                                      block->queries + i * block->stride, s->width, p.scores);
+                                      block->queries + i * block->stride, s->width, p.scores, NULL);
             for (uint32_t j = 0; j < cluster->count; j++) {
                 if (p.scores[j] >= lists[i].score[0] && p.scores[j] > block->threshold) {
                     xsmi_top_offer_any(&lists[i], p.scores[j], cluster->classes[j]);
