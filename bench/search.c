@@ -1,0 +1,115 @@
+/*
+ * What a search costs against K: for K = 10^3 to 10^6 rows of 64 numbers in sqrt(K) directions, microseconds a query by
+ * `exact` and by `spherical` as it is by default, on one thread in the same run, the rows that it scores, its recall at
+ * 10 and the time to build it. Both times are the least of several runs, which take turns.
+ *
+ *     bench_search [LARGEST-K]
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <xsoftmax.h>
+
+enum { WIDTH = 64, QUERIES = 256, TOP = 10, RUNS = 5 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double uniform(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(*state >> 11) * 0x1p-53;
+}
+
+static float normal(uint64_t *state)
+{
+    double u = uniform(state), v = uniform(state);
+    return (float)(sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v));
+}
+
+/* Rows about random directions, of lengths that differ. */
+static float *make_rows(uint32_t count, const float *centres, uint32_t directions, uint64_t *state)
+{
+    float *rows = malloc((size_t)count * WIDTH * sizeof *rows);
+    for (uint32_t k = 0; rows && k < count; k++) {
+        const float *centre = centres + (size_t)(uniform(state) * directions) * WIDTH;
+        float size = (float)(0.5 + uniform(state));
+        for (uint32_t j = 0; j < WIDTH; j++) {
+            rows[(size_t)k * WIDTH + j] = size * (centre[j] + 0.7f * normal(state));
+        }
+    }
+    return rows;
+}
+
+static int check(xsm_status status, const xsm_error *err)
+{
+    if (status != XSM_OK) {
+        fprintf(stderr, "bench_search: %s\n", err->message);
+        exit(1);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static uint32_t classes[QUERIES * TOP], lengths[QUERIES];
+    static float scores[QUERIES * TOP];
+    static const char *const names[2] = {"exact", "spherical"};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = 1;
+    xsm_context *context = NULL;
+    check(xsm_context_new(&options, &context, &err), &err);
+    double largest = argc > 1 ? strtod(argv[1], NULL) : 1e6;
+    printf("%10s %12s %12s %8s %12s %9s %10s %14s\n", "K", "exact us", "spherical us", "ratio", "rows scored",
+           "recall@10", "build s", "us / sqrt(K)");
+    for (double size = 1000; size <= largest * 1.0001; size *= sqrt(10)) {
+        uint32_t k = (uint32_t)lround(size), directions = (uint32_t)lround(sqrt(size));
+        uint64_t state = k;
+        float *centres = malloc((size_t)directions * WIDTH * sizeof *centres);
+        for (size_t i = 0; centres && i < (size_t)directions * WIDTH; i++) {
+            centres[i] = normal(&state);
+        }
+        float *rows = centres ? make_rows(k, centres, directions, &state) : NULL;
+        float *queries = centres ? make_rows(QUERIES, centres, directions, &state) : NULL;
+        if (!rows || !queries) {
+            fprintf(stderr, "bench_search: out of memory\n");
+            return 1;
+        }
+        xsm_index *index[2];
+        xsm_index_rows view = {sizeof view, rows, WIDTH, k, WIDTH, NULL};
+        double best[2] = {INFINITY, INFINITY}, built = 0, recall = 0;
+        xsm_index_search search = {sizeof search, queries, WIDTH, QUERIES, TOP, 0, 0, 0, classes, scores, lengths, 0};
+        for (int i = 0; i < 2; i++) {
+            double start = now();
+            check(xsm_index_new(context, names[i], &index[i], &err), &err);
+            check(xsm_index_build(index[i], &view, &err), &err);
+            built = now() - start;
+        }
+        for (int run = 0; run < RUNS; run++) {
+            for (int i = 0; i < 2; i++) {
+                double start = now();
+                check(xsm_index_query(index[i], &search, &err), &err);
+                double time = (now() - start) / QUERIES;
+                best[i] = time < best[i] ? time : best[i];
+            }
+        }
+        check(xsm_index_recall(index[1], queries, WIDTH, QUERIES, TOP, &recall, &err), &err);
+        printf("%10u %12.2f %12.2f %8.1f %12.0f %9.4f %10.2f %14.4f\n", k, 1e6 * best[0], 1e6 * best[1],
+               best[0] / best[1], (double)search.probed / QUERIES, recall, built, 1e6 * best[1] / sqrt(size));
+        fflush(stdout);
+        xsm_index_free(index[0]);
+        xsm_index_free(index[1]);
+        free(rows);
+        free(queries);
+        free(centres);
+    }
+    xsm_context_free(context);
+    return 0;
+}
