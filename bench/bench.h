@@ -54,5 +54,6 @@ bench_result bench_read(uint32_t threads);
 bench_result bench_tree_fit(uint32_t threads);
 bench_result bench_tree_draw(uint32_t threads);
 bench_result bench_tree_sweep(uint32_t threads);
+bench_result bench_step_tree(uint32_t threads);
 
 #endif

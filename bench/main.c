@@ -25,6 +25,7 @@ static const bench benches[] = {
     {"tree/fit", "adversarial tree, N=490,449 K=213,874 D=64 k=16; against the goal of 60 s", bench_tree_fit},
     {"tree/draw", "a class and its log-probability, one thread; against the goal of 1 us", bench_tree_draw},
     {"tree/sweep", "log-probabilities of all K; ceiling: fma-peak on the nodes' products alone", bench_tree_sweep},
+    {"step/tree", "negative sampling with the tree, D=512 K=213,874; against the same with uniform", bench_step_tree},
     {"read", "Extreme Classification text; ceiling: reading memory", bench_read},
 };
 enum { BENCHES = sizeof benches / sizeof benches[0], THREAD_COUNTS = 16, THREADS_MAX = 256 };

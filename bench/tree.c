@@ -5,13 +5,15 @@
 #include "ceilings.h"
 #include "data.h"
 #include "peak.h"
+#include "shape.h"
+#include "training.h"
 
 #include "sampler/sampler.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 490449, CLASSES = 213874, DRAWS = 16, SWEPT = 256 };
+enum { ROWS = 490449, CLASSES = 213874, DRAWS = 16, SWEPT = 256, STEP_ROWS = 16384 };
 /* Seconds that the fit is to take, and a draw with its log-probability. */
 #define FIT_GOAL 60.0
 #define DRAW_GOAL 1e-6
@@ -161,5 +163,20 @@ bench_result bench_tree_sweep(uint32_t threads)
     bench_result result = bench_measure(sweep, &b, dots, &c, "labels/s");
     ceilings_free(&c);
     close_tree(&b);
+    return result;
+}
+
+bench_result bench_step_tree(uint32_t threads)
+{
+    training with[2] = {{0}, {0}};
+    for (int i = 0; i < 2; i++) {
+        xsm_context *ctx = bench_context(threads);
+        with[i].sampler = i ? "uniform" : "tree";
+        training_start(&with[i], ctx, grouped(ctx, STEP_ROWS, DENSE_FEATURES, CLASSES), "negative-sampling", 1, 1,
+                       1e-3);
+    }
+    bench_result result = bench_measure(training_rate, &with[0], training_rate, &with[1], "steps/s");
+    training_end(&with[0]);
+    training_end(&with[1]);
     return result;
 }

@@ -278,7 +278,7 @@ done
 run 0 --version
 expect 'the version is a line' grep -q '^xsoftmax [0-9]*\.[0-9]*\.[0-9]*$' stdout
 run 0 estimators
-for name in softmax margin one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax; do
+for name in softmax margin one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled; do
     says stdout "$name "
 done
 run 0 estimators implicit
@@ -320,6 +320,11 @@ run 2 train --data train.txt --estimator nce --set sampler.pwer=0.5 --set sample
 says stderr "did you mean 'power'"
 run 2 train --data train.txt --estimator umax --set sampler=frequency
 says stderr "no option 'sampler'"
+# What negative sampling leaves in the scores is the model's to remove.
+run 0 train --data train.txt --estimator negative-sampling --set sampler=tree --model m0
+run 0 info m0
+says stdout 'correction             tree'
+run 0 evaluate --model m0 --data test.txt
 rm -f m0
 
 # The same bits for any number of threads, and with the history or without.

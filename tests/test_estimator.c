@@ -115,9 +115,21 @@ static void options_are_fixed_once_bound(void **state)
 static void estimators_are_listed(void **state)
 {
     (void)state;
-    static const char *const names[] = {"softmax", "bouchard",   "margin",         "one-vs-all", "one-vs-all-sampled",
-                                        "ove",     "vanilla",    "raman",          "umax",       "implicit",
-                                        "nce",     "importance", "sampled-softmax"};
+    static const char *const names[] = {"softmax",
+                                        "bouchard",
+                                        "margin",
+                                        "one-vs-all",
+                                        "one-vs-all-sampled",
+                                        "ove",
+                                        "vanilla",
+                                        "raman",
+                                        "umax",
+                                        "implicit",
+                                        "nce",
+                                        "importance",
+                                        "sampled-softmax",
+                                        "negative-sampling",
+                                        "ove-sampled"};
     const size_t known = sizeof names / sizeof *names;
     assert_int_equal(xsm_estimator_count(), known);
     for (size_t i = 0; i < known; i++) {

@@ -15,7 +15,7 @@ enum { FEATURES = 5, CLASSES = 4, ROWS = 8, LABEL = 2 };
 /* -- a sampler that draws a script ----------------------------------------------------------------------------------
  */
 
-static const double script_q[CLASSES] = {0.4, 0.3, 0.2, 0.1};
+static double script_q[CLASSES] = {0.4, 0.3, 0.2, 0.1};
 static uint32_t script[8];
 
 static xsm_status script_bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
@@ -147,6 +147,9 @@ static const struct {
     {"sampled-softmax", "", false},
     {"sampled-softmax", "", true},
     {"sampled-softmax", "log-q=no", false},
+    {"negative-sampling", "", false},
+    {"negative-sampling", "lambda=0.3", false},
+    {"ove-sampled", "", false},
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
@@ -211,6 +214,133 @@ static void nce_has_the_right_mean(void **state)
             double s = log(p) - log(m * script_q[k]);
             assert_true(fabs(m * script_q[k] / (1 + exp(-s)) - p / (1 + exp(s))) < 1e-12);
         }
+    }
+}
+
+/* E g_k = q_k (sigma(z_k) + 2 lambda (z_k + log q_k)) - [k = y] (sigma(-z_y) - 2 lambda (z_y + log q_y)), for any m; at
+ * z = log p - log q, over labels from p, it vanishes without lambda: Theorem 1. */
+static void negative_sampling_has_the_right_mean(void **state)
+{
+    (void)state;
+    for (uint32_t m = 1; m <= 4; m++) {
+        for (int kind = 0; kind < 2; kind++) {
+            double lambda = kind ? 0.25 : 0, mean[CLASSES], want_loss = 0;
+            char options[48];
+            snprintf(options, sizeof options, "negatives=%u lambda=%g", m, lambda);
+            stage t = stage_new("negative-sampling", options, false, 2);
+            double loss = over_all_draws(&t, m, mean);
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                double z = t.z[k], soft = z + log(script_q[k]);
+                double want = script_q[k] * (1 / (1 + exp(-z)) + 2 * lambda * soft);
+                want_loss += script_q[k] * (log1p(exp(z)) + lambda * soft * soft);
+                if (k == LABEL) {
+                    want += 2 * lambda * soft - 1 / (1 + exp(z));
+                    want_loss += log1p(exp(-z)) + lambda * soft * soft;
+                }
+                assert_true(fabs(mean[k] - want) < 2e-6);
+            }
+            assert_true(fabs(loss - want_loss) < 1e-5);
+            stage_free(&t);
+        }
+    }
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        double p = 0.1 + 0.1 * k, z = log(p) - log(script_q[k]);
+        assert_true(fabs(script_q[k] / (1 + exp(-z)) - p / (1 + exp(z))) < 1e-12);
+    }
+}
+
+/* Theorem 2: with one row of free scores at the optimum for noise q, the signal-to-noise ratio 1/Tr(Cov H^-1) of the
+ * gradient is largest for q = p. Cov and H from the estimator's own coefficients, label and draw running over all. */
+static double signal_to_noise(stage *t, const double *p, double *q)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    double second[CLASSES] = {0}, first[CLASSES] = {0}, trace = 0;
+    memcpy(script_q, q, sizeof script_q);
+    assert_ok(xsm_model_parameters(t->m, &w, &err), err);
+    memset(w.weight, 0, FEATURES * sizeof *w.weight * CLASSES);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        for (uint32_t f = 0; f < FEATURES; f++) {
+            w.weight[k * w.class_step + f * w.feature_step] = 0;
+        }
+        w.bias[k] = (float)log(p[k] / q[k]);
+    }
+    for (uint64_t row = 0; row < CLASSES; row++) { /* a row of each label */
+        for (uint32_t draw = 0; draw < CLASSES; draw++) {
+            double g[CLASSES] = {0};
+            xsm_batch batch = xsm_batch_range(t->data, row, 1);
+            script[0] = draw;
+            assert_ok(xsm_estimator_gradient(t->e, &batch, 0.1, t->g, &err), err);
+            xsm_gradient_view view = test_view(t->g);
+            for (uint32_t j = 0; j < view.lengths[0]; j++) {
+                g[view.classes[j]] += (double)view.coefficients[j];
+            }
+            double weight = p[t->p.labels[row]] * q[draw];
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                first[k] += weight * g[k];
+                second[k] += weight * g[k] * g[k];
+            }
+        }
+    }
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        assert_true(fabs(first[k]) < 1e-6); /* the optimum: Theorem 1 */
+        double z = log(p[k] / q[k]),
+               curvature = q[k] / (1 + exp(-z)); /* eq. 13, p sigma(-z) sigma(z) + q sigma sigma */
+        trace += second[k] / curvature;
+    }
+    return 1 / trace;
+}
+
+static void adversarial_noise_has_the_best_signal(void **state)
+{
+    (void)state;
+    double p[CLASSES] = {0.4, 0.3, 0.2, 0.1}, held[CLASSES];
+    uint64_t seed = 5;
+    memcpy(held, script_q, sizeof held);
+    stage t = stage_new("negative-sampling", "negatives=1", false, 0);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        t.p.labels[k] = k;
+    }
+    xsm_dataset_free(t.data);
+    t.data = test_relabel(&t.p, false, CLASSES, NULL, t.p.labels);
+    xsm_error err = XSM_ERROR_INIT;
+    assert_ok(xsm_estimator_bind(t.e, t.m, t.data, &err), err);
+    double best = signal_to_noise(&t, p, p);
+    assert_true(fabs(best - 1.0 / (CLASSES - 1)) < 1e-5); /* eq. 15 at p_n = p_D, where the sum of alpha is 1/2 */
+    for (int i = 0; i < 50; i++) {
+        double q[CLASSES], sum = 0;
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            sum += q[k] = 0.05 + test_uniform(&seed);
+        }
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            q[k] /= sum;
+        }
+        assert_true(signal_to_noise(&t, p, q) < best);
+    }
+    memcpy(script_q, held, sizeof held);
+    stage_free(&t);
+}
+
+static void ove_sampled_is_unbiased(void **state)
+{
+    (void)state;
+    for (uint32_t m = 1; m <= 4; m++) {
+        char options[32];
+        snprintf(options, sizeof options, "negatives=%u", m);
+        stage t = stage_new("ove-sampled", options, false, 2);
+        double mean[CLASSES], own = 0, want_loss = 0;
+        double loss = over_all_draws(&t, m, mean);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            double difference = t.z[k] - t.z[LABEL];
+            if (k != LABEL) {
+                assert_true(fabs(mean[k] - 1 / (1 + exp(-difference))) < 2e-6);
+                own += 1 / (1 + exp(-difference));
+                want_loss += log1p(exp(difference));
+            }
+        }
+        assert_true(fabs(mean[LABEL] + own) < 2e-6);
+        assert_true(fabs(loss - want_loss) < 1e-5);
+        stage_free(&t);
     }
 }
 
@@ -325,7 +455,7 @@ static void large_scores_are_finite(void **state)
             double g[CLASSES];
             assert_true(isfinite(take(&t, g)));
             for (uint32_t k = 0; k < CLASSES; k++) {
-                assert_true(fabs(g[k]) <= 4);
+                assert_true(fabs(g[k]) <= (strstr(options, "lambda") ? 1e5 : 10));
             }
             stage_free(&t);
         }
@@ -369,6 +499,9 @@ int main(void)
         cmocka_unit_test(sampled_softmax_values),
         cmocka_unit_test(all_negatives_make_it_exact),
         cmocka_unit_test(large_scores_are_finite),
+        cmocka_unit_test(negative_sampling_has_the_right_mean),
+        cmocka_unit_test(adversarial_noise_has_the_best_signal),
+        cmocka_unit_test(ove_sampled_is_unbiased),
         cmocka_unit_test(one_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

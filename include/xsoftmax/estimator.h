@@ -41,6 +41,8 @@
  * | `nce` | the label and m drawn | the maximum likelihood, if the model can be normalised (Gutmann and Hyvarinen 2010) |
  * | `importance` | the label and m drawn | biased (Bengio and Senecal 2003) |
  * | `sampled-softmax` | the labels and m drawn | the maximum likelihood as m grows (Jean et al. 2015) |
+ * | `negative-sampling` | the label and m drawn | the maximum likelihood less log q, see xsm_model_correction() (Bamler, Mandt 2020) |
+ * | `ove-sampled` | the label and m drawn | the one-vs-each bound's optimum (Titsias 2016) |
  *
  * "Drawn" is by a sampler (sampler.h), any of them.
  *

@@ -112,6 +112,15 @@ XSM_API int32_t xsm_model_layout(const xsm_model *model);
  *          The model's scores are as before, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
+/** What the model's scores are corrected by. Training with `negative-sampling` against classes drawn from p_n leaves a
+ *  bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler and Mandt 2020, eq. 5). Such a model
+ *  carries p_n; every score, probability and figure that the library gives of it has log p_n(k|x) added, and it is saved
+ *  and loaded with the weights.
+ *  @return "none"; "classes": a number a class; "tree": a tree over the classes. Static. */
+XSM_API const char *xsm_model_correction(const xsm_model *model);
+/** Takes the correction away: the scores are then those of the weights alone. NULL is fine. */
+XSM_API void xsm_model_clear_correction(xsm_model *model);
+
 /** Gives the classes the labels, names and counts of a class map with K classes (copied). Rows to test or predict are
  * then read with xsm_model_get_classes().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the map has other than K classes; #XSM_ERROR_RANGE for labels that do not

@@ -63,9 +63,9 @@ XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
  *  @param[out] probabilities [n][top] exp(score) over the sum of all K, or NULL; not with an index, which does not see
  *                   all K
  *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_DIVERGED when a score is not finite (rows
- *          before that one may have been filled in); #XSM_ERROR_UNSUPPORTED for probabilities with an index. O(n K
- * nnz), or n searches; no allocation. */
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_STATE when the model has been trained to another
+ *          correction since; #XSM_ERROR_DIVERGED when a score is not finite (rows before that one may have been filled
+ *          in); #XSM_ERROR_UNSUPPORTED for probabilities with an index. O(n K nnz), or n searches; no allocation. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
                                      double *probabilities, xsm_error *err);
 

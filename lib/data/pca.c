@@ -244,6 +244,23 @@ static void start_basis(pca_work *w, uint64_t seed)
     xsmi_orthonormalise(w->basis, w->l, w->d);
 }
 
+xsm_status xsmi_pca_start(xsm_context *ctx, uint32_t features, uint32_t components, xsmi_pca *out, xsm_error *err)
+{
+    size_t count = (size_t)features * components;
+    out->context = ctx;
+    out->features = features;
+    out->components = components;
+    out->direction = xsmi_allocate_zero(ctx, count, sizeof *out->direction);
+    out->mean = xsmi_allocate_zero(ctx, features, sizeof *out->mean);
+    out->offset = xsmi_allocate_zero(ctx, components, sizeof *out->offset);
+    out->variance = xsmi_allocate_zero(ctx, components, sizeof *out->variance);
+    if (!out->direction || !out->mean || !out->offset || !out->variance) {
+        xsmi_pca_clear(out);
+        return xsmi_fail_memory(err, count * sizeof *out->direction, "principal components");
+    }
+    return XSM_OK;
+}
+
 /* The eigenvectors within the basis become the components. */
 static xsm_status finish(const pca_work *w, const xsmi_pca_options *o, const double *values, const double *vectors,
                          xsmi_pca *out, xsm_error *err)
@@ -252,17 +269,7 @@ static xsm_status finish(const pca_work *w, const xsmi_pca_options *o, const dou
     while (k < o->components && values[k] > 1e-9 * values[0] && values[k] > 0) {
         k++;
     }
-    out->context = w->context;
-    out->features = (uint32_t)w->d;
-    out->components = (uint32_t)k;
-    out->direction = xsmi_allocate_zero(w->context, w->d * k, sizeof *out->direction);
-    out->mean = xsmi_allocate(w->context, w->d, sizeof *out->mean);
-    out->offset = xsmi_allocate(w->context, k, sizeof *out->offset);
-    out->variance = xsmi_allocate(w->context, k, sizeof *out->variance);
-    if (!out->direction || !out->mean || !out->offset || !out->variance) {
-        xsmi_pca_clear(out);
-        return xsmi_fail_memory(err, w->d * k * sizeof *out->direction, "principal components");
-    }
+    XSMI_TRY(xsmi_pca_start(w->context, (uint32_t)w->d, (uint32_t)k, out, err));
     for (size_t c = 0; c < k; c++) {
         size_t largest = 0;
         for (size_t j = 0; j < w->d; j++) {

@@ -33,6 +33,8 @@ typedef struct xsmi_pca {
 xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pca_options *options, xsmi_pca *out,
                         xsm_error *err);
 void xsmi_pca_clear(xsmi_pca *p);
+/* Makes the arrays for that many features and components, for a loader to fill; xsmi_pca_set_offset() then. */
+xsm_status xsmi_pca_start(xsm_context *ctx, uint32_t features, uint32_t components, xsmi_pca *out, xsm_error *err);
 /* Works out `offset` anew from the rest, after loading. */
 void xsmi_pca_set_offset(xsmi_pca *p);
 /* A row's components. */

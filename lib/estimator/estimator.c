@@ -73,19 +73,23 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
                          ops->name ? ops->name : "?");
     }
     const uint32_t flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE |
-                           XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER;
+                           XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED;
     if (ops->flags & ~flags) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
                          ops->flags & ~flags);
     }
     bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
     if (ops->flags & XSM_ESTIMATOR_SAMPLER) {
-        if (exact || !ops->plan || ops->select || ops->width) {
+        if (exact || !ops->plan || ops->select || ops->width ||
+            (ops->exact && (ops->flags & XSM_ESTIMATOR_CORRECTED))) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                              "estimator '%s': with the flag for a sampler the table needs plan(), without width(), "
                              "select() and the flag for exact",
                              ops->name);
         }
+    } else if (ops->flags & XSM_ESTIMATOR_CORRECTED) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': the flag for corrected goes with that for a sampler",
+                         ops->name);
     } else if (exact ? (ops->flags & XSM_ESTIMATOR_PROXIMAL) || ops->row_bound : !ops->select || !ops->width) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s': the table needs width() and select(), or the flag for exact without the one "
@@ -462,6 +466,14 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
             status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is %llu; accepted is 1 to %u",
                                e->ops.name, (unsigned long long)e->width, XSM_CLASSES_MAX);
         }
+    }
+    if (status == XSM_OK && model->correction && !e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)) {
+        status =
+            xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                      "the model's scores are corrected by the '%s' of the sampler that it was trained with, which "
+                      "estimator '%s' does not know of; train it with negative-sampling or with all classes, or "
+                      "clear its correction",
+                      xsm_model_correction(model), e->ops.name);
     }
     e->row_bound = status == XSM_OK && e->ops.row_bound ? e->ops.row_bound(e->state) : 0;
     if (status == XSM_OK && !(e->row_bound >= 0 && e->row_bound < INFINITY)) {

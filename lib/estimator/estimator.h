@@ -48,7 +48,8 @@ struct xsm_estimator {
     xsm_sampler *own_sampler; /* what the options name */
     xsm_sampler *sampler;     /* what is used: it, or the host's */
     xsmi_draw_rule rule;
-    float *codes; /* [code_count] of the training rows while bound */
+    xsmi_correction *correction; /* that the model needs, or NULL */
+    float *codes;                /* [code_count] of the training rows while bound */
     size_t code_count;
 };
 
@@ -65,6 +66,7 @@ struct xsm_gradient {
     double *shrinks;        /* [examples][width], for proximal */
     double *log_expected;   /* [examples][width], with a sampler */
     uint32_t *draws;        /* [examples][width], with a sampler */
+    xsmi_correction *correction; /* that the model needs, or NULL */
     double *losses;         /* [examples] */
     unsigned char *scratch; /* [slots][scratch_each], a slot a thread */
     size_t scratch_each, scratch_bytes;
@@ -194,5 +196,7 @@ extern const xsm_estimator_ops xsmi_implicit_ops;
 extern const xsm_estimator_ops xsmi_nce_ops;
 extern const xsm_estimator_ops xsmi_importance_ops;
 extern const xsm_estimator_ops xsmi_sampled_softmax_ops;
+extern const xsm_estimator_ops xsmi_negative_sampling_ops;
+extern const xsm_estimator_ops xsmi_ove_sampled_ops;
 
 #endif

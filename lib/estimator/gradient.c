@@ -35,6 +35,7 @@ void xsmi_gradient_clear(xsm_gradient *g)
     xsmi_release(ctx, g->log_expected, g->expected_capacity, sizeof *g->log_expected);
     xsmi_release(ctx, g->draws, g->draw_capacity, sizeof *g->draws);
     xsmi_release(ctx, g->scratch, g->scratch_bytes, 1);
+    xsmi_correction_release(g->correction);
     memset(g, 0, sizeof *g);
     g->context = ctx;
 }
@@ -137,6 +138,10 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",
                          (unsigned long long)examples, (unsigned long long)width);
+    }
+    if (g->correction != e->correction) {
+        xsmi_correction_release(g->correction);
+        g->correction = xsmi_correction_retain(e->correction);
     }
     g->scratch_each = each;
     g->width = width;

@@ -18,6 +18,8 @@ static const xsm_estimator_ops *const registry[] = {
     &xsmi_nce_ops,
     &xsmi_importance_ops,
     &xsmi_sampled_softmax_ops,
+    &xsmi_negative_sampling_ops,
+    &xsmi_ove_sampled_ops,
 };
 /* clang-format on */
 

@@ -38,6 +38,8 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e)
     xsmi_release(e->context, e->codes, e->code_count, sizeof *e->codes);
     e->codes = NULL;
     e->code_count = 0;
+    xsmi_correction_release(e->correction);
+    e->correction = NULL;
     if (e->own_sampler) {
         xsmi_sampler_unbind(e->own_sampler); /* so that its options can be set again */
     }
@@ -65,6 +67,9 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint6
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "sampler '%s' is bound to rows of %u features and %u classes, the data have %u and %u",
                          s->ops.name, s->features, s->classes, train->features, train->classes);
+    }
+    if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {
+        XSMI_TRY(xsmi_sampler_correction(s, &e->correction, err));
     }
     size_t count;
     if (!xsmi_multiply((size_t)train->rows, s->code_length, &count)) {

@@ -358,6 +358,13 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
     if (!x || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
     }
+    if (model->correction) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "the model's scores have a correction (%s) that depends on more than its weights, which are all that "
+            "an index sees",
+            xsm_model_correction(model));
+    }
     clear(x);
     x->model = model;
     x->count = model->classes;

@@ -152,6 +152,26 @@ static void release_weights(xsm_model *m)
     m->bias_owned = false;
 }
 
+void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c)
+{
+    if (m->correction != c) {
+        xsmi_correction_release(m->correction);
+        m->correction = xsmi_correction_retain(c);
+    }
+}
+
+const char *xsm_model_correction(const xsm_model *m)
+{
+    return !m || !m->correction ? "none" : xsmi_correction_tree(m->correction) ? "tree" : "classes";
+}
+
+void xsm_model_clear_correction(xsm_model *m)
+{
+    if (m) {
+        xsmi_model_set_correction(m, NULL);
+    }
+}
+
 void xsm_model_free(xsm_model *m)
 {
     if (!m) {
@@ -163,6 +183,7 @@ void xsm_model_free(xsm_model *m)
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
     xsmi_model_clear_transform(m);
+    xsmi_correction_release(m->correction);
     xsmi_release(ctx, m, 1, sizeof *m);
     xsm_context_free(ctx);
 }

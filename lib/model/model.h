@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/file.h"
 #include "data/dataset.h"
+#include "model/correction.h"
 
 #include <xsoftmax/model.h>
 
@@ -42,6 +43,8 @@ struct xsm_model {
      * its own right, or drops them all (xsmi_model_drop_row_lengths). Class-major only. */
     xsmi_row_length *row_length;
     xsmi_mapping mapping;
+
+    xsmi_correction *correction; /* NULL = none */
 
     int32_t index_base; /* of the class map, XSM_INDEX_BASE_* */
     int64_t *labels;    /* [classes] or NULL = the class number */
@@ -82,8 +85,11 @@ static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
     return batch->rows ? batch->rows[i] : batch->first + i;
 }
 
-/* Scores of m classes of one row, scales and bias included. Inner loop: no checks, no allocation. Dense rows that are
- * coming are asked for meanwhile; NULL = none. */
+/* Has the model hold a correction, or none (NULL). */
+void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
+
+/* Scores of m classes of one row, scales and bias included, without the model's correction: what training works on.
+ * Inner loop: no checks, no allocation. Dense rows that are coming are asked for meanwhile; NULL = none. */
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                               double alpha, float *scores, const xsmi_coming *coming);
 

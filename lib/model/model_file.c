@@ -6,6 +6,7 @@
  *     weight       F32 [K, D]
  *     bias         F32 [K]      if there is one
  *     idf          F32 [n]      if the transform has weights
+ *     correction or tree_*      what correction_file.c says, if there is one
  *     label_names  U8 [bytes]   a name a line, if the classes have names
  *
  * In this order, so that each tensor begins at a multiple of its numbers' size without the holes that the format
@@ -134,7 +135,7 @@ static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_
 
 /* The tensors of a model in the order of the file, and which of them the weights are. */
 typedef struct contents {
-    xsmi_tensor tensors[6];
+    xsmi_tensor tensors[6 + XSMI_CORRECTION_TENSORS];
     size_t count, weight;
     const float *idf;
     uint32_t idf_count;
@@ -163,6 +164,9 @@ static void list_contents(const xsm_model *m, contents *c)
     if (c->idf) {
         add_tensor(c, "idf", XSMI_DTYPE_F32, 1, c->idf_count, 0);
     }
+    if (m->correction) {
+        c->count += xsmi_correction_tensors(m->correction, c->tensors + c->count);
+    }
     if (m->names) {
         uint64_t bytes = 0;
         for (size_t k = 0; k < m->classes; k++) {
@@ -184,6 +188,9 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
     }
     if (c->idf) {
         XSMI_TRY(xsmi_container_write(w, c->idf, c->idf_count * sizeof *c->idf, err));
+    }
+    if (m->correction) {
+        XSMI_TRY(xsmi_correction_write(m->correction, w, err));
     }
     return m->names ? write_names(m, w, err) : XSM_OK;
 }
@@ -265,7 +272,9 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {"weight", "bias", "labels", "label_names", "class_counts", "idf"};
+    static const char *const known[] = {"weight",       "bias",      "labels",         "label_names",
+                                        "class_counts", "idf",       "correction",     "tree_nodes",
+                                        "tree_leaves",  "tree_mean", "tree_directions"};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         bool found = false;
@@ -275,7 +284,7 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
         if (!found) {
             return xsmi_fail(err, XSM_ERROR_FORMAT,
                              "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                             "class_counts and idf are known",
+                             "class_counts, idf, correction and those of a tree are known",
                              s->name, t->name);
         }
     }
@@ -456,6 +465,9 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     xsm_status status = load_classes(&s, m, err);
     if (status == XSM_OK) {
         status = load_transform(&s, m, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_correction_read(ctx, container, name, m->classes, m->features, &m->correction, err);
     }
     if (status == XSM_OK) {
         status = xsmi_model_take_metadata(m, container, err);

@@ -28,11 +28,19 @@ void xsmi_model_clear_metadata(xsm_model *m);
 /* Fills a model that has no metadata with copies of a container's, the library's own entries left out. */
 xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err);
 
+/* A correction in a model's file (correction_file.c): the tensors that it is, and their data in that order. Reading
+ * gives NULL where there is none. */
+#define XSMI_CORRECTION_TENSORS 4
+size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS]);
+xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer *w, xsm_error *err);
+xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
+                                uint32_t features, xsmi_correction **out, xsm_error *err);
+
 /* Metadata of a model's file that only the library writes, besides the container's own. */
 #define XSMI_KEY_TRANSFORM "transform"
 #define XSMI_KEY_INPUT_FEATURES "input_features"
 #define XSMI_KEY_TRAINING_ROWS "training_rows" /* where there are class_counts */
-#define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
+#define XSMI_KEY_INDEX_BASE "index_base"       /* first feature index of the data files, 0 or 1 */
 bool xsmi_metadata_reserved(const char *key);
 
 /* Whether a string is well-formed UTF-8. */

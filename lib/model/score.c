@@ -85,6 +85,8 @@ typedef struct scores_job {
     const uint32_t *classes;
     size_t count;
     float *scores;
+    float *codes; /* [threads][code], for the correction */
+    size_t code;
 } scores_job;
 
 static void score_rows(void *state, size_t index, uint32_t thread)
@@ -93,11 +95,14 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     const xsm_model *m = job->model;
     uint64_t first = (uint64_t)index * JOB_ROWS;
     uint64_t end = job->batch->count - first < JOB_ROWS ? job->batch->count : first + JOB_ROWS;
-    (void)thread;
     for (uint64_t i = first; i < end; i++) {
         xsmi_features x = xsmi_dataset_features(job->batch->dataset, xsmi_batch_row(job->batch, i));
-        xsmi_model_score_classes(m, &x, job->classes + i * job->count, job->count, m->alpha,
-                                 job->scores + i * job->count, NULL);
+        const uint32_t *classes = job->classes + i * job->count;
+        xsmi_model_score_classes(m, &x, classes, job->count, m->alpha, job->scores + i * job->count, NULL);
+        if (m->correction) {
+            xsmi_correction_add(m->correction, &x, classes, job->count, job->scores + i * job->count,
+                                job->codes + thread * job->code);
+        }
     }
 }
 
@@ -125,8 +130,18 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *batch, const ui
                              classes[i], i % count, i / count, m->classes);
         }
     }
-    scores_job job = {m, batch, classes, count, scores};
-    return xsmi_run(m->context, score_rows, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+    scores_job job = {m, batch, classes, count, scores, NULL, 0};
+    size_t threads = xsm_context_threads(m->context);
+    if (m->correction) {
+        job.code = xsmi_correction_code(m->correction);
+        job.codes = xsmi_allocate(m->context, threads, job.code * sizeof *job.codes);
+        if (!job.codes) {
+            return xsmi_fail_memory(err, threads * job.code * sizeof *job.codes, "scratch of scoring");
+        }
+    }
+    xsm_status status = xsmi_run(m->context, score_rows, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+    xsmi_release(m->context, job.codes, threads, job.code * sizeof *job.codes);
+    return status;
 }
 
 /* -- ranges of classes ----------------------------------------------------------------------------------------------

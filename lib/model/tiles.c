@@ -40,6 +40,10 @@ typedef struct scratch {
     uint32_t *columns; /* [GATHER_FEATURES] where one row's features are in it */
     float *compact;    /* [GATHER_FEATURES][tile] */
     size_t *cursor;    /* [XSMI_TILE_ROWS] values of each row that are summed already */
+    /* with a tree for a correction: one block's */
+    float *codes;    /* [XSMI_LANES][dims] */
+    float *sweep;    /* what a sweep needs */
+    float *log_tree; /* [classes][XSMI_LANES] */
 } scratch;
 
 static size_t used_words(const xsm_model *m)
@@ -68,6 +72,12 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
         s->columns = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->columns);
         s->compact = xsmi_arena_take(arena, CACHE_BYTES, 1);
         s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
+    }
+    const xsmi_tree *tree = m->correction ? xsmi_correction_tree(m->correction) : NULL;
+    if (tree) {
+        s->codes = xsmi_arena_take(arena, (size_t)tree->dims * XSMI_LANES, sizeof *s->codes);
+        s->sweep = xsmi_arena_take(arena, xsmi_tree_scratch(tree), sizeof *s->sweep);
+        s->log_tree = xsmi_arena_take(arena, (size_t)tree->classes * XSMI_LANES, sizeof *s->log_tree);
     }
 }
 
@@ -315,17 +325,91 @@ static void score_gathered(const xsm_model *m, const xsmi_tile_rows *rows, uint3
     }
 }
 
+static void score_plain(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, scratch *s,
+                        xsmi_tile_consumer consume, void *state)
+{
+    if (xsmi_tiles_packed(m, rows->sparse)) {
+        score_packed(m, rows, first, end, s, consume, state);
+    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        score_feature_major(m, rows, first, end, s, consume, state);
+    } else {
+        score_gathered(m, rows, first, end, s, consume, state);
+    }
+}
+
+/* -- corrections
+ * ------------------------------------------------------------------------------------------------------- */
+
+typedef struct corrected {
+    const float *log_q;    /* [classes], or NULL */
+    const float *log_tree; /* [classes][XSMI_LANES] of the block being scored */
+    size_t block;          /* its number */
+    xsmi_tile_consumer consume;
+    void *state;
+} corrected;
+
+/* Adds the correction to a tile, which lies in scratch memory, and hands it on. */
+static void correct_tile(void *state, const xsmi_tile *tile)
+{
+    const corrected *c = state;
+    float *scores = (float *)(uintptr_t)tile->scores;
+    if (c->log_q) {
+        for (uint32_t k = 0; k < tile->count; k++) {
+            for (size_t l = 0; tile->lanes && l < XSMI_LANES; l++) {
+                scores[k * XSMI_LANES + l] += c->log_q[tile->first + k];
+            }
+            if (!tile->lanes) {
+                scores[k] += c->log_q[tile->first + k];
+            }
+        }
+    } else if (tile->lanes) {
+        const float *add = c->log_tree + (size_t)tile->first * XSMI_LANES;
+        for (size_t i = 0; i < tile->count * (size_t)XSMI_LANES; i++) {
+            scores[i] += add[i];
+        }
+    } else {
+        const float *add = c->log_tree + (size_t)tile->first * XSMI_LANES + tile->row;
+        for (uint32_t k = 0; k < tile->count; k++) {
+            scores[k] += add[(size_t)k * XSMI_LANES];
+        }
+    }
+    xsmi_tile moved = *tile;
+    moved.block += c->block;
+    c->consume(c->state, &moved);
+}
+
+/* A tree's log-probabilities take as much memory as a block's scores of all classes: one block at a time. */
+static void score_with_tree(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, scratch *s,
+                            xsmi_tile_consumer consume, void *state)
+{
+    const xsmi_tree *tree = xsmi_correction_tree(m->correction);
+    for (size_t b = 0; b < rows->blocks; b++) {
+        const float *codes[XSMI_LANES] = {NULL};
+        const xsmi_features *features = rows->features + b * XSMI_LANES;
+        for (size_t l = 0; l < rows->counts[b]; l++) {
+            float *code = s->codes + l * tree->dims;
+            xsmi_tree_encode(tree, &features[l], code);
+            codes[l] = code;
+        }
+        xsmi_tree_sweep(tree, m->kernels, codes, rows->counts[b], s->log_tree, s->sweep);
+        xsmi_tile_rows block = {features, rows->counts + b, 1, rows->sparse};
+        corrected c = {NULL, s->log_tree, b, consume, state};
+        score_plain(m, &block, first, end, s, correct_tile, &c);
+    }
+}
+
 void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, void *memory,
                       xsmi_tile_consumer consume, void *state)
 {
     xsmi_arena arena = {memory, 0};
     scratch s;
     divide_scratch(m, rows->sparse, rows->blocks, &arena, &s);
-    if (xsmi_tiles_packed(m, rows->sparse)) {
-        score_packed(m, rows, first, end, &s, consume, state);
-    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        score_feature_major(m, rows, first, end, &s, consume, state);
+    if (!m->correction) {
+        score_plain(m, rows, first, end, &s, consume, state);
+    } else if (xsmi_correction_tree(m->correction)) {
+        score_with_tree(m, rows, first, end, &s, consume, state);
     } else {
-        score_gathered(m, rows, first, end, &s, consume, state);
+        corrected c = {xsmi_correction_numbers(m->correction), NULL, 0, consume, state};
+        score_plain(m, rows, first, end, &s, correct_tile, &c);
     }
 }

@@ -309,6 +309,9 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
                          g->largest * eta, eta);
     }
     xsm_model *m = o->model;
+    if (g->correction) {
+        xsmi_model_set_correction(m, g->correction);
+    }
     if (g->exact) {
         xsmi_model_drop_row_lengths(m);
     } else {

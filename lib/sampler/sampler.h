@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "base/random.h"
 #include "data/dataset.h"
+#include "model/correction.h"
 
 #include <xsoftmax/ext/sampler.h>
 
@@ -39,6 +40,12 @@ void xsmi_sampler_encode(const xsm_sampler *s, const xsm_dataset *data, uint64_t
 /* Codes of all rows, [rows][code_length], in parallel. */
 xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
                                    xsm_error *err);
+
+/* What corrects scores that were learnt against a bound sampler's classes; NULL where that is one constant. Refused:
+ * a host's distribution that depends on the row, of which nothing could be saved, and classes of probability 0. */
+xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, xsm_error *err);
+/* The tree of a bound sampler `tree`; NULL of another. */
+const xsmi_tree *xsmi_sampler_tree(const xsm_sampler *s);
 
 /* How an estimator wants classes drawn. */
 typedef struct xsmi_draw_rule {

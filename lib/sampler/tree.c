@@ -163,7 +163,11 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
         .whiten = s->whiten,
         .seed = problem->seed,
     };
-    XSMI_TRY(xsmi_pca_fit(ctx, problem->train, &pca, &s->tree.pca, err));
+    if (problem->features > 0) {
+        XSMI_TRY(xsmi_pca_fit(ctx, problem->train, &pca, &s->tree.pca, err));
+    } else { /* nothing but the classes' frequencies */
+        XSMI_TRY(xsmi_pca_start(ctx, 0, 0, &s->tree.pca, err));
+    }
     XSMI_TRY(xsmi_tree_start(ctx, problem->classes, &s->tree, err));
     fit_rows f = {.context = ctx, .train = problem->train, .tree = &s->tree};
     uint64_t places = problem->train->label_total;
@@ -260,3 +264,8 @@ const xsm_sampler_ops xsmi_tree_ops = {
     .sweep = sweep,
     .sweep_scratch = sweep_scratch,
 };
+
+const xsmi_tree *xsmi_sampler_tree(const xsm_sampler *s)
+{
+    return s->ops.bind == bind ? &((const tree_state *)s->state)->tree : NULL;
+}

@@ -50,6 +50,7 @@ typedef struct places {
     float *top_score;    /* [JOB_ROWS][top] */
     uint32_t *top_class; /* [JOB_ROWS][top] */
     double *best;        /* [top] the largest weights of a row's labels, falling */
+    float *code;         /* for the model's correction */
     void *model;         /* the model's own */
 } places;
 
@@ -60,6 +61,8 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     p.top_score = xsmi_arena_take(arena, JOB_ROWS * (size_t)job->top, sizeof *p.top_score);
     p.top_class = xsmi_arena_take(arena, JOB_ROWS * (size_t)job->top, sizeof *p.top_class);
     p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
+    const xsmi_correction *correction = job->model->correction;
+    p.code = xsmi_arena_take(arena, correction ? xsmi_correction_code(correction) : 0, sizeof *p.code);
     size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, XSMI_EXACT_BLOCKS, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
@@ -126,7 +129,7 @@ static bool add_measures(const evaluate_job *job, size_t index, const uint32_t *
 }
 
 static void take_row(const evaluate_job *job, size_t index, uint64_t row, double log_sum_exp, float target_score,
-                     const uint32_t *top_class, double *best)
+                     const uint32_t *top_class, double *best, float *code)
 {
     partial *p = &job->partials[index];
     const xsm_model *m = job->model;
@@ -148,6 +151,9 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
         float score = target_score;
         if (count > 1) {
             xsmi_model_score_classes(m, &x, &labels[j], 1, m->alpha, &score, NULL);
+            if (m->correction) {
+                xsmi_correction_add(m->correction, &x, &labels[j], 1, &score, code);
+            }
         }
         target += score;
         known++;
@@ -203,7 +209,8 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     memset(job->measures + index * MEASURES * job->top, 0, MEASURES * job->top * sizeof *job->measures);
     job->partials[index].failed = UINT64_MAX;
     for (size_t i = 0; i < rows; i++) {
-        take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top, here.best);
+        take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top, here.best,
+                 here.code);
     }
 }
 

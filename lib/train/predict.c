@@ -23,6 +23,7 @@ struct xsm_predictor {
     uint32_t *top_class; /* [PIECE][top] */
     void *scratch;
     size_t scratch_size;
+    const xsmi_correction *correction; /* of the model when the scratch was sized */
     /* With an index. */
     const xsm_index *index;
     uint64_t probed;
@@ -54,6 +55,10 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     if (o.index && (!o.index->built || o.index->model != model)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model", o.index->ops.name);
     }
+    if (o.index && model->correction) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's scores have a correction since the index was built, which does not see it");
+    }
     uint32_t top = o.top ? o.top : 5;
     if (top > TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, TOP_MAX);
@@ -68,6 +73,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     memset(p, 0, sizeof *p);
     p->context = ctx;
     p->model = model;
+    p->correction = model->correction;
     p->top = top;
     /* Enough for rows of either kind, so that nothing is allocated later. */
     size_t sparse = xsmi_model_exact_scratch(model, true, XSMI_EXACT_BLOCKS, top);
@@ -232,6 +238,9 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
     xsm_batch batch = xsm_batch_range(NULL, 0, 0);
     XSMI_TRY(xsmi_options_read(&batch, sizeof batch, sizeof batch, given, "xsm_batch", err));
     XSMI_TRY(xsmi_model_check_batch(p->model, &batch, err));
+    if (p->model->correction != p->correction) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
+    }
     if (p->index && probabilities) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "probabilities need the scores of all classes, which an index is there to avoid");

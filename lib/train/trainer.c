@@ -108,6 +108,9 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
+    if (estimator->correction) {
+        xsmi_model_set_correction(model, estimator->correction);
+    }
     XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
     xsm_context *ctx;

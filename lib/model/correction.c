@@ -1,0 +1,104 @@
+/* Corrections of scores. */
+#include "model/correction.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+struct xsmi_correction {
+    xsm_context *context;
+    atomic_size_t holders;
+    uint32_t classes;
+    float *log_q; /* [classes], NULL with a tree */
+    xsmi_tree tree;
+};
+
+static xsm_status start(xsm_context *ctx, uint32_t classes, xsmi_correction **out, xsm_error *err)
+{
+    xsmi_correction *c = xsmi_allocate(ctx, 1, sizeof *c);
+    if (!c) {
+        return xsmi_fail_memory(err, sizeof *c, "a correction of scores");
+    }
+    memset(c, 0, sizeof *c);
+    c->context = xsmi_context_retain(ctx);
+    c->classes = classes;
+    atomic_init(&c->holders, 1);
+    *out = c;
+    return XSM_OK;
+}
+
+xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint32_t classes, xsmi_correction **out,
+                                      xsm_error *err)
+{
+    xsmi_correction *c = NULL;
+    XSMI_TRY(start(ctx, classes, &c, err));
+    c->log_q = xsmi_allocate(ctx, classes, sizeof *c->log_q);
+    if (!c->log_q) {
+        xsmi_correction_release(c);
+        return xsmi_fail_memory(err, classes * sizeof *log_q, "a correction of scores");
+    }
+    memcpy(c->log_q, log_q, classes * sizeof *log_q);
+    *out = c;
+    return XSM_OK;
+}
+
+xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_correction **out, xsm_error *err)
+{
+    xsmi_correction *c = NULL;
+    XSMI_TRY(start(ctx, tree->classes, &c, err));
+    c->tree = *tree;
+    memset(tree, 0, sizeof *tree);
+    *out = c;
+    return XSM_OK;
+}
+
+xsmi_correction *xsmi_correction_retain(xsmi_correction *c)
+{
+    if (c) {
+        atomic_fetch_add(&c->holders, 1);
+    }
+    return c;
+}
+
+void xsmi_correction_release(xsmi_correction *c)
+{
+    if (c && atomic_fetch_sub(&c->holders, 1) == 1) {
+        xsm_context *ctx = c->context;
+        xsmi_release(ctx, c->log_q, c->classes, sizeof *c->log_q);
+        xsmi_tree_clear(&c->tree);
+        xsmi_release(ctx, c, 1, sizeof *c);
+        xsm_context_free(ctx);
+    }
+}
+
+const float *xsmi_correction_numbers(const xsmi_correction *c)
+{
+    return c->log_q;
+}
+
+const xsmi_tree *xsmi_correction_tree(const xsmi_correction *c)
+{
+    return c->log_q ? NULL : &c->tree;
+}
+
+uint32_t xsmi_correction_classes(const xsmi_correction *c)
+{
+    return c->classes;
+}
+
+size_t xsmi_correction_code(const xsmi_correction *c)
+{
+    return c->log_q ? 0 : c->tree.dims;
+}
+
+void xsmi_correction_add(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
+                         float *scores, float *scratch)
+{
+    if (!c->log_q) {
+        xsmi_tree_encode(&c->tree, x, scratch);
+    }
+    for (size_t j = 0; j < count; j++) {
+        double log_q =
+            c->log_q ? (double)c->log_q[classes[j]] : xsmi_tree_log_probability(&c->tree, scratch, classes[j]);
+        scores[j] = (float)((double)scores[j] + log_q);
+    }
+}

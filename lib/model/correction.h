@@ -1,0 +1,33 @@
+/*
+ * What is added to a model's scores before they mean anything: log p_n(k|x), where training was against classes drawn
+ * from p_n and learnt log p(k|x) - log p_n(k|x) + const (Bamler and Mandt 2020, eq. 5). A part of the model: whoever
+ * scores through the tiles, or asks for chosen classes by the public interface, gets it added.
+ *
+ * Never changed once made, and shared by those that hold it.
+ */
+#ifndef XSMI_CORRECTION_H
+#define XSMI_CORRECTION_H
+
+#include "model/tree.h"
+
+typedef struct xsmi_correction xsmi_correction;
+
+/* One number a class, [classes], finite; copied. */
+xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint32_t classes, xsmi_correction **out,
+                                      xsm_error *err);
+/* A tree; its contents are taken over, and `tree` is left empty. */
+xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_correction **out, xsm_error *err);
+xsmi_correction *xsmi_correction_retain(xsmi_correction *c);
+void xsmi_correction_release(xsmi_correction *c);
+
+/* The numbers or the tree; NULL for the other kind. */
+const float *xsmi_correction_numbers(const xsmi_correction *c);
+const xsmi_tree *xsmi_correction_tree(const xsmi_correction *c);
+uint32_t xsmi_correction_classes(const xsmi_correction *c);
+/* Floats of scratch that xsmi_correction_add() needs. */
+size_t xsmi_correction_code(const xsmi_correction *c);
+/* Adds what belongs to chosen classes of a row to their scores. */
+void xsmi_correction_add(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
+                         float *scores, float *scratch);
+
+#endif

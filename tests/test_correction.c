@@ -1,0 +1,370 @@
+/*
+ * The bias of negative sampling, and its removal: it belongs to the model, in every way to a score, saved and loaded.
+ */
+#include "training.h"
+
+#include <xsoftmax/index.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/trainer.h>
+
+#include "model/parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONTEXTS = 4, CLASSES = 6, ROWS = 4000 };
+
+/* Each row says one of four contexts, and its label is drawn from the context's own distribution. */
+typedef struct world {
+    test_problem p;
+    xsm_dataset *data;
+    double share[CONTEXTS][CLASSES]; /* of the labels, as they came out */
+    uint32_t context[ROWS];
+} world;
+
+static world world_new(bool sparse)
+{
+    world w;
+    w.p = test_problem_new(ROWS, CONTEXTS, CLASSES, sparse, 8);
+    memset(w.p.x, 0, ROWS * CONTEXTS * sizeof *w.p.x);
+    memset(w.share, 0, sizeof w.share);
+    uint64_t seed = 12;
+    double rows[CONTEXTS] = {0};
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t c = (uint32_t)(test_uniform(&seed) * CONTEXTS), k = 0;
+        double u = test_uniform(&seed), sum = 0, left = 0;
+        for (uint32_t j = 0; j < CLASSES; j++) {
+            sum += exp(-0.6 * ((j + 2 * c) % CLASSES));
+        }
+        for (; k + 1 < CLASSES && (left += exp(-0.6 * ((k + 2 * c) % CLASSES)) / sum) < u; k++) {
+        }
+        w.p.x[i * CONTEXTS + c] = 1;
+        w.p.labels[i] = k;
+        w.context[i] = c;
+        w.share[c][k]++;
+        rows[c]++;
+    }
+    for (uint32_t c = 0; c < CONTEXTS; c++) {
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            w.share[c][k] /= rows[c];
+        }
+    }
+    w.data = test_relabel(&w.p, sparse, CLASSES, NULL, w.p.labels);
+    return w;
+}
+
+static void world_free(world *w)
+{
+    xsm_dataset_free(w->data);
+    test_problem_free(&w->p);
+}
+
+static xsm_model *trained(const world *w, const char *sampler, bool bias, uint64_t epochs)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(NULL, &w->p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "negative-sampling", "negatives=10");
+    assert_ok(xsm_estimator_set(e, "sampler", sampler, &err), err);
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = epochs;
+    options.batch = 40;
+    options.eta = 8;
+    options.factor = 0.8;
+    options.schedule = XSM_SCHEDULE_STEP;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_trainer_new(NULL, m, w->data, e, o, &options, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    return m;
+}
+
+/* Largest difference between what the model predicts of a context and the shares of the labels there, which are the
+ * exact softmax's optimum: its scores are free in each context. */
+static double worst(const xsm_model *m, const world *w)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    options.top = CLASSES;
+    xsm_predictor *predictor = NULL;
+    assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+    double off = 0;
+    for (uint64_t i = 0; i < 40; i++) {
+        uint32_t classes[CLASSES];
+        double probabilities[CLASSES];
+        xsm_batch batch = xsm_batch_range(w->data, i, 1);
+        assert_ok(xsm_predictor_run(predictor, &batch, classes, NULL, probabilities, &err), err);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            double d = fabs(probabilities[k] - w->share[w->context[i]][classes[k]]);
+            off = d > off ? d : off;
+        }
+    }
+    xsm_predictor_free(predictor);
+    return off;
+}
+
+/* A share of 1,000 rows is known to 0.016; what the stochastic steps add is of that size. */
+#define CLOSE 0.03
+
+static void corrected_models_are_unbiased(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sampler, *correction;
+    } kinds[] = {{"uniform", "none"}, {"frequency", "classes"}, {"tree", "tree"}};
+    for (int kind = 0; kind < 6; kind++) {
+        world w = world_new(kind >= 3);
+        xsm_model *m = trained(&w, kinds[kind % 3].sampler, kind & 1, 30);
+        assert_string_equal(xsm_model_correction(m), kinds[kind % 3].correction);
+        double with = worst(m, &w);
+        xsm_model_clear_correction(m);
+        assert_string_equal(xsm_model_correction(m), "none");
+        double without = worst(m, &w);
+        if (!(with < CLOSE) || (kind % 3 == 2 && !(without > 3 * CLOSE)) || (kind % 3 == 1 && !(without > CLOSE))) {
+            fail_msg("%s: off by %.4f with the correction, %.4f without", kinds[kind % 3].sampler, with, without);
+        }
+        xsm_model_free(m);
+        world_free(&w);
+    }
+}
+
+/* Every way to a score says the same: chosen classes, ranges in both layouts, predictions, evaluation. */
+static void every_score_is_corrected(void **state)
+{
+    (void)state;
+    static const char *const samplers[] = {"frequency", "tree"};
+    for (int kind = 0; kind < 8; kind++) {
+        xsm_error err = XSM_ERROR_INIT;
+        world w = world_new(kind & 1);
+        xsm_model *m = trained(&w, samplers[kind >> 1 & 1], true, 3);
+        if (kind & 4) {
+            assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
+        }
+        enum { SOME = 70 };
+        float chosen[SOME * CLASSES], range[SOME * CLASSES], plain[SOME * CLASSES];
+        uint32_t classes[SOME * CLASSES];
+        for (uint32_t i = 0; i < SOME * CLASSES; i++) {
+            classes[i] = i % CLASSES;
+        }
+        xsm_batch batch = xsm_batch_range(w.data, 5, SOME);
+        assert_ok(xsm_model_scores(m, &batch, classes, CLASSES, chosen, &err), err);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, range, CLASSES, &err), err);
+        double loss = 0;
+        for (uint32_t i = 0; i < SOME; i++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                assert_true(fabsf(chosen[i * CLASSES + k] - range[i * CLASSES + k]) < 1e-4f);
+                sum += exp((double)range[i * CLASSES + k]);
+            }
+            loss += log(sum) - (double)range[i * CLASSES + w.p.labels[5 + i]];
+        }
+        uint64_t rows[SOME];
+        for (uint64_t i = 0; i < SOME; i++) {
+            rows[i] = 5 + i;
+        }
+        xsm_dataset *some = NULL;
+        assert_ok(xsm_dataset_select(w.data, rows, SOME, &some, &err), err);
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        assert_ok(xsm_evaluate(NULL, m, some, NULL, &metrics, &err), err);
+        assert_true(fabs(metrics.log_loss - loss / SOME) < 1e-5);
+        /* several labels a row: their scores are worked out one by one */
+        uint64_t offsets[SOME + 1];
+        uint32_t pairs[2 * SOME];
+        double both = 0;
+        for (uint32_t i = 0; i < SOME; i++) {
+            offsets[i] = 2 * i;
+            pairs[2 * i] = w.p.labels[5 + i];
+            pairs[2 * i + 1] = (w.p.labels[5 + i] + 1) % CLASSES;
+            double sum = 0;
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                sum += exp((double)range[i * CLASSES + k]);
+            }
+            both += log(sum) -
+                    ((double)range[i * CLASSES + pairs[2 * i]] + (double)range[i * CLASSES + pairs[2 * i + 1]]) / 2;
+        }
+        offsets[SOME] = 2 * SOME;
+        if (!(kind & 1)) {
+            xsm_labels labels = {sizeof labels, CLASSES, 0, offsets, pairs};
+            xsm_dataset *several = NULL;
+            assert_ok(xsm_dataset_from_dense(NULL, w.p.x + 5 * CONTEXTS, SOME, CONTEXTS, CONTEXTS, &labels, XSM_COPY,
+                                             &several, &err),
+                      err);
+            assert_ok(xsm_evaluate(NULL, m, several, NULL, &metrics, &err), err);
+            assert_true(fabs(metrics.log_loss - both / SOME) < 1e-5);
+            xsm_dataset_free(several);
+        }
+        xsm_model_clear_correction(m);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, plain, CLASSES, &err), err);
+        double moved = 0;
+        for (int i = 0; i < SOME * CLASSES; i++) {
+            moved = fmax(moved, fabs((double)plain[i] - (double)range[i]));
+        }
+        assert_true(moved > 0.5);
+        xsm_dataset_free(some);
+        xsm_model_free(m);
+        world_free(&w);
+    }
+}
+
+static void saved_and_loaded(void **state)
+{
+    (void)state;
+    static const char *const samplers[] = {"frequency", "tree"};
+    for (int kind = 0; kind < 4; kind++) {
+        xsm_error err = XSM_ERROR_INIT;
+        world w = world_new(kind & 1);
+        xsm_model *m = trained(&w, samplers[kind >> 1], true, 2), *back = NULL;
+        const char *path = test_path("corrected");
+        enum { SOME = 50 };
+        float before[SOME * CLASSES], after[SOME * CLASSES];
+        xsm_batch batch = xsm_batch_range(w.data, 0, SOME);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, before, CLASSES, &err), err);
+        assert_ok(xsm_model_save(m, path, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
+        assert_string_equal(xsm_model_correction(back), xsm_model_correction(m));
+        assert_ok(xsm_model_score_range(back, &batch, 0, CLASSES, after, CLASSES, &err), err);
+        assert_memory_equal(before, after, sizeof before);
+        /* and training goes on from there */
+        xsm_estimator *e = test_estimator(NULL, "negative-sampling", "");
+        assert_ok(xsm_estimator_bind(e, back, w.data, &err), err);
+        xsm_estimator_free(e);
+        e = test_estimator(NULL, "softmax", "");
+        assert_ok(xsm_estimator_bind(e, back, w.data, &err), err);
+        xsm_estimator_free(e);
+        e = test_estimator(NULL, "umax", "");
+        assert_fails(xsm_estimator_bind(e, back, w.data, &err), XSM_ERROR_UNSUPPORTED, err);
+        xsm_model_clear_correction(back);
+        assert_ok(xsm_estimator_bind(e, back, w.data, &err), err);
+        xsm_estimator_free(e);
+        xsm_model_free(back);
+        xsm_model_free(m);
+        world_free(&w);
+    }
+    test_files_end();
+}
+
+/* Files whose correction cannot be right. */
+static void bad_corrections_are_refused(void **state)
+{
+    (void)state;
+    enum { K = 3, D = 2, DIMS = 4 };
+    static const float weight[K * D] = {0}, mean[D] = {0}, directions[D] = {1, 0};
+    for (int defect = 0; defect < 8; defect++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+        float nodes[4 * DIMS] = {0}, numbers[K] = {0};
+        uint32_t leaves[K] = {0, 1, 3};
+        bool number = defect >= 5;
+        uint64_t node_rows = defect == 1 ? 2 : 4;
+        leaves[2] = defect == 2 ? 1 : defect == 3 ? 4 : 3;
+        nodes[5] = defect == 4 ? NAN : 0;
+        numbers[1] = defect == 6 ? INFINITY : 1;
+        uint64_t count = defect == 7 ? 2 : K;
+        xsmi_tensor tensors[5] = {
+            {.name = "weight", .dtype = XSMI_DTYPE_F32, .rank = 2, .shape = {K, D}},
+            {.name = number ? "correction" : "tree_nodes",
+             .dtype = XSMI_DTYPE_F32,
+             .rank = number ? 1 : 2,
+             .shape = {number ? count : node_rows, DIMS}},
+            {.name = "tree_leaves", .dtype = XSMI_DTYPE_U32, .rank = 1, .shape = {K}},
+            {.name = "tree_mean", .dtype = XSMI_DTYPE_F32, .rank = 1, .shape = {D}},
+            {.name = "tree_directions", .dtype = XSMI_DTYPE_F32, .rank = 2, .shape = {D, 1}},
+        };
+        const char *path = test_path("bad");
+        xsmi_container_writer *w = NULL;
+        assert_ok(xsmi_container_create(ctx, path, tensors, number ? 2 : 5, 0, NULL, 0, &w, &err), err);
+        assert_ok(xsmi_container_write(w, weight, sizeof weight, &err), err);
+        if (number) {
+            assert_ok(xsmi_container_write(w, numbers, count * sizeof *numbers, &err), err);
+        } else {
+            assert_ok(xsmi_container_write(w, nodes, node_rows * DIMS * sizeof *nodes, &err), err);
+            assert_ok(xsmi_container_write(w, leaves, sizeof leaves, &err), err);
+            assert_ok(xsmi_container_write(w, mean, sizeof mean, &err), err);
+            assert_ok(xsmi_container_write(w, directions, sizeof directions, &err), err);
+        }
+        assert_ok(xsmi_container_commit(w, &err), err);
+        xsm_model *m = NULL;
+        if (defect == 0 || defect == 5) {
+            assert_ok(xsm_model_load(ctx, path, NULL, &m, &err), err);
+            assert_string_equal(xsm_model_correction(m), number ? "classes" : "tree");
+        } else {
+            assert_fails(xsm_model_load(ctx, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+            assert_null(m);
+        }
+        xsm_model_free(m);
+        xsm_context_free(ctx);
+    }
+    test_files_end();
+}
+
+/* A host that takes the steps itself cannot forget it; a predictor made before does not go on unawares. */
+static void a_step_brings_the_correction(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    world w = world_new(false);
+    xsm_model *m = test_model(NULL, &w.p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=tree");
+    xsm_predictor *predictor = NULL;
+    uint32_t classes[5];
+    xsm_batch batch = xsm_batch_range(w.data, 0, 8), one = xsm_batch_range(w.data, 0, 1);
+    assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+    assert_ok(xsm_predictor_run(predictor, &one, classes, NULL, NULL, &err), err);
+    assert_ok(xsm_estimator_bind(e, m, w.data, &err), err);
+    xsm_index *index = NULL;
+    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    assert_ok(xsm_index_build_model(index, m, &err), err);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL);
+    assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+    assert_string_equal(xsm_model_correction(m), "none");
+    xsm_estimator_free(e); /* the gradient holds what it needs */
+    assert_ok(xsm_optimizer_apply(o, &batch, g, 1, &err), err);
+    assert_string_equal(xsm_model_correction(m), "tree");
+    assert_fails(xsm_predictor_run(predictor, &one, classes, NULL, NULL, &err), XSM_ERROR_STATE, err);
+    xsm_predictor_free(predictor);
+    /* an index sees the rows alone: one from before is no longer any good, and no other can be had */
+    xsm_predictor_options searching = XSM_PREDICTOR_OPTIONS_INIT;
+    searching.index = index;
+    assert_fails(xsm_predictor_new(m, &searching, &predictor, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_index_build_model(index, m, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_index_free(index);
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_model_free(m);
+    world_free(&w);
+}
+
+static void what_cannot_be_corrected_is_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(30, 3, 40, false, 1); /* some classes have no row */
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=frequency");
+    assert_ok(xsm_estimator_set(e, "sampler.smoothing", "0", &err), err);
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);
+    assert_ok(xsm_estimator_set(e, "sampler.smoothing", "1", &err), err);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(corrected_models_are_unbiased),
+        cmocka_unit_test(every_score_is_corrected),
+        cmocka_unit_test(saved_and_loaded),
+        cmocka_unit_test(bad_corrections_are_refused),
+        cmocka_unit_test(a_step_brings_the_correction),
+        cmocka_unit_test(what_cannot_be_corrected_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
