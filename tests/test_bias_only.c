@@ -66,9 +66,9 @@ static void check_logs(const xsm_model *m, const uint32_t *counts, double slope,
 
 static const uint32_t some_counts[] = {120, 3, 40, 77, 1, 12, 200};
 
-/* Propositions 1 and 2: the maximum likelihood and one-vs-each have the same optimum, z_k = log N_k + const. (The tighter
- * bounds with 1 < |C| < K between them do not: at that point the slope of a class k in C is
- * N_k sum_{m not in C} N_m (1/(N_C + N_m) - 1/(N_k + N_m)), which is 0 only where C = {k}.) */
+/* Propositions 1 and 2: the maximum likelihood and one-vs-each have the same optimum, z_k = log N_k + const. (The
+ * tighter bounds with 1 < |C| < K between them do not: at that point the slope of a class k in C is N_k sum_{m not in
+ * C} N_m (1/(N_C + N_m) - 1/(N_k + N_m)), which is 0 only where C = {k}.) */
 static void one_vs_each_finds_the_frequencies(void **state)
 {
     (void)state;

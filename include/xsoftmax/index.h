@@ -138,8 +138,8 @@ XSM_API size_t xsm_index_get(const xsm_index *index, const char *name, char *buf
  * `exact`; O(K C D) for `spherical`. */
 XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 /** The same over the classes of a model: a class's score is its row's product with the features, plus its bias. The
- * model must stay until the index is built anew or freed. A model whose scores have a correction, which is no part of its
- * rows, is refused with #XSM_ERROR_UNSUPPORTED, see xsm_model_correction(). */
+ * model must stay until the index is built anew or freed. A model whose scores have a correction, which is no part of
+ * its rows, is refused with #XSM_ERROR_UNSUPPORTED, see xsm_model_correction(). */
 XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 /** Reads rows again that have changed since. An index that has drifted too far is built anew.
  *  @param index   a built index

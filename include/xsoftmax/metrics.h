@@ -24,9 +24,9 @@
  * | `psndcg` | sum of [r_j in P] / (p(r_j) log2(j+1)), over the sum of 1 / log2(j+1) for j <= min(k, P) |
  *
  * p is the propensity of Jain, Prabhu and Varma (2016): 1/p(l) = 1 + C (n_l + B)^-A with C = (log n - 1) (B + 1)^A, for
- * a class in n_l of n training rows (C at least 0); a label that was never seen has n_l = 0. `precision` and `ndcg` are means over the
- * rows; `psp` and `psndcg` are the mean over the rows divided by the mean that the labels themselves, best weights
- * first, would get, as the programs of the field have it.
+ * a class in n_l of n training rows (C at least 0); a label that was never seen has n_l = 0. `precision` and `ndcg` are
+ * means over the rows; `psp` and `psndcg` are the mean over the rows divided by the mean that the labels themselves,
+ * best weights first, would get, as the programs of the field have it.
  *
  * Every class is scored, in tiles; memory does not grow with N*K. Rows whose label was never seen in training count:
  * they are wrong by definition in `error` and `precision`, and have no log-loss.

@@ -113,9 +113,9 @@ XSM_API int32_t xsm_model_layout(const xsm_model *model);
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
 /** What the model's scores are corrected by. Training with `negative-sampling` against classes drawn from p_n leaves a
- *  bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler and Mandt 2020, eq. 5). Such a model
- *  carries p_n; every score, probability and figure that the library gives of it has log p_n(k|x) added, and it is saved
- *  and loaded with the weights.
+ *  bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler and Mandt 2020, eq. 5). Such a
+ * model carries p_n; every score, probability and figure that the library gives of it has log p_n(k|x) added, and it is
+ * saved and loaded with the weights.
  *  @return "none"; "classes": a number a class; "tree": a tree over the classes. Static. */
 XSM_API const char *xsm_model_correction(const xsm_model *model);
 /** Takes the correction away: the scores are then those of the weights alone. NULL is fine. */

@@ -58,17 +58,17 @@ struct xsm_gradient {
     uint64_t examples, width;
     uint32_t model_classes; /* K */
     bool exact, proximal;
-    xsm_example *example;   /* [examples] */
-    uint32_t *lengths;      /* [examples], not for exact */
-    uint32_t *classes;      /* [examples][width], not for exact */
-    float *coefficients;    /* [examples][width] */
-    float *scores, *linear; /* [examples][width], not for exact */
-    double *shrinks;        /* [examples][width], for proximal */
-    double *log_expected;   /* [examples][width], with a sampler */
-    uint32_t *draws;        /* [examples][width], with a sampler */
+    xsm_example *example;        /* [examples] */
+    uint32_t *lengths;           /* [examples], not for exact */
+    uint32_t *classes;           /* [examples][width], not for exact */
+    float *coefficients;         /* [examples][width] */
+    float *scores, *linear;      /* [examples][width], not for exact */
+    double *shrinks;             /* [examples][width], for proximal */
+    double *log_expected;        /* [examples][width], with a sampler */
+    uint32_t *draws;             /* [examples][width], with a sampler */
     xsmi_correction *correction; /* that the model needs, or NULL */
-    double *losses;         /* [examples] */
-    unsigned char *scratch; /* [slots][scratch_each], a slot a thread */
+    double *losses;              /* [examples] */
+    unsigned char *scratch;      /* [slots][scratch_each], a slot a thread */
     size_t scratch_each, scratch_bytes;
     double decay, loss, row_bound;
     double largest; /* max over places of |g| ||(x,1)||: bounds every change of a weight or bias, per unit of eta */

@@ -14,9 +14,10 @@ xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, 
         return status;
     }
     if (s->code_length > 0) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "sampler '%s' depends on the row, and a model cannot carry it: its bias would stay in the scores",
-                         s->ops.name);
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "sampler '%s' depends on the row, and a model cannot carry it: its bias would stay in the scores",
+            s->ops.name);
     }
     float *log_q = xsmi_allocate(s->context, s->classes, sizeof *log_q);
     if (!log_q) {
@@ -28,10 +29,11 @@ xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, 
         log_q[k] = (float)s->ops.log_probability(s->state, NULL, k);
         constant &= log_q[k] == log_q[0];
         if (!(log_q[k] > -INFINITY)) {
-            status = xsmi_fail(err, XSM_ERROR_RANGE,
-                               "sampler '%s' never draws class %u, whose scores would mean nothing; a smoothing above 0 "
-                               "is needed",
-                               s->ops.name, k);
+            status =
+                xsmi_fail(err, XSM_ERROR_RANGE,
+                          "sampler '%s' never draws class %u, whose scores would mean nothing; a smoothing above 0 "
+                          "is needed",
+                          s->ops.name, k);
         }
     }
     *out = NULL;

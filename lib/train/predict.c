@@ -198,8 +198,8 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
         xsmi_features x = xsmi_dataset_features(batch->dataset, row);
         bool finite = lengths[i] == p->top;
         if (finite) {
-            xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha,
-                                     scores + (size_t)i * p->top, NULL);
+            xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha, scores + (size_t)i * p->top,
+                                     NULL);
         }
         for (uint32_t k = 0; k < p->top && finite; k++) {
             finite = isfinite(scores[(size_t)i * p->top + k]) != 0;

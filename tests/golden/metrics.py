@@ -55,7 +55,7 @@ def measures(a, b):
 
 
 def lines():
-    yield "/* Written by metrics.py. */"
+    yield "/* Written by metrics.py. */\n/* clang-format off */"
     yield "enum { RANKED_ROWS = %d, RANKED_CLASSES = %d, RANKED_TRAINING_ROWS = %d, RANKED_TOP = %d };" % (
         ROWS, CLASSES, TRAINING_ROWS, TOP)
     yield "/* A, B, then for each measure its value at 1, 2, ... */"

@@ -1,4 +1,5 @@
 /* Written by metrics.py. */
+/* clang-format off */
 enum { RANKED_ROWS = 60, RANKED_CLASSES = 40, RANKED_TRAINING_ROWS = 5000, RANKED_TOP = 7 };
 /* A, B, then for each measure its value at 1, 2, ... */
 static const struct {

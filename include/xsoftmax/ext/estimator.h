@@ -32,7 +32,7 @@ enum {
     XSM_ESTIMATOR_PROXIMAL = 2,    /**< gradient() fills `shrinks`, and the ridge is its own affair. */
     XSM_ESTIMATOR_ROW_STATE = 4,   /**< Keeps something by row: examples of one row are handled in order. */
     XSM_ESTIMATOR_MULTI_LABEL = 8, /**< Takes rows with several labels; otherwise one label a row is required. */
-    XSM_ESTIMATOR_SAMPLER = 16,   /**< A sampler draws the classes: plan() in place of width() and select(). */
+    XSM_ESTIMATOR_SAMPLER = 16,    /**< A sampler draws the classes: plan() in place of width() and select(). */
     /** With a sampler: its optimum is log p(k|x) - log q(k|x) + const. The model that it trains carries log q as a
      *  correction of its scores, see xsm_model_correction(). */
     XSM_ESTIMATOR_CORRECTED = 32
