@@ -62,7 +62,7 @@ static xsm_dataset *first_rows(const xsm_dataset *data, uint64_t count)
 
 void figure_ove_amazoncat(const papers *p)
 {
-    amazoncat_sizes s = {1186239, 306759, 203882, 2919, 76};
+    amazoncat_sizes s = {1186239, 306759, 203882, 2919, 82};
     uint64_t tuned = TUNED_ROWS;
     if (p->quick) {
         s = (amazoncat_sizes){2000, 500, 500, 40, 20};

@@ -4,7 +4,8 @@ width = 640; height = 400
 load scripts."/style.inc"
 set title "OVE-SGD on data of AmazonCat-13K's shape"
 set xlabel "examples"
-set ylabel "one-vs-each bound of an example"
+set ylabel "minus the one-vs-each bound of an example"
+set logscale y
 set format x "%.0s%c"
 unset key
-plot file("-bound") using 1:2 with lines linetype 2 notitle
+plot file("-bound") using 1:(-$2) with lines linetype 2 notitle

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-enum { SAMPLED = 10, BATCH = 100, CURVE_POINTS = 200, SHOWN = 1000 };
+enum { SAMPLED = 10, BATCH = 100, CURVE_POINTS = 200, SHOWN = 250 };
 
 typedef struct sizes {
     uint64_t observations, steps;

@@ -12,7 +12,7 @@ set format y "%.1t{/Symbol \264}10^{%T}"
 stats file("-values") using 2 skip 1 nooutput
 set yrange [0:1.15 * STATS_max]
 set title "(a) exact"
-plot file("-values") using 1:2 with points linetype 1 pointtype 7 pointsize 0.25 notitle
+plot file("-values") using 1:2 with lines linetype 1 linewidth 2 notitle
 set title "(b) one-vs-each, doubly stochastic"
 plot file("-values") using 1:3 with points linetype 2 pointtype 7 pointsize 0.25 notitle
 set title "(c) error"
