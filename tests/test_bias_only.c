@@ -275,6 +275,15 @@ static void what_cannot_be(void **state)
     assert_fails(xsm_dataset_from_dense(NULL, NULL, 0, 0, 0, &given, XSM_COPY, &d, &err), XSM_ERROR_ARGUMENT, err);
     assert_null(m);
     assert_null(d);
+    /* A sampler that looks at features says so. */
+    test_problem p = counted(some_counts, 7, false);
+    m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "nce", "sampler=tree");
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "the rows have none"));
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
 }
 
 int main(void)

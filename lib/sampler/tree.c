@@ -146,6 +146,11 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
 {
     tree_state *s = state;
     xsm_context *ctx = problem->context;
+    if (problem->features == 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "sampler 'tree': its nodes look at features, and the rows have none; 'uniform' or 'frequency' "
+                         "is accepted");
+    }
     if (s->components > (int64_t)problem->features) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "sampler 'tree': %lld components asked for, but the rows have %u features",
