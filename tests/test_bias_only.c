@@ -221,6 +221,7 @@ static void models_are_used_and_saved(void **state)
         xsm_model_free(m);
         test_problem_free(&p);
     }
+    test_files_end();
 }
 
 /* truncate=0 makes rows without features, and a model keeps it for those to come. */
