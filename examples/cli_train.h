@@ -1,8 +1,13 @@
-/* A training run: what was asked for, and what came of it. Filled by cli_train.c, told of by cli_report.c. */
+/* A training run: what was asked for, and what came of it. Filled by cli_train*.c, told of by cli_report.c.
+ * The parts of cli_train.c, in the order in which they run: cli_train_settings.c (what the flags mean together),
+ * cli_train_model.c (rows, and the model for them), cli_train_run.c (training and evaluation). */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
 #include "cli.h"
+
+enum { CLI_BIAS_ONLY = 2 };                 /* of `bias`: no features */
+extern const char *const cli_order_words[]; /* XSM_ORDER_* */
 
 typedef struct cli_run {
     const char *data, *test, *transform_text, *label_names, *estimator_name, *optimizer_name, *schedule_text;
@@ -37,6 +42,21 @@ typedef struct cli_run {
     xsm_metrics train_metrics, test_metrics;
     int train_known, test_known, stopped;
 } cli_run;
+
+/* Checks the flags and makes what does not depend on the data: context, estimator, optimizer, transform. As all the
+ * others, returns CLI_GO_ON or an exit code. */
+int cli_train_prepare(cli_run *run);
+/* Reads the rows: training rows first, as what they hold decides how the test rows are read. */
+int cli_train_read(cli_run *run);
+/* Makes the model, with how it is made noted in it. */
+int cli_train_make_model(cli_run *run);
+/* Notes something in the model's metadata, under prefix and name; a number under "training.". */
+xsm_status cli_train_note(cli_run *run, const char *prefix, const char *name, const char *value, xsm_error *err);
+xsm_status cli_train_note_whole(cli_run *run, const char *name, uint64_t value, xsm_error *err);
+/* Trains, with the choice of a learning rate before. */
+int cli_train_run(cli_run *run);
+/* Evaluates the model as it is now, unless the trainer has just done so. */
+int cli_train_evaluate(cli_run *run);
 
 /* Chooses the learning rate of a run, for the model as it is made, and prints what was tried on standard error. */
 int cli_tune(cli_run *run, const xsm_trainer_options *options);

@@ -1,0 +1,131 @@
+/* The rows of a training run and the model that is made for them. */
+#include "cli_train.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <xsoftmax/ext/estimator.h>
+
+/* Training rows first: what they hold decides how the test rows are read. */
+int cli_train_read(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    uint64_t dropped = 0;
+    int code = cli_read(r->context, r->data, &r->format, NULL, &r->train_rows);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (xsm_dataset_get_info(r->train_rows, &r->raw_info, &err) != XSM_OK ||
+        xsm_dataset_drop(r->train_rows, XSM_DROP_UNLABELLED, &r->unlabelled_dropped, &err) != XSM_OK ||
+        (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &r->dropped, &err) != XSM_OK)) {
+        return cli_fail("%s: %s", r->data, err.message);
+    }
+    /* A transform that truncates can leave rows empty, so rows are dropped after it as well, and only then is it
+     * known which classes there are. */
+    if (r->transform &&
+        (xsm_transform_fit(r->transform, r->train_rows, &err) != XSM_OK ||
+         xsm_transform_apply(r->transform, r->train_rows, &err) != XSM_OK ||
+         (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &dropped, &err) != XSM_OK))) {
+        return cli_fail("%s: %s", r->data, err.message);
+    }
+    r->dropped += dropped;
+    if (xsm_dataset_compact(r->train_rows, &err) != XSM_OK ||
+        (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK) ||
+        xsm_dataset_get_info(r->train_rows, &r->train_info, &err) != XSM_OK ||
+        xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (r->test) {
+        map.features = r->raw_info.features; /* as in the file, before the transform */
+        code = cli_read(r->context, r->test, &r->format, &map, &r->test_rows);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+        if ((r->transform && xsm_transform_apply(r->transform, r->test_rows, &err) != XSM_OK) ||
+            xsm_dataset_get_info(r->test_rows, &r->test_info, &err) != XSM_OK) {
+            return cli_fail("%s: %s", r->test, err.message);
+        }
+        if (r->test_info.unlabelled == r->test_info.rows) {
+            return cli_fail("%s: no row has a label", r->test);
+        }
+    }
+    return CLI_GO_ON;
+}
+
+xsm_status cli_train_note(cli_run *r, const char *prefix, const char *name, const char *value, xsm_error *err)
+{
+    char *key = cli_format("%s%s", prefix, name);
+    xsm_status status = xsm_model_set_metadata(r->model, key, value, err);
+    free(key);
+    return status;
+}
+
+xsm_status cli_train_note_whole(cli_run *r, const char *name, uint64_t value, xsm_error *err)
+{
+    cli_buffer number;
+    snprintf(number.text, sizeof number.text, "%llu", (unsigned long long)value);
+    return cli_train_note(r, "training.", name, number.text, err);
+}
+
+static xsm_status describe_option(cli_run *r, const char *prefix, const char *option, xsm_error *err)
+{
+    char *name = cli_format("%s%s", prefix, option);
+    size_t room = xsm_estimator_get(r->estimator, name, NULL, 0) + 1;
+    char *value = cli_format("%*s", (int)room, "");
+    xsm_estimator_get(r->estimator, name, value, room);
+    xsm_status status = cli_train_note(r, "estimator.", name, value, err);
+    free(name);
+    free(value);
+    return status;
+}
+
+/* How the model was made, kept in it. */
+static int describe(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_buffer number;
+    const xsm_estimator_ops *ops = xsm_estimator_find(r->estimator_name);
+    const xsm_option *option;
+    xsm_status status = xsm_model_set_metadata(r->model, "estimator", r->estimator_name, &err);
+    for (size_t i = 0; status == XSM_OK && (option = xsm_estimator_ops_option(ops, i)) != NULL; i++) {
+        status = describe_option(r, "", option->name, &err);
+    }
+    const char *sampler = xsm_sampler_name(xsm_estimator_sampler(r->estimator));
+    const xsm_sampler_ops *of_sampler = sampler ? xsm_sampler_find(sampler) : NULL;
+    for (size_t i = 0; status == XSM_OK && (option = xsm_sampler_ops_option(of_sampler, i)) != NULL; i++) {
+        status = describe_option(r, "sampler.", option->name, &err);
+    }
+    int ok = status == XSM_OK && cli_train_note(r, "training.", "optimizer", r->optimizer_name, &err) == XSM_OK &&
+             cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
+             cli_train_note_whole(r, "seed", r->seed, &err) == XSM_OK &&
+             cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;
+    if (r->full) {
+        ok = ok && cli_train_note(r, "training.", "tolerance", cli_real(r->tolerance, &number), &err) == XSM_OK;
+    } else {
+        ok = ok && cli_train_note(r, "training.", "schedule", r->schedule_text, &err) == XSM_OK &&
+             cli_train_note(r, "training.", "order", cli_order_words[r->order], &err) == XSM_OK &&
+             cli_train_note_whole(r, "batch", r->batch, &err) == XSM_OK;
+    }
+    return ok ? CLI_GO_ON : cli_library_failed(&err);
+}
+
+int cli_train_make_model(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
+    int exact = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_EXACT) != 0;
+    options.bias = r->bias != 0;
+    /* An estimator that scores every class of a sparse row reads whole features, one that samples reads whole
+     * classes. */
+    options.layout = exact && r->train_info.sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    if (xsm_model_new_linear(r->context, r->train_info.features, r->train_info.classes, &options, &r->model, &err) !=
+            XSM_OK ||
+        xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK ||
+        xsm_model_set_classes(r->model, &map, &err) != XSM_OK ||
+        (r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK)) {
+        return cli_library_failed(&err);
+    }
+    return describe(r);
+}

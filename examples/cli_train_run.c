@@ -1,0 +1,146 @@
+/* The training itself and what is measured after it. */
+#include "cli_train.h"
+
+#include <math.h>
+
+static int32_t on_progress(void *user, const xsm_progress *progress)
+{
+    cli_run *r = user;
+    r->end = *progress;
+    if (progress->epoch_ended && (progress->train || progress->test)) {
+        r->train_known = progress->train != NULL;
+        r->test_known = progress->test != NULL;
+        if (progress->train) {
+            r->train_metrics = *progress->train;
+        }
+        if (progress->test) {
+            r->test_metrics = *progress->test;
+        }
+        r->evaluated_step = progress->step;
+        cli_history_line(&r->history, progress, progress->train, progress->test);
+    }
+    cli_bar(progress, r->started);
+    return cli_stop_requested();
+}
+
+static xsm_trainer_options step_options(cli_run *r)
+{
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = r->epochs;
+    options.batch = r->batch;
+    options.schedule = r->schedule;
+    options.factor = r->factor;
+    options.order = r->order;
+    options.seed = r->seed;
+    options.eta = isnan(r->eta) ? 0 : r->eta;
+    if (r->history_path) {
+        options.evaluate_every = r->evaluate_every > 0 ? r->evaluate_every : 1;
+        options.evaluate_train = 1;
+        options.test = r->test_rows;
+    }
+    options.progress = on_progress;
+    options.progress_user = r;
+    return options;
+}
+
+/* Chooses the learning rate if none was given, and notes it in the model. */
+static int choose_rate(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_buffer number;
+    xsm_trainer_options options = step_options(r);
+    int code = isnan(r->eta) ? cli_tune(r, &options) : CLI_GO_ON;
+    if (code == CLI_GO_ON && cli_train_note(r, "training.", "eta", cli_real(r->eta, &number), &err) != XSM_OK) {
+        code = cli_library_failed(&err);
+    }
+    return code;
+}
+
+/* Steps over the rows, epoch by epoch. */
+static xsm_status run_steps(cli_run *r, xsm_error *err)
+{
+    xsm_trainer_options options = step_options(r);
+    xsm_status status =
+        xsm_trainer_new(r->context, r->model, r->train_rows, r->estimator, r->optimizer, &options, &r->trainer, err);
+    if (status == XSM_OK) {
+        status = xsm_trainer_run(r->trainer, err);
+    }
+    if (status == XSM_OK || status == XSM_CANCELLED) {
+        r->end.size = sizeof r->end;
+        xsm_status asked = xsm_trainer_get_progress(r->trainer, &r->end, err);
+        status = asked == XSM_OK ? status : asked;
+    }
+    return status;
+}
+
+/* All rows at once. */
+static xsm_status run_fit(cli_run *r, xsm_error *err)
+{
+    xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
+    options.iterations = r->iterations;
+    options.tolerance = r->tolerance;
+    if (r->history_path) {
+        options.evaluate_every = r->evaluate_every > 0 ? r->evaluate_every : 1;
+        options.evaluate_train = 1;
+        options.test = r->test_rows;
+    }
+    options.progress = on_progress;
+    options.progress_user = r;
+    xsm_status status = xsm_fit_batch(r->context, r->model, r->train_rows, r->estimator, &options, &r->fit, err);
+    r->end.seconds = r->fit.seconds;
+    return status;
+}
+
+int cli_train_run(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_stop_install();
+    int code = r->full ? CLI_GO_ON : choose_rate(r);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (r->history_path && cli_history_open(&r->history) != CLI_GO_ON) {
+        return CLI_FAILED;
+    }
+    r->started = cli_clock();
+    xsm_status status = r->full ? run_fit(r, &err) : run_steps(r, &err);
+    cli_note_clear();
+    if (status != XSM_OK && status != XSM_CANCELLED) {
+        return cli_library_failed(&err);
+    }
+    r->stopped = status == XSM_CANCELLED;
+    if (cli_train_note_whole(r, r->full ? "iterations" : "epochs", r->end.epoch, &err) != XSM_OK ||
+        (!r->full && cli_train_note_whole(r, "steps", r->end.step, &err) != XSM_OK)) {
+        return cli_library_failed(&err);
+    }
+    if (r->evaluated_step != r->end.step) {
+        r->train_known = r->test_known = 0; /* of an earlier epoch */
+    }
+    return CLI_GO_ON;
+}
+
+int cli_train_evaluate(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (r->train_known) {
+        return CLI_GO_ON;
+    }
+    xsm_metrics train = XSM_METRICS_INIT, test = XSM_METRICS_INIT;
+    cli_note("evaluating on the training rows ...");
+    if (xsm_evaluate(r->context, r->model, r->train_rows, NULL, &train, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (r->test_rows) {
+        cli_note("evaluating on the test rows ...");
+        if (xsm_evaluate(r->context, r->model, r->test_rows, NULL, &test, &err) != XSM_OK) {
+            return cli_library_failed(&err);
+        }
+    }
+    cli_note_clear();
+    r->train_metrics = train;
+    r->test_metrics = test;
+    r->train_known = 1;
+    r->test_known = r->test_rows != NULL;
+    cli_history_line(&r->history, &r->end, &train, r->test_known ? &test : NULL);
+    return CLI_GO_ON;
+}

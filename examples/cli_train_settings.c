@@ -1,0 +1,178 @@
+/* What the flags of xsoftmax train mean together, and all that can be known to be wrong before the data is read. */
+#include "cli_train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xsoftmax/ext/estimator.h>
+
+/* step[:FACTOR], inverse, sqrt or constant */
+static int read_schedule(cli_run *r)
+{
+    const char *text = r->schedule_text;
+    r->factor = 0.9;
+    if (strcmp(text, "constant") == 0) {
+        r->schedule = XSM_SCHEDULE_CONSTANT;
+    } else if (strcmp(text, "inverse") == 0) {
+        r->schedule = XSM_SCHEDULE_INVERSE;
+    } else if (strcmp(text, "sqrt") == 0) {
+        r->schedule = XSM_SCHEDULE_INVERSE_SQRT;
+    } else if (strcmp(text, "step") == 0) {
+        r->schedule = XSM_SCHEDULE_STEP;
+    } else if (strncmp(text, "step:", 5) == 0) {
+        char *end = NULL;
+        const char *number = text + 5;
+        r->schedule = XSM_SCHEDULE_STEP;
+        r->factor = *number && number[strspn(number, "0123456789.eE+-")] == '\0' ? strtod(number, &end) : 0;
+        if (!end || *end || !(r->factor > 0 && r->factor <= 1)) {
+            return cli_misuse("--schedule: '%s' is not a factor above 0 and at most 1, as in step:0.9", number);
+        }
+    } else {
+        return cli_misuse("--schedule: '%s' is not known; step:FACTOR, inverse, sqrt or constant is accepted", text);
+    }
+    return CLI_GO_ON;
+}
+
+/* Flags of the one way to train that mean nothing to the other are refused; what was not said gets its default. */
+static int choose_optimizer(cli_run *r)
+{
+    const char *steps[] = {r->epochs ? "epochs" : NULL, r->eta != 0 ? "eta" : NULL,
+                           r->schedule_text ? "schedule" : NULL, r->batch ? "batch" : NULL,
+                           r->order >= 0 ? "order" : NULL};
+    r->full = strcmp(r->optimizer_name, "lbfgs") == 0;
+    for (size_t i = 0; r->full && i < sizeof steps / sizeof steps[0]; i++) {
+        if (steps[i]) {
+            return cli_misuse("--%s means nothing to lbfgs, which takes all rows at once; --iterations and --tolerance "
+                              "are what it has",
+                              steps[i]);
+        }
+    }
+    if (!r->full && (r->iterations || r->tolerance > 0)) {
+        return cli_misuse("--%s is for --optimizer lbfgs alone", r->iterations ? "iterations" : "tolerance");
+    }
+    r->epochs = r->epochs ? r->epochs : 10;
+    r->eta = r->eta > 0 ? r->eta : (double)NAN;
+    r->schedule_text = r->schedule_text ? r->schedule_text : "step:0.9";
+    r->batch = r->batch ? r->batch : 1;
+    r->order = r->order >= 0 ? r->order : XSM_ORDER_SHUFFLE;
+    r->iterations = r->iterations ? r->iterations : 1000;
+    r->tolerance = r->tolerance > 0 ? r->tolerance : 1e-6;
+    return CLI_GO_ON;
+}
+
+/* A setting that the library refused: the command line was wrong. */
+static int misused(const char *flag, const xsm_error *err)
+{
+    return err->status == XSM_ERROR_MEMORY ? cli_library_failed(err) : cli_misuse("%s: %s", flag, err->message);
+}
+
+/* Hands --ridge, --seed and every --set to the estimator; each option once. */
+static int set_options(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_buffer number;
+    if (r->ridge >= 0 && xsm_estimator_set(r->estimator, "ridge", cli_real(r->ridge, &number), &err) != XSM_OK) {
+        return misused("--ridge", &err);
+    }
+    snprintf(number.text, sizeof number.text, "%llu", (unsigned long long)r->seed);
+    if (xsm_estimator_set(r->estimator, "seed", number.text, &err) != XSM_OK) {
+        return misused("--seed", &err);
+    }
+    /* The sampler first: its own options, sampler.KEY, then find it whatever the order. */
+    for (size_t n = 0; n < 2 * r->sets.count; n++) {
+        size_t i = n % r->sets.count;
+        const char *set = r->sets.items[i];
+        const char *equals = strchr(set, '=');
+        if ((strncmp(set, "sampler=", 8) == 0) != (n < r->sets.count)) {
+            continue;
+        }
+        if (!equals || equals == set) {
+            return cli_misuse("--set: '%s' is not of the form KEY=VALUE", set);
+        }
+        size_t length = (size_t)(equals - set);
+        for (size_t j = 0; j < i; j++) {
+            if (strncmp(r->sets.items[j], set, length + 1) == 0) {
+                return cli_misuse("--set %.*s is given twice", (int)length, set);
+            }
+        }
+        char *name = cli_format("%.*s", (int)length, set);
+        int code = CLI_GO_ON;
+        if (strcmp(name, "seed") == 0 || (strcmp(name, "ridge") == 0 && r->ridge >= 0)) {
+            code = cli_misuse("--set %s: use --%s alone", name, name);
+        } else if (xsm_estimator_set(r->estimator, name, equals + 1, &err) != XSM_OK) {
+            code = misused("--set", &err);
+        }
+        free(name);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+    }
+    return CLI_GO_ON;
+}
+
+static int make_estimator(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (xsm_estimator_new(r->context, r->estimator_name, &r->estimator, &err) != XSM_OK) {
+        return misused("--estimator", &err);
+    }
+    int code = set_options(r);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    uint64_t limit = xsm_estimator_batch_limit(r->estimator);
+    if (limit > 0 && r->batch > limit) {
+        return cli_misuse("--batch: %llu examples a step are more than the %llu that '%s' takes",
+                          (unsigned long long)r->batch, (unsigned long long)limit, r->estimator_name);
+    }
+    int multi = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_MULTI_LABEL) != 0;
+    if (r->format.labels < 0) {
+        r->format.labels = multi ? XSM_LABELS_ALL : XSM_LABELS_FIRST;
+    } else if (r->format.labels == XSM_LABELS_ALL && !multi) {
+        return cli_misuse("--labels all: '%s' takes one label a row; first or smallest is accepted", r->estimator_name);
+    }
+    return CLI_GO_ON;
+}
+
+int cli_train_prepare(cli_run *r)
+{
+    if (r->bias == CLI_BIAS_ONLY && r->transform_text) {
+        return cli_misuse("--bias only looks at no feature, so --transform has nothing to do");
+    }
+    if (r->bias == CLI_BIAS_ONLY) {
+        r->transform_text = "truncate=0";
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    int code = choose_optimizer(r);
+    code = code == CLI_GO_ON ? read_schedule(r) : code;
+    if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {
+        code = cli_misuse("--data and --test cannot both be standard input");
+    }
+    if (code == CLI_GO_ON && r->evaluate_every > 0 && !r->history_path) {
+        code = cli_misuse("--evaluate-every needs --history CSV, which is where the results go");
+    }
+    if (code == CLI_GO_ON) {
+        code = cli_context(r->threads, &r->context);
+    }
+    if (code == CLI_GO_ON) {
+        code = make_estimator(r);
+    }
+    if (code == CLI_GO_ON && !r->full &&
+        xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
+        code = err.status == XSM_ERROR_NAME ? cli_misuse("--optimizer: %s, or lbfgs", err.message)
+                                            : misused("--optimizer", &err);
+    }
+    if (code == CLI_GO_ON && r->transform_text &&
+        xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {
+        code = misused("--transform", &err);
+    }
+    const char *inputs[] = {r->data, r->test ? r->test : r->data, r->label_names, NULL};
+    if (code == CLI_GO_ON && r->model_path) {
+        code = cli_output_plan(CLI_OUTPUT_MODEL, "model", r->model_path, inputs);
+    }
+    if (code == CLI_GO_ON && r->history_path) {
+        code = cli_output_plan(CLI_OUTPUT_HISTORY, "history", r->history_path, inputs);
+    }
+    return code;
+}
