@@ -12,8 +12,7 @@
 
 enum { FEATURES = 5, CLASSES = 4, ROWS = 8, LABEL = 2 };
 
-/* -- a sampler that draws a script ----------------------------------------------------------------------------------
- */
+/* -- a sampler that draws a script --------------------------------------------------------------------------------- */
 
 static double script_q[CLASSES] = {0.4, 0.3, 0.2, 0.1};
 static uint32_t script[8];
@@ -153,8 +152,7 @@ static const struct {
 };
 enum { METHODS = sizeof methods / sizeof *methods };
 
-/* -- tests ----------------------------------------------------------------------------------------------------------
- */
+/* -- tests --------------------------------------------------------------------------------------------------------- */
 
 static void coefficients_are_slopes(void **state)
 {

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- a naive objective ----------------------------------------------------------------------------------------------
- */
+/* -- a naive objective --------------------------------------------------------------------------------------------- */
 
 enum { SOFTMAX, OVE, BOUCHARD };
 
@@ -96,8 +95,7 @@ static double naive_objective(int kind, const xsm_model *m, const test_problem *
     return f;
 }
 
-/* -- optima ---------------------------------------------------------------------------------------------------------
- */
+/* -- optima -------------------------------------------------------------------------------------------------------- */
 
 enum { ROWS = 400, FEATURES = 8, CLASSES = 12 };
 
@@ -213,8 +211,7 @@ static void bibtex_optima_are_scipys(void **state)
     xsm_dataset_free(data);
 }
 
-/* -- the same bits --------------------------------------------------------------------------------------------------
- */
+/* -- the same bits ------------------------------------------------------------------------------------------------- */
 
 static uint64_t bits_of(const subject *of, bool sparse, bool bias, uint32_t threads, int runner, uint32_t cpu_disable)
 {
@@ -251,8 +248,7 @@ static void bits_do_not_depend_on_threads(void **state)
     }
 }
 
-/* -- the callback ---------------------------------------------------------------------------------------------------
- */
+/* -- the callback -------------------------------------------------------------------------------------------------- */
 
 typedef struct watch {
     uint64_t calls, ends, evaluated, stop_at; /* iteration to stop after; UINT64_MAX = never */
@@ -330,8 +326,7 @@ static void callback_sees_and_stops(void **state)
     test_problem_free(&p);
 }
 
-/* -- what cannot be fitted ------------------------------------------------------------------------------------------
- */
+/* -- what cannot be fitted ----------------------------------------------------------------------------------------- */
 
 /* A host's own: what is wrong with it is in its name. */
 typedef struct own_state {

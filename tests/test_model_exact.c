@@ -70,8 +70,7 @@ static void free_rows(rows *r)
     free(r->dense);
 }
 
-/* -- the inputs of golden/model.py ------------------------------------------------------------------------------------
- */
+/* -- the inputs of golden/model.py --------------------------------------------------------------------------------- */
 
 static rows golden_rows(bool sparse)
 {
@@ -109,8 +108,7 @@ static xsm_model *golden_model(xsm_context *context, int32_t layout)
     return m;
 }
 
-/* -- exact scoring of any number of rows ------------------------------------------------------------------------------
- */
+/* -- exact scoring of any number of rows --------------------------------------------------------------------------- */
 
 typedef struct results {
     double *log_sum_exp;
@@ -243,8 +241,7 @@ static void matches_numpy(void **state)
     }
 }
 
-/* -- odd numbers ----------------------------------------------------------------------------------------------------
- */
+/* -- odd numbers --------------------------------------------------------------------------------------------------- */
 
 static float noise(uint64_t *state)
 {

@@ -267,8 +267,7 @@ static void larger_models_come_back(void **state)
     test_files_end();
 }
 
-/* -- damage ---------------------------------------------------------------------------------------------------------
- */
+/* -- damage -------------------------------------------------------------------------------------------------------- */
 
 /* Loads bytes in memory as a file's; the bytes must outlive the model. */
 static xsm_status load_bytes(xsm_context *ctx, const unsigned char *bytes, size_t size, xsm_model **out, xsm_error *err)
@@ -441,8 +440,7 @@ static void what_is_no_model_is_refused(void **state)
     }
 }
 
-/* -- failures of saving and loading -----------------------------------------------------------------------------------
- */
+/* -- failures of saving and loading -------------------------------------------------------------------------------- */
 
 static void a_failed_save_changes_nothing(void **state)
 {
@@ -556,8 +554,7 @@ static void every_allocation_may_fail(void **state)
     test_files_end();
 }
 
-/* -- NumPy ----------------------------------------------------------------------------------------------------------
- */
+/* -- NumPy --------------------------------------------------------------------------------------------------------- */
 
 static void reads_what_numpy_writes(void **state)
 {

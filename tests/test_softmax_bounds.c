@@ -204,8 +204,7 @@ static void two_classes_tell_the_bounds_apart(void **state)
     end(&bouchard);
 }
 
-/* -- what is drawn --------------------------------------------------------------------------------------------------
- */
+/* -- what is drawn ------------------------------------------------------------------------------------------------- */
 
 /* With C = {1, 4} of 7 classes: each class outside comes up equally often, C always, the label first, none twice; and
  * the mean over the draws is the full bound. */

@@ -9,6 +9,7 @@
 #include "golden/optimum_golden.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,12 +156,15 @@ typedef struct real {
     xsm_dataset *train, *test; /* NULL when the data are not there */
 } real;
 
-/* First label, unit rows; the test rows read against the training classes. */
-static real read_real(const char *train, const char *test)
+/* FOLDER/FOLDER_train.txt.gz and _test, which must have those rows and classes: first label, unit rows; the test rows
+ * read against the training classes. */
+static real read_real(const char *folder, uint64_t rows, uint32_t classes)
 {
     xsm_error err = XSM_ERROR_INIT;
     real r = {NULL, NULL};
-    const char *path = test_data(train);
+    char name[80];
+    snprintf(name, sizeof name, "%s/%s_train.txt.gz", folder, folder);
+    const char *path = test_data(name);
     if (!path) {
         return r;
     }
@@ -169,7 +173,12 @@ static real read_real(const char *train, const char *test)
     assert_ok(xsm_dataset_read(NULL, path, &options, &r.train, &err), err);
     assert_ok(xsm_dataset_drop(r.train, XSM_DROP_UNLABELLED, NULL, &err), err);
     assert_ok(xsm_dataset_compact(r.train, &err), err);
-    path = test_data(test);
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(r.train, &info, &err), err);
+    assert_int_equal(info.rows, rows);
+    assert_int_equal(info.classes, classes);
+    snprintf(name, sizeof name, "%s/%s_test.txt.gz", folder, folder);
+    path = test_data(name);
     if (path) {
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_classes(r.train, &map, &err), err);
@@ -196,14 +205,10 @@ static void end_real(real *r)
 static void bibtex_optima_are_reached(void **state)
 {
     (void)state;
-    real r = read_real("bibtex/bibtex_train.txt.gz", "bibtex/bibtex_test.txt.gz");
+    real r = read_real("bibtex", BIBTEX_ROWS, BIBTEX_CLASSES);
     if (!r.train) {
         skip();
     }
-    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
-    assert_int_equal(xsm_dataset_get_info(r.train, &info, NULL), XSM_OK);
-    assert_int_equal(info.rows, BIBTEX_ROWS);
-    assert_int_equal(info.classes, BIBTEX_CLASSES);
     run softmax = {"softmax", "ridge=1", 5, 0, XSM_SCHEDULE_INVERSE, 1, 20, false};
     check_end(&softmax, r.train, false, 1, BIBTEX_SOFTMAX);
     run ove = {"ove", "ridge=1 negatives=145", 1.5, 0, XSM_SCHEDULE_INVERSE, 1, 25, false};
@@ -230,7 +235,7 @@ static xsm_metrics scores(const run *r, const xsm_dataset *train_rows, const xsm
 static void sampled_steps_reach_the_optimum(void **state)
 {
     (void)state;
-    real r = read_real("bibtex/bibtex_train.txt.gz", "bibtex/bibtex_test.txt.gz");
+    real r = read_real("bibtex", BIBTEX_ROWS, BIBTEX_CLASSES);
     if (!r.train) {
         skip();
     }
@@ -244,7 +249,7 @@ static void sampled_steps_reach_the_optimum(void **state)
 static void bibtex_is_as_good_as_the_paper(void **state)
 {
     (void)state;
-    real r = read_real("bibtex/bibtex_train.txt.gz", "bibtex/bibtex_test.txt.gz");
+    real r = read_real("bibtex", BIBTEX_ROWS, BIBTEX_CLASSES);
     if (!r.train || !r.test) {
         skip();
     }
@@ -282,14 +287,10 @@ static void bibtex_is_as_good_as_the_paper(void **state)
 static void delicious_optimum_is_reached(void **state)
 {
     (void)state;
-    real r = read_real("delicious/delicious_train.txt.gz", "delicious/delicious_test.txt.gz");
+    real r = read_real("delicious", DELICIOUS_ROWS, DELICIOUS_CLASSES);
     if (!r.train) {
         skip();
     }
-    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
-    assert_int_equal(xsm_dataset_get_info(r.train, &info, NULL), XSM_OK);
-    assert_int_equal(info.rows, DELICIOUS_ROWS);
-    assert_int_equal(info.classes, DELICIOUS_CLASSES);
     run implicit = {"implicit", "ridge=1 negatives=20", 3, 0, XSM_SCHEDULE_INVERSE, 1, 50, false};
     check_end(&implicit, r.train, false, 1, DELICIOUS_SOFTMAX);
     run umax = {"umax", "ridge=1 negatives=50", 0.3, 0, XSM_SCHEDULE_INVERSE, 1, 50, false};
@@ -307,7 +308,7 @@ static void delicious_optimum_is_reached(void **state)
 static void mnist_is_as_good_as_the_paper(void **state)
 {
     (void)state;
-    real r = read_real("mnist/mnist_train.txt.gz", "mnist/mnist_test.txt.gz");
+    real r = read_real("mnist", 60000, 10);
     if (!r.train) {
         skip();
     }

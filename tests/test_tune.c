@@ -288,8 +288,7 @@ static void leaves_nothing_behind(void **state)
     }
 }
 
-/* -- what goes wrong ------------------------------------------------------------------------------------------------
- */
+/* -- what goes wrong ----------------------------------------------------------------------------------------------- */
 
 static xsm_status no_bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
@@ -445,8 +444,7 @@ static void full_batches(void **state)
     test_problem_free(&p);
 }
 
-/* -- memory -----------------------------------------------------------------------------------------------------------
- */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
 typedef struct subject {
     test_problem p;

@@ -3,22 +3,15 @@
  * depends on the initial learning rate; the double sum of the paper against that of Raman et al. The paper's data
  * there, Eurlex, is not at hand: Bibtex and Delicious stand in, so there are no numbers to compare with.
  */
-#include "learn.h"
+#include "umax_methods.h"
 
 #include <stdio.h>
 
-enum { METHODS = 8, EPOCHS = 50, POINTS = 10 };
+enum { SHOWN = 8, EPOCHS = 50, POINTS = 10 };
 
-static const method methods[METHODS] = {
-    {"OVE", "ove", 100, 5, NULL},
-    {"NCE", "nce", 100, 5, NULL},
-    {"IS", "sampled-softmax", 100, 5, NULL},
-    {"Raman", "raman", 1, 1, NULL},
-    {"vanilla", "vanilla", 1, 1, NULL},
-    {"U-max", "umax", 1, 1, NULL},
-    {"Implicit", "implicit", 1, 1, NULL},
-    {"Implicit m=5", "implicit", 1, 5, NULL},
-};
+/* In the order of the paper's legend. */
+static const umax_method shown[SHOWN] = {UMAX_OVE,     UMAX_NCE,  UMAX_IS,       UMAX_RAMAN,
+                                         UMAX_VANILLA, UMAX_UMAX, UMAX_IMPLICIT, UMAX_IMPLICIT_5};
 
 typedef struct curve {
     curves *to;
@@ -44,15 +37,16 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
     curves *epochs = curves_new(p, name, "epoch");
     plan how = {.epochs = p->quick ? 5 : EPOCHS, .factor = 0.9, .evaluations = POINTS};
     for (size_t i = RATES_BELOW; i < RATES; i++) {
-        for (size_t m = 0; m < METHODS; m++) {
+        for (size_t j = 0; j < SHOWN; j++) {
+            const method *m = &umax_methods[shown[j]];
             curve c = {epochs, ""};
-            snprintf(c.column, sizeof c.column, "%s %g", methods[m].title, rates[i]);
+            snprintf(c.column, sizeof c.column, "%s %g", m->title, rates[i]);
             how.eta = rates[i];
-            learned l = learn(p, data.train, &methods[m], &how, add_point, &c);
+            learned l = learn(p, data.train, m, &how, add_point, &c);
             char row[80];
             snprintf(row, sizeof row, "%s, eta0 = %g", title, rates[i]);
-            report_cell(r, row, methods[m].title, PAPERS_NONE, l.train.log_loss);
-            curves_point(to, methods[m].title, rates[i], l.train.log_loss);
+            report_cell(r, row, m->title, PAPERS_NONE, l.train.log_loss);
+            curves_point(to, m->title, rates[i], l.train.log_loss);
             learned_free(&l);
         }
         papers_say("  %s, eta0 = %g", title, rates[i]);

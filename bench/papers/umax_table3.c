@@ -4,28 +4,26 @@
  * the table. Their log-loss of OVE, NCE and IS takes softmax twice: probabilities are evaluated as if they were scores.
  * So every method is evaluated here for what it is, and those three the authors' way, too.
  */
-#include "learn.h"
+#include "umax_methods.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { METHODS = 10, SETS = 3, BASELINES = 3, EPOCHS = 50, POINTS = 10, BLOCK = 256 };
+enum { METHODS = UMAX_TABLE3, SETS = 3, BASELINES = 3, EPOCHS = 50, POINTS = 10, BLOCK = 256 };
 
-/* First those that the authors evaluate with softmax twice. Their IS is TensorFlow's sampled softmax, the label among
- * the draws, and so is ours; `importance` is that of Bengio and Senecal. */
-static const method methods[METHODS] = {
-    {"OVE", "ove", 100, 5, NULL},
-    {"NCE", "nce", 100, 5, NULL},
-    {"IS", "sampled-softmax", 100, 5, NULL},
-    {"importance", "importance", 100, 5, NULL},
-    {"vanilla", "vanilla", 1, 1, NULL},
-    {"vanilla m=5", "vanilla", 1, 5, NULL},
-    {"U-max", "umax", 1, 1, NULL},
-    {"U-max m=5", "umax", 1, 5, NULL},
-    {"Implicit", "implicit", 1, 1, NULL},
-    {"Implicit m=5", "implicit", 1, 5, NULL},
+const method umax_methods[UMAX_METHODS] = {
+    [UMAX_OVE] = {"OVE", "ove", 100, 5, NULL},
+    [UMAX_NCE] = {"NCE", "nce", 100, 5, NULL},
+    [UMAX_IS] = {"IS", "sampled-softmax", 100, 5, NULL},
+    [UMAX_IMPORTANCE] = {"importance", "importance", 100, 5, NULL},
+    [UMAX_VANILLA] = {"vanilla", "vanilla", 1, 1, NULL},
+    [UMAX_VANILLA_5] = {"vanilla m=5", "vanilla", 1, 5, NULL},
+    [UMAX_UMAX] = {"U-max", "umax", 1, 1, NULL},
+    [UMAX_UMAX_5] = {"U-max m=5", "umax", 1, 5, NULL},
+    [UMAX_IMPLICIT] = {"Implicit", "implicit", 1, 1, NULL},
+    [UMAX_IMPLICIT_5] = {"Implicit m=5", "implicit", 1, 5, NULL},
+    [UMAX_RAMAN] = {"Raman", "raman", 1, 1, NULL},
 };
-enum { IMPLICIT = 8 };
 
 #define NONE PAPERS_NONE
 typedef struct published {
@@ -147,7 +145,7 @@ static void put(report *r, const published *s, const char *what, size_t m, doubl
 {
     char row[80];
     snprintf(row, sizeof row, "%s, %s", s->title, what);
-    report_cell(r, row, methods[m].title, paper, ours);
+    report_cell(r, row, umax_methods[m].title, paper, ours);
 }
 
 static double loss_of(const learned *l)
@@ -167,7 +165,7 @@ static void put_all(report *r, const published *s, const result of[METHODS])
         bool any = x->best >= 0;
         put(r, s, "eta0", m, PAPERS_NONE, any ? rates[x->best] : PAPERS_NONE);
         put(r, s, "train log-loss", m, s->log_loss[m], loss_of(&x->at));
-        put(r, s, "the same / Implicit's", m, s->ratio[m], loss_of(&x->at) / loss_of(&of[IMPLICIT].at));
+        put(r, s, "the same / Implicit's", m, s->ratio[m], loss_of(&x->at) / loss_of(&of[UMAX_IMPLICIT].at));
         put(r, s, "train error", m, s->error[m], error_of(&x->at));
         put(r, s, "test log-loss", m, PAPERS_NONE, any ? x->at.test.log_loss : PAPERS_NONE);
         put(r, s, "test error", m, PAPERS_NONE, any ? x->at.test.error : PAPERS_NONE);
@@ -199,12 +197,12 @@ static void run_set(const papers *p, report *r, const published *s)
     result of[METHODS];
     for (size_t m = 0; m < METHODS; m++) {
         double start = papers_clock();
-        of[m] = run_method(p, &data, tenth, &methods[m], s->eta[m]);
-        curves_point(to, methods[m].title, 0, log(data.classes));
+        of[m] = run_method(p, &data, tenth, &umax_methods[m], s->eta[m]);
+        curves_point(to, umax_methods[m].title, 0, log(data.classes));
         for (size_t i = 0; i < of[m].curve.count; i++) {
-            curves_point(to, methods[m].title, of[m].curve.epoch[i], of[m].curve.log_loss[i]);
+            curves_point(to, umax_methods[m].title, of[m].curve.epoch[i], of[m].curve.log_loss[i]);
         }
-        papers_say("  %s, %s (%.1f s)", s->title, methods[m].title, papers_clock() - start);
+        papers_say("  %s, %s (%.1f s)", s->title, umax_methods[m].title, papers_clock() - start);
     }
     put_all(r, s, of);
     xsm_dataset_free(tenth);

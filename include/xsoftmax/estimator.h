@@ -38,11 +38,11 @@
  * | `vanilla` | the label and m others | the maximum likelihood, while it does not diverge (the same) |
  * | `raman` | the label and m others | the maximum likelihood, while it does not diverge (Raman et al. 2016) |
  * | `implicit` | the label and m others | the maximum likelihood (Fagan and Iyengar 2018) |
- * | `nce` | the label and m drawn | the maximum likelihood, if the model can be normalised (Gutmann and Hyvarinen 2010)
- * | | `importance` | the label and m drawn | biased (Bengio and Senecal 2003) | | `sampled-softmax` | the labels and m
- * drawn | the maximum likelihood as m grows (Jean et al. 2015) | | `negative-sampling` | the label and m drawn | the
- * maximum likelihood less log q, see xsm_model_correction() (Bamler, Mandt 2020) | | `ove-sampled` | the label and m
- * drawn | the one-vs-each bound's optimum (Titsias 2016) |
+ * | `nce` | the label and m drawn | the maximum likelihood, if the model can be normalised (Gutmann 2010) |
+ * | `importance` | the label and m drawn | biased (Bengio and Senecal 2003) |
+ * | `sampled-softmax` | the labels and m drawn | the maximum likelihood as m grows (Jean et al. 2015) |
+ * | `negative-sampling` | the label and m drawn | the same less log q, see xsm_model_correction() (Bamler 2020) |
+ * | `ove-sampled` | the label and m drawn | the one-vs-each bound's optimum (Titsias 2016) |
  *
  * "Drawn" is by a sampler (sampler.h), any of them.
  *

@@ -22,8 +22,7 @@
  * |---|---|---|
  * | `uniform` | 1/K | O(1) |
  * | `frequency` | proportional to (rows of class k + smoothing)^power | O(1), an alias table |
- * | `tree` | a balanced tree of logistics over principal components (Bamler and Mandt 2020) | O(c log K) for c of them
- * |
+ * | `tree` | a balanced tree of logistics over c principal components (Bamler and Mandt 2020) | O(c log K) |
  *
  * Most programs never make one: the estimators that take a sampler have the option `sampler`, and the sampler's own
  * options are theirs as `sampler.KEY`, as in xsm_estimator_set(estimator, "sampler.power", "0.75", &err). Who has made

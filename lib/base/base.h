@@ -54,8 +54,7 @@ xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, 
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
                               xsm_error *err);
 
-/* -- contexts and memory (context.c) ---------------------------------------------------------------------------------
- */
+/* -- contexts and memory (context.c) ------------------------------------------------------------------------------- */
 
 /* Another hold on ctx, or a new default context if it is NULL. */
 xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *err);
@@ -88,8 +87,7 @@ void xsmi_release_text(xsm_context *ctx, char *text);
 /* Seconds on a clock that only goes forward. */
 double xsmi_seconds(void);
 
-/* -- jobs (context.c) -----------------------------------------------------------------------------------------------
- */
+/* -- jobs (context.c) ---------------------------------------------------------------------------------------------- */
 
 /* Runs job for each index in [0, count) on the context's threads; returns when all have ended. Without threads, or
  * for one job, everything runs on the caller as thread 0. */

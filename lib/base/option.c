@@ -91,8 +91,7 @@ static size_t print_double(double value, char *buffer, size_t size)
     return (size_t)snprintf(buffer, size, "%s", text);
 }
 
-/* -- names ----------------------------------------------------------------------------------------------------------
- */
+/* -- names --------------------------------------------------------------------------------------------------------- */
 
 /* Edit distance with transpositions, for short words; SIZE_MAX for words too long to be names. */
 static size_t distance(const char *a, const char *b)
@@ -142,8 +141,7 @@ const char *xsmi_nearest(const char *name, const void *list, size_t count, const
     return least <= (length < 4 ? 1 : length / 2) ? nearest : NULL;
 }
 
-/* -- values ---------------------------------------------------------------------------------------------------------
- */
+/* -- values -------------------------------------------------------------------------------------------------------- */
 
 static const char *choice_list(const xsm_option *option, char *buffer, size_t size)
 {
@@ -359,69 +357,4 @@ xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const 
         XSMI_TRY(xsmi_option_set_text(&here, &value, option->initial, err));
     }
     return XSM_OK;
-}
-
-/* -- groups ---------------------------------------------------------------------------------------------------------
- */
-
-const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index)
-{
-    size_t common = group->table[0].count;
-    return index < common ? xsmi_option_at(&group->table[0], index) : xsmi_option_at(&group->table[1], index - common);
-}
-
-const xsm_option *xsmi_group_find(const xsmi_option_group *group, const char *name, void **values)
-{
-    for (int i = 0; i < 2; i++) {
-        const xsm_option *option = xsmi_option_find(&group->table[i], name);
-        if (option) {
-            *values = group->values[i];
-            return option;
-        }
-    }
-    return NULL;
-}
-
-static const char *group_name_at(const void *list, size_t index)
-{
-    return xsmi_group_at(list, index)->name;
-}
-
-xsm_status xsmi_group_missing(const xsmi_option_group *group, const char *name, xsm_error *err)
-{
-    const char *near = xsmi_nearest(name, group, group->table[0].count + group->table[1].count, group_name_at);
-    return xsmi_fail(err, XSM_ERROR_NAME, "%s '%s' has no option '%s'%s%s%s", group->kind, group->name, name,
-                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
-xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err)
-{
-    const xsmi_option_table *own = &group->table[1];
-    XSMI_TRY(xsmi_option_check(own, size, group->name, err));
-    for (size_t i = 0; i < own->count; i++) {
-        const xsm_option *option = xsmi_option_at(own, i);
-        if (xsmi_option_find(&group->table[0], option->name)) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s '%s': option '%s' is one that every %s has", group->kind,
-                             group->name, option->name, group->kind);
-        }
-        if (xsmi_option_find(own, option->name) != option) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s '%s': option '%s' is there twice", group->kind, group->name,
-                             option->name);
-        }
-    }
-    return XSM_OK;
-}
-
-size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *buffer, size_t size)
-{
-    void *values;
-    const xsm_option *option = name ? xsmi_group_find(group, name, &values) : NULL;
-    size = buffer ? size : 0;
-    if (!option) {
-        if (size > 0) {
-            buffer[0] = '\0';
-        }
-        return 0;
-    }
-    return xsmi_option_print(option, values, buffer, size);
 }

@@ -38,8 +38,12 @@ typedef struct xsmi_option_group {
 const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index);
 /* The option of that name and the memory of its table's values; NULL if there is none. */
 const xsm_option *xsmi_group_find(const xsmi_option_group *group, const char *name, void **values);
-/* What to say where there is none: names the nearest. */
-xsm_status xsmi_group_missing(const xsmi_option_group *group, const char *name, xsm_error *err);
+/* The same, or an error that names the nearest. */
+xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, const xsm_option **option, void **values,
+                           xsm_error *err);
+xsm_status xsmi_group_set_text(const xsmi_option_group *group, const char *name, const char *value, xsm_error *err);
+xsm_status xsmi_group_set_double(const xsmi_option_group *group, const char *name, double value, xsm_error *err);
+xsm_status xsmi_group_set_int(const xsmi_option_group *group, const char *name, int64_t value, xsm_error *err);
 /* Checks an object's own table: as xsmi_option_check(), and that no name is there twice or one that all have. */
 xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err);
 /* Prints an option's value as xsm_estimator_get() does. */
@@ -48,6 +52,9 @@ size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *bu
 /* Of count names, the one nearest to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */
 const char *xsmi_nearest(const char *name, const void *list, size_t count,
                          const char *(*name_at)(const void *, size_t));
+/* What xsm_KIND_new() says of a name that none of count registered ones has, or of NULL. */
+xsm_status xsmi_fail_name(xsm_error *err, const char *kind, const char *name, size_t count,
+                          const char *(*name_at)(const void *, size_t));
 /* Parses a whole text as a number, whatever the locale; false when it is none or does not fit. */
 bool xsmi_parse_double(const char *text, double *value);
 bool xsmi_parse_int(const char *text, int64_t *value);

@@ -47,8 +47,7 @@ static void piece_rows(const pca_work *w, size_t piece, uint64_t *first, uint64_
     *end = *first + each + (piece < rest);
 }
 
-/* -- means
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- means --------------------------------------------------------------------------------------------------------- */
 
 /* Sums of each feature and, against the means once they are known, of its squares. */
 static void run_moments(void *state, size_t piece, uint32_t thread)
@@ -96,8 +95,7 @@ static xsm_status take_moments(pca_work *w, bool correlation, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- a pass
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- a pass -------------------------------------------------------------------------------------------------------- */
 
 static void add_gram(const pca_work *w, const float *y, size_t rows, size_t stride, double *gram, double *sum)
 {
@@ -229,8 +227,7 @@ static xsm_status pass(pca_work *w, double *inner, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- the whole
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- the whole ----------------------------------------------------------------------------------------------------- */
 
 static void start_basis(pca_work *w, uint64_t seed)
 {

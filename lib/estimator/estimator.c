@@ -34,8 +34,7 @@ static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, 
     return group;
 }
 
-/* -- tables ----------------------------------------------------------------------------------------------------------
- */
+/* -- tables -------------------------------------------------------------------------------------------------------- */
 
 const char *xsm_estimator_ops_name(const xsm_estimator_ops *ops)
 {
@@ -112,8 +111,7 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
     return xsmi_group_check(&group, ops->state_size, err);
 }
 
-/* -- life
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- life ---------------------------------------------------------------------------------------------------------- */
 
 static const char *estimator_name_at(const void *list, size_t index)
 {
@@ -125,12 +123,7 @@ xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimat
 {
     const xsm_estimator_ops *ops = xsm_estimator_find(name);
     if (!ops) {
-        if (!name) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_new: name is NULL");
-        }
-        const char *near = xsmi_nearest(name, NULL, xsm_estimator_count(), estimator_name_at);
-        return xsmi_fail(err, XSM_ERROR_NAME, "no estimator '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "");
+        return xsmi_fail_name(err, "estimator", name, xsm_estimator_count(), estimator_name_at);
     }
     return xsm_estimator_new_from(context, ops, out, err);
 }
@@ -216,70 +209,55 @@ uint64_t xsm_estimator_batch_limit(const xsm_estimator *e)
     return e ? e->ops.batch_limit : 0;
 }
 
-/* -- options
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* The option to be set, or NULL with *status telling why not. */
-static const xsm_option *option_to_set(xsm_estimator *e, const char *name, void **values, xsm_status *status,
-                                       xsm_error *err)
-{
-    if (!e || !name) {
-        *status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set: %s is NULL", e ? "the name" : "the estimator");
-        return NULL;
-    }
-    if (e->model) {
-        *status = xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the estimator is bound", name);
-        return NULL;
-    }
-    xsmi_option_group group = options_of(&e->ops, &e->common, e->state);
-    const xsm_option *option = xsmi_group_find(&group, name, values);
-    if (!option) {
-        *status = xsmi_group_missing(&group, name, err);
-    }
-    return option;
-}
-
-/* Options "sampler.KEY" are the sampler's: *key is KEY, NULL for others. */
-static xsm_status sampler_option(const xsm_estimator *e, const char *name, const char **key, xsm_error *err)
+/* KEY of an option's name "sampler.KEY" where there is a sampler, otherwise NULL. */
+static const char *sampler_key(const xsm_estimator *e, const char *name)
 {
     static const char prefix[] = "sampler.";
+    return e->sampler && name && strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : NULL;
+}
+
+/* The options, where one of that name may be set now. Those named "sampler.KEY" are the sampler's: *key is then KEY,
+ * otherwise NULL. */
+static xsm_status open_options(xsm_estimator *e, const char *name, xsmi_option_group *group, const char **key,
+                               xsm_error *err)
+{
     *key = NULL;
-    if (e && name && e->sampler && strncmp(name, prefix, sizeof prefix - 1) == 0) {
-        *key = name + sizeof prefix - 1;
-        if (e->model) {
-            return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the estimator is bound", name);
-        }
-        if (e->sampler != e->own_sampler) {
-            return xsmi_fail(err, XSM_ERROR_STATE,
-                             "option '%s': estimator '%s' draws with a sampler of the host's; set its options", name,
-                             e->ops.name);
-        }
+    if (!e || !name) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set: %s is NULL", e ? "the name" : "the estimator");
     }
+    if (e->model) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the estimator is bound", name);
+    }
+    *key = sampler_key(e, name);
+    if (*key && e->sampler != e->own_sampler) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "option '%s': estimator '%s' draws with a sampler of the host's; set its options", name,
+                         e->ops.name);
+    }
+    *group = options_of(&e->ops, &e->common, e->state);
     return XSM_OK;
 }
 
 xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *value, xsm_error *err)
 {
+    xsmi_option_group group;
+    const char *key;
+    const xsm_option *option;
     void *values;
-    xsm_status status;
-    const char *of_sampler;
-    XSMI_TRY(sampler_option(e, name, &of_sampler, err));
-    if (of_sampler) {
-        return xsm_sampler_set(e->own_sampler, of_sampler, value, err);
+    XSMI_TRY(open_options(e, name, &group, &key, err));
+    if (key) {
+        return xsm_sampler_set(e->own_sampler, key, value, err);
     }
-    const xsm_option *option = option_to_set(e, name, &values, &status, err);
-    if (option && !value) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "option '%s': the value is NULL", name);
-    }
-    if (!option) {
-        return status;
-    }
-    if (option->type == XSM_OPTION_CLASSES) {
+    XSMI_TRY(xsmi_group_want(&group, name, &option, &values, err));
+    if (value && option->type == XSM_OPTION_CLASSES) {
         return xsmi_class_list_parse(e, option, value, err);
     }
     int32_t before = e->common.sampler;
-    status = xsmi_option_set_text(option, values, value, err);
-    if (status == XSM_OK && values == (void *)&e->common && option->offset == offsetof(xsmi_common_options, sampler)) {
+    XSMI_TRY(xsmi_group_set_text(&group, name, value, err));
+    xsm_status status = XSM_OK;
+    if (values == (void *)&e->common && option->offset == offsetof(xsmi_common_options, sampler)) {
         status = xsmi_estimator_make_sampler(e, err);
         e->common.sampler = status == XSM_OK ? e->common.sampler : before;
     }
@@ -289,12 +267,12 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
 xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const uint32_t *classes, uint32_t count,
                                      xsm_error *err)
 {
+    xsmi_option_group group;
+    const char *key;
+    const xsm_option *option;
     void *values;
-    xsm_status status;
-    const xsm_option *option = option_to_set(e, name, &values, &status, err);
-    if (!option) {
-        return status;
-    }
+    XSMI_TRY(open_options(e, name, &group, &key, err));
+    XSMI_TRY(xsmi_group_want(&group, name, &option, &values, err));
     if (option->type != XSM_OPTION_CLASSES) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is no list of classes", name);
     }
@@ -306,28 +284,19 @@ xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const u
 
 xsm_status xsm_estimator_set_double(xsm_estimator *e, const char *name, double value, xsm_error *err)
 {
-    void *values;
-    xsm_status status;
-    const char *of_sampler;
-    XSMI_TRY(sampler_option(e, name, &of_sampler, err));
-    if (of_sampler) {
-        return xsm_sampler_set_double(e->own_sampler, of_sampler, value, err);
-    }
-    const xsm_option *option = option_to_set(e, name, &values, &status, err);
-    return option ? xsmi_option_set_double(option, values, value, err) : status;
+    xsmi_option_group group;
+    const char *key;
+    XSMI_TRY(open_options(e, name, &group, &key, err));
+    return key ? xsm_sampler_set_double(e->own_sampler, key, value, err)
+               : xsmi_group_set_double(&group, name, value, err);
 }
 
 xsm_status xsm_estimator_set_int(xsm_estimator *e, const char *name, int64_t value, xsm_error *err)
 {
-    void *values;
-    xsm_status status;
-    const char *of_sampler;
-    XSMI_TRY(sampler_option(e, name, &of_sampler, err));
-    if (of_sampler) {
-        return xsm_sampler_set_int(e->own_sampler, of_sampler, value, err);
-    }
-    const xsm_option *option = option_to_set(e, name, &values, &status, err);
-    return option ? xsmi_option_set_int(option, values, value, err) : status;
+    xsmi_option_group group;
+    const char *key;
+    XSMI_TRY(open_options(e, name, &group, &key, err));
+    return key ? xsm_sampler_set_int(e->own_sampler, key, value, err) : xsmi_group_set_int(&group, name, value, err);
 }
 
 size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer, size_t size)
@@ -335,10 +304,9 @@ size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer,
     if (!e) {
         return 0;
     }
-    const char *of_sampler;
-    (void)sampler_option(e, name, &of_sampler, NULL); /* that it cannot be set does not matter here */
-    if (of_sampler) {
-        return xsm_sampler_get(e->sampler, of_sampler, buffer, size);
+    const char *key = sampler_key(e, name);
+    if (key) {
+        return xsm_sampler_get(e->sampler, key, buffer, size);
     }
     if (e->sampler && e->sampler != e->own_sampler && name && strcmp(name, "sampler") == 0) {
         return (size_t)snprintf(buffer, buffer ? size : 0, "%s", e->sampler->ops.name);
@@ -347,8 +315,7 @@ size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer,
     return xsmi_group_get(&group, name, buffer, size);
 }
 
-/* -- binding
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- binding ------------------------------------------------------------------------------------------------------- */
 
 /* Every row must have a label (one, if the estimator takes no more), each of them below K. *most: those of the row that
  * has most. */
@@ -518,8 +485,7 @@ xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
                      e->ops.name, accepted);
 }
 
-/* -- the gradient
- * -------------------------------------------------------------------------------------------------------- */
+/* -- the gradient -------------------------------------------------------------------------------------------------- */
 
 xsm_status xsmi_check_eta(double eta, xsm_error *err)
 {
@@ -772,8 +738,7 @@ xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *given, doub
     return XSM_OK;
 }
 
-/* -- shared by the estimators that sample
- * ---------------------------------------------------------------------------------- */
+/* -- shared by the estimators that sample -------------------------------------------------------------------------- */
 
 void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, const xsm_example *examples,
                         uint64_t count, uint32_t *list, uint32_t *lengths)

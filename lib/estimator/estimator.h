@@ -124,8 +124,7 @@ void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option);
 xsm_status xsmi_check_eta(double eta, xsm_error *err);
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
 
-/* -- samplers (sampled.c) -------------------------------------------------------------------------------------------
- */
+/* -- samplers (sampled.c) ------------------------------------------------------------------------------------------ */
 
 /* Makes the sampler that the option says, in place of the one that was there. */
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err);

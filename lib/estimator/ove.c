@@ -39,8 +39,7 @@ static const xsm_option options[] = {
      "the classes that 'tight' is to take, in place of the most frequent: their numbers, from 0, with commas"},
 };
 
-/* -- the set C ------------------------------------------------------------------------------------------------------
- */
+/* -- the set C ----------------------------------------------------------------------------------------------------- */
 
 typedef struct frequency {
     uint64_t rows;
@@ -147,8 +146,7 @@ static uint32_t outside_at(const ove_state *s, uint32_t rank)
     return rank + low;
 }
 
-/* -- life -----------------------------------------------------------------------------------------------------------
- */
+/* -- life ---------------------------------------------------------------------------------------------------------- */
 
 static void unbind(void *state)
 {
@@ -179,8 +177,7 @@ static int32_t exact(const void *state)
     return ((const ove_state *)state)->all;
 }
 
-/* -- sampled --------------------------------------------------------------------------------------------------------
- */
+/* -- sampled ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t width(const void *state)
 {
@@ -244,8 +241,7 @@ static double sampled_gradient(const ove_state *s, uint32_t y, const float *z, u
     return loss + weight * xsmi_softplus_total(&softplus);
 }
 
-/* -- all classes ----------------------------------------------------------------------------------------------------
- */
+/* -- all classes --------------------------------------------------------------------------------------------------- */
 
 /* g may be z. */
 static double full_gradient(const ove_state *s, uint32_t y, const float *z, float *g)

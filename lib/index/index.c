@@ -26,8 +26,7 @@ static xsmi_option_group options_of(const xsm_index_ops *ops, void *common, void
     return group;
 }
 
-/* -- tables ----------------------------------------------------------------------------------------------------------
- */
+/* -- tables -------------------------------------------------------------------------------------------------------- */
 
 const char *xsm_index_ops_name(const xsm_index_ops *ops)
 {
@@ -70,8 +69,7 @@ static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_e
     return xsmi_group_check(&group, ops->state_size, err);
 }
 
-/* -- life
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- life ---------------------------------------------------------------------------------------------------------- */
 
 static const char *index_name_at(const void *list, size_t index)
 {
@@ -83,12 +81,7 @@ xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out
 {
     const xsm_index_ops *ops = xsm_index_find(name);
     if (!ops) {
-        if (!name) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_new: name is NULL");
-        }
-        const char *near = xsmi_nearest(name, NULL, xsm_index_count(), index_name_at);
-        return xsmi_fail(err, XSM_ERROR_NAME, "no index '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "");
+        return xsmi_fail_name(err, "index", name, xsm_index_count(), index_name_at);
     }
     return xsm_index_new_from(context, ops, out, err);
 }
@@ -143,54 +136,40 @@ const char *xsm_index_name(const xsm_index *x)
     return x ? x->ops.name : NULL;
 }
 
-/* -- options
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* The option to be set, or NULL with *status telling why not. */
-static const xsm_option *option_to_set(xsm_index *x, const char *name, void **values, xsm_status *status,
-                                       xsm_error *err)
+/* The options, where one of that name may be set now. */
+static xsm_status open_options(xsm_index *x, const char *name, xsmi_option_group *group, xsm_error *err)
 {
     if (!x || !name) {
-        *status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_set: %s is NULL", x ? "the name" : "the index");
-        return NULL;
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_set: %s is NULL", x ? "the name" : "the index");
     }
     if (x->built) {
-        *status = xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the index is built", name);
-        return NULL;
+        return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the index is built", name);
     }
-    xsmi_option_group group = options_of(&x->ops, &x->common, x->state);
-    const xsm_option *option = xsmi_group_find(&group, name, values);
-    if (!option) {
-        *status = xsmi_group_missing(&group, name, err);
-    }
-    return option;
+    *group = options_of(&x->ops, &x->common, x->state);
+    return XSM_OK;
 }
 
 xsm_status xsm_index_set(xsm_index *x, const char *name, const char *value, xsm_error *err)
 {
-    void *values;
-    xsm_status status;
-    const xsm_option *option = option_to_set(x, name, &values, &status, err);
-    if (option && !value) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "option '%s': the value is NULL", name);
-    }
-    return option ? xsmi_option_set_text(option, values, value, err) : status;
+    xsmi_option_group group;
+    XSMI_TRY(open_options(x, name, &group, err));
+    return xsmi_group_set_text(&group, name, value, err);
 }
 
 xsm_status xsm_index_set_double(xsm_index *x, const char *name, double value, xsm_error *err)
 {
-    void *values;
-    xsm_status status;
-    const xsm_option *option = option_to_set(x, name, &values, &status, err);
-    return option ? xsmi_option_set_double(option, values, value, err) : status;
+    xsmi_option_group group;
+    XSMI_TRY(open_options(x, name, &group, err));
+    return xsmi_group_set_double(&group, name, value, err);
 }
 
 xsm_status xsm_index_set_int(xsm_index *x, const char *name, int64_t value, xsm_error *err)
 {
-    void *values;
-    xsm_status status;
-    const xsm_option *option = option_to_set(x, name, &values, &status, err);
-    return option ? xsmi_option_set_int(option, values, value, err) : status;
+    xsmi_option_group group;
+    XSMI_TRY(open_options(x, name, &group, err));
+    return xsmi_group_set_int(&group, name, value, err);
 }
 
 size_t xsm_index_get(const xsm_index *x, const char *name, char *buffer, size_t size)
@@ -205,8 +184,7 @@ size_t xsm_index_get(const xsm_index *x, const char *name, char *buffer, size_t 
     return xsmi_group_get(&group, name, buffer, size);
 }
 
-/* -- rows
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
 
 static void read_memory(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
                         float *out, size_t stride)
@@ -414,8 +392,7 @@ xsm_status xsm_index_get_info(const xsm_index *x, xsm_index_info *info, xsm_erro
     return xsmi_options_write(&known, sizeof known, sizeof known, info, "xsm_index_info", err);
 }
 
-/* -- queries
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- queries ------------------------------------------------------------------------------------------------------- */
 
 size_t xsmi_index_query_stride(const xsm_index *x)
 {

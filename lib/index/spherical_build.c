@@ -25,8 +25,7 @@ double xsmi_sphere_prepare(const xsmi_sphere *s, float *row)
     return square;
 }
 
-/* -- nearest centres ------------------------------------------------------------------------------------------------
- */
+/* -- nearest centres ----------------------------------------------------------------------------------------------- */
 
 typedef struct assign_job {
     const xsmi_sphere *sphere;
@@ -215,8 +214,7 @@ static xsm_status find_longest(xsmi_sphere *s, const xsm_index_source *source, x
     return status;
 }
 
-/* -- k-means++ ------------------------------------------------------------------------------------------------------
- */
+/* -- k-means++ ----------------------------------------------------------------------------------------------------- */
 
 typedef struct start_job {
     const xsmi_sphere *sphere;
@@ -394,8 +392,7 @@ static xsm_status find_centres(xsmi_sphere *s, const xsmi_sphere_settings *setti
     return status;
 }
 
-/* -- all rows -------------------------------------------------------------------------------------------------------
- */
+/* -- all rows ------------------------------------------------------------------------------------------------------ */
 
 /* Rows that are read and assigned together. */
 #define ASSIGN_ROWS 65536

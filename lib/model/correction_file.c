@@ -41,8 +41,7 @@ xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer
     return directions ? xsmi_container_write(w, p->direction, directions * sizeof *p->direction, err) : XSM_OK;
 }
 
-/* -- loading --------------------------------------------------------------------------------------------------------
- */
+/* -- loading ------------------------------------------------------------------------------------------------------- */
 
 static bool has_shape(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
 {

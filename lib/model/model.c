@@ -208,8 +208,7 @@ int32_t xsm_model_layout(const xsm_model *m)
     return m ? m->layout : XSM_LAYOUT_CLASS_MAJOR;
 }
 
-/* -- copies ---------------------------------------------------------------------------------------------------------
- */
+/* -- copies -------------------------------------------------------------------------------------------------------- */
 
 typedef struct copy_job {
     const float *source;
@@ -321,8 +320,7 @@ xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
     return m->weight_count > 0 ? XSM_OK : rebuild(m, m->layout, err);
 }
 
-/* -- scales ---------------------------------------------------------------------------------------------------------
- */
+/* -- scales -------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err)
 {

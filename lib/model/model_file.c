@@ -28,8 +28,7 @@
 /* Least classes whose weights are put together from a feature-major model: a cache line of each feature's. */
 #define WRITE_CLASSES 16
 
-/* -- saving ---------------------------------------------------------------------------------------------------------
- */
+/* -- saving -------------------------------------------------------------------------------------------------------- */
 
 static bool all_finite(const float *values, size_t count)
 {
@@ -239,8 +238,7 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
     return xsmi_container_commit(w, err);
 }
 
-/* -- loading --------------------------------------------------------------------------------------------------------
- */
+/* -- loading ------------------------------------------------------------------------------------------------------- */
 
 /* A file being loaded: the container, and what to call it in messages. */
 typedef struct source {

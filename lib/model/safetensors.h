@@ -50,8 +50,7 @@ typedef struct xsmi_entry {
 #define XSMI_KEY_LIBRARY "library"
 #define XSMI_KEY_CHECKSUM "checksum"
 
-/* -- reading (safetensors_read.c) -------------------------------------------------------------------------------------
- */
+/* -- reading (safetensors_read.c) ---------------------------------------------------------------------------------- */
 
 typedef struct xsmi_container xsmi_container;
 
@@ -71,8 +70,7 @@ const char *xsmi_container_metadata(const xsmi_container *c, const char *key);
 /* Hands the mapping over: the tensors' data then live as long as it does. */
 xsmi_mapping xsmi_container_take_mapping(xsmi_container *c);
 
-/* -- writing (safetensors_write.c) ------------------------------------------------------------------------------------
- */
+/* -- writing (safetensors_write.c) --------------------------------------------------------------------------------- */
 
 typedef struct xsmi_container_writer xsmi_container_writer;
 
@@ -89,8 +87,7 @@ xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err);
 /* Leaves what is at the path as it is, and releases `w`; NULL is fine. */
 void xsmi_container_abandon(xsmi_container_writer *w);
 
-/* -- both (safetensors.c) ---------------------------------------------------------------------------------------------
- */
+/* -- both (safetensors.c) ------------------------------------------------------------------------------------------ */
 
 #define XSMI_CONTAINER_VERSION 1
 /* Longest header that is read: far more than any of ours, and what its parsing takes of memory is bounded. */

@@ -52,8 +52,7 @@ xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t f
     return XSM_OK;
 }
 
-/* -- chosen classes -------------------------------------------------------------------------------------------------
- */
+/* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                               double alpha, float *scores, const xsmi_coming *coming)
@@ -144,8 +143,7 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *batch, const ui
     return status;
 }
 
-/* -- ranges of classes ----------------------------------------------------------------------------------------------
- */
+/* -- ranges of classes --------------------------------------------------------------------------------------------- */
 
 typedef struct range_job {
     const xsm_model *model;

@@ -89,8 +89,7 @@ size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks)
     return arena.used;
 }
 
-/* -- dense rows, class-major ----------------------------------------------------------------------------------------
- */
+/* -- dense rows, class-major --------------------------------------------------------------------------------------- */
 
 /* Classes whose weights fit the second cache beside the packed rows; borders of score_tile do not change a score. */
 static uint32_t piece_classes(const xsm_model *m)
@@ -139,8 +138,7 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
     }
 }
 
-/* -- row by row -----------------------------------------------------------------------------------------------------
- */
+/* -- row by row ---------------------------------------------------------------------------------------------------- */
 
 /* Scales and bias of a tile, as each row's sums need them. */
 static void prepare_finish(const xsm_model *m, uint32_t first, uint32_t count, float *scales)
@@ -337,8 +335,7 @@ static void score_plain(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t
     }
 }
 
-/* -- corrections
- * ------------------------------------------------------------------------------------------------------- */
+/* -- corrections --------------------------------------------------------------------------------------------------- */
 
 typedef struct corrected {
     const float *log_q;    /* [classes], or NULL */

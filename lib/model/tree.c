@@ -151,8 +151,7 @@ double xsmi_tree_log_probability(const xsmi_tree *t, const float *code, uint32_t
     return -(path.sum + log(path.product));
 }
 
-/* -- sweeps
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- sweeps -------------------------------------------------------------------------------------------------------- */
 
 static uint32_t top_levels(const xsmi_tree *t)
 {

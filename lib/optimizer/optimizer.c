@@ -70,8 +70,7 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     return XSM_OK;
 }
 
-/* -- places by class
- * ------------------------------------------------------------------------------------------------------- */
+/* -- places by class ----------------------------------------------------------------------------------------------- */
 
 static inline uint32_t class_at(const xsm_gradient *g, uint64_t place)
 {
@@ -199,8 +198,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
     return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
 }
 
-/* -- every class
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- every class --------------------------------------------------------------------------------------------------- */
 
 typedef struct range_job {
     xsm_optimizer *optimizer;
@@ -274,9 +272,7 @@ xsm_status xsmi_optimizer_prepare(xsm_model *m, bool proximal, double bound, xsm
     return bound > 0 ? xsmi_model_need_row_lengths(m, err) : XSM_OK;
 }
 
-/* -- a step
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* -- a step -------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
                                xsm_error *err)

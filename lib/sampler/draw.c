@@ -11,8 +11,7 @@
 /* Lists up to this long are searched as they are, longer ones sorted. */
 #define SHORT_LIST 32
 
-/* -- lists for estimators
- * --------------------------------------------------------------------------------------------- */
+/* -- lists for estimators ------------------------------------------------------------------------------------------ */
 
 /* Sorts classes with their log-probabilities, in place (Shell's sort with M. Ciura's gaps). */
 static void sort_classes(uint32_t *classes, double *values, uint32_t n)
@@ -136,8 +135,7 @@ uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, con
     return label_count + length;
 }
 
-/* -- draws for a batch
- * ------------------------------------------------------------------------------------------------ */
+/* -- draws for a batch --------------------------------------------------------------------------------------------- */
 
 /* A class with its log-probability and a Gumbel variable added. */
 typedef struct keyed {

@@ -23,8 +23,7 @@ static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, vo
     return group;
 }
 
-/* -- tables ----------------------------------------------------------------------------------------------------------
- */
+/* -- tables -------------------------------------------------------------------------------------------------------- */
 
 const char *xsm_sampler_ops_name(const xsm_sampler_ops *ops)
 {
@@ -71,8 +70,7 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
     return xsmi_group_check(&group, ops->state_size, err);
 }
 
-/* -- life
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- life ---------------------------------------------------------------------------------------------------------- */
 
 static const char *sampler_name_at(const void *list, size_t index)
 {
@@ -84,12 +82,7 @@ xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler *
 {
     const xsm_sampler_ops *ops = xsm_sampler_find(name);
     if (!ops) {
-        if (!name) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_new: name is NULL");
-        }
-        const char *near = xsmi_nearest(name, NULL, xsm_sampler_count(), sampler_name_at);
-        return xsmi_fail(err, XSM_ERROR_NAME, "no sampler '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "");
+        return xsmi_fail_name(err, "sampler", name, xsm_sampler_count(), sampler_name_at);
     }
     return xsm_sampler_new_from(context, ops, out, err);
 }
@@ -152,54 +145,40 @@ uint32_t xsm_sampler_classes(const xsm_sampler *s)
     return s && s->bound ? s->classes : 0;
 }
 
-/* -- options
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* The option to be set, or NULL with *status telling why not. */
-static const xsm_option *option_to_set(xsm_sampler *s, const char *name, void **values, xsm_status *status,
-                                       xsm_error *err)
+/* The options, where one of that name may be set now. */
+static xsm_status open_options(xsm_sampler *s, const char *name, xsmi_option_group *group, xsm_error *err)
 {
     if (!s || !name) {
-        *status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_set: %s is NULL", s ? "the name" : "the sampler");
-        return NULL;
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_set: %s is NULL", s ? "the name" : "the sampler");
     }
     if (s->bound) {
-        *status = xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the sampler is bound", name);
-        return NULL;
+        return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the sampler is bound", name);
     }
-    xsmi_option_group group = options_of(&s->ops, &s->common, s->state);
-    const xsm_option *option = xsmi_group_find(&group, name, values);
-    if (!option) {
-        *status = xsmi_group_missing(&group, name, err);
-    }
-    return option;
+    *group = options_of(&s->ops, &s->common, s->state);
+    return XSM_OK;
 }
 
 xsm_status xsm_sampler_set(xsm_sampler *s, const char *name, const char *value, xsm_error *err)
 {
-    void *values;
-    xsm_status status;
-    const xsm_option *option = option_to_set(s, name, &values, &status, err);
-    if (option && !value) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "option '%s': the value is NULL", name);
-    }
-    return option ? xsmi_option_set_text(option, values, value, err) : status;
+    xsmi_option_group group;
+    XSMI_TRY(open_options(s, name, &group, err));
+    return xsmi_group_set_text(&group, name, value, err);
 }
 
 xsm_status xsm_sampler_set_double(xsm_sampler *s, const char *name, double value, xsm_error *err)
 {
-    void *values;
-    xsm_status status;
-    const xsm_option *option = option_to_set(s, name, &values, &status, err);
-    return option ? xsmi_option_set_double(option, values, value, err) : status;
+    xsmi_option_group group;
+    XSMI_TRY(open_options(s, name, &group, err));
+    return xsmi_group_set_double(&group, name, value, err);
 }
 
 xsm_status xsm_sampler_set_int(xsm_sampler *s, const char *name, int64_t value, xsm_error *err)
 {
-    void *values;
-    xsm_status status;
-    const xsm_option *option = option_to_set(s, name, &values, &status, err);
-    return option ? xsmi_option_set_int(option, values, value, err) : status;
+    xsmi_option_group group;
+    XSMI_TRY(open_options(s, name, &group, err));
+    return xsmi_group_set_int(&group, name, value, err);
 }
 
 size_t xsm_sampler_get(const xsm_sampler *s, const char *name, char *buffer, size_t size)
@@ -211,8 +190,7 @@ size_t xsm_sampler_get(const xsm_sampler *s, const char *name, char *buffer, siz
     return xsmi_group_get(&group, name, buffer, size);
 }
 
-/* -- binding
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- binding ------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error *err)
 {
@@ -244,8 +222,7 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
     return XSM_OK;
 }
 
-/* -- codes
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- codes --------------------------------------------------------------------------------------------------------- */
 
 void xsmi_sampler_encode(const xsm_sampler *s, const xsm_dataset *data, uint64_t row, float *code)
 {
@@ -288,8 +265,7 @@ xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const
     return xsmi_run(ctx, run_encode, &job, (size_t)((data->rows + ENCODE_ROWS - 1) / ENCODE_ROWS), err);
 }
 
-/* -- random numbers for the host's tables
- * ----------------------------------------------------------------------------------------- */
+/* -- random numbers for the host's tables -------------------------------------------------------------------------- */
 
 uint32_t xsm_random_bits(xsm_random *random)
 {

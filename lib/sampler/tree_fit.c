@@ -58,8 +58,7 @@ typedef struct node_fit {
     double *hessian;         /* [dims][dims], lower triangle */
 } node_fit;
 
-/* -- Newton ascent
- * ----------------------------------------------------------------------------------------------------- */
+/* -- Newton ascent ------------------------------------------------------------------------------------------------- */
 
 /* The objective at w, with its gradient and the negative Hessian's lower triangle. *likelihood is the part without the
  * ridge. */
@@ -197,8 +196,7 @@ static bool climb(node_fit *f, double *likelihood)
     return false;
 }
 
-/* -- splitting
- * --------------------------------------------------------------------------------------------------------- */
+/* -- splitting ----------------------------------------------------------------------------------------------------- */
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -295,8 +293,7 @@ static void start_direction(const node_fit *f)
     }
 }
 
-/* -- nodes
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- nodes --------------------------------------------------------------------------------------------------------- */
 
 static void fit_node(node_fit *f, key *keys, outcome *o)
 {

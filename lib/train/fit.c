@@ -67,8 +67,7 @@ static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o,
     return XSM_OK;
 }
 
-/* -- the callback ---------------------------------------------------------------------------------------------------
- */
+/* -- the callback -------------------------------------------------------------------------------------------------- */
 
 static double seconds(const fit *t)
 {
@@ -140,8 +139,7 @@ static bool pause_evaluation(void *user, uint64_t rows)
     return xsmi_seconds() - t->last_call > CALLBACK_INTERVAL && tell(t, false, NULL, NULL);
 }
 
-/* -- what libLBFGS calls --------------------------------------------------------------------------------------------
- */
+/* -- what libLBFGS calls ------------------------------------------------------------------------------------------- */
 
 static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, lbfgsfloatval_t *gradient, const int n,
                                           const lbfgsfloatval_t step)
@@ -210,8 +208,7 @@ static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatva
     return t->status != XSM_OK || t->end != XSM_FIT_UNFINISHED ? STOP : GO_ON;
 }
 
-/* -- running --------------------------------------------------------------------------------------------------------
- */
+/* -- running ------------------------------------------------------------------------------------------------------- */
 
 /* Whether the gradient is as small as where a minimum is as far as anyone can tell. */
 static bool stationary(const fit *t)

@@ -50,8 +50,7 @@ size_t xsmi_objective_size(const xsmi_objective *o)
     return o->rows * o->columns + (o->model->bias ? o->model->classes : 0);
 }
 
-/* -- life -----------------------------------------------------------------------------------------------------------
- */
+/* -- life ---------------------------------------------------------------------------------------------------------- */
 
 void xsmi_objective_free(xsmi_objective *o)
 {
@@ -113,8 +112,7 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
     return XSM_OK;
 }
 
-/* -- parameters -----------------------------------------------------------------------------------------------------
- */
+/* -- parameters ---------------------------------------------------------------------------------------------------- */
 
 /* Matrix rows that one job of a pass over the parameters takes. */
 static size_t pass_rows(const xsmi_objective *o)
@@ -179,8 +177,7 @@ xsm_status xsmi_objective_write(xsmi_objective *o, const double *x, xsm_error *e
     return XSM_OK;
 }
 
-/* -- the gradient ---------------------------------------------------------------------------------------------------
- */
+/* -- the gradient -------------------------------------------------------------------------------------------------- */
 
 /* The ridge's part, which the tiles are added to, and a part of the sum of squares. A job is PASS numbers of the
  * weights, whatever their matrix. */

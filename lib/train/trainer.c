@@ -37,8 +37,7 @@ struct xsm_trainer {
     xsm_metrics train_metrics, test_metrics;
 };
 
-/* -- settings
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- settings ------------------------------------------------------------------------------------------------------ */
 
 xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
                                      xsm_error *err)
@@ -83,9 +82,7 @@ static double eta_at(const xsm_trainer *t, uint64_t epoch, uint64_t place)
     }
 }
 
-/* -- life
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* -- life ---------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                            xsm_optimizer *optimizer, const xsm_trainer_options *options, xsm_trainer **out,
@@ -169,8 +166,7 @@ void xsm_trainer_free(xsm_trainer *t)
     }
 }
 
-/* -- progress
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- progress ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t steps_per_epoch(const xsm_trainer *t)
 {
@@ -229,9 +225,7 @@ static bool tell(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *te
     return stop;
 }
 
-/* -- running
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* -- running ------------------------------------------------------------------------------------------------------- */
 
 /* Shuffles runs of `each` rows as wholes; what is left at the end stays there. */
 static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_stream *stream)

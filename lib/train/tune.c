@@ -79,8 +79,7 @@ typedef struct tuner {
     xsm_dataset *sample, *subset; /* what the round's trials go through and are evaluated on; NULL = all rows */
 } tuner;
 
-/* -- what a round does ----------------------------------------------------------------------------------------------
- */
+/* -- what a round does --------------------------------------------------------------------------------------------- */
 
 static double rate_at(size_t place)
 {
@@ -151,8 +150,7 @@ static xsm_status begin_round(tuner *t, uint32_t round, xsm_error *err)
     return take_rows(t, t->evaluated, &t->subset, err);
 }
 
-/* -- a trial --------------------------------------------------------------------------------------------------------
- */
+/* -- a trial ------------------------------------------------------------------------------------------------------- */
 
 static xsm_status tell(const tuner *t, double trial_done, xsm_error *err)
 {
@@ -241,8 +239,7 @@ static xsm_status try_rate(tuner *t, size_t place, xsm_error *err)
     return status;
 }
 
-/* -- which rates a round tries --------------------------------------------------------------------------------------
- */
+/* -- which rates a round tries ------------------------------------------------------------------------------------- */
 
 static bool tried(const tuner *t, uint32_t round, size_t place)
 {
@@ -394,8 +391,7 @@ static void conclude(tuner *t)
     r->info.seconds = xsmi_seconds() - t->start;
 }
 
-/* -- the public functions -------------------------------------------------------------------------------------------
- */
+/* -- the public functions ------------------------------------------------------------------------------------------ */
 
 /* Binds the estimator to all rows: finds out early what does not fit, and what a step costs. */
 static xsm_status measure(tuner *t, xsm_error *err)

@@ -1,0 +1,27 @@
+/* The methods of Fagan and Iyengar 2018, with the settings of its Table 3. */
+#ifndef PAPERS_UMAX_METHODS_H
+#define PAPERS_UMAX_METHODS_H
+
+#include "learn.h"
+
+typedef enum umax_method {
+    /* First those that the authors evaluate with softmax twice. Their IS is TensorFlow's sampled softmax, the label
+     * among the draws, and so is ours; `importance` is that of Bengio and Senecal. */
+    UMAX_OVE,
+    UMAX_NCE,
+    UMAX_IS,
+    UMAX_IMPORTANCE,
+    UMAX_VANILLA,
+    UMAX_VANILLA_5,
+    UMAX_UMAX,
+    UMAX_UMAX_5,
+    UMAX_IMPLICIT,
+    UMAX_IMPLICIT_5,
+    UMAX_TABLE3, /* those of the table; the others are in the figures only */
+    UMAX_RAMAN = UMAX_TABLE3,
+    UMAX_METHODS
+} umax_method;
+
+extern const method umax_methods[UMAX_METHODS];
+
+#endif
