@@ -152,6 +152,33 @@ static void host_table_works(void **state)
     test_problem_free(&p);
 }
 
+/* Without bind() there is nothing to bind: the options' values are all that the state has. */
+static void bind_can_be_left_out(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
+    xsm_estimator_ops ops = host_ops;
+    ops.bind = NULL;
+    ops.unbind = NULL;
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
+    xsm_gradient *g = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(p.data, 0, 3);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+        assert_true(test_view(g).loss == 3);
+    }
+    assert_int_equal(((host_state *)e->state)->bound, 0);
+    check_option(e, "number", "1.5");
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 static void refuse(const xsm_estimator_ops *ops, xsm_status wanted)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -172,7 +199,6 @@ static void bad_tables_are_refused(void **state)
     } while (0)
     REFUSE(name, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(summary, NULL, XSM_ERROR_ARGUMENT);
-    REFUSE(bind, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(width, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(select, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(gradient, NULL, XSM_ERROR_ARGUMENT);
@@ -292,11 +318,9 @@ static void steps_out_of_range_are_divergence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_table_works),
-        cmocka_unit_test(bad_tables_are_refused),
-        cmocka_unit_test(bad_option_tables_are_refused),
-        cmocka_unit_test(width_is_checked),
-        cmocka_unit_test(steps_out_of_range_are_divergence),
+        cmocka_unit_test(host_table_works),       cmocka_unit_test(bind_can_be_left_out),
+        cmocka_unit_test(bad_tables_are_refused), cmocka_unit_test(bad_option_tables_are_refused),
+        cmocka_unit_test(width_is_checked),       cmocka_unit_test(steps_out_of_range_are_divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,6 @@
 #include "estimator/estimator.h"
 #include "math/omega.h"
 
-static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
-{
-    (void)state;
-    (void)problem;
-    (void)err;
-    return XSM_OK;
-}
-
 /*
  * The root alpha, less the largest score, which is z[top]; at least two scores. The largest class is put on the other
  * side, R(a) = sum of the others' sigma(z_m - z_top - a) = sigma(a), because 1 - sigma(-a) would cancel, and Newton's
@@ -99,6 +91,5 @@ const xsm_estimator_ops xsmi_bouchard_ops = {
     .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL,
     .name = "bouchard",
     .summary = "Bouchard's upper bound of the cross-entropy over all classes (Bouchard 2007)",
-    .bind = bind,
     .gradient = gradient,
 };

@@ -38,6 +38,11 @@ typedef struct xsmi_double_sum {
             "where u, a row's running log-partition, starts: zero (the authors' code) or log-classes (their paper)"    \
     }
 
+/* The members of their tables that all have. */
+#define XSMI_DOUBLE_SUM_OPS                                                                                            \
+    .unbind = xsmi_double_sum_unbind, .width = xsmi_double_sum_width, .select = xsmi_double_sum_select,                \
+    .fetch = xsmi_double_sum_fetch
+
 xsm_status xsmi_double_sum_bind(xsmi_double_sum *s, const char *name, const xsm_problem *problem, xsm_error *err);
 void xsmi_double_sum_unbind(void *state);
 void xsmi_double_sum_fetch(const void *state, const xsm_example *example);

@@ -66,9 +66,8 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
         return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the estimator table says abi %u; this release serves %d", ops->abi,
                          XSM_ESTIMATOR_ABI);
     }
-    if (!ops->name || !ops->summary || !ops->bind || !ops->gradient) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "estimator '%s': the table needs name, summary, bind() and gradient()",
+    if (!ops->name || !ops->summary || !ops->gradient) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': the table needs name, summary and gradient()",
                          ops->name ? ops->name : "?");
     }
     const uint32_t flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE |
@@ -423,7 +422,7 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
         .longest_row = longest,
         .most_labels = most_labels,
     };
-    xsm_status status = e->ops.bind(e->state, &problem, err);
+    xsm_status status = e->ops.bind ? e->ops.bind(e->state, &problem, err) : XSM_OK;
     e->exact = status == XSM_OK && ((e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state)));
     if (status == XSM_OK && e->sampler && !e->exact) {
         status = xsmi_estimator_bind_sampler(e, train, most_labels, err);
@@ -483,6 +482,13 @@ xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
     return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                      "estimator '%s' draws classes at random; all rows at once take one that looks at every class: %s",
                      e->ops.name, accepted);
+}
+
+xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    (void)err;
+    ((xsmi_kernels_state *)state)->kernels = xsmi_context_kernels(problem->context);
+    return XSM_OK;
 }
 
 /* -- the gradient -------------------------------------------------------------------------------------------------- */

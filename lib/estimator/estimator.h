@@ -174,12 +174,16 @@ void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, 
 extern const char *const xsmi_negatives_words[]; /* "all": in the option's table, and -1 as its value */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
-/* The option `negatives` of estimators with a sampler, m, an int64_t `member` of `type`. */
-#define XSMI_DRAWS_OPTION(type, member)                                                                                \
-    {                                                                                                                  \
-        "negatives", XSM_OPTION_INT, offsetof(type, member), "5", 1, XSM_CLASSES_MAX, NULL,                            \
-            "classes that are drawn for each example, m"                                                               \
-    }
+/* What every built-in table begins with, for a state of that type; and how it names an array of options. */
+#define XSMI_ESTIMATOR_OF(type) .size = sizeof(xsm_estimator_ops), .abi = XSM_ESTIMATOR_ABI, .state_size = sizeof(type)
+#define XSMI_ESTIMATOR_OPTIONS(array)                                                                                  \
+    .options = (array), .option_count = sizeof(array) / sizeof *(array), .option_size = sizeof *(array)
+
+/* The state of those that need nothing but kernels, and the bind() that finds them. */
+typedef struct xsmi_kernels_state {
+    const xsmi_kernels *kernels;
+} xsmi_kernels_state;
+xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err);
 
 /* The registry: one line each in registry.c. */
 extern const xsm_estimator_ops xsmi_softmax_ops;

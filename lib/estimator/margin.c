@@ -150,15 +150,11 @@ static void gradient(void *state, const xsm_score_block *block)
 }
 
 const xsm_estimator_ops xsmi_margin_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    XSMI_ESTIMATOR_OF(margin_state),
     .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL,
     .name = "margin",
     .summary = "exact smoothed margin of Crammer and Singer over all classes",
-    .state_size = sizeof(margin_state),
-    .options = options,
-    .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
+    XSMI_ESTIMATOR_OPTIONS(options),
     .bind = bind,
     .scratch = scratch,
     .gradient = gradient,

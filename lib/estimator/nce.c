@@ -7,40 +7,20 @@
  * Where the model is rich enough its optimum is z_k = log p(k|x), normalised without a sum; otherwise the normaliser is
  * only approximately 1 and the optimum is not that of the likelihood.
  */
-#include "estimator/estimator.h"
+#include "estimator/sampled.h"
 #include "math/omega.h"
 
-typedef struct nce_state {
-    int64_t negatives;
-} nce_state;
-
-static const xsm_option options[] = {
-    XSMI_DRAWS_OPTION(nce_state, negatives),
-};
-
-static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
-{
-    (void)state;
-    (void)problem;
-    (void)err;
-    return XSM_OK;
-}
-
-static void plan(const void *state, xsm_draw_plan *p)
-{
-    p->count = (uint32_t)((const nce_state *)state)->negatives;
-    p->label_probabilities = 1;
-}
+static const xsm_option options[] = {XSMI_DRAWS_OPTION};
 
 static void gradient(void *state, const xsm_score_block *block)
 {
     (void)state;
     for (uint64_t i = 0; i < block->count; i++) {
-        uint64_t start = i * block->width;
+        const xsmi_sampled_example e = xsmi_sampled_at(block, i);
         double loss = 0;
-        for (uint32_t j = 0; j < block->lengths[i]; j++) {
-            double s = (double)block->scores[start + j] - block->log_expected[start + j];
-            double times = block->draws[start + j], c = 0;
+        for (uint32_t j = 0; j < e.length; j++) {
+            double s = (double)e.z[j] - e.log_expected[j];
+            double times = e.draws[j], c = 0;
             if (times > 0) {
                 c = times * xsmi_sigmoid(s);
                 loss += times * xsmi_softplus(s);
@@ -49,23 +29,18 @@ static void gradient(void *state, const xsm_score_block *block)
                 c -= xsmi_sigmoid(-s);
                 loss += xsmi_softplus(-s);
             }
-            block->coefficients[start + j] = (float)c;
+            e.g[j] = (float)c;
         }
         block->losses[i] = loss;
     }
 }
 
 const xsm_estimator_ops xsmi_nce_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    XSMI_ESTIMATOR_OF(xsmi_draws),
     .flags = XSM_ESTIMATOR_SAMPLER,
     .name = "nce",
     .summary = "noise-contrastive estimation, any sampler as noise (Gutmann and Hyvarinen 2010)",
-    .state_size = sizeof(nce_state),
-    .options = options,
-    .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
-    .bind = bind,
-    .plan = plan,
+    XSMI_ESTIMATOR_OPTIONS(options),
+    .plan = xsmi_plan_probabilities,
     .gradient = gradient,
 };

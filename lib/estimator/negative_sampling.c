@@ -6,47 +6,38 @@
  * p_n(j|x))] for each draw j. A draw that equals the label counts: without it the optimum would be another. There z_k =
  * log p(k|x) - log p_n(k|x) + const (Theorem 1), so that the scores of the softmax are z_k + log p_n(k|x), eq. 5.
  */
-#include "estimator/estimator.h"
+#include "estimator/sampled.h"
 #include "math/omega.h"
 
 #include <math.h>
 
 typedef struct negative_state {
-    int64_t negatives;
+    xsmi_draws draws; /* first: the shared functions take the state as this */
     double lambda;
 } negative_state;
 
 static const xsm_option options[] = {
-    XSMI_DRAWS_OPTION(negative_state, negatives),
+    XSMI_DRAWS_OPTION,
     {"lambda", XSM_OPTION_DOUBLE, offsetof(negative_state, lambda), "0", 0, 1e30, NULL,
      "strength of the penalty on squared softmax scores, those with log p_n(k|x) added (eq. 6)"},
 };
 
-static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
-{
-    (void)state;
-    (void)problem;
-    (void)err;
-    return XSM_OK;
-}
-
 static void plan(const void *state, xsm_draw_plan *p)
 {
-    const negative_state *s = state;
-    p->count = (uint32_t)s->negatives;
-    p->label_probabilities = s->lambda > 0;
+    xsmi_plan_any(state, p);
+    p->label_probabilities = ((const negative_state *)state)->lambda > 0;
 }
 
 static void gradient(void *state, const xsm_score_block *block)
 {
     const negative_state *s = state;
-    const double m = (double)s->negatives, log_m = log(m);
+    const double m = (double)s->draws.negatives, log_m = log(m);
     for (uint64_t i = 0; i < block->count; i++) {
-        uint64_t start = i * block->width;
+        const xsmi_sampled_example e = xsmi_sampled_at(block, i);
         double loss = 0;
-        for (uint32_t j = 0; j < block->lengths[i]; j++) {
-            double z = (double)block->scores[start + j];
-            double share = block->draws[start + j] / m, c = 0;
+        for (uint32_t j = 0; j < e.length; j++) {
+            double z = (double)e.z[j];
+            double share = e.draws[j] / m, c = 0;
             if (share > 0) {
                 c = share * xsmi_sigmoid(z);
                 loss += share * xsmi_softplus(z);
@@ -56,27 +47,22 @@ static void gradient(void *state, const xsm_score_block *block)
                 loss += xsmi_softplus(-z);
             }
             if (s->lambda > 0) {
-                double softmax_score = z + block->log_expected[start + j] - log_m, weight = share + (j == 0);
+                double softmax_score = z + e.log_expected[j] - log_m, weight = share + (j == 0);
                 c += 2 * s->lambda * weight * softmax_score;
                 loss += s->lambda * weight * softmax_score * softmax_score;
             }
-            block->coefficients[start + j] = (float)c;
+            e.g[j] = (float)c;
         }
         block->losses[i] = loss;
     }
 }
 
 const xsm_estimator_ops xsmi_negative_sampling_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    XSMI_ESTIMATOR_OF(negative_state),
     .flags = XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED,
     .name = "negative-sampling",
     .summary = "logistics of the label against sampled classes, any sampler (Bamler and Mandt 2020)",
-    .state_size = sizeof(negative_state),
-    .options = options,
-    .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
-    .bind = bind,
+    XSMI_ESTIMATOR_OPTIONS(options),
     .plan = plan,
     .gradient = gradient,
 };

@@ -13,17 +13,6 @@
 /* Partial sums and products, which a compiler can keep in vectors. */
 #define PARTS 8
 
-typedef struct one_vs_all_state {
-    const xsmi_kernels *kernels;
-} one_vs_all_state;
-
-static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
-{
-    (void)err;
-    ((one_vs_all_state *)state)->kernels = xsmi_context_kernels(problem->context);
-    return XSM_OK;
-}
-
 /* g[k] = sigma(z[k]) for n <= RUN classes; g may be z. Returns the sum of log(1 + e^z). */
 static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, float *g)
 {
@@ -58,7 +47,7 @@ static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, fl
 
 static void gradient(void *state, const xsm_score_block *block)
 {
-    const xsmi_kernels *kernels = ((one_vs_all_state *)state)->kernels;
+    const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsm_example *example = &block->examples[i];
         const float *z = block->scores + i * block->width;
@@ -79,12 +68,10 @@ static void gradient(void *state, const xsm_score_block *block)
 }
 
 const xsm_estimator_ops xsmi_one_vs_all_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    XSMI_ESTIMATOR_OF(xsmi_kernels_state),
     .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL,
     .name = "one-vs-all",
     .summary = "exact logistic regression of each class against all others",
-    .state_size = sizeof(one_vs_all_state),
-    .bind = bind,
+    .bind = xsmi_bind_kernels,
     .gradient = gradient,
 };

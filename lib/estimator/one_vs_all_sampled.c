@@ -61,15 +61,11 @@ static void gradient(void *state, const xsm_score_block *block)
 }
 
 const xsm_estimator_ops xsmi_one_vs_all_sampled_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    XSMI_ESTIMATOR_OF(sampled_state),
     .flags = XSM_ESTIMATOR_MULTI_LABEL,
     .name = "one-vs-all-sampled",
     .summary = "logistic regression of each class, the others sampled; unbiased",
-    .state_size = sizeof(sampled_state),
-    .options = options,
-    .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
+    XSMI_ESTIMATOR_OPTIONS(options),
     .bind = bind,
     .width = width,
     .select = select,

@@ -287,14 +287,10 @@ static void gradient(void *state, const xsm_score_block *block)
 }
 
 const xsm_estimator_ops xsmi_ove_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    XSMI_ESTIMATOR_OF(ove_state),
     .name = "ove",
     .summary = "one-vs-each bound on sampled or all classes, or tighter with some always in (Titsias 2016)",
-    .state_size = sizeof(ove_state),
-    .options = options,
-    .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
+    XSMI_ESTIMATOR_OPTIONS(options),
     .bind = bind,
     .unbind = unbind,
     .width = width,

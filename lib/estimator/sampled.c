@@ -1,5 +1,5 @@
 /* What estimators with a sampler have in common: the sampler's life, the codes of the rows, the lists of classes. */
-#include "estimator/estimator.h"
+#include "estimator/sampled.h"
 
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
 {
@@ -109,4 +109,24 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
                                           example->labels, (uint32_t)example->label_count, g->classes + place,
                                           g->log_expected + place, g->draws + place);
     }
+}
+
+/* -- plans ----------------------------------------------------------------------------------------------------------
+ */
+
+void xsmi_plan_any(const void *state, xsm_draw_plan *p)
+{
+    p->count = (uint32_t)((const xsmi_draws *)state)->negatives;
+}
+
+void xsmi_plan_probabilities(const void *state, xsm_draw_plan *p)
+{
+    xsmi_plan_any(state, p);
+    p->label_probabilities = 1;
+}
+
+void xsmi_plan_others(const void *state, xsm_draw_plan *p)
+{
+    xsmi_plan_any(state, p);
+    p->exclude_labels = 1;
 }

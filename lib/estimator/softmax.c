@@ -6,20 +6,9 @@
 
 #include <math.h>
 
-typedef struct softmax_state {
-    const xsmi_kernels *kernels;
-} softmax_state;
-
-static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
-{
-    (void)err;
-    ((softmax_state *)state)->kernels = xsmi_context_kernels(problem->context);
-    return XSM_OK;
-}
-
 static void gradient(void *state, const xsm_score_block *block)
 {
-    const xsmi_kernels *k = ((softmax_state *)state)->kernels;
+    const xsmi_kernels *k = ((xsmi_kernels_state *)state)->kernels;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsm_example *example = &block->examples[i];
         const float *z = block->scores + i * block->width;
@@ -40,12 +29,10 @@ static void gradient(void *state, const xsm_score_block *block)
 }
 
 const xsm_estimator_ops xsmi_softmax_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    XSMI_ESTIMATOR_OF(xsmi_kernels_state),
     .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL,
     .name = "softmax",
     .summary = "exact cross-entropy over all classes",
-    .state_size = sizeof(softmax_state),
-    .bind = bind,
+    .bind = xsmi_bind_kernels,
     .gradient = gradient,
 };

@@ -22,19 +22,12 @@ static void gradient(void *state, const xsm_score_block *block)
 }
 
 const xsm_estimator_ops xsmi_vanilla_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    XSMI_ESTIMATOR_OF(xsmi_double_sum),
     .flags = XSM_ESTIMATOR_ROW_STATE,
     .name = "vanilla",
     .summary = "plain SGD on the double sum, sampled classes (Fagan and Iyengar 2018)",
-    .state_size = sizeof(xsmi_double_sum),
-    .options = options,
-    .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
+    XSMI_ESTIMATOR_OPTIONS(options),
     .bind = bind,
-    .unbind = xsmi_double_sum_unbind,
-    .width = xsmi_double_sum_width,
-    .select = xsmi_double_sum_select,
-    .fetch = xsmi_double_sum_fetch,
+    XSMI_DOUBLE_SUM_OPS,
     .gradient = gradient,
 };

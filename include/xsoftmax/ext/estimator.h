@@ -119,8 +119,8 @@ struct xsm_estimator_ops {
     uint32_t option_size;      /**< sizeof(xsm_option), if there are options. */
     uint64_t batch_limit;      /**< Most examples a batch; 0 = any number. */
 
-    /** Required. Checks options against the problem and allocates what the state needs. On failure the library calls
-     *  unbind(). `problem` is valid during the call only. */
+    /** Checks options against the problem and allocates what the state needs; NULL = nothing of either. On failure the
+     * library calls unbind(). `problem` is valid during the call only. */
     xsm_status (*bind)(void *state, const xsm_problem *problem, xsm_error *err);
     /** Releases what bind() allocated; must be fine on a state that bind() left half-made or never saw. */
     void (*unbind)(void *state);
