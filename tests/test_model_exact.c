@@ -144,18 +144,18 @@ static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint3
     memset(scratch, 0xFF, bytes); /* NaN: nothing may be read before it is written */
     for (size_t first = 0; first < n;) {
         xsmi_exact blocks[XSMI_EXACT_BLOCKS];
-        uint64_t numbers[XSMI_EXACT_BLOCKS * XSMI_LANES];
+        xsmi_features features[XSMI_EXACT_BLOCKS * XSMI_LANES];
         size_t count = 0;
         size_t start = first;
         for (; count < together && first < n; count++) {
             size_t some = n - first < each ? n - first : each;
             for (size_t i = first; i < first + some; i++) {
-                numbers[i - start] = i;
+                features[i - start] = xsmi_dataset_features(dataset, i);
             }
             blocks[count] = (xsmi_exact){
                 .rows = some,
-                .row = numbers + (first - start),
-                .dataset = dataset,
+                .features = features + (first - start),
+                .sparse = dataset->sparse,
                 .target = target ? target + first : NULL,
                 .top = top,
                 .log_sum_exp = r.log_sum_exp + first,

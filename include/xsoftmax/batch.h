@@ -13,13 +13,19 @@
 /** @ingroup dataset
  *  @{ */
 
-/** Some rows of a dataset; a small view, passed by address. */
+/** Some rows; a small view, passed by address. Their features are the dataset's, or an array of the host's: the output
+ * of its own network, say. */
 typedef struct xsm_batch {
     size_t size;                /**< sizeof(xsm_batch). */
-    const xsm_dataset *dataset; /**< Borrowed. */
+    const xsm_dataset *dataset; /**< Borrowed. With `values` it is asked for labels alone, so NULL where none are
+                                     wanted: to score and to predict. */
     const uint64_t *rows;       /**< [count] row numbers, borrowed; NULL = the rows first, first+1, ... */
     uint64_t first;             /**< First row when `rows` is NULL. */
     uint64_t count;             /**< n >= 1. */
+    const float *values;        /**< [n][features] the features of the rows, borrowed; NULL = the dataset's. */
+    size_t stride;              /**< With `values`: floats from a row to the next, at least `features`. */
+    uint32_t features;          /**< With `values`: how many a row has, the model's D. */
+    uint32_t reserved;          /**< Zero. */
 } xsm_batch;
 
 /** The rows rows[0..count) of a dataset. The array must stay while the batch is used. */
@@ -31,6 +37,10 @@ static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_
     batch.rows = rows;
     batch.first = 0;
     batch.count = count;
+    batch.values = NULL;
+    batch.stride = 0;
+    batch.features = 0;
+    batch.reserved = 0;
     return batch;
 }
 
@@ -43,6 +53,21 @@ static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t fir
     batch.rows = NULL;
     batch.first = first;
     batch.count = count;
+    batch.values = NULL;
+    batch.stride = 0;
+    batch.features = 0;
+    batch.reserved = 0;
+    return batch;
+}
+
+/** Rows whose features are the host's own float[count][features], rows `stride` floats apart. The array must stay while
+ *  the batch is used. For training, set `dataset` and `rows` or `first` then: whose labels these rows have. */
+static inline xsm_batch xsm_batch_values(const float *values, uint64_t count, uint32_t features, size_t stride)
+{
+    xsm_batch batch = xsm_batch_range(NULL, 0, count);
+    batch.values = values;
+    batch.stride = stride;
+    batch.features = features;
     return batch;
 }
 

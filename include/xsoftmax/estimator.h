@@ -154,12 +154,20 @@ XSM_API const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *estimator)
  *          negatives than there are other classes); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_estimator_bind(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
                                       xsm_error *err);
+/** The same for rows whose features come with each batch (xsm_batch_values()), such as the output of a network of the
+ *  host's: of `train` only labels and classes are used, and it may have any number of features, 0 too.
+ *  @return as xsm_estimator_bind(); K must be the same, D need not. #XSM_ERROR_SHAPE for a sampler that draws by the
+ *          features of a row and has been bound to rows of other than the model's D; such a sampler is to be bound
+ *          first (xsm_estimator_set_sampler()) */
+XSM_API xsm_status xsm_estimator_bind_labels(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
+                                             xsm_error *err);
 /** Most examples in a batch of this estimator; 0 = any number. */
 XSM_API uint64_t xsm_estimator_batch_limit(const xsm_estimator *estimator);
 
 /** Computes a score gradient at the model's weights. Each call goes on in the estimator's random stream.
  *  @param estimator a bound estimator
- *  @param batch     rows of the data that it is bound to
+ *  @param batch     rows of the data that it is bound to, with the data's features or the host's own
+ *                   (xsm_batch::values)
  *  @param eta       learning rate, > 0: estimators whose step is not linear in it need it
  *  @param gradient  filled; on failure it holds nothing
  *  @param err       what went wrong, or NULL
@@ -168,6 +176,27 @@ XSM_API uint64_t xsm_estimator_batch_limit(const xsm_estimator *estimator);
  *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
 XSM_API xsm_status xsm_estimator_gradient(xsm_estimator *estimator, const xsm_batch *batch, double eta,
                                           xsm_gradient *gradient, xsm_error *err);
+
+/** The same, and with it the gradient with respect to the rows' features, for a host that has a network below: loss,
+ *  score gradient and dL/dx in one pass over the weights. L is the mean over the batch of the estimator's loss, for
+ *  sampled estimators with the draws as they fell, and the correction of a model's scores held constant. A proximal
+ *  estimator's step minimises, in the weights (and in what it keeps for the row), its loss and ridge plus the squared
+ *  distance from where they were over 2 eta; L is then that minimum as a function of x (the Moreau envelope), and
+ *  dL/dx = sum_k g_k w_k with the weights after the step. To be called before the step is taken.
+ *  @param estimator a bound estimator
+ *  @param batch     n rows of the data that it is bound to
+ *  @param eta       learning rate, > 0
+ *  @param gradient  filled; on failure it holds nothing
+ *  @param[out] input_gradient [n][D] dL/dx, the mean over the batch taken, row i's at input_gradient[i*stride]; of no
+ *                   meaning after a failure
+ *  @param stride    floats from row to row, >= D
+ *  @param err       what went wrong, or NULL
+ *  @return as xsm_estimator_gradient(); #XSM_ERROR_SHAPE for the stride; #XSM_ERROR_UNSUPPORTED where the estimator
+ *          takes several rows as a whole (`implicit` with n > 1). O(n m D) beside the gradient's own cost, m the
+ * classes that it names */
+XSM_API xsm_status xsm_estimator_gradient_input(xsm_estimator *estimator, const xsm_batch *batch, double eta,
+                                                xsm_gradient *gradient, float *input_gradient, size_t stride,
+                                                xsm_error *err);
 
 /** Makes an empty gradient.
  *  @param context context, or NULL

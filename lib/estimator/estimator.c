@@ -390,15 +390,16 @@ static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm
     return XSM_OK;
 }
 
-xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
+                               xsm_error *err)
 {
     if (!e || !model || !train) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind: %s is NULL",
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind%s: %s is NULL", labels_alone ? "_labels" : "",
                          !e       ? "the estimator"
                          : !model ? "the model"
                                   : "the data");
     }
-    if (model->features != train->features || model->classes != train->classes) {
+    if ((model->features != train->features && !labels_alone) || model->classes != train->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "the model has %u features and %u classes, the data %u features and %u classes",
                          model->features, model->classes, train->features, train->classes);
@@ -407,14 +408,17 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     XSMI_TRY(check_labels(e, train, &most_labels, err));
     xsmi_estimator_unbind(e);
     bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
-    double longest = 0;
-    XSMI_TRY(take_norms(e, model, train, &longest, err));
+    double longest = INFINITY; /* not known of rows that come with their batches */
+    if (!labels_alone) {
+        XSMI_TRY(take_norms(e, model, train, &longest, err));
+    }
+    e->labels_alone = labels_alone;
     xsm_problem problem = {
         .size = sizeof problem,
         .context = e->context,
         .examples = train->rows,
         .classes = train->classes,
-        .features = train->features,
+        .features = model->features,
         .class_counts = train->class_counts,
         .ridge = e->common.ridge,
         .seed = (uint64_t)e->common.seed,
@@ -425,7 +429,7 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     xsm_status status = e->ops.bind ? e->ops.bind(e->state, &problem, err) : XSM_OK;
     e->exact = status == XSM_OK && ((e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state)));
     if (status == XSM_OK && e->sampler && !e->exact) {
-        status = xsmi_estimator_bind_sampler(e, train, most_labels, err);
+        status = xsmi_estimator_bind_sampler(e, model, train, most_labels, err);
     } else if (status == XSM_OK) {
         e->width = e->exact ? train->classes : e->ops.width(e->state);
         if (e->width == 0 || e->width > XSM_CLASSES_MAX) {
@@ -461,6 +465,11 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
     e->fixed_batches = false;
     e->decay_rate = proximal ? 0 : e->common.ridge / (double)train->rows;
     return XSM_OK;
+}
+
+xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+{
+    return xsmi_estimator_bind(e, model, train, false, err);
 }
 
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
@@ -521,7 +530,7 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     const xsm_model *m = e->model;
     bool finite = true;
     for (uint64_t i = first; i < first + count; i++) {
-        xsmi_features x = xsmi_dataset_features(e->train, g->example[i].row);
+        xsmi_features x = xsmi_gradient_features(e, g, i);
         const uint32_t *classes = g->classes + i * g->width;
         float *scores = g->scores + i * g->width;
         xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, coming);
@@ -602,6 +611,7 @@ typedef struct chunk_job {
     xsm_gradient *gradient;
     const xsm_batch *batch;
     double eta;
+    const xsmi_input_gradient *input;
     double *largest; /* by chunk */
     bool *finite;
 } chunk_job;
@@ -617,6 +627,7 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
     for (uint64_t i = first; i < first + count; i++) {
         g->example[i] = xsmi_example_at(e, xsmi_batch_row(job->batch, i), e->position + i);
     }
+    xsmi_gradient_measure(e, g, first, count);
     if (!g->exact) {
         xsmi_estimator_select(e, g, first, count);
     }
@@ -624,6 +635,9 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
     job->finite[index] = (g->exact || xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL)) &&
                          xsmi_estimator_coefficients(e, g, first, count, job->batch->count, job->eta, thread,
                                                      &job->largest[index]) == count;
+    if (job->input && job->finite[index]) {
+        job->finite[index] = xsmi_input_gradient_take(job->input, e, g, job->eta, first, count);
+    }
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -657,10 +671,11 @@ static bool may_repeat(xsm_context *ctx, const xsm_batch *batch)
 }
 
 /* Examples in chunks, on the context's threads. */
-static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, bool *finite,
-                             double *largest, xsm_error *err)
+static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
+                             const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err)
 {
     XSMI_TRY(xsmi_gradient_reserve(g, e, batch->count, xsm_context_threads(e->context), false, err));
+    XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, err));
     if (g->exact) {
         XSMI_TRY(xsm_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, err));
     }
@@ -673,7 +688,7 @@ static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double et
     if (!each_largest || !each_finite) {
         status = xsmi_fail_memory(err, chunks * sizeof *each_largest, "a batch");
     } else {
-        chunk_job job = {e, g, batch, eta, each_largest, each_finite};
+        chunk_job job = {e, g, batch, eta, input, each_largest, each_finite};
         bool in_order = (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) && chunks > 1 && may_repeat(e->context, batch);
         if (in_order) {
             for (size_t i = 0; i < chunks; i++) {
@@ -697,7 +712,8 @@ static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double et
     return status;
 }
 
-xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, xsm_error *err)
+xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
+                                   const xsmi_input_gradient *input, xsm_error *err)
 {
     if (!e || !given || !g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient: %s is NULL",
@@ -710,12 +726,8 @@ xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *given, doub
         return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
     }
     XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
-    xsm_batch batch = xsm_batch_range(NULL, 0, 0);
-    XSMI_TRY(xsmi_options_read(&batch, sizeof batch, sizeof batch, given, "xsm_batch", err));
-    XSMI_TRY(xsmi_model_check_batch(e->model, &batch, err));
-    if (batch.dataset != e->train) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch is of other data than the estimator is bound to");
-    }
+    xsm_batch batch;
+    XSMI_TRY(xsmi_estimator_read_batch(e, given, &batch, err));
     if (e->ops.batch_limit && batch.count > e->ops.batch_limit) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
                          e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
@@ -723,9 +735,10 @@ xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *given, doub
     bool finite = false;
     double largest = 0;
     if (xsmi_estimator_is_joint(e, batch.count)) {
+        XSMI_TRY(xsmi_estimator_check_joint(e, &batch, input, err));
         XSMI_TRY(xsmi_estimator_joint(e, &batch, eta, g, &finite, &largest, err));
     } else {
-        XSMI_TRY(one_by_one(e, &batch, eta, g, &finite, &largest, err));
+        XSMI_TRY(one_by_one(e, &batch, eta, g, input, &finite, &largest, err));
     }
     if (!finite) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
@@ -742,6 +755,11 @@ xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *given, doub
     g->examples = batch.count;
     e->position += batch.count;
     return XSM_OK;
+}
+
+xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
+{
+    return xsmi_estimator_gradient(e, batch, eta, g, NULL, err);
 }
 
 /* -- shared by the estimators that sample -------------------------------------------------------------------------- */

@@ -34,7 +34,8 @@ struct xsm_estimator {
     xsmi_common_options common;
     const xsm_model *model; /* NULL = not bound */
     const xsm_dataset *train;
-    float *norms; /* [norm_count] ||x||^2 of the training rows while bound */
+    bool labels_alone; /* while bound: the rows' features come with each batch, `train` has their labels */
+    float *norms;      /* [norm_count] ||x||^2 of the training rows while bound; NULL with labels_alone */
     size_t norm_count;
     bool exact;         /* while bound: scores every class, by its flags or by its options */
     uint64_t width;     /* places a row of a gradient: K for exact estimators */
@@ -69,6 +70,10 @@ struct xsm_gradient {
     xsmi_correction *correction; /* that the model needs, or NULL */
     double *losses;              /* [examples] */
     unsigned char *scratch;      /* [slots][scratch_each], a slot a thread */
+    const float *values;         /* [examples] the rows' features, value_stride apart; NULL = those of the data */
+    size_t value_stride;
+    float *codes; /* [examples][code length] what the sampler knows of such rows */
+    size_t code_capacity;
     size_t scratch_each, scratch_bytes;
     double decay, loss, row_bound;
     double largest; /* max over places of |g| ||(x,1)||: bounds every change of a weight or bias, per unit of eta */
@@ -95,7 +100,7 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
     example.label_count = count;
     example.row = row;
     example.position = position;
-    example.squared_norm = (double)e->norms[row];
+    example.squared_norm = e->norms ? (double)e->norms[row] : 0;
     return example;
 }
 
@@ -108,8 +113,46 @@ static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
 /* The order of the weights that suits a bound estimator: feature-major when it scores every class of sparse rows. */
 static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 {
-    return e->exact && e->train->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    return e->exact && e->train->sparse && !e->labels_alone ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
 }
+
+/* The features of an example of a gradient. */
+static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const xsm_gradient *g, uint64_t i)
+{
+    if (g->values) {
+        xsmi_features x = {g->values + i * g->value_stride, NULL, e->model->features};
+        return x;
+    }
+    return xsmi_dataset_features(e->train, g->example[i].row);
+}
+
+/* -- rows whose features come with the batch, and the gradient with respect to them (input.c) ----------------------
+ */
+
+/* Where dL/dx is wanted: example i's at values + i*stride, D floats. */
+typedef struct xsmi_input_gradient {
+    float *values;
+    size_t stride;
+} xsmi_input_gradient;
+
+/* Binds; labels_alone = the features come with each batch. */
+xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
+                               xsm_error *err);
+/* The gradient, and with `input` that with respect to the rows. */
+xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
+                                   const xsmi_input_gradient *input, xsm_error *err);
+/* Reads a caller's batch, and checks that a bound estimator can take it. */
+xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
+/* Refuses what cannot be had of batches as wholes. */
+xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
+                                      xsm_error *err);
+/* Has a gradient's rows be those of a batch; makes the codes of rows that come with it. */
+xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err);
+/* Sets ||x||^2 of the examples first..first+count where their rows came with the batch. */
+void xsmi_gradient_measure(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
+/* Fills dL/dx of the examples first..first+count, whose coefficients are there; false when one is not finite. */
+bool xsmi_input_gradient_take(const xsmi_input_gradient *input, const xsm_estimator *e, const xsm_gradient *g,
+                              double eta, uint64_t first, uint64_t count);
 
 /* Refuses a bound estimator whose gradient is not that of the whole objective when it is taken over all rows. */
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
@@ -129,8 +172,8 @@ xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_erro
 /* Makes the sampler that the option says, in place of the one that was there. */
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err);
 /* Binds the sampler, makes the rows' codes, and sets the width; `most_labels` of a row. On failure nothing is left. */
-xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint64_t most_labels,
-                                       xsm_error *err);
+xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
+                                       uint64_t most_labels, xsm_error *err);
 void xsmi_estimator_unbind_sampler(xsm_estimator *e);
 
 /* Lists the classes of the examples first..first+count of a gradient, for estimators that are not exact. */

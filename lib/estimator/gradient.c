@@ -35,6 +35,7 @@ void xsmi_gradient_clear(xsm_gradient *g)
     xsmi_release(ctx, g->log_expected, g->expected_capacity, sizeof *g->log_expected);
     xsmi_release(ctx, g->draws, g->draw_capacity, sizeof *g->draws);
     xsmi_release(ctx, g->scratch, g->scratch_bytes, 1);
+    xsmi_release(ctx, g->codes, g->code_capacity, sizeof *g->codes);
     xsmi_correction_release(g->correction);
     memset(g, 0, sizeof *g);
     g->context = ctx;
@@ -135,6 +136,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     }
     fits = fits && reserve(g->context, (void **)&g->scratch, &g->scratch_bytes, bytes, 1);
     g->examples = 0;
+    g->values = NULL;
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",
                          (unsigned long long)examples, (unsigned long long)width);

@@ -45,7 +45,8 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e)
     }
 }
 
-static xsm_status bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint64_t most_labels, xsm_error *err)
+static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, uint64_t most_labels,
+                               xsm_error *err)
 {
     xsm_sampler *s = e->sampler;
     xsm_draw_plan plan = {.size = sizeof plan};
@@ -63,13 +64,22 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint6
     e->rule.label_probabilities = plan.label_probabilities != 0;
     if (!s->bound) {
         XSMI_TRY(xsm_sampler_bind(s, train, err));
-    } else if (s->classes != train->classes || s->features != train->features) {
+    } else if (s->classes != train->classes || (s->features != model->features && !e->labels_alone)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "sampler '%s' is bound to rows of %u features and %u classes, the data have %u and %u",
                          s->ops.name, s->features, s->classes, train->features, train->classes);
     }
+    if (e->labels_alone && s->code_length > 0 && s->features != model->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "sampler '%s' draws by the features of a row, and is bound to rows of %u, but those of the "
+                         "batches will have %u; bind it to such rows first",
+                         s->ops.name, s->features, model->features);
+    }
     if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {
         XSMI_TRY(xsmi_sampler_correction(s, &e->correction, err));
+    }
+    if (e->labels_alone) {
+        return XSM_OK; /* each batch's are made with it */
     }
     size_t count;
     if (!xsmi_multiply((size_t)train->rows, s->code_length, &count)) {
@@ -86,9 +96,10 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint6
     return XSM_OK;
 }
 
-xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_dataset *train, uint64_t most_labels, xsm_error *err)
+xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
+                                       uint64_t most_labels, xsm_error *err)
 {
-    xsm_status status = bind_sampler(e, train, most_labels, err);
+    xsm_status status = bind_sampler(e, model, train, most_labels, err);
     if (status != XSM_OK) {
         xsmi_estimator_unbind_sampler(e);
     }
@@ -104,7 +115,8 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     for (uint64_t i = first; i < first + count; i++) {
         const xsm_example *example = &g->example[i];
         uint64_t place = i * g->width;
-        const float *code = e->codes ? e->codes + example->row * e->sampler->code_length : NULL;
+        const size_t length = e->sampler->code_length;
+        const float *code = g->values ? g->codes + i * length : e->codes ? e->codes + example->row * length : NULL;
         g->lengths[i] = xsmi_sampler_list(e->sampler, &e->rule, code, (uint64_t)e->common.seed, example->position,
                                           example->labels, (uint32_t)example->label_count, g->classes + place,
                                           g->log_expected + place, g->draws + place);

@@ -191,7 +191,7 @@ void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void
     if (count == 0) {
         return;
     }
-    bool sparse = blocks[0].dataset->sparse;
+    bool sparse = blocks[0].sparse;
     uint32_t top = blocks[0].top;
     bool in_lanes = lists_in_lanes(m, sparse, top);
     xsmi_arena arena = {scratch, 0};
@@ -204,7 +204,7 @@ void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void
     for (size_t b = 0; b < count; b++) {
         counts[b] = blocks[b].rows;
         for (size_t row = 0; row < blocks[b].rows; row++) {
-            features[b * XSMI_LANES + row] = xsmi_dataset_features(blocks[b].dataset, blocks[b].row[row]);
+            features[b * XSMI_LANES + row] = blocks[b].features[row];
         }
     }
     xsmi_tile_rows rows = {features, counts, count, sparse};

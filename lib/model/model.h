@@ -75,15 +75,36 @@ bool xsmi_model_is_zero(const xsm_model *m);
 void xsmi_model_zero(xsm_model *m);
 /* ||W||^2, scales included, the bias not. The same for any number of threads. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
-/* Checks that a batch is one that this model can score. */
-xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err);
-/* Checks that a batch has rows of so many features, all of them in its dataset; `what` of that many wants them. */
-xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err);
+/* Reads a caller's batch, and checks that it is one that this model can score. */
+xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
+/* The same for rows of so many features; `what` of that many wants them. */
+xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
+                           xsm_error *err);
 
 static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
 {
     return batch->rows ? batch->rows[i] : batch->first + i;
 }
+
+static inline xsmi_features xsmi_batch_features(const xsm_batch *batch, size_t i)
+{
+    if (batch->values) {
+        xsmi_features x = {batch->values + i * batch->stride, NULL, batch->features};
+        return x;
+    }
+    return xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, i));
+}
+
+/* Whether the rows are lists of features. */
+static inline bool xsmi_batch_sparse(const xsm_batch *batch)
+{
+    return !batch->values && batch->dataset->sparse;
+}
+
+/* Adds the gradient with respect to a row's features that `count` classes make, sum_k coefficients_k w_k, to out
+ * [features]: classes NULL = first, first+1, ... The order of the sum is that of the list. (backward.c) */
+void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t first, const float *coefficients,
+                         size_t count, float *out);
 
 /* Has the model hold a correction, or none (NULL). */
 void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
@@ -100,11 +121,11 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
  * A row's results are the same bits whatever blocks and rows are scored with it, on any number of threads.
  */
 typedef struct xsmi_exact {
-    size_t rows;         /* n <= XSMI_LANES */
-    const uint64_t *row; /* [n] row numbers in dataset */
-    const xsm_dataset *dataset;
-    const uint32_t *target; /* [n] class whose score is wanted, or XSMI_NO_CLASS; NULL = none */
-    uint32_t top;           /* length of the top lists */
+    size_t rows;                   /* n <= XSMI_LANES */
+    const xsmi_features *features; /* [n] */
+    bool sparse;                   /* all are lists of features, or none is */
+    const uint32_t *target;        /* [n] class whose score is wanted, or XSMI_NO_CLASS; NULL = none */
+    uint32_t top;                  /* length of the top lists */
     /* results */
     double *log_sum_exp; /* [n] */
     float *target_score; /* [n], with target; -INFINITY for XSMI_NO_CLASS or one that the model has not */
@@ -118,8 +139,8 @@ typedef struct xsmi_exact {
 /* Bytes of scratch for `blocks` blocks of dense or sparse rows against this model; SIZE_MAX when that many cannot be
  * addressed. */
 size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top);
-/* Scores `count` (<= XSMI_EXACT_BLOCKS) blocks against all classes. All are of one dataset and have one `top`.
- * `scratch` (aligned to XSMI_ALIGNMENT) is for that many blocks, of rows as sparse as the dataset's, and that `top`. */
+/* Scores `count` (<= XSMI_EXACT_BLOCKS) blocks against all classes. All have one `sparse` and one `top`, which
+ * `scratch` (aligned to XSMI_ALIGNMENT) is for, and for that many blocks. */
 void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void *scratch);
 
 #endif

@@ -6,33 +6,72 @@
 #include "model/model.h"
 #include "model/tiles.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Rows that are one job, so that a job is long against the handing out of it. */
 #define JOB_ROWS 32
 
-xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
+xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch, xsm_error *err)
 {
-    return xsmi_batch_check(batch, "a model", m->features, err);
+    return xsmi_batch_read(given, "a model", m->features, batch, err);
 }
 
-xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)
+/* A host's own features, without its dataset. */
+static xsm_status check_values(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)
 {
-    if (!batch) {
+    if (batch->features != features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_batch.values has %u features, for %s of %u", batch->features, what,
+                         features);
+    }
+    if (batch->stride < features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_batch.values has rows %zu floats apart for %u features",
+                         batch->stride, features);
+    }
+    size_t floats;
+    if (!xsmi_multiply((size_t)batch->count, batch->stride, &floats) || floats > SIZE_MAX / sizeof(float)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu floats are more than can be addressed",
+                         (unsigned long long)batch->count, batch->stride);
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        const float *row = batch->values + i * batch->stride;
+        for (uint32_t j = 0; j < features; j++) {
+            if (!isfinite(row[j])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE,
+                                 "xsm_batch.values: row %zu, feature %u (both from 0) is not finite; finite values are "
+                                 "accepted",
+                                 i, j);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
+                           xsm_error *err)
+{
+    if (!given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
     }
-    xsm_batch known;
-    memset(&known, 0, sizeof known);
-    XSMI_TRY(xsmi_options_read(&known, sizeof known, sizeof known, batch, "xsm_batch", err));
+    memset(batch, 0, sizeof *batch);
+    XSMI_TRY(xsmi_options_read(batch, sizeof *batch, offsetof(xsm_batch, values), given, "xsm_batch", err));
     const xsm_dataset *dataset = batch->dataset;
-    if (!dataset) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.dataset is NULL");
+    if (!dataset && !batch->values) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.dataset is NULL, and there are no values");
     }
     if (batch->count == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch has no rows");
     }
-    if (dataset->features != features) {
+    if (batch->reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.reserved is %u; it must be 0", batch->reserved);
+    }
+    if (batch->values) {
+        XSMI_TRY(check_values(batch, what, features, err));
+    } else if (dataset->features != features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u features for %s of %u", dataset->features, what, features);
+    }
+    if (!dataset) {
+        return XSM_OK;
     }
     if (!batch->rows) {
         if (batch->first > dataset->rows || batch->count > dataset->rows - batch->first) {
@@ -95,7 +134,7 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     uint64_t first = (uint64_t)index * JOB_ROWS;
     uint64_t end = job->batch->count - first < JOB_ROWS ? job->batch->count : first + JOB_ROWS;
     for (uint64_t i = first; i < end; i++) {
-        xsmi_features x = xsmi_dataset_features(job->batch->dataset, xsmi_batch_row(job->batch, i));
+        xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
         const uint32_t *classes = job->classes + i * job->count;
         xsmi_model_score_classes(m, &x, classes, job->count, m->alpha, job->scores + i * job->count, NULL);
         if (m->correction) {
@@ -105,13 +144,15 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     }
 }
 
-xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
+xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
                             float *scores, xsm_error *err)
 {
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: model is NULL");
     }
-    XSMI_TRY(xsmi_model_check_batch(m, batch, err));
+    xsm_batch known;
+    const xsm_batch *batch = &known;
+    XSMI_TRY(xsmi_model_read_batch(m, given, &known, err));
     if (count == 0) {
         return XSM_OK;
     }
@@ -187,22 +228,24 @@ static void score_group(void *state, size_t index, uint32_t thread)
     xsmi_features features[XSMI_TILE_ROWS];
     size_t counts[XSMI_EXACT_BLOCKS] = {0};
     for (size_t i = 0; i < count; i++) {
-        features[i] = xsmi_dataset_features(job->batch->dataset, xsmi_batch_row(job->batch, first + i));
+        features[i] = xsmi_batch_features(job->batch, first + i);
         counts[i / XSMI_LANES]++;
     }
-    xsmi_tile_rows rows = {features, counts, (count + XSMI_LANES - 1) / XSMI_LANES, job->batch->dataset->sparse};
+    xsmi_tile_rows rows = {features, counts, (count + XSMI_LANES - 1) / XSMI_LANES, xsmi_batch_sparse(job->batch)};
     range_group group = {job, first, counts};
     xsmi_tiles_score(job->model, &rows, job->first, job->first + job->count, job->scratch + thread * job->scratch_each,
                      copy_tile, &group);
 }
 
-xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count,
+xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
                                  float *scores, size_t stride, xsm_error *err)
 {
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: model is NULL");
     }
-    XSMI_TRY(xsmi_model_check_batch(m, batch, err));
+    xsm_batch known;
+    const xsm_batch *batch = &known;
+    XSMI_TRY(xsmi_model_read_batch(m, given, &known, err));
     if (first > m->classes || count > m->classes - first) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; the model has %u", count, first,
                          m->classes);
@@ -221,7 +264,7 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *batch, uin
     size_t blocks = rows < XSMI_TILE_ROWS ? (rows + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;
     size_t threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
     range_job job = {.model = m, .batch = batch, .first = first, .count = count, .scores = scores, .stride = stride};
-    job.scratch_each = xsmi_tiles_scratch(m, batch->dataset->sparse, blocks);
+    job.scratch_each = xsmi_tiles_scratch(m, xsmi_batch_sparse(batch), blocks);
     job.scratch = xsmi_allocate(m->context, threads, job.scratch_each);
     if (!job.scratch) {
         return xsmi_fail_memory(err, job.scratch_each, "scratch of scoring, for each thread");

@@ -107,9 +107,12 @@ static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, 
 #define JOB_WORK 2e4
 
 /* Multiplications that a row takes for a class, about. */
-static double row_work(const xsm_dataset *data)
+static double row_work(const xsm_batch *batch)
 {
-    return data->sparse ? (double)data->offsets[data->rows] / (double)data->rows + 1 : (double)data->features + 1;
+    const xsm_dataset *data = batch->dataset;
+    return batch->values  ? (double)batch->features + 1
+           : data->sparse ? (double)data->offsets[data->rows] / (double)data->rows + 1
+                          : (double)data->features + 1;
 }
 
 typedef struct class_job {
@@ -193,7 +196,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
     }
     o->starts[groups] = n;
     /* Classes do not depend on each other, so jobs can be as long as makes it worth waking a thread for them. */
-    size_t each = (size_t)(JOB_WORK / (row_work(batch->dataset) * (double)n / (double)groups)) + 1;
+    size_t each = (size_t)(JOB_WORK / (row_work(batch) * (double)n / (double)groups)) + 1;
     class_job job = {o, batch, g, places, o->starts, groups, each, eta, alpha};
     return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
 }
@@ -240,7 +243,7 @@ static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xs
     uint32_t threads = xsm_context_threads(o->context);
     /* Elements do not depend on each other, so pieces can be cut as it suits the threads. Whole cache lines of classes
      * for each; too little work is not worth waking anyone. */
-    double work = (double)classes * (double)batch->count * row_work(batch->dataset);
+    double work = (double)classes * (double)batch->count * row_work(batch);
     uint32_t pieces = threads > 1 && work > 10 * JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
     range_job job = {o, batch, g, pieces == 1 ? classes : each, eta, alpha};
@@ -287,9 +290,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         return xsmi_fail(err, XSM_ERROR_STATE, "optimizer '%s' is not bound", o->ops->name);
     }
     XSMI_TRY(xsmi_check_eta(eta, err));
-    xsm_batch batch = xsm_batch_range(NULL, 0, 0);
-    XSMI_TRY(xsmi_options_read(&batch, sizeof batch, sizeof batch, given, "xsm_batch", err));
-    XSMI_TRY(xsmi_model_check_batch(o->model, &batch, err));
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(o->model, given, &batch, err));
     if (g->examples != batch.count) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the gradient holds %llu examples, the batch %llu",
                          (unsigned long long)g->examples, (unsigned long long)batch.count);
@@ -323,7 +325,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     if (g->exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
         status = apply_exact(o, &batch, g, eta, alpha, err);
     } else if (batch.count == 1 && !g->exact) {
-        xsmi_features x = xsmi_dataset_features(batch.dataset, xsmi_batch_row(&batch, 0));
+        xsmi_features x = xsmi_batch_features(&batch, 0);
         o->ops->step(m, &x, g->lengths[0], g->classes, g->coefficients, g->proximal ? g->shrinks : NULL, eta, alpha,
                      g->row_bound);
         status = XSM_OK;

@@ -132,7 +132,7 @@ static void step_class(xsm_model *m, const xsm_batch *batch, const xsm_gradient 
 {
     for (size_t j = 0; j < count; j++) {
         uint64_t place = entries[j];
-        xsmi_features x = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, (size_t)(place / g->width)));
+        xsmi_features x = xsmi_batch_features(batch, (size_t)(place / g->width));
         add(m, &x, 1, &class, g->coefficients + place, g->proximal ? g->shrinks + place : NULL, eta, alpha);
     }
     if (g->row_bound > 0) {
@@ -150,7 +150,7 @@ static void range_dense(xsm_model *m, const xsm_batch *batch, const xsm_gradient
     for (uint64_t start = 0; start < batch->count; start += EXAMPLES) {
         size_t n = batch->count - start < EXAMPLES ? (size_t)(batch->count - start) : EXAMPLES;
         for (size_t i = 0; i < n; i++) {
-            x[i] = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, start + i)).values;
+            x[i] = xsmi_batch_features(batch, (size_t)start + i).values;
         }
         for (uint32_t c = 0; c < count; c += CLASSES) {
             size_t classes = count - c < CLASSES ? count - c : CLASSES;
@@ -174,12 +174,12 @@ static void step_range(xsm_model *m, const xsm_batch *batch, const xsm_gradient 
     for (uint64_t i = 0; m->bias && i < batch->count; i++) {
         m->kernels->axpby(m->bias + first, g->coefficients + i * g->width + first, count, (float)-eta, 1);
     }
-    if (class_major && !batch->dataset->sparse) {
+    if (class_major && !xsmi_batch_sparse(batch)) {
         range_dense(m, batch, g, first, count, scale);
         return;
     }
     for (uint64_t i = 0; i < batch->count; i++) {
-        xsmi_features x = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, i));
+        xsmi_features x = xsmi_batch_features(batch, (size_t)i);
         const float *from = g->coefficients + i * g->width + first;
         if (class_major) {
             uint32_t rows[GROUP];

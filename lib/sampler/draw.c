@@ -194,7 +194,7 @@ static void run_row(void *state, size_t i, uint32_t thread)
     const draw_job *job = state;
     const xsm_sampler *s = job->sampler;
     float *code = job->codes + thread * (size_t)s->code_length;
-    xsmi_sampler_encode(s, job->batch->dataset, xsmi_batch_row(job->batch, i), code);
+    xsmi_sampler_encode_batch(s, job->batch, i, code);
     if (job->many_log_probabilities) {
         float *out = job->many_log_probabilities + i * job->count;
         if (s->ops.log_probabilities) {
@@ -228,7 +228,7 @@ static void run_sweep(void *state, size_t index, uint32_t thread)
     size_t rows = left < XSM_SAMPLER_LANES ? left : XSM_SAMPLER_LANES;
     for (size_t i = 0; i < rows; i++) {
         float *code = codes + i * s->code_length;
-        xsmi_sampler_encode(s, job->batch->dataset, xsmi_batch_row(job->batch, first + i), code);
+        xsmi_sampler_encode_batch(s, job->batch, first + i, code);
         list[i] = code;
     }
     s->ops.sweep(s->state, list, (uint32_t)rows, all, scratch + job->sweep_own);
@@ -309,9 +309,7 @@ static xsm_status check(const xsm_sampler *s, const char *function, const void *
     if (!s->bound) {
         return xsmi_fail(err, XSM_ERROR_STATE, "sampler '%s' is not bound", s->ops.name);
     }
-    *batch = xsm_batch_range(NULL, 0, 0);
-    XSMI_TRY(xsmi_options_read(batch, sizeof *batch, sizeof *batch, given, "xsm_batch", err));
-    return xsmi_batch_check(batch, "a sampler", s->features, err);
+    return xsmi_batch_read(given, "a sampler", s->features, batch, err);
 }
 
 xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_batch *given, uint64_t seed, uint64_t position,

@@ -224,16 +224,16 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
 
 /* -- codes --------------------------------------------------------------------------------------------------------- */
 
-void xsmi_sampler_encode(const xsm_sampler *s, const xsm_dataset *data, uint64_t row, float *code)
+void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code)
 {
     if (s->code_length > 0) {
-        xsmi_features x = xsmi_dataset_features(data, row);
+        xsmi_features x = xsmi_batch_features(batch, i);
         xsm_row view = XSM_ROW_INIT;
-        size_t labels;
+        size_t labels = 0;
         view.values = x.values;
         view.index = x.index;
         view.count = x.count;
-        view.labels = xsmi_dataset_labels(data, row, &labels);
+        view.labels = batch->dataset ? xsmi_dataset_labels(batch->dataset, xsmi_batch_row(batch, i), &labels) : NULL;
         view.label_count = labels;
         s->ops.encode(s->state, &view, code);
     }
@@ -253,8 +253,9 @@ static void run_encode(void *state, size_t index, uint32_t thread)
     const encode_job *job = state;
     (void)thread;
     uint64_t first = (uint64_t)index * ENCODE_ROWS, left = job->data->rows - first;
-    for (uint64_t i = first; i < first + (left < ENCODE_ROWS ? left : ENCODE_ROWS); i++) {
-        xsmi_sampler_encode(job->sampler, job->data, i, job->codes + i * job->sampler->code_length);
+    xsm_batch batch = xsm_batch_range(job->data, first, left < ENCODE_ROWS ? left : ENCODE_ROWS);
+    for (size_t i = 0; i < batch.count; i++) {
+        xsmi_sampler_encode_batch(job->sampler, &batch, i, job->codes + (first + i) * job->sampler->code_length);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "data/dataset.h"
 #include "model/correction.h"
+#include "model/model.h"
 
 #include <xsoftmax/ext/sampler.h>
 
@@ -35,8 +36,8 @@ struct xsm_random {
 
 /* Undoes binding; options can be set again. */
 void xsmi_sampler_unbind(xsm_sampler *s);
-/* A row's code, code_length floats. */
-void xsmi_sampler_encode(const xsm_sampler *s, const xsm_dataset *data, uint64_t row, float *code);
+/* The code of a batch's i-th row, code_length floats. */
+void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code);
 /* Codes of all rows, [rows][code_length], in parallel. */
 xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
                                    xsm_error *err);

@@ -38,7 +38,7 @@ typedef struct evaluate_job {
 
 /* Memory of one thread, besides the model's scratch. */
 typedef struct room {
-    uint64_t rows[JOB_ROWS];
+    xsmi_features features[JOB_ROWS];
     uint32_t targets[JOB_ROWS];
     double log_sum_exp[JOB_ROWS];
     float target_scores[JOB_ROWS];
@@ -186,7 +186,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         if (i < rows) {
             size_t labels;
             const uint32_t *label = xsmi_dataset_labels(job->dataset, first + i, &labels);
-            r->rows[i] = first + i;
+            r->features[i] = xsmi_dataset_features(job->dataset, first + i);
             if (labels == 1 && label[0] < job->model->classes) {
                 r->targets[i] = label[0];
             }
@@ -195,8 +195,8 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     for (size_t i = 0; i < rows; i += XSMI_LANES) {
         xsmi_exact *b = &blocks[count++];
         b->rows = rows - i < XSMI_LANES ? rows - i : XSMI_LANES;
-        b->row = r->rows + i;
-        b->dataset = job->dataset;
+        b->features = r->features + i;
+        b->sparse = job->dataset->sparse;
         b->target = r->targets + i;
         b->top = job->top;
         b->log_sum_exp = r->log_sum_exp + i;

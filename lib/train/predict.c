@@ -16,7 +16,7 @@ struct xsm_predictor {
     const xsm_model *model;
     uint32_t top;
     /* For the rows of one piece. */
-    uint64_t rows[PIECE];
+    xsmi_features features[PIECE];
     double log_sum_exp[PIECE];
     float target_score[PIECE];
     float *top_score;    /* [PIECE][top] */
@@ -120,13 +120,13 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
     xsmi_exact blocks[XSMI_EXACT_BLOCKS];
     size_t count = 0;
     for (size_t i = 0; i < rows; i++) {
-        p->rows[i] = xsmi_batch_row(batch, first + i);
+        p->features[i] = xsmi_batch_features(batch, first + i);
     }
     for (size_t i = 0; i < rows; i += XSMI_LANES) {
         xsmi_exact *b = &blocks[count++];
         b->rows = rows - i < XSMI_LANES ? rows - i : XSMI_LANES;
-        b->row = p->rows + i;
-        b->dataset = batch->dataset;
+        b->features = p->features + i;
+        b->sparse = xsmi_batch_sparse(batch);
         b->target = NULL;
         b->top = p->top;
         b->log_sum_exp = p->log_sum_exp + i;
@@ -170,7 +170,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
     uint64_t probed[XSM_INDEX_QUERIES] = {0};
     memset(places.queries, 0, rows * stride * sizeof *places.queries);
     for (uint32_t i = 0; i < rows; i++) {
-        xsmi_features x = xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, first + i));
+        xsmi_features x = xsmi_batch_features(batch, first + i);
         float *query = places.queries + i * stride;
         for (size_t j = 0; j < x.count; j++) {
             query[x.index ? x.index[j] : j] = x.values[j];
@@ -195,7 +195,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
     XSMI_TRY(xsmi_index_block(p->index, &block, err));
     for (uint32_t i = 0; i < rows; i++) {
         uint64_t row = xsmi_batch_row(batch, first + i);
-        xsmi_features x = xsmi_dataset_features(batch->dataset, row);
+        xsmi_features x = xsmi_batch_features(batch, first + i);
         bool finite = lengths[i] == p->top;
         if (finite) {
             xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha, scores + (size_t)i * p->top,
@@ -235,9 +235,8 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
                          : !given ? "the batch"
                                   : "classes");
     }
-    xsm_batch batch = xsm_batch_range(NULL, 0, 0);
-    XSMI_TRY(xsmi_options_read(&batch, sizeof batch, sizeof batch, given, "xsm_batch", err));
-    XSMI_TRY(xsmi_model_check_batch(p->model, &batch, err));
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(p->model, given, &batch, err));
     if (p->model->correction != p->correction) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
     }
@@ -254,7 +253,7 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
         for (size_t i = 0; i < rows; i++) {
             if (!isfinite(p->log_sum_exp[i])) {
                 return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                                 (unsigned long long)p->rows[i]);
+                                 (unsigned long long)xsmi_batch_row(&batch, first + i));
             }
             for (uint32_t k = 0; k < p->top; k++) {
                 size_t from = i * p->top + k, to = (first + i) * p->top + k;

@@ -44,13 +44,13 @@ typedef struct xsm_problem {
     xsm_context *context;         /**< For xsm_context_allocate(). */
     uint64_t examples;            /**< N. */
     uint32_t classes;             /**< K. */
-    uint32_t features;            /**< D. */
+    uint32_t features;            /**< D of the model. */
     const uint64_t *class_counts; /**< [K] rows that carry each class. */
     double ridge;                 /**< mu. */
     uint64_t seed;                /**< Names the random stream. */
     int32_t bias;                 /**< 1 if the model has a bias. */
     int32_t reserved;             /**< Zero. */
-    double longest_row;           /**< The largest ||x||. */
+    double longest_row;           /**< The largest ||x||; INFINITY where rows come with their batches. */
     uint64_t most_labels;         /**< Most labels that a row has. */
 } xsm_problem;
 
