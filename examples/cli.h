@@ -93,17 +93,19 @@ void cli_list_free(cli_list *list);
 /* --- cli_data.c: reading data and models ---------------------------------------------------------------------------
  */
 
-/* What the data flags say; see CLI_DATA_FLAGS. */
+/* What the data flags say; see CLI_DATA_FLAGS and CLI_TEXT_FLAGS. */
 typedef struct cli_data {
     int format;
     int index_base;
     int labels; /* XSM_LABELS_*, or -1 when it was not said */
     const char *label_column;
+    const char *label_prefix; /* of text, as the rest; 0 and NULL are the library's defaults */
+    uint64_t min_count, word_ngrams, min_chars, max_chars, buckets;
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
-        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL                                                                 \
+        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0                                            \
     }
 
 extern const char *const cli_format_words[];
@@ -116,7 +118,7 @@ extern const char *const cli_base_words[];
      CLI_CHOICE,                                                                                                       \
      &(data).format,                                                                                                   \
      "NAME",                                                                                                           \
-     "what the data files are: auto, xc, libsvm, csv or tsv (auto)",                                                   \
+     "what the data files are: auto, xc, libsvm, csv, tsv or text (auto)",                                             \
      cli_format_words,                                                                                                 \
      0,                                                                                                                \
      0,                                                                                                                \
@@ -135,6 +137,47 @@ extern const char *const cli_base_words[];
     {                                                                                                                  \
         "label-column", CLI_TEXT, &(data).label_column, "NAME",                                                        \
             "name of the label column of csv and tsv files (label)", NULL, 0, 0, 0, 0                                  \
+    }
+
+/* Flags of commands that make a vocabulary of the text they read; the others have the model's. */
+#define CLI_TEXT_FLAGS(data)                                                                                           \
+    {"label-prefix",                                                                                                   \
+     CLI_TEXT,                                                                                                         \
+     &(data).label_prefix,                                                                                             \
+     "TEXT",                                                                                                           \
+     "text: what labels start with (__label__)",                                                                       \
+     NULL,                                                                                                             \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     0},                                                                                                               \
+        {"min-count", CLI_WHOLE, &(data).min_count, "N", "text: leave out words that occur less often (1)",            \
+         NULL,        1,         4294967295.0,      0,   0},                                                           \
+        {"word-ngrams",                                                                                                \
+         CLI_WHOLE,                                                                                                    \
+         &(data).word_ngrams,                                                                                          \
+         "N",                                                                                                          \
+         "text: n-grams of up to N words are features too (1: none)",                                                  \
+         NULL,                                                                                                         \
+         1,                                                                                                            \
+         16,                                                                                                           \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"min-chars",                                                                                                  \
+         CLI_WHOLE,                                                                                                    \
+         &(data).min_chars,                                                                                            \
+         "N",                                                                                                          \
+         "text: shortest n-gram of characters (1, with --max-chars)",                                                  \
+         NULL,                                                                                                         \
+         1,                                                                                                            \
+         64,                                                                                                           \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"max-chars", CLI_WHOLE, &(data).max_chars, "N", "text: longest n-gram of characters (0: none)", NULL, 0, 64,  \
+         0,           0},                                                                                              \
+    {                                                                                                                  \
+        "buckets", CLI_WHOLE, &(data).buckets, "N", "text: features that all n-grams share (262144)", NULL, 1,         \
+            XSM_FEATURES_MAX, 0, 0                                                                                     \
     }
 
 /* Reads a file, "-" being standard input, with the flags' settings. `classes` may be NULL. */

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 /* In the order of XSM_FORMAT_*, XSM_LABELS_* and XSM_INDEX_BASE_*. */
-const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", NULL};
+const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", "text", NULL};
 const char *const cli_label_words[] = {"all", "first", "smallest", NULL};
 const char *const cli_base_words[] = {"auto", "0", "1", NULL};
 
 const char *cli_format_name(int32_t format)
 {
-    static const char *const names[] = {"", "Extreme Classification text", "LIBSVM text", "CSV", "TSV"};
+    static const char *const names[] = {"", "Extreme Classification text", "LIBSVM text", "CSV", "TSV", "words"};
     return format > 0 && format < (int32_t)(sizeof names / sizeof names[0]) ? names[format] : "memory";
 }
 
@@ -36,6 +36,17 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.labels = data->labels >= 0 ? data->labels : XSM_LABELS_ALL;
     options.label_column = data->label_column;
     options.classes = classes;
+    xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+    text.label_prefix = data->label_prefix;
+    text.min_count = (uint32_t)data->min_count;
+    text.word_ngrams = (uint32_t)data->word_ngrams;
+    text.min_chars = (uint32_t)data->min_chars;
+    text.max_chars = (uint32_t)data->max_chars;
+    text.buckets = (uint32_t)data->buckets;
+    if (text.min_chars > text.max_chars) {
+        return cli_misuse("--min-chars %u: --max-chars must be as large or larger", text.min_chars);
+    }
+    options.text = classes && classes->vocabulary ? NULL : &text;
     xsm_status status;
     if (strcmp(path, "-") == 0) {
         xsm_source source = {NULL, read_standard_input};

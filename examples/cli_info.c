@@ -18,6 +18,30 @@ static int looks_like_model(const char *path)
     return result;
 }
 
+static void print_vocabulary(const xsm_vocabulary *vocabulary)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+    cli_buffer a;
+    if (!vocabulary || xsm_vocabulary_get_options(vocabulary, &text, &err) != XSM_OK) {
+        return;
+    }
+    printf("  %-22s %s", "words", cli_grouped(xsm_vocabulary_words(vocabulary), &a));
+    if (text.min_count > 1) {
+        printf(", each at least %u times", text.min_count);
+    }
+    if (text.word_ngrams > 1) {
+        printf("; n-grams of up to %u words", text.word_ngrams);
+    }
+    if (text.max_chars > 0) {
+        printf("; n-grams of %u to %u characters", text.min_chars, text.max_chars);
+    }
+    if (text.word_ngrams > 1 || text.max_chars > 0) {
+        printf(" in %s buckets", cli_grouped(text.buckets, &a));
+    }
+    printf("\n");
+}
+
 static int show_model(xsm_context *context, const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -39,6 +63,7 @@ static int show_model(xsm_context *context, const char *path)
         printf("  %-22s %lld to %lld\n", "labels", (long long)map.labels[0], (long long)map.labels[classes - 1]);
     }
     printf("  %-22s %s\n", "label names", map.names ? "yes" : "no");
+    print_vocabulary(map.vocabulary);
     printf("  %-22s %s", "features", cli_grouped(features, &b));
     if (map.features != features) {
         printf(", of %s in the data", cli_grouped(map.features, &c));
@@ -90,6 +115,7 @@ int cli_info(const cli_command *command, int argc, char **argv)
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options, for data", NULL, 0, 0, 0, 0},
         CLI_DATA_FLAGS(format),
+        CLI_TEXT_FLAGS(format),
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], &path, 1, argc, argv);
     if (code != CLI_GO_ON) {

@@ -96,6 +96,38 @@ static void change(xsm_dataset *d, unsigned choice)
     }
 }
 
+/* From here on the first byte asks for text. */
+#define FIRST_TEXT 240
+
+/* The same text against the vocabulary and classes that it has given is the same rows. */
+static void read_again(const xsm_dataset *d, const uint8_t *data, size_t size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_dataset_info first = XSM_DATASET_INFO_INIT;
+    xsm_dataset_info second = XSM_DATASET_INFO_INIT;
+    require(xsm_dataset_get_classes(d, &map, &err) == XSM_OK, "classes");
+    xsm_read_options options = XSM_READ_OPTIONS_INIT;
+    options.classes = &map;
+    bytes b = {data, size, SIZE_MAX};
+    xsm_source source = {&b, read_bytes};
+    xsm_dataset *again = NULL;
+    require(xsm_dataset_read_source(NULL, &source, "fuzz", &options, &again, &err) == XSM_OK, err.message);
+    require(xsm_dataset_get_info(d, &first, &err) == XSM_OK, "info");
+    require(xsm_dataset_get_info(again, &second, &err) == XSM_OK, "info");
+    require(first.rows == second.rows && first.features == second.features && first.values == second.values, "again");
+    for (uint64_t i = 0; i < first.rows; i++) {
+        xsm_row a = XSM_ROW_INIT;
+        xsm_row c = XSM_ROW_INIT;
+        require(xsm_dataset_get_row(d, i, &a, &err) == XSM_OK && xsm_dataset_get_row(again, i, &c, &err) == XSM_OK,
+                "rows");
+        require(a.count == c.count && (a.count == 0 || (memcmp(a.index, c.index, a.count * sizeof *a.index) == 0 &&
+                                                        memcmp(a.values, c.values, a.count * sizeof *a.values) == 0)),
+                "the same features");
+    }
+    xsm_dataset_free(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) {
@@ -111,6 +143,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     map.names = choice & 2 ? map_names : NULL;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.format = (int32_t)(choice % 5);
+    xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+    if (choice >= FIRST_TEXT) {
+        options.format = XSM_FORMAT_TEXT;
+        text.label_prefix = choice & 1 ? "__label__" : "#";
+        text.min_count = choice >> 1 & 1;
+        text.word_ngrams = 1 + (choice >> 2 & 1) * 2;
+        text.max_chars = (choice >> 3 & 1) * 3;
+        text.buckets = 7;
+        options.text = &text;
+    }
     options.labels = (int32_t)(choice / 5 % 3);
     options.index_base = (int32_t)(choice / 15 % 3);
     options.features = choice % 7 == 3 ? 4 : 0;
@@ -125,6 +167,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(status == XSM_OK || !memchr(err.message, '\n', strlen(err.message)), "one line");
     if (d) {
         walk(d);
+        if (options.format == XSM_FORMAT_TEXT) {
+            read_again(d, data + 1, size - 1);
+        }
         change(d, choice);
         xsm_dataset_free(d);
     }

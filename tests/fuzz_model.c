@@ -23,6 +23,11 @@ static void use(xsm_model *m)
             abort();
         }
     }
+    uint32_t words = xsm_vocabulary_words(map.vocabulary);
+    if ((words > 0 && *xsm_vocabulary_word(map.vocabulary, words - 1) == '\0') ||
+        xsm_vocabulary_word(map.vocabulary, words)) {
+        abort();
+    }
     for (size_t i = 0; xsm_model_metadata_key(m, i); i++) {
         if (!xsm_model_get_metadata(m, xsm_model_metadata_key(m, i))) {
             abort();

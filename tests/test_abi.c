@@ -123,6 +123,7 @@ static void test_starting_values(void **state)
     STARTS(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT);
     STARTS(xsm_class_map, XSM_CLASS_MAP_INIT);
     STARTS(xsm_read_options, XSM_READ_OPTIONS_INIT);
+    STARTS(xsm_text_options, XSM_TEXT_OPTIONS_INIT);
     STARTS(xsm_dataset_info, XSM_DATASET_INFO_INIT);
     STARTS(xsm_row, XSM_ROW_INIT);
     STARTS(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
@@ -297,6 +298,37 @@ static xsm_status read_with_map(fixture *f, void *object, xsm_error *err)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = object;
     return read_file(f, &options, err);
+}
+
+static xsm_dataset *read_words(void *options, xsm_error *err)
+{
+    test_bytes bytes = {TEXT("__label__x a b\n"), 0, SIZE_MAX, 0};
+    xsm_source source = test_source(&bytes);
+    xsm_read_options reading = XSM_READ_OPTIONS_INIT;
+    xsm_dataset *made = NULL;
+    reading.text = options;
+    return xsm_dataset_read_source(NULL, &source, "source", &reading, &made, err) == XSM_OK ? made : NULL;
+}
+
+static xsm_status read_as_text(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_error own = XSM_ERROR_INIT;
+    err = err ? err : &own;
+    xsm_dataset *made = read_words(object, err);
+    xsm_dataset_free(made);
+    return made ? XSM_OK : err->status;
+}
+
+static xsm_status get_text_options(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_dataset *made = read_words(NULL, NULL);
+    xsm_status status = xsm_dataset_get_classes(made, &map, err);
+    status = status == XSM_OK ? xsm_vocabulary_get_options(map.vocabulary, object, err) : status;
+    xsm_dataset_free(made);
+    return status;
 }
 
 static xsm_status get_info(fixture *f, void *object, xsm_error *err)
@@ -506,6 +538,8 @@ static void test_every_function(void **state)
     SIZES(xsm_labels, labels_of_rows(), from_csr);
     SIZES(xsm_read_options, XSM_READ_OPTIONS_INIT, read_file);
     SIZES(xsm_read_options, XSM_READ_OPTIONS_INIT, read_source);
+    SIZES(xsm_text_options, XSM_TEXT_OPTIONS_INIT, read_as_text);
+    SIZES(xsm_text_options, XSM_TEXT_OPTIONS_INIT, get_text_options);
     SIZES(xsm_dataset_info, XSM_DATASET_INFO_INIT, get_info);
     SIZES(xsm_row, XSM_ROW_INIT, get_row);
     SIZES(xsm_class_map, XSM_CLASS_MAP_INIT, get_classes);

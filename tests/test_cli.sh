@@ -153,7 +153,7 @@ done <<END
 2|--order: 'random' is not known; shuffle or file|$good --order random
 2|--labels: 'last' is not known; all, first or smallest|$good --labels last
 2|--labels all: 'implicit' takes one label a row|$good --labels all
-2|--format: 'json' is not known; auto, xc, libsvm, csv or tsv|$good --format json
+2|--format: 'json' is not known; auto, xc, libsvm, csv, tsv or text|$good --format json
 2|--index-base: '2' is not known; auto, 0 or 1|$good --index-base 2
 2|--schedule: 'cosine' is not known; step:FACTOR, inverse|$good --schedule cosine
 2|--schedule: '2' is not a factor|$good --schedule step:2
@@ -327,6 +327,33 @@ says stdout 'correction             tree'
 run 0 evaluate --model m0 --data test.txt
 rm -f m0
 
+# Text: what was said when training is said once; names and n-grams come with the model.
+printf '__label__sport the team won the game\n__label__vote the party lost the vote\n\nno label\n#x y\n' >words.txt
+sed 's/__label__/#/' words.txt >hash.txt
+printf 'a game\nparty\n' >new.txt
+run 0 train --data words.txt --word-ngrams 2 --min-chars 2 --max-chars 3 --buckets 500 --epochs 5 --eta 1 --model text.model
+says stdout '2 rows'
+run 0 info text.model
+says stdout 'n-grams of up to 2 words; n-grams of 2 to 3 characters in 500 buckets'
+run 0 predict --model text.model --data new.txt --top 1
+says stdout 'sport:'
+says stdout 'vote:'
+cp stdout first
+[ "$gzip" = no-gzip ] || gzip new.txt
+[ "$gzip" = no-gzip ] || run 0 predict --model text.model --data new.txt.gz --top 1
+expect 'the same from compressed text' cmp first stdout
+run 0 evaluate --model text.model --data words.txt
+says stdout 'error      0.00 %'
+run 0 info words.txt --min-count 2
+says stdout 'data, words, sparse'
+says stdout 'features               1'
+run 0 train --data hash.txt --label-prefix '#' --epochs 5 --eta 1 --model hash.model
+run 0 evaluate --model hash.model --data hash.txt
+says stdout '3 rows with a label'
+run 2 train --data words.txt --min-chars 3
+says stderr '--max-chars must be as large or larger'
+run 2 train --data words.txt --word-ngrams 17
+says stderr '1 to 16'
 # The same bits for any number of threads, and with the history or without.
 run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
     --model m2 --threads 2

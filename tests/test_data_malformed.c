@@ -24,9 +24,14 @@ typedef struct bad {
 #define XC WITH(.format = XSM_FORMAT_XC)
 #define SVM WITH(.format = XSM_FORMAT_LIBSVM)
 #define CSV WITH(.format = XSM_FORMAT_CSV)
+#define WORDS WITH(.format = XSM_FORMAT_TEXT)
 #define FORMAT XSM_ERROR_FORMAT
 
-static const xsm_class_map map_of_three = {sizeof(xsm_class_map), 2, 3, NULL, NULL, 0, 0, NULL, 0};
+static const xsm_class_map map_of_three = {sizeof(xsm_class_map), 2, 3, NULL, NULL, 0, 0, NULL, 0, NULL};
+
+static const xsm_text_options thrice = {.size = sizeof thrice, .min_count = 3};
+static const xsm_text_options hashes = {.size = sizeof hashes, .label_prefix = "#"};
+static const xsm_text_options many_buckets = {.size = sizeof many_buckets, .word_ngrams = 2, .buckets = 2147483646};
 
 static const bad cases[] = {
     /* which format? */
@@ -35,7 +40,7 @@ static const bad cases[] = {
     {TEXT("1 2\n"), FORMAT, 1, 1, "XC text", AUTO},
     {TEXT("1 2 3 4\n"), FORMAT, 1, 1, "LIBSVM", AUTO},
     {TEXT("1 2 -3\n"), FORMAT, 1, 1, "'1 2 -3'", AUTO},
-    {TEXT("\n__label__a some words\n"), FORMAT, 2, 1, "CSV", AUTO},
+    {TEXT("\n__label_a some words\n"), FORMAT, 2, 1, "lines that start with __label__", AUTO},
     {TEXT("a,b,c\n1,2,3\n"), FORMAT, 1, 1, "a column label", AUTO},
     {TEXT("1.5 2:3\n"), FORMAT, 1, 1, "format", AUTO},
     {TEXT("1\n2\n3\n"), FORMAT, 1, 1, "no line has a feature", AUTO},
@@ -154,6 +159,20 @@ static const bad cases[] = {
     {TEXT("a,label,b\n1,2,3\n"), FORMAT, 1, 1, "those of the class map", WITH(.classes = &map_of_three)},
     {TEXT("a\tlabel\n1\t2\t\n"), FORMAT, 2, 5, "more than 2 fields", AUTO},
     {TEXT("a\tlabel\n1,5\t2\n"), FORMAT, 2, 2, "found ',5'", AUTO},
+    /* text */
+    {TEXT(""), XSM_ERROR_DATA, 0, 0, "no rows", WORDS},
+    {TEXT("\n\n"), XSM_ERROR_DATA, 0, 0, "no word occurs 1 times", WORDS},
+    {TEXT("a b\nb\n"), XSM_ERROR_DATA, 0, 0, "no word occurs 3 times",
+     WITH(.format = XSM_FORMAT_TEXT, .text = &thrice)},
+    {TEXT("__label__a b\nc \xFF\n"), FORMAT, 2, 3, "byte 0xFF", AUTO},
+    {TEXT("__label__a b\nc d\xC3\n"), FORMAT, 2, 4, "byte 0xC3", AUTO},
+    {TEXT("__label__a b\0c\n"), FORMAT, 1, 13, "byte 0x00", AUTO},
+    {TEXT("__label__a b\nc __label__\n"), FORMAT, 2, 3, "name behind '__label__'", AUTO},
+    {TEXT("__label__a b\n\tc __label__ d\n"), FORMAT, 2, 4, "name behind '__label__'", AUTO},
+    {TEXT("#a b\n# c\n"), FORMAT, 2, 1, "name behind '#'", WITH(.text = &hashes)},
+    {TEXT("__label__a b c\n"), XSM_ERROR_RANGE, 0, 0, "2 features", WITH(.features = 1)},
+    {TEXT("__label__a b c\n"), XSM_ERROR_ARGUMENT, 0, 0, "the class map has none", WITH(.classes = &map_of_three)},
+    {TEXT("__label__a b c\n"), XSM_ERROR_LIMIT, 0, 0, "2147483646 buckets", WITH(.text = &many_buckets)},
 #ifdef TEST_ZLIB
     {TEXT("\x1F\x8B"), FORMAT, 0, 0, "too early", AUTO},
     {TEXT("\x1F\x8B\x08\x00\x00\x00\x00\x00\x00\x03"), FORMAT, 0, 0, "too early, after 10", AUTO},

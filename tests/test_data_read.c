@@ -63,13 +63,14 @@ typedef struct good {
 #define NONE OPTIONS(.format = 0)
 
 static const int64_t map_labels[] = {-1, 2, 7};
-static const xsm_class_map from_zero = {sizeof(xsm_class_map), 3, 3, map_labels, NULL, XSM_INDEX_BASE_ZERO, 0, NULL, 0};
-static const xsm_class_map numbered = {sizeof(xsm_class_map), 3, 3, map_labels, NULL, 0, 0, NULL, 0};
-static const xsm_class_map counted = {sizeof(xsm_class_map), 3, 0, NULL, NULL, 0, 0, NULL, 0};
+static const xsm_class_map from_zero = {sizeof(xsm_class_map), 3, 3,    map_labels, NULL,
+                                        XSM_INDEX_BASE_ZERO,   0, NULL, 0,          NULL};
+static const xsm_class_map numbered = {sizeof(xsm_class_map), 3, 3, map_labels, NULL, 0, 0, NULL, 0, NULL};
+static const xsm_class_map counted = {sizeof(xsm_class_map), 3, 0, NULL, NULL, 0, 0, NULL, 0, NULL};
 static const char *const map_names[] = {"ant", "bee", "cat"};
-static const xsm_class_map named = {sizeof(xsm_class_map), 3, 2, NULL, map_names, 0, 0, NULL, 0};
+static const xsm_class_map named = {sizeof(xsm_class_map), 3, 2, NULL, map_names, 0, 0, NULL, 0, NULL};
 static const char *const equal_names[] = {"ant", "ant", "cat"};
-static const xsm_class_map equally_named = {sizeof(xsm_class_map), 3, 2, NULL, equal_names, 0, 0, NULL, 0};
+static const xsm_class_map equally_named = {sizeof(xsm_class_map), 3, 2, NULL, equal_names, 0, 0, NULL, 0, NULL};
 
 static const good cases[] = {
     /* XC text with its header */
@@ -433,19 +434,19 @@ static void bad_options(void **state)
     static const int64_t falling[] = {3, 2};
     static const char *const absent[] = {"a", NULL};
     static const xsm_class_map maps[] = {
-        {sizeof(xsm_class_map), 2, 0, falling, NULL, 0, 0, NULL, 0},
-        {sizeof(xsm_class_map), 2, 0, NULL, absent, 0, 0, NULL, 0},
-        {sizeof(xsm_class_map), XSM_CLASSES_MAX + 1, 0, NULL, NULL, 0, 0, NULL, 0},
-        {sizeof(xsm_class_map), 1, XSM_FEATURES_MAX + 1, NULL, NULL, 0, 0, NULL, 0},
-        {8, 1, 1, NULL, NULL, 0, 0, NULL, 0},
-        {sizeof(xsm_class_map), 2, 0, NULL, NULL, 3, 0, NULL, 0},
+        {sizeof(xsm_class_map), 2, 0, falling, NULL, 0, 0, NULL, 0, NULL},
+        {sizeof(xsm_class_map), 2, 0, NULL, absent, 0, 0, NULL, 0, NULL},
+        {sizeof(xsm_class_map), XSM_CLASSES_MAX + 1, 0, NULL, NULL, 0, 0, NULL, 0, NULL},
+        {sizeof(xsm_class_map), 1, XSM_FEATURES_MAX + 1, NULL, NULL, 0, 0, NULL, 0, NULL},
+        {8, 1, 1, NULL, NULL, 0, 0, NULL, 0, NULL},
+        {sizeof(xsm_class_map), 2, 0, NULL, NULL, 3, 0, NULL, 0, NULL},
     };
     static const struct {
         xsm_read_options options;
         xsm_status status;
     } bad[] = {
         {OPTIONS(.format = -1), XSM_ERROR_RANGE},
-        {OPTIONS(.format = 5), XSM_ERROR_RANGE},
+        {OPTIONS(.format = XSM_FORMAT_TEXT + 1), XSM_ERROR_RANGE},
         {OPTIONS(.labels = -1), XSM_ERROR_RANGE},
         {OPTIONS(.labels = 3), XSM_ERROR_RANGE},
         {OPTIONS(.index_base = -1), XSM_ERROR_RANGE},

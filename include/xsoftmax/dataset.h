@@ -27,6 +27,8 @@
 typedef struct xsm_dataset xsm_dataset;
 /** A fitted row transform; opaque. */
 typedef struct xsm_transform xsm_transform;
+/** What turns words into features: the words of training text and how they were taken; opaque, never changed. */
+typedef struct xsm_vocabulary xsm_vocabulary;
 
 /** Class of a label that does not occur in the class map. */
 #define XSM_CLASS_UNSEEN UINT32_MAX
@@ -39,15 +41,16 @@ typedef struct xsm_transform xsm_transform;
 enum {
     XSM_LABELS_ALL = 0,     /**< All, duplicates dropped, in file order. */
     XSM_LABELS_FIRST = 1,   /**< The first in file order. */
-    XSM_LABELS_SMALLEST = 2 /**< The one with the smallest number. */
+    XSM_LABELS_SMALLEST = 2 /**< The one with the smallest number; of text, the first name in bytewise order. */
 };
 
 /** File formats.
  *
  * #XSM_FORMAT_AUTO decides by the first line that tells: three integers and nothing else on line 1 are XC text with its
  * header; a header line with the label column among its commas or tabs is CSV or TSV; a line with a feature `f:v` is
- * LIBSVM. XC text without its first line cannot be told from LIBSVM and must be asked for. Blank lines, comments and
- * lines with labels only tell nothing; any other line is an error. A byte order mark is skipped.
+ * LIBSVM; a line that starts with the label prefix is text. XC text without its first line cannot be told from LIBSVM
+ * and must be asked for. Blank lines, comments and lines with labels only tell nothing; any other line is an error. A
+ * byte order mark is skipped. Against a class map with a vocabulary everything is text.
  *
  * Values are finite decimal numbers, rounded correctly to float32, with a point whatever the locale. Labels are
  * integers of 64 bits; in CSV and TSV they may be words. The features of a row may stand in any order, each once; zeros
@@ -65,8 +68,37 @@ enum {
      *  nothing for a row without one. Unless every label is an integer they are words: the classes are the words in
      *  bytewise order, kept as names, and a class map with names is matched by name. */
     XSM_FORMAT_CSV = 3,
-    XSM_FORMAT_TSV = 4 /**< The same, tab-separated. */
+    XSM_FORMAT_TSV = 4, /**< The same, tab-separated. */
+    /** Words of UTF-8 between blanks, a row a line, as fastText has it: words that start with the label prefix are
+     *  labels, wherever they stand, and the rest of the word is the label's name. A feature is a word, or an n-gram of
+     *  words or characters that is hashed to a bucket; its value is how often the row has it. The classes are the
+     *  names in bytewise order. An empty line is a row of nothing. See #xsm_text_options. */
+    XSM_FORMAT_TEXT = 5
 };
+
+/** How text becomes features. Start with #XSM_TEXT_OPTIONS_INIT; 0 and NULL stand for the defaults.
+ *
+ * Features 0 to V-1 are the words that occur often enough, the most frequent first; features V to V + `buckets` - 1 are
+ * the buckets, where there are n-grams. An n-gram of words is made of all words of the line, rare ones too. Those of
+ * characters are taken from each word between angle brackets, `<word>`, so that beginnings and ends differ from middles
+ * (Bojanowski et al. 2017, Enriching word vectors with subword information; Joulin et al. 2017, Bag of tricks for
+ * efficient text classification). */
+typedef struct xsm_text_options {
+    size_t size;              /**< sizeof(xsm_text_options). */
+    const char *label_prefix; /**< What labels start with, no blanks in it; NULL = `__label__`. */
+    uint32_t min_count;       /**< Words that occur less often are no features; 0 = 1. */
+    uint32_t word_ngrams;     /**< Longest n-gram of words, 1 to 16; 0 = 1, the words alone. */
+    uint32_t min_chars;       /**< Shortest n-gram of characters, 1 to max_chars; 0 = 1 where max_chars is set. */
+    uint32_t max_chars;       /**< Longest n-gram of characters, to 64; 0 = none. */
+    uint32_t buckets;         /**< Features that n-grams share, to #XSM_FEATURES_MAX; 0 = 2^18. */
+    uint32_t reserved;        /**< Zero. */
+} xsm_text_options;
+
+/** Starting value of an #xsm_text_options. */
+#define XSM_TEXT_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_text_options), NULL, 0, 0, 0, 0, 0, 0                                                               \
+    }
 
 /** First feature index of a LIBSVM file. */
 enum {
@@ -89,12 +121,13 @@ typedef struct xsm_class_map {
     int32_t reserved;         /**< Zero. */
     const uint64_t *counts;   /**< [K] training rows that carry each class, or NULL = not known. */
     uint64_t rows;            /**< Training rows, at least the largest count; without counts 0. */
+    const xsm_vocabulary *vocabulary; /**< What text was read with, or NULL. */
 } xsm_class_map;
 
 /** Starting value of an #xsm_class_map. */
 #define XSM_CLASS_MAP_INIT                                                                                             \
     {                                                                                                                  \
-        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0                                                         \
+        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL                                                   \
     }
 
 /** How to read a file. Start with #XSM_READ_OPTIONS_INIT. */
@@ -106,13 +139,15 @@ typedef struct xsm_read_options {
     uint32_t features;        /**< Number of features D; 0 = from the header, the class map, or the largest index. */
     const char *label_column; /**< CSV and TSV: name of the label column; NULL = "label". */
     const xsm_class_map *classes; /**< Training data's classes and features, or NULL. Without `features`, D is taken
-                                       from here, and larger feature indexes are dropped and counted. */
+                                       from here, and larger feature indexes are dropped and counted. Its vocabulary,
+                                       if it has one, is what text is read with; unknown words are left out. */
+    const xsm_text_options *text; /**< Text: how it becomes features; NULL = the defaults, or the class map's. */
 } xsm_read_options;
 
 /** Starting value of an #xsm_read_options. */
 #define XSM_READ_OPTIONS_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL                                                               \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL                                                         \
     }
 
 /** Where bytes come from when they do not come from a file. */
@@ -243,6 +278,15 @@ XSM_API xsm_status xsm_dataset_get_info(const xsm_dataset *dataset, xsm_dataset_
 XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t index, xsm_row *row, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes. */
 XSM_API xsm_status xsm_dataset_get_classes(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
+/** Words that a vocabulary has, V. */
+XSM_API uint32_t xsm_vocabulary_words(const xsm_vocabulary *vocabulary);
+/** The word that is feature `index`, terminated; NULL from V on. Borrowed from the vocabulary. */
+XSM_API const char *xsm_vocabulary_word(const xsm_vocabulary *vocabulary, uint32_t index);
+/** Fills `options` (start it with #XSM_TEXT_OPTIONS_INIT) with what the vocabulary was made with, defaults filled in;
+ *  the prefix is borrowed.
+ *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *vocabulary, xsm_text_options *options,
+                                              xsm_error *err);
 /** Rows that carry each class, [K]; borrowed from the dataset, valid until it changes. */
 XSM_API const uint64_t *xsm_dataset_class_counts(const xsm_dataset *dataset);
 

@@ -19,10 +19,11 @@
  * **On disk** a model is one safetensors file: tensors `weight` [K,D] (also with D = 0), `labels` [K] int64 (the data
  * file's label of each class, or its number) and, where the model has them, `class_counts` [K] int64 (training rows of
  * each class), `bias` [K], `idf` float32 (the weights of tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a
- * line); metadata with the format version, the estimator and its options, the transform for new rows, and a checksum:
- * the XXH3-64 of the whole file in which its own 16 digits are zeros. The file is replaced in one piece, and mapped,
- * not read, when loaded. A safetensors file of another program with a float32 `weight` and perhaps a `bias`, such as
- * PyTorch's `Linear` layers have, loads too; without version and checksum, its structure is all that is checked.
+ * line), `vocabulary` (likewise, the words of text); metadata with the format version, the estimator and its options,
+ * the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own 16 digits are zeros. The
+ * file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of another program with a
+ * float32 `weight` and perhaps a `bias`, such as PyTorch's `Linear` layers have, loads too; without version and
+ * checksum, its structure is all that is checked.
  *
  * **Threads.** Functions that take a model const may run at once. A model being trained must not be used otherwise.
  *  @{ */
@@ -121,8 +122,8 @@ XSM_API const char *xsm_model_correction(const xsm_model *model);
 /** Takes the correction away: the scores are then those of the weights alone. NULL is fine. */
 XSM_API void xsm_model_clear_correction(xsm_model *model);
 
-/** Gives the classes the labels, names and counts of a class map with K classes (copied). Rows to test or predict are
- * then read with xsm_model_get_classes().
+/** Gives the classes the labels, names and counts of a class map with K classes (copied), and the model the map's
+ * vocabulary, which is saved with it. Rows to test or predict are then read with xsm_model_get_classes().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the map has other than K classes; #XSM_ERROR_RANGE for labels that do not
  *          rise or counts above the number of rows; #XSM_ERROR_FORMAT for a name that has a line end or is not UTF-8;
  * #XSM_ERROR_MEMORY. The model is untouched on failure. */
@@ -141,7 +142,8 @@ XSM_API const char *xsm_model_transform_description(const xsm_model *model);
 /** Applies the model's transform, if it has one, to rows as they were read. */
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself (`format_version`, `checksum`,
- *  `transform`, `input_features`, `index_base`, `training_rows`, `library`) are refused. NULL removes the entry.
+ *  `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `library`) are refused. NULL removes the
+ * entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_FORMAT for text that is not UTF-8; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, NULL if it is not there; valid until the model changes. */

@@ -5,6 +5,7 @@
  * borrowed array is never written to.
  */
 #include "data/dataset.h"
+#include "data/vocabulary.h"
 
 #include <string.h>
 
@@ -56,6 +57,7 @@ void xsm_dataset_free(xsm_dataset *d)
     xsmi_release(ctx, d->class_names, d->classes, sizeof *d->class_names);
     xsmi_release(ctx, d->class_counts, d->classes, sizeof *d->class_counts);
     xsmi_release(ctx, d->name_text, d->name_text_size, 1);
+    xsmi_vocabulary_release(d->vocabulary);
     xsmi_release(ctx, d, 1, sizeof *d);
     xsm_context_free(ctx);
 }
@@ -392,6 +394,7 @@ xsm_status xsm_dataset_get_classes(const xsm_dataset *d, xsm_class_map *map, xsm
     m.index_base = d->index_base;
     m.counts = d->class_counts;
     m.rows = d->rows;
+    m.vocabulary = d->vocabulary;
     return xsmi_options_write(&m, sizeof m, FIRST_MAP_SIZE, map, "xsm_class_map", err);
 }
 

@@ -31,6 +31,7 @@ struct xsm_dataset {
     uint64_t *class_counts; /* [classes] rows that carry the class */
     char *name_text;
     size_t name_text_size;
+    xsm_vocabulary *vocabulary; /* what text was read with, a hold on it, or NULL */
 
     /* Elements allocated for each array of features and labels; 0 = the caller's array. */
     size_t value_capacity, index_capacity, offset_capacity, label_capacity, label_offset_capacity;

@@ -2,6 +2,7 @@
 #include "data/reader.h"
 #include "data/number.h"
 #include "data/text.h"
+#include "data/vocabulary.h"
 
 #include <string.h>
 
@@ -109,15 +110,27 @@ static bool is_dense_header(const char *text, size_t length, char separator, con
     return false;
 }
 
+static bool starts_with(const char *text, size_t length, const char *prefix)
+{
+    size_t at = 0;
+    size_t size = strlen(prefix);
+    while (at < length && xsmi_is_space(text[at])) {
+        at++;
+    }
+    return length - at >= size && memcmp(text + at, prefix, size) == 0;
+}
+
 #define FORMATS_KNOWN                                                                                                  \
-    "known are XC text (first line 'rows features labels', then 'l1,l2 f:v f:v'), LIBSVM ('l f:v f:v'), and CSV or "   \
-    "TSV with a header line"
+    "known are XC text (first line 'rows features labels', then 'l1,l2 f:v f:v'), LIBSVM ('l f:v f:v'), text (lines "  \
+    "that start with " XSMI_LABEL_PREFIX ", or xsm_text_options.label_prefix), and CSV or TSV with a header line"
 
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
 {
     const char *column = r->options.label_column;
     int32_t format = XSM_FORMAT_AUTO;
     bool first = true;
+    xsm_text_options options;
+    XSMI_TRY(xsmi_text_options_read(&options, r->options.text, err));
     xsmi_lines_hold(&r->lines);
     while (format == XSM_FORMAT_AUTO) {
         char *text;
@@ -126,6 +139,8 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
         int kind = text ? sparse_line(text, length) : LINE_OPEN;
         if (text && r->lines.line == 1 && xsmi_is_xc_header(text, length)) {
             format = XSM_FORMAT_XC;
+        } else if (text && starts_with(text, length, options.label_prefix)) {
+            format = XSM_FORMAT_TEXT;
         } else if (text && first && is_dense_header(text, length, ',', column)) {
             format = XSM_FORMAT_CSV;
         } else if (text && first && is_dense_header(text, length, '\t', column)) {

@@ -95,7 +95,7 @@ static xsm_status intern(xsmi_dictionary *d, uint64_t key, const char *word, siz
     size_t s = probe(d, key, word, length);
     if (d->slots[s] == 0) {
         if (d->count == XSM_CLASSES_MAX) {
-            return xsmi_fail(err, XSM_ERROR_LIMIT, "more than %u different labels", (unsigned)XSM_CLASSES_MAX);
+            return xsmi_fail(err, XSM_ERROR_LIMIT, "more than %u different labels or words", (unsigned)XSM_CLASSES_MAX);
         }
         XSMI_TRY(XSMI_GROW(d->context, d->entries, d->entry_capacity, (size_t)d->count + 1, "the labels", err));
         if (word) {
@@ -114,16 +114,32 @@ xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *i
     return intern(d, (uint64_t)label, NULL, 0, id, err);
 }
 
-xsm_status xsmi_dictionary_word(xsmi_dictionary *d, const char *word, size_t length, uint32_t *id, xsm_error *err)
+uint64_t xsmi_dictionary_hash(const char *word, size_t length)
 {
-    return intern(d, XXH3_64bits(word, length), word, length, id, err);
+    return XXH3_64bits(word, length);
 }
 
-uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length)
+xsm_status xsmi_dictionary_hashed_word(xsmi_dictionary *d, uint64_t hash, const char *word, size_t length, uint32_t *id,
+                                       xsm_error *err)
+{
+    return intern(d, hash, word, length, id, err);
+}
+
+xsm_status xsmi_dictionary_word(xsmi_dictionary *d, const char *word, size_t length, uint32_t *id, xsm_error *err)
+{
+    return intern(d, xsmi_dictionary_hash(word, length), word, length, id, err);
+}
+
+uint32_t xsmi_dictionary_find_hashed_word(const xsmi_dictionary *d, uint64_t hash, const char *word, size_t length)
 {
     if (d->slot_count == 0) {
         return UINT32_MAX;
     }
-    uint32_t found = d->slots[probe(d, XXH3_64bits(word, length), word, length)];
+    uint32_t found = d->slots[probe(d, hash, word, length)];
     return found ? found - 1 : UINT32_MAX;
+}
+
+uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length)
+{
+    return xsmi_dictionary_find_hashed_word(d, xsmi_dictionary_hash(word, length), word, length);
 }

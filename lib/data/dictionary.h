@@ -1,21 +1,21 @@
 /*
- * Labels seen so far: numbers or words, numbered from 0 in the order of their first appearance.
+ * Labels or words seen so far: numbers or text, numbered from 0 in the order of their first appearance.
  */
 #ifndef XSMI_DICTIONARY_H
 #define XSMI_DICTIONARY_H
 
 #include "base/base.h"
 
-typedef struct xsmi_entry {
+typedef struct xsmi_dictionary_entry {
     uint64_t key;  /* the number, or a word's hash */
-    uint64_t mark; /* the reader's: the last row that carries the label, from 1 */
-} xsmi_entry;
+    uint64_t mark; /* the reader's: the last row that carries the label, from 1; or how often the word occurs */
+} xsmi_dictionary_entry;
 
 typedef struct xsmi_dictionary {
     xsm_context *context;
     bool words;
     uint32_t count;
-    xsmi_entry *entries;
+    xsmi_dictionary_entry *entries;
     size_t entry_capacity;
     uint32_t *slots; /* open addressing; entry number + 1, 0 = free */
     size_t slot_count;
@@ -34,6 +34,12 @@ xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *i
 xsm_status xsmi_dictionary_word(xsmi_dictionary *d, const char *word, size_t length, uint32_t *id, xsm_error *err);
 /* The number of a known word; UINT32_MAX if there is none. */
 uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length);
+/* A word's hash, the same on every machine and for good (features of saved models depend on it), and what takes it
+ * where it is known already. */
+uint64_t xsmi_dictionary_hash(const char *word, size_t length);
+xsm_status xsmi_dictionary_hashed_word(xsmi_dictionary *d, uint64_t hash, const char *word, size_t length, uint32_t *id,
+                                       xsm_error *err);
+uint32_t xsmi_dictionary_find_hashed_word(const xsmi_dictionary *d, uint64_t hash, const char *word, size_t length);
 
 static inline int64_t xsmi_dictionary_label(const xsmi_dictionary *d, uint32_t id)
 {

@@ -3,6 +3,7 @@
  * dataset as it was.
  */
 #include "data/dataset.h"
+#include "data/vocabulary.h"
 
 #include "base/random.h"
 
@@ -238,6 +239,7 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
     }
     fresh->format = d->format;
     fresh->index_base = d->index_base;
+    fresh->vocabulary = xsmi_vocabulary_retain(d->vocabulary);
     xsmi_dataset_count_features(fresh);
     xsmi_dataset_count_labels(fresh);
     *out = fresh;

@@ -3,6 +3,7 @@
  */
 #include "data/reader.h"
 #include "data/grow.h"
+#include "data/vocabulary.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -121,10 +122,10 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 {
     r->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&r->options, sizeof r->options, FIRST_OPTIONS_SIZE, given, "xsm_read_options", err));
-    if (r->options.format < XSM_FORMAT_AUTO || r->options.format > XSM_FORMAT_TSV) {
+    if (r->options.format < XSM_FORMAT_AUTO || r->options.format > XSM_FORMAT_TEXT) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_read_options.format is %d; an XSM_FORMAT_* value (0 to %d) is accepted",
-                         (int)r->options.format, XSM_FORMAT_TSV);
+                         (int)r->options.format, XSM_FORMAT_TEXT);
     }
     if (r->options.labels < XSM_LABELS_ALL || r->options.labels > XSM_LABELS_SMALLEST) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -143,6 +144,8 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
     if (!r->options.label_column) {
         r->options.label_column = "label";
     }
+    xsm_text_options text;
+    XSMI_TRY(xsmi_text_options_read(&text, r->options.text, err));
     if (r->options.classes) {
         XSMI_TRY(check_map(r, err));
         if (r->options.index_base == XSM_INDEX_BASE_AUTO) {
@@ -168,6 +171,9 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     /* At least one element each: a capacity of 0 would mean an array of the caller's. */
     XSMI_TRY(XSMI_GROW(r->context, r->values, r->value_capacity, 1, "feature values", err));
     XSMI_TRY(XSMI_GROW(r->context, r->labels, r->label_capacity, 1, "labels", err));
+    if (r->sparse) {
+        XSMI_TRY(XSMI_GROW(r->context, r->index, r->index_capacity, 1, "feature indexes", err));
+    }
     xsm_dataset *d = NULL;
     XSMI_TRY(xsmi_dataset_start(r->context, &d, err));
     xsm_status status = xsmi_set_classes(r, d, err);
@@ -200,6 +206,8 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->label_offsets = r->label_offsets;
     d->label_offset_capacity = r->label_offset_capacity;
     d->dropped_features = r->dropped;
+    d->vocabulary = r->vocabulary ? r->vocabulary : xsmi_vocabulary_retain(r->has_map ? r->map.vocabulary : NULL);
+    r->vocabulary = NULL;
     r->values = NULL;
     r->index = NULL;
     r->offsets = NULL;
@@ -215,11 +223,14 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
 {
     xsmi_lines_start(&r->lines, &r->source);
     r->format = r->options.format;
+    if (r->format == XSM_FORMAT_AUTO && r->has_map && r->map.vocabulary) {
+        r->format = XSM_FORMAT_TEXT;
+    }
     if (r->format == XSM_FORMAT_AUTO) {
         XSMI_TRY(xsmi_detect(r, err));
     }
-    r->sparse = r->format == XSM_FORMAT_XC || r->format == XSM_FORMAT_LIBSVM;
-    bool words = !r->sparse;
+    bool words = r->format != XSM_FORMAT_XC && r->format != XSM_FORMAT_LIBSVM;
+    r->sparse = !words || r->format == XSM_FORMAT_TEXT;
     xsmi_dictionary_start(&r->dictionary, r->context, words);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
     r->label_offsets[0] = 0;
@@ -231,6 +242,8 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
         return xsmi_read_xc(r, err);
     case XSM_FORMAT_LIBSVM:
         return xsmi_read_libsvm(r, err);
+    case XSM_FORMAT_TEXT:
+        return xsmi_read_text(r, err);
     default:
         return xsmi_read_dense(r, r->format == XSM_FORMAT_CSV ? ',' : '\t', err);
     }
@@ -251,6 +264,7 @@ static void end(xsmi_reader *r)
     xsmi_release(ctx, r->offsets, r->offset_capacity, sizeof *r->offsets);
     xsmi_release(ctx, r->labels, r->label_capacity, sizeof *r->labels);
     xsmi_release(ctx, r->label_offsets, r->label_offset_capacity, sizeof *r->label_offsets);
+    xsmi_vocabulary_release(r->vocabulary);
     xsm_context_free(ctx);
 }
 
@@ -268,8 +282,18 @@ static xsm_status read_all(xsm_context *context, const char *path, const xsm_sou
     if (status == XSM_OK) {
         status = read_rows(&r, err);
     }
+    xsm_dataset *d = NULL;
     if (status == XSM_OK) {
-        status = finish(&r, out, err);
+        status = finish(&r, &d, err);
+    }
+    /* Which name is the smallest is known when all names are; numbers were compared on the way. */
+    if (status == XSM_OK && r.format == XSM_FORMAT_TEXT && r.options.labels == XSM_LABELS_SMALLEST) {
+        status = xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
+    }
+    if (status == XSM_OK) {
+        *out = d;
+    } else {
+        xsm_dataset_free(d);
     }
     end(&r);
     return status;

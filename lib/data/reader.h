@@ -36,6 +36,7 @@ typedef struct xsmi_reader {
     size_t label_offset_capacity;
     xsmi_dictionary dictionary;
     uint64_t dropped;
+    xsm_vocabulary *vocabulary; /* that the dataset gets; NULL = the class map's, if it has one */
 } xsmi_reader;
 
 /* Fails at a place of the file; the message gets the path, line and column in front. */
@@ -61,6 +62,7 @@ uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 xsm_status xsmi_read_xc(xsmi_reader *r, xsm_error *err);
 xsm_status xsmi_read_libsvm(xsmi_reader *r, xsm_error *err);
 xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err);
+xsm_status xsmi_read_text(xsmi_reader *r, xsm_error *err);
 
 /* Finds out r->format; the lines start again at the first one. */
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);

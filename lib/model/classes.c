@@ -1,7 +1,8 @@
 /*
- * What a model knows of its classes: their labels and names.
+ * What a model knows of its classes, their labels and names, and of the text that it reads.
  */
 #include "model/model.h"
+#include "data/vocabulary.h"
 #include "model/parts.h"
 
 #include <string.h>
@@ -24,10 +25,12 @@ void xsmi_model_clear_classes(xsm_model *m)
     xsmi_release(m->context, m->labels, m->classes, sizeof *m->labels);
     release_names(m->context, m->names, m->classes, m->classes);
     xsmi_release(m->context, m->counts, m->classes, sizeof *m->counts);
+    xsmi_vocabulary_release(m->vocabulary);
     m->labels = NULL;
     m->names = NULL;
     m->counts = NULL;
     m->rows = 0;
+    m->vocabulary = NULL;
 }
 
 /* A copy of `count` items, NULL where there are none. */
@@ -137,7 +140,9 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
         xsmi_release(m->context, counts, m->classes, sizeof *counts);
         return status;
     }
+    xsm_vocabulary *vocabulary = xsmi_vocabulary_retain(given.vocabulary);
     xsmi_model_clear_classes(m);
+    m->vocabulary = vocabulary;
     m->labels = labels;
     m->names = names;
     m->counts = counts;
@@ -159,5 +164,6 @@ xsm_status xsm_model_get_classes(const xsm_model *m, xsm_class_map *map, xsm_err
     view.index_base = m->index_base;
     view.counts = m->counts;
     view.rows = m->rows;
+    view.vocabulary = m->vocabulary;
     return xsmi_options_write(&view, sizeof view, FIRST_MAP_SIZE, map, "xsm_class_map", err);
 }

@@ -46,11 +46,12 @@ struct xsm_model {
 
     xsmi_correction *correction; /* NULL = none */
 
-    int32_t index_base; /* of the class map, XSM_INDEX_BASE_* */
-    int64_t *labels;    /* [classes] or NULL = the class number */
-    char **names;       /* [classes] or NULL */
-    uint64_t *counts;   /* [classes] training rows of each class, or NULL */
-    uint64_t rows;      /* of the training data, where there are counts */
+    int32_t index_base;         /* of the class map, XSM_INDEX_BASE_* */
+    int64_t *labels;            /* [classes] or NULL = the class number */
+    char **names;               /* [classes] or NULL */
+    uint64_t *counts;           /* [classes] training rows of each class, or NULL */
+    uint64_t rows;              /* of the training data, where there are counts */
+    xsm_vocabulary *vocabulary; /* what text is read with, a hold on it, or NULL */
     xsm_transform *transform;
     xsmi_metadata *metadata; /* alphabetic */
     size_t metadata_count;

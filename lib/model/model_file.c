@@ -8,6 +8,7 @@
  *     idf          F32 [n]      if the transform has weights
  *     correction or tree_*      what correction_file.c says, if there is one
  *     label_names  U8 [bytes]   a name a line, if the classes have names
+ *     vocabulary   U8 [bytes]   a word a line, if rows are text (vocabulary_file.c)
  *
  * In this order, so that each tensor begins at a multiple of its numbers' size without the holes that the format
  * forbids; the header is as long as it takes for the weights to begin at a cache line.
@@ -134,7 +135,7 @@ static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_
 
 /* The tensors of a model in the order of the file, and which of them the weights are. */
 typedef struct contents {
-    xsmi_tensor tensors[6 + XSMI_CORRECTION_TENSORS];
+    xsmi_tensor tensors[7 + XSMI_CORRECTION_TENSORS];
     size_t count, weight;
     const float *idf;
     uint32_t idf_count;
@@ -173,6 +174,9 @@ static void list_contents(const xsm_model *m, contents *c)
         }
         add_tensor(c, "label_names", XSMI_DTYPE_U8, 1, bytes, 0);
     }
+    if (m->vocabulary) {
+        xsmi_vocabulary_tensor(m->vocabulary, &c->tensors[c->count++]);
+    }
 }
 
 static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_container_writer *w, xsm_error *err)
@@ -191,7 +195,10 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
     if (m->correction) {
         XSMI_TRY(xsmi_correction_write(m->correction, w, err));
     }
-    return m->names ? write_names(m, w, err) : XSM_OK;
+    if (m->names) {
+        XSMI_TRY(write_names(m, w, err));
+    }
+    return m->vocabulary ? xsmi_vocabulary_write(m->vocabulary, w, err) : XSM_OK;
 }
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
@@ -202,13 +209,21 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
     contents c;
     list_contents(m, &c);
     size_t count = m->metadata_count;
-    size_t capacity = count + 4;
+    size_t capacity = count + 5;
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
     }
     for (size_t i = 0; i < count; i++) {
         metadata[i] = (xsmi_entry){m->metadata[i].key, m->metadata[i].value};
+    }
+    char *vocabulary = m->vocabulary ? xsmi_vocabulary_describe(m->context, m->vocabulary) : NULL;
+    if (m->vocabulary && !vocabulary) {
+        xsmi_release(m->context, metadata, capacity, sizeof *metadata);
+        return xsmi_fail_memory(err, 256, "metadata");
+    }
+    if (vocabulary) {
+        metadata[count++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
     }
     char features[16], rows[32];
     if (m->counts) {
@@ -227,6 +242,7 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
     xsmi_container_writer *w;
     xsm_status status = xsmi_container_create(m->context, path, c.tensors, c.count, c.weight, metadata, count, &w, err);
     xsmi_release(m->context, metadata, capacity, sizeof *metadata);
+    xsmi_release_text(m->context, vocabulary);
     if (status != XSM_OK) {
         return status;
     }
@@ -270,9 +286,9 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {"weight",       "bias",      "labels",         "label_names",
-                                        "class_counts", "idf",       "correction",     "tree_nodes",
-                                        "tree_leaves",  "tree_mean", "tree_directions"};
+    static const char *const known[] = {"weight",       "bias",      "labels",          "label_names",
+                                        "class_counts", "idf",       "correction",      "tree_nodes",
+                                        "tree_leaves",  "tree_mean", "tree_directions", XSMI_VOCABULARY_TENSOR};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         bool found = false;
@@ -282,7 +298,7 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
         if (!found) {
             return xsmi_fail(err, XSM_ERROR_FORMAT,
                              "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                             "class_counts, idf, correction and those of a tree are known",
+                             "class_counts, idf, vocabulary, correction and those of a tree are known",
                              s->name, t->name);
         }
     }
@@ -461,6 +477,9 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     xsm_model *m = NULL;
     XSMI_TRY(new_model(&s, ctx, &m, err));
     xsm_status status = load_classes(&s, m, err);
+    if (status == XSM_OK) {
+        status = xsmi_vocabulary_read(ctx, container, name, &m->vocabulary, err);
+    }
     if (status == XSM_OK) {
         status = load_transform(&s, m, err);
     }

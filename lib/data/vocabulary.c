@@ -1,0 +1,156 @@
+/* Vocabularies: options of text, the words, and shared holds on both. */
+#include "data/vocabulary.h"
+#include "data/text.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define FIRST_OPTIONS_SIZE (offsetof(xsm_text_options, reserved) + sizeof(uint32_t))
+
+struct xsm_vocabulary {
+    xsm_context *context;
+    atomic_size_t holders;
+    xsm_text_options options; /* the prefix is ours */
+    char *prefix;
+    xsmi_dictionary words;
+};
+
+/* -- options ------------------------------------------------------------------------------------------------------ */
+
+static xsm_status check_prefix(const char *prefix, xsm_error *err)
+{
+    size_t length = strlen(prefix);
+    if (length == 0 || xsmi_utf8_prefix(prefix, length) < length || strpbrk(prefix, " \t\n\v\f\r")) {
+        char quote[XSMI_QUOTE_SIZE];
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_text_options.label_prefix is %s; UTF-8 text of one character or more without blanks is "
+                         "accepted",
+                         xsmi_quote(quote, prefix, length));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_options *given, xsm_error *err)
+{
+    xsm_text_options o = XSM_TEXT_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, FIRST_OPTIONS_SIZE, given, "xsm_text_options", err));
+    o.label_prefix = o.label_prefix ? o.label_prefix : XSMI_LABEL_PREFIX;
+    XSMI_TRY(check_prefix(o.label_prefix, err));
+    o.min_count = o.min_count ? o.min_count : 1;
+    o.word_ngrams = o.word_ngrams ? o.word_ngrams : 1;
+    o.min_chars = o.min_chars == 0 && o.max_chars > 0 ? 1 : o.min_chars;
+    o.buckets = o.buckets ? o.buckets : XSMI_BUCKETS_DEFAULT;
+    if (o.word_ngrams > XSMI_WORD_NGRAMS_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_text_options.word_ngrams is %u; 1 to %d is accepted", o.word_ngrams,
+                         XSMI_WORD_NGRAMS_MAX);
+    }
+    if (o.max_chars > XSMI_CHARS_MAX || o.min_chars > o.max_chars) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_text_options.min_chars and max_chars are %u and %u; 1 <= min_chars <= max_chars <= %d is "
+                         "accepted, or 0 and 0",
+                         o.min_chars, o.max_chars, XSMI_CHARS_MAX);
+    }
+    if (o.buckets > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_text_options.buckets is %u; 1 to %u is accepted", o.buckets,
+                         (unsigned)XSM_FEATURES_MAX);
+    }
+    if (o.reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_text_options.reserved is %u; it must be 0", o.reserved);
+    }
+    *known = o;
+    return XSM_OK;
+}
+
+bool xsmi_text_options_equal(const xsm_text_options *a, const xsm_text_options *b)
+{
+    return strcmp(a->label_prefix, b->label_prefix) == 0 && a->min_count == b->min_count &&
+           a->word_ngrams == b->word_ngrams && a->min_chars == b->min_chars && a->max_chars == b->max_chars &&
+           a->buckets == b->buckets;
+}
+
+/* -- the vocabulary ----------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options, xsm_vocabulary **out, xsm_error *err)
+{
+    xsm_vocabulary *v = xsmi_allocate_zero(ctx, 1, sizeof *v);
+    char *prefix = xsmi_copy_text(ctx, options->label_prefix, strlen(options->label_prefix));
+    if (!v || !prefix) {
+        xsmi_release(ctx, v, 1, sizeof *v);
+        xsmi_release_text(ctx, prefix);
+        return xsmi_fail_memory(err, sizeof *v, "a vocabulary");
+    }
+    v->context = xsmi_context_retain(ctx);
+    atomic_init(&v->holders, 1);
+    v->options = *options;
+    v->prefix = prefix;
+    v->options.label_prefix = prefix;
+    xsmi_dictionary_start(&v->words, ctx, true);
+    *out = v;
+    return XSM_OK;
+}
+
+xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err)
+{
+    uint32_t before = v->words.count;
+    uint32_t id;
+    XSMI_TRY(xsmi_dictionary_word(&v->words, word, length, &id, err));
+    *known = v->words.count == before;
+    return XSM_OK;
+}
+
+xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v)
+{
+    /* Nobody changes a vocabulary; how many hold it is no part of what it says. */
+    xsm_vocabulary *held = (xsm_vocabulary *)(uintptr_t)v;
+    if (held) {
+        atomic_fetch_add_explicit(&held->holders, 1, memory_order_relaxed);
+    }
+    return held;
+}
+
+void xsmi_vocabulary_release(const xsm_vocabulary *v)
+{
+    xsm_vocabulary *held = (xsm_vocabulary *)(uintptr_t)v;
+    if (held && atomic_fetch_sub_explicit(&held->holders, 1, memory_order_acq_rel) == 1) {
+        xsm_context *ctx = held->context;
+        xsmi_dictionary_end(&held->words);
+        xsmi_release_text(ctx, held->prefix);
+        xsmi_release(ctx, held, 1, sizeof *held);
+        xsm_context_free(ctx);
+    }
+}
+
+const xsmi_dictionary *xsmi_vocabulary_dictionary(const xsm_vocabulary *v)
+{
+    return &v->words;
+}
+
+const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v)
+{
+    return &v->options;
+}
+
+uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v)
+{
+    return (uint64_t)v->words.count + xsmi_text_buckets(&v->options);
+}
+
+uint32_t xsm_vocabulary_words(const xsm_vocabulary *v)
+{
+    return v ? v->words.count : 0;
+}
+
+const char *xsm_vocabulary_word(const xsm_vocabulary *v, uint32_t index)
+{
+    size_t length;
+    return v && index < v->words.count ? xsmi_dictionary_text(&v->words, index, &length) : NULL;
+}
+
+xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *v, xsm_text_options *options, xsm_error *err)
+{
+    if (!v || !options) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_vocabulary_get_options: %s is NULL",
+                         v ? "options" : "vocabulary");
+    }
+    return xsmi_options_write(&v->options, sizeof v->options, FIRST_OPTIONS_SIZE, options, "xsm_text_options", err);
+}

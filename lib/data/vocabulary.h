@@ -1,0 +1,40 @@
+/*
+ * What turns text into features: the words of the training text in the order of their features, and how words and
+ * n-grams are taken. Never changed once it is handed out, so datasets and models share one.
+ */
+#ifndef XSMI_VOCABULARY_H
+#define XSMI_VOCABULARY_H
+
+#include "base/base.h"
+#include "data/dictionary.h"
+
+#include <xsoftmax/dataset.h>
+
+#define XSMI_LABEL_PREFIX "__label__"
+#define XSMI_WORD_NGRAMS_MAX 16
+#define XSMI_CHARS_MAX 64
+#define XSMI_BUCKETS_DEFAULT (UINT32_C(1) << 18)
+
+/* Copies the caller's options (NULL = defaults) with the defaults filled in; the prefix stays the caller's. */
+xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_options *given, xsm_error *err);
+bool xsmi_text_options_equal(const xsm_text_options *a, const xsm_text_options *b);
+/* Features that n-grams share; 0 when there are none. */
+static inline uint32_t xsmi_text_buckets(const xsm_text_options *o)
+{
+    return o->word_ngrams > 1 || o->max_chars > 0 ? o->buckets : 0;
+}
+
+/* A vocabulary without words, for its maker to fill; `options` have been read. */
+xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options, xsm_vocabulary **out, xsm_error *err);
+/* Adds the next word. *known: it was there already, and nothing is added. */
+xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err);
+/* Another hold on it; NULL is fine. */
+xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v);
+/* Gives a hold back; NULL is fine. */
+void xsmi_vocabulary_release(const xsm_vocabulary *v);
+const xsmi_dictionary *xsmi_vocabulary_dictionary(const xsm_vocabulary *v);
+const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v);
+/* D of rows that are read with it. */
+uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v);
+
+#endif

@@ -1,0 +1,164 @@
+/*
+ * The vocabulary of a text model on disk: words as lines of a tensor, and the settings as one line of metadata,
+ *
+ *     words=V min_count=1 word_ngrams=2 min_chars=3 max_chars=6 buckets=262144 label_prefix=__label__
+ *
+ * in which the prefix is last, as it may hold anything but blanks.
+ */
+#include "data/vocabulary.h"
+#include "model/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void xsmi_vocabulary_tensor(const xsm_vocabulary *v, xsmi_tensor *tensor)
+{
+    const xsmi_dictionary *d = xsmi_vocabulary_dictionary(v);
+    *tensor = (xsmi_tensor){.name = XSMI_VOCABULARY_TENSOR, .dtype = XSMI_DTYPE_U8, .rank = 1};
+    tensor->shape[0] = d->count ? d->starts[d->count] : 0;
+}
+
+char *xsmi_vocabulary_describe(xsm_context *ctx, const xsm_vocabulary *v)
+{
+    const xsm_text_options *o = xsmi_vocabulary_options(v);
+    char numbers[160];
+    int length =
+        snprintf(numbers, sizeof numbers,
+                 "words=%" PRIu32 " min_count=%" PRIu32 " word_ngrams=%" PRIu32 " min_chars=%" PRIu32
+                 " max_chars=%" PRIu32 " buckets=%" PRIu32 " label_prefix=",
+                 xsm_vocabulary_words(v), o->min_count, o->word_ngrams, o->min_chars, o->max_chars, o->buckets);
+    size_t prefix = strlen(o->label_prefix);
+    char *text = xsmi_allocate(ctx, (size_t)length + prefix + 1, 1);
+    if (!text) {
+        return NULL;
+    }
+    memcpy(text, numbers, (size_t)length);
+    memcpy(text + length, o->label_prefix, prefix + 1);
+    char *copy = xsmi_copy_text(ctx, text, (size_t)length + prefix);
+    xsmi_release(ctx, text, (size_t)length + prefix + 1, 1);
+    return copy;
+}
+
+/* Words lie one after another, each terminated; in the file line ends stand for the terminators. */
+xsm_status xsmi_vocabulary_write(const xsm_vocabulary *v, xsmi_container_writer *w, xsm_error *err)
+{
+    const xsmi_dictionary *d = xsmi_vocabulary_dictionary(v);
+    char some[4096];
+    size_t size = d->count ? (size_t)d->starts[d->count] : 0;
+    for (size_t first = 0; first < size; first += sizeof some) {
+        size_t count = size - first < sizeof some ? size - first : sizeof some;
+        memcpy(some, d->text + first, count);
+        for (size_t i = 0; i < count; i++) {
+            some[i] = some[i] ? some[i] : '\n';
+        }
+        XSMI_TRY(xsmi_container_write(w, some, count, err));
+    }
+    return XSM_OK;
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------ */
+
+/* Reads `key=number ` and moves behind it. */
+static bool read_number(const char **text, const char *key, uint32_t *number)
+{
+    const char *p = *text;
+    size_t length = strlen(key);
+    uint64_t n = 0;
+    if (strncmp(p, key, length) != 0 || p[length] != '=') {
+        return false;
+    }
+    p += length + 1;
+    const char *digits = p;
+    for (; *p >= '0' && *p <= '9' && n <= UINT32_MAX; p++) {
+        n = n * 10 + (uint64_t)(*p - '0');
+    }
+    if (p == digits || *p != ' ' || n > UINT32_MAX) {
+        return false;
+    }
+    *number = (uint32_t)n;
+    *text = p + 1;
+    return true;
+}
+
+static xsm_status read_options(const char *text, const char *name, uint32_t *words, xsm_text_options *options,
+                               xsm_error *err)
+{
+    static const char prefix[] = "label_prefix=";
+    xsm_text_options given = XSM_TEXT_OPTIONS_INIT;
+    const char *p = text;
+    if (!read_number(&p, "words", words) || !read_number(&p, "min_count", &given.min_count) ||
+        !read_number(&p, "word_ngrams", &given.word_ngrams) || !read_number(&p, "min_chars", &given.min_chars) ||
+        !read_number(&p, "max_chars", &given.max_chars) || !read_number(&p, "buckets", &given.buckets) ||
+        strncmp(p, prefix, sizeof prefix - 1) != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the metadata 'vocabulary' is '%.120s'; words=V min_count=N word_ngrams=N min_chars=N "
+                         "max_chars=N buckets=N label_prefix=TEXT is accepted",
+                         name, text);
+    }
+    given.label_prefix = p + sizeof prefix - 1;
+    xsm_error inner = XSM_ERROR_INIT;
+    if (xsmi_text_options_read(options, &given, &inner) != XSM_OK) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'vocabulary': %s", name, inner.message);
+    }
+    if ((uint64_t)*words + xsmi_text_buckets(options) > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'vocabulary' has %u words and %u buckets", name,
+                         *words, options->buckets);
+    }
+    return XSM_OK;
+}
+
+static xsm_status read_words(const xsmi_tensor *lines, const char *name, uint32_t words, xsm_vocabulary *v,
+                             xsm_error *err)
+{
+    const char *p = (const char *)lines->data;
+    const char *end = p + lines->size;
+    for (uint32_t i = 0; i < words; i++) {
+        const char *stop = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL;
+        size_t length = stop ? (size_t)(stop - p) : 0;
+        if (length == 0 || xsmi_utf8_prefix(p, length) < length) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: line %u of the vocabulary is no word; %u lines of UTF-8 text are needed", name, i + 1,
+                             words);
+        }
+        bool known;
+        XSMI_TRY(xsmi_vocabulary_add(v, p, length, &known, err));
+        if (known) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: line %u of the vocabulary has a word for the second time",
+                             name, i + 1);
+        }
+        p = stop + 1;
+    }
+    if (p != end) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the vocabulary has more lines than the %u words it declares", name,
+                         words);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_vocabulary **out,
+                                xsm_error *err)
+{
+    const xsmi_tensor *lines = xsmi_container_tensor(file, XSMI_VOCABULARY_TENSOR);
+    const char *text = xsmi_container_metadata(file, XSMI_KEY_VOCABULARY);
+    *out = NULL;
+    if (!lines && !text) {
+        return XSM_OK;
+    }
+    if (!lines || !text || lines->dtype != XSMI_DTYPE_U8 || lines->rank != 1) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: a tensor 'vocabulary', U8 of 1 dimension, and metadata of that name need each other",
+                         name);
+    }
+    uint32_t words = 0;
+    xsm_text_options options;
+    XSMI_TRY(read_options(text, name, &words, &options, err));
+    xsm_vocabulary *v;
+    XSMI_TRY(xsmi_vocabulary_new(ctx, &options, &v, err));
+    xsm_status status = read_words(lines, name, words, v, err);
+    if (status != XSM_OK) {
+        xsmi_vocabulary_release(v);
+        return status;
+    }
+    *out = v;
+    return XSM_OK;
+}
