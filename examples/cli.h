@@ -272,6 +272,8 @@ typedef struct cli_history {
 } cli_history;
 
 int cli_history_open(cli_history *history);
+/* Begins it anew, for a run that does. */
+void cli_history_again(cli_history *history);
 /* Writes a line; `train` and `test` may be NULL. */
 void cli_history_line(cli_history *history, const xsm_progress *progress, const xsm_metrics *train,
                       const xsm_metrics *test);

@@ -3,6 +3,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
+
+static void head(cli_history *history)
+{
+    fputs("epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error,"
+          "precision_1,precision_3,precision_5\n",
+          history->file);
+}
 
 int cli_history_open(cli_history *history)
 {
@@ -14,10 +22,20 @@ int cli_history_open(cli_history *history)
     if (!history->file) {
         return cli_fail("%s: cannot write: %s", path, strerror(errno));
     }
-    fputs("epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error,"
-          "precision_1,precision_3,precision_5\n",
-          history->file);
+    head(history);
     return CLI_GO_ON;
+}
+
+void cli_history_again(cli_history *history)
+{
+    if (history->file) {
+        /* What went down a pipe is gone: there the new head tells. */
+        if (fflush(history->file) == 0 && ftruncate(fileno(history->file), 0) == 0) {
+            rewind(history->file);
+        }
+        cli_outputs[CLI_OUTPUT_HISTORY].ready = 0;
+        head(history);
+    }
 }
 
 static void cell(cli_history *history, const xsm_metrics *metrics, double value)

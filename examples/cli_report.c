@@ -109,7 +109,8 @@ void cli_train_report(const cli_run *r)
                r->fit.loss, r->fit.objective - r->fit.loss, r->fit.gradient_norm);
     } else {
         if (r->tuning) {
-            printf("%-10s eta %s, chosen in %s\n", "rate", cli_real(r->eta, &a), cli_seconds(r->tuned.seconds, &b));
+            printf("%-10s eta %s, chosen in %s%s\n", "rate", cli_real(r->eta, &a), cli_seconds(r->tuned.seconds, &b),
+                   r->restarts ? ", then made smaller as training diverged" : "");
         } else {
             printf("%-10s eta %s, as given\n", "rate", cli_real(r->eta, &a));
         }

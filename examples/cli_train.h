@@ -41,6 +41,7 @@ typedef struct cli_run {
     uint64_t evaluated_step; /* that the figures below are of */
     xsm_metrics train_metrics, test_metrics;
     int train_known, test_known, stopped;
+    uint64_t restarts; /* at a tenth of the rate each, because the run diverged */
 } cli_run;
 
 /* Checks the flags and makes what does not depend on the data: context, estimator, optimizer, transform. As all the

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+enum { RESTARTS_MOST = 3 };
+
 static int32_t on_progress(void *user, const xsm_progress *progress)
 {
     cli_run *r = user;
@@ -43,17 +45,20 @@ static xsm_trainer_options step_options(cli_run *r)
     return options;
 }
 
-/* Chooses the learning rate if none was given, and notes it in the model. */
-static int choose_rate(cli_run *r)
+static int note_rate(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     cli_buffer number;
+    return cli_train_note(r, "training.", "eta", cli_real(r->eta, &number), &err) == XSM_OK ? CLI_GO_ON
+                                                                                            : cli_library_failed(&err);
+}
+
+/* Chooses the learning rate if none was given, and notes it in the model. */
+static int choose_rate(cli_run *r)
+{
     xsm_trainer_options options = step_options(r);
     int code = isnan(r->eta) ? cli_tune(r, &options) : CLI_GO_ON;
-    if (code == CLI_GO_ON && cli_train_note(r, "training.", "eta", cli_real(r->eta, &number), &err) != XSM_OK) {
-        code = cli_library_failed(&err);
-    }
-    return code;
+    return code == CLI_GO_ON ? note_rate(r) : code;
 }
 
 /* Steps over the rows, epoch by epoch. */
@@ -91,6 +96,26 @@ static xsm_status run_fit(cli_run *r, xsm_error *err)
     return status;
 }
 
+/* Trials are short: a rate that went well in them can still be too large for the whole run. */
+static int start_again(cli_run *r)
+{
+    cli_buffer from, to;
+    double eta = r->eta / 10;
+    fprintf(stderr, "training diverged in epoch %llu at the rate chosen, %s; starting again with %s\n",
+            (unsigned long long)r->end.epoch + 1, cli_real(r->eta, &from), cli_real(eta, &to));
+    r->restarts++;
+    r->eta = eta;
+    r->evaluated_step = 0;
+    r->train_known = r->test_known = 0;
+    xsm_trainer_free(r->trainer);
+    r->trainer = NULL;
+    xsm_model_free(r->model);
+    r->model = NULL;
+    cli_history_again(&r->history);
+    int code = cli_train_make_model(r);
+    return code == CLI_GO_ON ? note_rate(r) : code;
+}
+
 int cli_train_run(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -105,6 +130,14 @@ int cli_train_run(cli_run *r)
     r->started = cli_clock();
     xsm_status status = r->full ? run_fit(r, &err) : run_steps(r, &err);
     cli_note_clear();
+    while (status == XSM_ERROR_DIVERGED && r->tuning && r->restarts < RESTARTS_MOST) {
+        code = start_again(r);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+        status = run_steps(r, &err);
+        cli_note_clear();
+    }
     if (status != XSM_OK && status != XSM_CANCELLED) {
         return cli_library_failed(&err);
     }

@@ -100,6 +100,7 @@ void cli_tune_json(cli_json *json, const cli_run *r)
     if (!r->tuning) {
         cli_json_null(json, "eta_tried");
         cli_json_null(json, "tune_seconds");
+        cli_json_whole(json, "restarts", 0);
         return;
     }
     cli_json_open_list(json, "eta_tried");
@@ -116,4 +117,5 @@ void cli_tune_json(cli_json *json, const cli_run *r)
     }
     cli_json_close_list(json);
     cli_json_real(json, "tune_seconds", r->tuned.seconds);
+    cli_json_whole(json, "restarts", r->restarts);
 }

@@ -376,7 +376,7 @@ run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove -
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
 expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\
-\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\
+\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\
@@ -414,7 +414,7 @@ run 0 train --data train.txt --json --epochs 20 --model auto.model
 trial="{\"eta\":$number,\"round\":[123],\"rows\":[0-9]*,\"epochs\":[0-9]*,\"objective\":$number,\
 \"outcome\":\"[a-z]*\"}"
 expect 'the JSON of a rate chosen' \
-    grep -q "\"steps\":6020,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"train" stdout
+    grep -q "\"steps\":6020,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"restarts\":0,\"train" stdout
 says stderr 'learning rate '
 expect 'a line for each rate' test "$(wc -l <stderr)" -ge 9
 rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
@@ -428,6 +428,21 @@ expect 'the model of the same rate, given' cmp auto.model given.model
 run 0 train --data train.txt --epochs 20 --model again.model --eta auto --threads 1
 expect 'the same choice on one thread' cmp auto.model again.model
 says stdout "eta $rate, chosen in "
+
+# Two rows that contradict each other and are huge, which no trial sees: the run starts again at a tenth of the rate.
+{ echo '1002 20 60' && make_rows 1000 7 && printf '10 1:1e7\n20 1:1e7\n'; } >outliers.txt
+run 0 train --data outliers.txt --epochs 3 --estimator sampled-softmax --history again.csv --model again.model --json
+rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
+says stdout '"restarts":1,'
+says stderr "starting again with $rate"
+expect 'the history of the last start alone' test "$(wc -l <again.csv)" -eq 4
+expect 'at its rate' test "$(sed -n 2p again.csv | cut -d , -f 4)" = "$rate"
+run 0 info again.model
+expect 'and in the model' grep -q "training.eta *$rate\$" stdout
+run 0 train --data outliers.txt --epochs 3 --estimator sampled-softmax --eta "$rate" --model given.model
+expect 'the model of that rate, given' cmp again.model given.model
+run 1 train --data outliers.txt --epochs 3 --estimator sampled-softmax --eta "${rate}0"
+says stderr 'training diverged'
 
 # The bias alone, whatever the features: the model takes new rows as they are.
 run 0 train --data train.txt --test test.txt --bias only --estimator softmax --optimizer lbfgs --model bias.model

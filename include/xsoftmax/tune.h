@@ -14,20 +14,25 @@
  *
  * The rule of Fagan and Iyengar (2018, section 4: eta in 10^-3 ... 10^3, each tried on a part of the rows), with
  * successive halving. Every trial is a small copy of the whole run: it starts from a model of zeros, goes through a
- * random part of the rows, and goes through the whole schedule in it. The first round tries the seven rates on a little
- * work, the second the best and its neighbours on more, the third the best two. Where those two end within a tenth of
- * each other the rate between them, three times the lower, is chosen. Where the best lies at an end of what has been
- * tried, the next power of ten is tried as well, from 1e-9 to 1e4.
+ * random part of the rows once or twice, and goes through the whole schedule in it. The first round tries the seven
+ * rates on a little work, the second the best and its neighbours on more, the third the best and the better neighbour.
+ * Where the best lies at an end of what has been tried, the next power of ten is tried as well, from 1e-9 to 1e4. In
+ * the last round the objective is carried on beyond the trial, by the square root of its ratio to the round before. For
+ * an estimator with #XSM_ESTIMATOR_UNBOUNDED a tenth of the best is chosen where the next power of ten ended worse than
+ * no training at all: a rate that does well for a while may then blow up later.
  *
  * **Objective.** Trials are compared by f = sum_i loss_i + (mu/2) ||W||^2, with the exact log-loss (for a row with
- * several labels the mean over them), whatever the estimator estimates: estimated from training rows of the trial, the
- * sum scaled to all N. For an estimator of another loss (`margin`, `one-vs-all`) that is a stand-in for its own. Test
- * rows have no part in it.
+ * several labels the mean over them), or for an estimator with #XSM_ESTIMATOR_OTHER_LOSS (`margin`, `one-vs-all`,
+ * `one-vs-all-sampled`) the loss that it reports itself: estimated from training rows of the trial, the sum scaled to
+ * all N. Test rows have no part in it.
  *
- * **Work.** The trials handle at most three tenths as many examples as the run, the cost of their evaluation counted in
- * by the classes that it looks at; more only where rates outside of the grid have to be tried to find one at which
- * training stays finite, and on data of a few hundred rows. The plan depends on counts, never on a clock, so the choice
- * is the same on any machine, with any number of threads.
+ * **Work.** The trials handle at most 28 % as many examples as the run, the cost of their evaluation counted in by the
+ * classes that it looks at; more only where rates outside of the grid have to be tried to find one at which training
+ * stays finite, and on data of a few hundred rows. The plan depends on counts, never on a clock, so the choice is the
+ * same on any machine, with any number of threads.
+ *
+ * **The run itself** can still diverge, as it is longer than any trial. Begin it again then, with a model of zeros and
+ * a tenth of the rate: `xsoftmax train` does so.
  *
  * **Threads.** As a trainer: one thread at a time on the model, the estimator and the optimizer that it works with.
  *  @{ */
@@ -35,7 +40,7 @@
 /** What came of a trial. */
 enum {
     XSM_TRIAL_DROPPED = 0, /**< Others were better. */
-    XSM_TRIAL_KEPT = 1, /**< Went on to the next round; in the last one, one of two that the rate chosen is between. */
+    XSM_TRIAL_KEPT = 1,    /**< Went on to the next round; in the last one, a tenth of it was chosen. */
     XSM_TRIAL_CHOSEN = 2,  /**< Its rate is the one chosen; in the last round only. */
     XSM_TRIAL_DIVERGED = 3 /**< Weights or scores left the finite. */
 };
@@ -112,8 +117,8 @@ extern "C" {
 /** Finds a learning rate for a run. Afterwards, make the trainer from the same objects with xsm_tuning_info::eta.
  *
  *  The trials run in the model itself, so that no second one has to fit into memory; besides, they hold a copy of the
- *  rows that they go through, half of all or fewer. The estimator and the optimizer are bound to other rows on
- *  the way.
+ *  rows that they go through, a third of all in runs of ten epochs. The estimator and the optimizer are bound to other
+ *  rows on the way.
  *  @param context   context whose threads are used, or NULL
  *  @param model     the model to be trained, still all zeros; it is all zeros again afterwards, also on failure
  *  @param train     the rows of the run

@@ -71,7 +71,8 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
                          ops->name ? ops->name : "?");
     }
     const uint32_t flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE |
-                           XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED;
+                           XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED |
+                           XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED;
     if (ops->flags & ~flags) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
                          ops->flags & ~flags);

@@ -151,7 +151,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_margin_ops = {
     XSMI_ESTIMATOR_OF(margin_state),
-    .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL,
+    .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
     .name = "margin",
     .summary = "exact smoothed margin of Crammer and Singer over all classes",
     XSMI_ESTIMATOR_OPTIONS(options),

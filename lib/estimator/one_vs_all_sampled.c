@@ -62,7 +62,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_one_vs_all_sampled_ops = {
     XSMI_ESTIMATOR_OF(sampled_state),
-    .flags = XSM_ESTIMATOR_MULTI_LABEL,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
     .name = "one-vs-all-sampled",
     .summary = "logistic regression of each class, the others sampled; unbiased",
     XSMI_ESTIMATOR_OPTIONS(options),

@@ -44,7 +44,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_raman_ops = {
     XSMI_ESTIMATOR_OF(xsmi_double_sum),
-    .flags = XSM_ESTIMATOR_ROW_STATE,
+    .flags = XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_UNBOUNDED,
     .name = "raman",
     .summary = "plain SGD on the double sum of DS-MLR, sampled classes (Raman et al. 2016)",
     XSMI_ESTIMATOR_OPTIONS(options),

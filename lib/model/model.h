@@ -74,6 +74,15 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
 bool xsmi_model_is_zero(const xsm_model *m);
 /* Makes them so, and the scales one, of a model whose weights are in memory of its own. */
 void xsmi_model_zero(xsm_model *m);
+/* A bit for so many floats of `weight`, a cache line; xsmi_model_marks() says how many bits there are. */
+#define XSMI_MARK_FLOATS ((size_t)16)
+size_t xsmi_model_marks(const xsm_model *m);
+static inline void xsmi_mark(uint64_t *marks, size_t place)
+{
+    marks[place / XSMI_MARK_FLOATS / 64] |= (uint64_t)1 << (place / XSMI_MARK_FLOATS % 64);
+}
+/* As xsmi_model_zero() for a model whose weights are zero where there is no mark. Takes the marks away. */
+void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
 /* ||W||^2, scales included, the bias not. The same for any number of threads. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
 /* Reads a caller's batch, and checks that it is one that this model can score. */

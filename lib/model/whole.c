@@ -10,8 +10,12 @@
 
 static bool all_zero(const float *values, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (values[i] != 0) {
+    for (size_t i = 0; i < count;) {
+        uint32_t differ = 0; /* looked at once in a while, so that the loop below is a vector's */
+        for (size_t end = count - i < 1024 ? count : i + 1024; i < end; i++) {
+            differ |= values[i] != 0;
+        }
+        if (differ) {
             return false;
         }
     }
@@ -38,12 +42,9 @@ static void zero_part(void *state, size_t index, uint32_t thread)
     memset(m->weight + first, 0, (rest < PASS_FLOATS ? rest : PASS_FLOATS) * sizeof *m->weight);
 }
 
-void xsmi_model_zero(xsm_model *m)
+/* The bias and the scales. */
+static void zero_rest(xsm_model *m)
 {
-    size_t jobs = (m->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
-    if (xsmi_run(m->context, zero_part, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail; this must not */
-        memset(m->weight, 0, m->weight_count * sizeof *m->weight);
-    }
     if (m->bias) {
         memset(m->bias, 0, m->classes * sizeof *m->bias);
     }
@@ -51,6 +52,38 @@ void xsmi_model_zero(xsm_model *m)
     m->row_scale = NULL;
     xsmi_model_drop_row_lengths(m);
     m->alpha = 1;
+}
+
+void xsmi_model_zero(xsm_model *m)
+{
+    size_t jobs = (m->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
+    if (xsmi_run(m->context, zero_part, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail; this must not */
+        memset(m->weight, 0, m->weight_count * sizeof *m->weight);
+    }
+    zero_rest(m);
+}
+
+size_t xsmi_model_marks(const xsm_model *m)
+{
+    return (m->weight_count + XSMI_MARK_FLOATS - 1) / XSMI_MARK_FLOATS;
+}
+
+void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
+{
+    size_t words = (xsmi_model_marks(m) + 63) / 64;
+    for (size_t word = 0; word < words; word++) {
+        for (size_t bit = 0; marks[word] >> bit; bit++) {
+            if (marks[word] >> bit & 1) {
+                size_t first = (word * 64 + bit) * XSMI_MARK_FLOATS, rest = m->weight_count - first;
+                memset(m->weight + first, 0, (rest < XSMI_MARK_FLOATS ? rest : XSMI_MARK_FLOATS) * sizeof *m->weight);
+            }
+            if (bit == 63) {
+                break;
+            }
+        }
+        marks[word] = 0;
+    }
+    zero_rest(m);
 }
 
 typedef struct norm_job {

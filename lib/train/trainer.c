@@ -25,6 +25,7 @@ struct xsm_trainer {
     uint64_t *order; /* [rows] */
     double *etas;    /* [window steps] */
     double stretch;  /* of the schedule: passes that a pass counts for */
+    uint64_t *marks; /* of weights that may have changed, or NULL */
     uint64_t window_steps;
     int32_t layout; /* of the weights */
     uint64_t epoch; /* complete ones */
@@ -197,6 +198,12 @@ void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
     t->stretch = stretch;
 }
 
+bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
+{
+    t->marks = t->window ? marks : NULL;
+    return t->marks != NULL;
+}
+
 xsmi_window *xsmi_trainer_window(xsm_trainer *t)
 {
     return t->window;
@@ -283,6 +290,9 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
         }
         uint64_t failed;
         xsm_status status = xsmi_window_run(t->window, rows, count, t->etas, &t->loss_sum, &failed, err);
+        if (t->marks) {
+            xsmi_window_mark(t->window, count, t->marks);
+        }
         if (status == XSM_ERROR_DIVERGED) {
             t->place += failed;
             t->examples += failed;

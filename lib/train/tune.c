@@ -2,10 +2,10 @@
  * A learning rate by successive halving over powers of ten (the grid of Fagan and Iyengar 2018, section 4).
  *
  * Every trial is the whole run in small: a part of the rows, fewer passes, and the whole schedule squeezed into them.
- * Which part matters more than how much. With few rows and all passes, as the paper has it, the model learns the rows
- * by heart at rates that are far too large for all of them; with all rows and one pass, what an estimator keeps by row
- * never comes to use. Half of the rows, where the work allows it, and a few passes in the rounds that decide, order
- * rates as the whole run does most often (bench/eta_auto.sh measures it).
+ * Few rows and all passes, as the paper has it, would let the model learn the rows by heart at rates that are far too
+ * large for all of them; one pass never shows what further passes do. Two passes over as many rows as a trial can
+ * afford were right most often (bench/eta_auto.py measures it). A rate whose loss falls faster from one round to the
+ * next has more to gain in the run, so the last round is judged by the loss carried on a little beyond it.
  */
 #include "train/trainer.h"
 
@@ -18,37 +18,35 @@
 #include <math.h>
 #include <string.h>
 
-/* The rates that there are: place 2i is decades[i], place 2i+1 three times as much, for where two powers of ten are
- * about as good. */
-static const double decades[] = {1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4};
-enum { DECADE = 2, PLACES = DECADE * sizeof decades / sizeof decades[0] - 1, GRID_FIRST = 12, GRID_LAST = 24 };
+/* The rates that there are. */
+static const double rates[] = {1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4};
+enum { PLACES = sizeof rates / sizeof rates[0], GRID_FIRST = 6, GRID_LAST = 12 };
 
 enum { ROUNDS = 3 };
 
-/* Work of a trial, as a share of the run's examples, and the fewest passes: without a state by row, and with one, which
- * a single pass leaves as it was. */
+/* Work of a trial as a share of the run's, its passes, and the rows that it goes through and is judged on at least. */
 static const struct {
     double share;
-    uint64_t epochs[2];
-} rounds[ROUNDS] = {{0.0025, {1, 1}}, {0.02, {2, 2}}, {0.09, {2, 3}}};
+    uint64_t epochs, rows, evaluated;
+} rounds[ROUNDS] = {{0.0025, 1, 64, 32}, {0.02, 2, 128, 64}, {0.065, 2, 128, 64}};
 
-/* When the best two of the last round differ by less than this factor, trials this short cannot tell them apart, and
- * the rate between them is chosen. */
-#define CLOSE 1.1
-
+/* A rate's objective in the last round times its ratio to that of the round before to this power, is what counts. */
+#define CARRY 0.5
 /* Of the run's work, what the trials may take. */
-#define BUDGET 0.3
+#define BUDGET 0.28
 /* Of a trial's work, what its evaluation may take. */
-#define EVALUATION 0.05
-/* Rows that a trial goes through and is evaluated on at least. */
-#define ROWS_LEAST 128
-/* Runs with fewer steps an epoch have their batches made smaller instead of their steps made fewer. */
+#define EVALUATION 0.04
+/* Runs with fewer steps an epoch have their batches made smaller with the rows, so that few steps do not become none.
+ */
 #define STEPS_FEW 32
 /* Work is counted in classes that a step scores and updates. In one pass over all classes, a class takes that share of
  * it: scored and updated, or scored alone. */
 #define EXACT_STEP 0.125
 #define EXACT_SCORE 0.0625
-
+/* Rows whose own loss is computed at a time. */
+#define LOSS_ROWS 64
+/* Of the model's cache lines, how many a trial may change to have them noted and zeroed one by one. */
+#define MARKED 0.5
 struct xsm_tuning {
     xsm_context *context;
     xsm_tuning_info info;
@@ -66,25 +64,25 @@ typedef struct tuner {
     double ridge;
     xsm_tuning *result;
 
-    uint64_t *rank;        /* [N] of each row, a permutation: a trial takes the lowest */
-    uint64_t *taken;       /* [N] room for their list */
-    double step_work;      /* of an example, in classes */
-    double score_work;     /* of an example's evaluation */
-    double spent, allowed; /* work */
-    double expected;       /* work, for the callback */
-    double start;          /* on the clock */
-    uint32_t round;        /* from 0 */
-    double eta;            /* of the trial */
+    uint64_t *rank;           /* [N] of each row, a permutation: a trial takes the lowest */
+    uint64_t *taken;          /* [N] room for their list */
+    double step_work;         /* of an example, in classes */
+    double score_work;        /* of an example's evaluation */
+    uint64_t estimator_width; /* classes of a step */
+    double spent, allowed;    /* work */
+    double expected;          /* work, for the callback */
+    double start;             /* on the clock */
+    uint32_t round;           /* from 0 */
+    double eta;               /* of the trial */
     uint64_t rows, epochs, batch, evaluated;
+    xsm_gradient *losses; /* for an estimator that is judged by its own loss */
+    uint64_t *marks;      /* [mark_count] of the weights that a trial may have changed, or NULL */
+    size_t mark_count;
+    bool marking, marked;         /* in this round; this trial */
     xsm_dataset *sample, *subset; /* what the round's trials go through and are evaluated on; NULL = all rows */
 } tuner;
 
 /* -- what a round does --------------------------------------------------------------------------------------------- */
-
-static double rate_at(size_t place)
-{
-    return place % DECADE == 0 ? decades[place / DECADE] : 3 * decades[place / DECADE];
-}
 
 static uint64_t at_least(uint64_t a, uint64_t b)
 {
@@ -102,20 +100,19 @@ static void plan(tuner *t, uint32_t round)
     const uint64_t n = t->train->rows, all = t->run.epochs;
     const double passes = rounds[round].share * (double)all;
     uint64_t steps = n / t->run.batch + (n % t->run.batch != 0);
-    bool state = (t->estimator->ops.flags & XSM_ESTIMATOR_ROW_STATE) != 0;
-    uint64_t epochs = at_most(at_least((uint64_t)ceil(2 * passes), rounds[round].epochs[state]), all);
+    uint64_t epochs = (uint64_t)ceil(passes);
     if (steps < STEPS_FEW) {
-        epochs = all;
+        epochs = (uint64_t)ceil(sqrt(passes * (double)all)); /* fewer steps and fewer rows alike */
     }
-    double rows = ceil(passes / (double)epochs * (double)n);
-    t->epochs = epochs;
-    t->rows = at_most(at_least((uint64_t)rows, ROWS_LEAST), n);
+    t->epochs = at_most(at_least(epochs, rounds[round].epochs), all);
+    double rows = ceil(passes / (double)t->epochs * (double)n);
+    t->rows = at_most(at_least((uint64_t)rows, rounds[round].rows), n);
     t->batch = t->run.batch;
     if (steps < STEPS_FEW) {
         t->batch = at_least((uint64_t)((double)t->run.batch * (double)t->rows / (double)n + 0.5), 1);
     }
-    double evaluated = EVALUATION * (double)t->rows * (double)epochs * t->step_work / t->score_work;
-    t->evaluated = evaluated < (double)t->rows ? at_least((uint64_t)evaluated, at_most(ROWS_LEAST, t->rows)) : t->rows;
+    double evaluated = EVALUATION * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
+    t->evaluated = at_most(at_least((uint64_t)fmin(evaluated, (double)n), rounds[round].evaluated), t->rows);
 }
 
 static double planned_work(const tuner *t)
@@ -123,7 +120,7 @@ static double planned_work(const tuner *t)
     return (double)t->rows * (double)t->epochs * t->step_work + (double)t->evaluated * t->score_work;
 }
 
-/* The rows of the lowest `count` ranks, in the order of the data. */
+/* The rows of the lowest `count` ranks, in the order of the data; NULL for all. */
 static xsm_status take_rows(tuner *t, uint64_t count, xsm_dataset **out, xsm_error *err)
 {
     xsm_dataset_free(*out);
@@ -137,7 +134,7 @@ static xsm_status take_rows(tuner *t, uint64_t count, xsm_dataset **out, xsm_err
             t->taken[taken++] = row;
         }
     }
-    return xsm_dataset_select(t->train, t->taken, count, out, err);
+    return xsm_dataset_select(t->train, t->taken, taken, out, err);
 }
 
 static xsm_status begin_round(tuner *t, uint32_t round, xsm_error *err)
@@ -147,7 +144,18 @@ static xsm_status begin_round(tuner *t, uint32_t round, xsm_error *err)
     /* A ridge that weighs as much on these rows as the run's does on all of them. */
     t->estimator->common.ridge = t->ridge * ((double)t->rows / (double)t->train->rows);
     XSMI_TRY(take_rows(t, t->rows, &t->sample, err));
-    return take_rows(t, t->evaluated, &t->subset, err);
+    XSMI_TRY(take_rows(t, t->evaluated, &t->subset, err));
+    /* Noting what a trial changes pays where that is little of the model. */
+    double each = t->train->sparse ? (double)t->train->offsets[t->train->rows] / (double)t->train->rows
+                                   : (double)t->train->features / XSMI_MARK_FLOATS;
+    double changed = (double)t->rows * (double)t->epochs * (double)t->estimator_width * each;
+    t->marking = changed < MARKED * (double)xsmi_model_marks(t->model);
+    if (t->marking && !t->marks) {
+        t->mark_count = xsmi_model_marks(t->model) / 64 + 1;
+        t->marks = xsmi_allocate_zero(t->context, t->mark_count, sizeof *t->marks);
+        t->marking = t->marks != NULL; /* it is only for speed */
+    }
+    return XSM_OK;
 }
 
 /* -- a trial ------------------------------------------------------------------------------------------------------- */
@@ -175,6 +183,46 @@ static int32_t on_step(void *user, const xsm_progress *progress)
     return tell(t, (double)progress->examples * t->step_work, NULL) != XSM_OK;
 }
 
+/* The mean of the estimator's own loss over the rows that the round evaluates on. */
+static xsm_status own_loss(tuner *t, double *mean, xsm_error *err)
+{
+    const xsm_dataset *rows = t->subset ? t->subset : t->train;
+    uint64_t list[LOSS_ROWS];
+    double sum = 0;
+    XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, rows, err));
+    for (uint64_t first = 0; first < rows->rows; first += LOSS_ROWS) {
+        uint64_t count = at_most(rows->rows - first, LOSS_ROWS);
+        for (uint64_t i = 0; i < count; i++) {
+            list[i] = first + i;
+        }
+        xsm_batch batch = xsm_batch_rows(rows, list, count);
+        XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, 1, t->losses, err));
+        sum += t->losses->loss * (double)count;
+    }
+    *mean = sum / (double)rows->rows;
+    return XSM_OK;
+}
+
+/* The objective of the model as it is, scaled to all rows. */
+static xsm_status judge(tuner *t, double *f, xsm_error *err)
+{
+    double mean, norm = 0;
+    if (t->losses) {
+        XSMI_TRY(own_loss(t, &mean, err));
+    } else {
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        xsm_evaluate_options one = XSM_EVALUATE_OPTIONS_INIT;
+        one.precision_max = 1;
+        XSMI_TRY(xsm_evaluate(t->context, t->model, t->subset ? t->subset : t->train, &one, &metrics, err));
+        mean = metrics.log_loss;
+    }
+    if (t->ridge > 0) {
+        XSMI_TRY(xsmi_model_squared_norm(t->model, &norm, err));
+    }
+    *f = (double)t->train->rows * mean + t->ridge / 2 * norm;
+    return XSM_OK;
+}
+
 static xsm_status take_trial(tuner *t, xsm_tune_trial *trial, xsm_error *err)
 {
     const xsm_dataset *sample = t->sample ? t->sample : t->train;
@@ -190,6 +238,7 @@ static xsm_status take_trial(tuner *t, xsm_tune_trial *trial, xsm_error *err)
     xsm_status status = xsm_trainer_new(t->context, t->model, sample, t->estimator, t->optimizer, &o, &trainer, err);
     if (status == XSM_OK) {
         xsmi_trainer_stretch(trainer, (double)t->run.epochs / (double)t->epochs);
+        t->marked = t->marking && xsmi_trainer_mark(trainer, t->marks);
         status = xsm_trainer_run(trainer, err);
         (void)xsm_trainer_get_progress(trainer, &end, NULL);
         trial->examples = end.examples;
@@ -199,17 +248,8 @@ static xsm_status take_trial(tuner *t, xsm_tune_trial *trial, xsm_error *err)
     if (status != XSM_OK) {
         return status;
     }
-    xsm_metrics metrics = XSM_METRICS_INIT;
-    xsm_evaluate_options one = XSM_EVALUATE_OPTIONS_INIT;
-    one.precision_max = 1;
     t->spent += (double)t->evaluated * t->score_work;
-    XSMI_TRY(xsm_evaluate(t->context, t->model, t->subset ? t->subset : t->train, &one, &metrics, err));
-    double norm = 0;
-    if (t->ridge > 0) {
-        XSMI_TRY(xsmi_model_squared_norm(t->model, &norm, err));
-    }
-    trial->objective = (double)t->train->rows * metrics.log_loss + t->ridge / 2 * norm;
-    return XSM_OK;
+    return judge(t, &trial->objective, err);
 }
 
 /* Tries a rate in the current round. */
@@ -218,7 +258,7 @@ static xsm_status try_rate(tuner *t, size_t place, xsm_error *err)
     xsm_tune_trial *trial = &t->result->trials[t->round][place];
     *trial = (xsm_tune_trial){.size = sizeof *trial,
                               .round = t->round + 1,
-                              .eta = rate_at(place),
+                              .eta = rates[place],
                               .rows = t->rows,
                               .epochs = t->epochs,
                               .objective = (double)INFINITY};
@@ -226,7 +266,12 @@ static xsm_status try_rate(tuner *t, size_t place, xsm_error *err)
     XSMI_TRY(tell(t, 0, err));
     xsm_error inner = XSM_ERROR_INIT;
     xsm_status status = take_trial(t, trial, &inner);
-    xsmi_model_zero(t->model);
+    if (t->marked) {
+        xsmi_model_zero_marked(t->model, t->marks);
+    } else {
+        xsmi_model_zero(t->model);
+    }
+    t->marked = false;
     if (status == XSM_ERROR_DIVERGED || (status == XSM_OK && !isfinite(trial->objective))) {
         trial->objective = (double)INFINITY;
         trial->outcome = XSM_TRIAL_DIVERGED;
@@ -243,7 +288,7 @@ static xsm_status try_rate(tuner *t, size_t place, xsm_error *err)
 
 static bool tried(const tuner *t, uint32_t round, size_t place)
 {
-    return t->result->trials[round][place].size != 0;
+    return place < PLACES && t->result->trials[round][place].size != 0;
 }
 
 static double objective(const tuner *t, uint32_t round, size_t place)
@@ -251,12 +296,22 @@ static double objective(const tuner *t, uint32_t round, size_t place)
     return place < PLACES && tried(t, round, place) ? t->result->trials[round][place].objective : (double)INFINITY;
 }
 
+/* By what rates are compared in a round. */
+static double prospect(const tuner *t, uint32_t round, size_t place)
+{
+    const double now = objective(t, round, place);
+    if (round + 1 < ROUNDS || !isfinite(now) || !isfinite(objective(t, round - 1, place)) || !(now > 0)) {
+        return now;
+    }
+    return now * pow(now / objective(t, round - 1, place), CARRY);
+}
+
 /* The best place of a round; PLACES if all diverged. Of equal ones the smaller rate. */
 static size_t best_of(const tuner *t, uint32_t round)
 {
     size_t best = PLACES;
     for (size_t place = 0; place < PLACES; place++) {
-        best = objective(t, round, place) < objective(t, round, best) ? place : best;
+        best = prospect(t, round, place) < prospect(t, round, best) ? place : best;
     }
     return best;
 }
@@ -271,22 +326,22 @@ static xsm_status fail_diverged(const tuner *t, xsm_error *err)
     return xsmi_fail(err, XSM_ERROR_DIVERGED,
                      "training with estimator '%s' diverged with every learning rate from %g up; try rows of unit "
                      "length, or a ridge",
-                     t->estimator->ops.name, decades[0]);
+                     t->estimator->ops.name, rates[0]);
 }
 
 /* The grid, and beyond it while the best is at its end. */
 static xsm_status first_round(tuner *t, xsm_error *err)
 {
     size_t low = GRID_FIRST, high = GRID_LAST;
-    for (size_t place = low; place <= high; place += DECADE) {
+    for (size_t place = low; place <= high; place++) {
         XSMI_TRY(try_rate(t, place, err));
     }
     for (;;) {
         size_t best = best_of(t, 0);
-        if (best == high && high + DECADE < PLACES) {
-            XSMI_TRY(try_rate(t, high += DECADE, err));
+        if (best == high && high + 1 < PLACES) {
+            XSMI_TRY(try_rate(t, ++high, err));
         } else if ((best == low || best == PLACES) && low > 0) {
-            XSMI_TRY(try_rate(t, low -= DECADE, err));
+            XSMI_TRY(try_rate(t, --low, err));
         } else if (best == PLACES) {
             return fail_diverged(t, err);
         } else {
@@ -295,56 +350,71 @@ static xsm_status first_round(tuner *t, xsm_error *err)
     }
 }
 
-/* Tries a rate unless it diverged in the round before. */
-static xsm_status try_neighbour(tuner *t, size_t place, xsm_error *err)
+/* Whether a rate diverged in the round before, or is none. */
+static bool hopeless(const tuner *t, size_t place)
 {
-    bool diverged = place < PLACES && tried(t, t->round - 1, place) && isinf(objective(t, t->round - 1, place));
-    return place >= PLACES || diverged ? XSM_OK : try_rate(t, place, err);
+    return place >= PLACES || (tried(t, t->round - 1, place) && isinf(objective(t, t->round - 1, place)));
 }
 
-/* The best of the round before with its neighbours, or with the better of them; on in the direction in which the best
- * moves as far as the work allows, leaving `reserve` for later rounds; and down while all diverge. */
+static xsm_status try_neighbour(tuner *t, size_t place, xsm_error *err)
+{
+    return hopeless(t, place) ? XSM_OK : try_rate(t, place, err);
+}
+
+/* The best of the round before with its neighbours, or with the better of them; on while the best is at an end of
+ * what was tried, as far as the work allows, leaving `reserve` for later rounds; and down while all diverge. */
 static xsm_status later_round(tuner *t, bool both, double reserve, xsm_error *err)
 {
     const uint32_t before = t->round - 1;
     const size_t first = best_of(t, before);
-    const bool below = objective(t, before, first - DECADE) < objective(t, before, first + DECADE);
+    const bool below = objective(t, before, first - 1) < objective(t, before, first + 1);
     XSMI_TRY(try_rate(t, first, err));
     if (both || below) {
-        XSMI_TRY(try_neighbour(t, first - DECADE, err));
+        XSMI_TRY(try_neighbour(t, first - 1, err)); /* past the ends: not below PLACES */
     }
     if (both || !below) {
-        XSMI_TRY(try_neighbour(t, first + DECADE, err));
+        XSMI_TRY(try_neighbour(t, first + 1, err));
     }
-    size_t from = first, low = first >= DECADE && tried(t, t->round, first - DECADE) ? first - DECADE : first;
+    size_t low = first, high = first;
+    low -= low > 0 && tried(t, t->round, low - 1);
+    high += tried(t, t->round, high + 1);
     for (;;) {
         size_t now = best_of(t, t->round);
         if (now == PLACES && low == 0) {
             return fail_diverged(t, err);
         }
         if (now == PLACES) {
-            XSMI_TRY(try_rate(t, low -= DECADE, err));
+            XSMI_TRY(try_rate(t, --low, err));
             continue;
         }
-        size_t next = now > from ? now + DECADE : now - DECADE; /* past the ends: not below PLACES */
-        if (now == from || next >= PLACES || tried(t, t->round, next) || !affordable(t, reserve)) {
+        if (!affordable(t, reserve)) {
             return XSM_OK;
         }
-        XSMI_TRY(try_neighbour(t, next, err));
-        low = next < low ? next : low;
-        from = now;
+        if (now == low && low > 0) {
+            XSMI_TRY(try_rate(t, --low, err));
+        } else if (now == high && high + 1 < PLACES && !hopeless(t, high + 1)) {
+            XSMI_TRY(try_rate(t, ++high, err));
+        } else {
+            return XSM_OK;
+        }
     }
 }
 
-/* The place chosen after the last round. */
-static size_t choose(const tuner *t)
+/* The place chosen after the last round. A rate at which an unbounded estimator does well for the length of a trial may
+ * still blow up later; that a trial at the next power of ten was worse than nothing warns of it. */
+static xsm_status choose(tuner *t, size_t *chosen, xsm_error *err)
 {
-    const uint32_t last = ROUNDS - 1;
-    size_t best = best_of(t, last);
-    double below = objective(t, last, best - DECADE), above = objective(t, last, best + DECADE);
-    double second = below < above ? below : above;
-    bool close = isfinite(second) && second < CLOSE * objective(t, last, best);
-    return !close ? best : below < above ? best - 1 : best + 1;
+    *chosen = best_of(t, ROUNDS - 1);
+    if (!(t->estimator->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || *chosen == 0 || *chosen + 1 == PLACES) {
+        return XSM_OK;
+    }
+    double untrained, above = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        above = tried(t, round, *chosen + 1) ? objective(t, round, *chosen + 1) : above;
+    }
+    XSMI_TRY(judge(t, &untrained, err));
+    *chosen -= above > untrained;
+    return XSM_OK;
 }
 
 static xsm_status search(tuner *t, xsm_error *err)
@@ -354,7 +424,7 @@ static xsm_status search(tuner *t, xsm_error *err)
         plan(t, round);
         work[round] = planned_work(t);
     }
-    t->expected = ((GRID_LAST - GRID_FIRST) / DECADE + 1) * work[0] + 3 * work[1] + 2 * work[2];
+    t->expected = (GRID_LAST - GRID_FIRST + 1) * work[0] + 3 * work[1] + 2 * work[2];
     for (uint32_t round = 0; round < ROUNDS; round++) {
         XSMI_TRY(begin_round(t, round, err));
         XSMI_TRY(round == 0   ? first_round(t, err)
@@ -365,7 +435,7 @@ static xsm_status search(tuner *t, xsm_error *err)
 }
 
 /* Says of each trial what came of it, and what was chosen. */
-static void conclude(tuner *t)
+static xsm_status conclude(tuner *t, xsm_error *err)
 {
     xsm_tuning *r = t->result;
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -381,14 +451,16 @@ static void conclude(tuner *t)
             }
         }
     }
-    size_t chosen = choose(t);
-    if (chosen % DECADE == 0) {
+    size_t chosen;
+    XSMI_TRY(choose(t, &chosen, err));
+    if (tried(t, ROUNDS - 1, chosen)) {
         r->trials[ROUNDS - 1][chosen].outcome = XSM_TRIAL_CHOSEN;
     } else {
-        r->trials[ROUNDS - 1][chosen - 1].outcome = r->trials[ROUNDS - 1][chosen + 1].outcome = XSM_TRIAL_KEPT;
+        r->trials[ROUNDS - 1][chosen + 1].outcome = XSM_TRIAL_KEPT;
     }
-    r->info.eta = rate_at(chosen);
+    r->info.eta = rates[chosen];
     r->info.seconds = xsmi_seconds() - t->start;
+    return XSM_OK;
 }
 
 /* -- the public functions ------------------------------------------------------------------------------------------ */
@@ -398,9 +470,10 @@ static xsm_status measure(tuner *t, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, t->train, err));
     double classes = (double)t->train->classes;
-    bool exact = (t->estimator->ops.flags & XSM_ESTIMATOR_EXACT) != 0;
+    bool exact = t->estimator->exact;
     t->step_work = 1 + (exact ? EXACT_STEP * classes : (double)t->estimator->width);
     t->score_work = 1 + EXACT_SCORE * classes;
+    t->estimator_width = t->estimator->width;
     t->allowed = BUDGET * (double)t->run.epochs * (double)t->train->rows * t->step_work;
     return XSM_OK;
 }
@@ -426,8 +499,7 @@ static xsm_status tune(tuner *t, xsm_error *err)
     xsmi_stream_start(&stream, t->run.seed, XSMI_STREAM_TUNE, 0);
     xsmi_stream_permute(&stream, t->rank, (size_t)n);
     XSMI_TRY(search(t, err));
-    conclude(t);
-    return XSM_OK;
+    return conclude(t, err);
 }
 
 xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
@@ -463,12 +535,17 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     XSMI_TRY(xsmi_model_own(model, err));
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
     t.ridge = estimator->common.ridge;
-    xsm_status status = tune(&t, err);
+    xsm_status status = XSM_OK;
+    if (estimator->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) {
+        status = xsm_gradient_new(t.context, &t.losses, err);
+    }
+    status = status == XSM_OK ? tune(&t, err) : status;
     estimator->common.ridge = t.ridge;
     xsmi_estimator_unbind(estimator);
-    xsmi_model_zero(model);
     xsm_dataset_free(t.sample);
     xsm_dataset_free(t.subset);
+    xsm_gradient_free(t.losses);
+    xsmi_release(t.context, t.marks, t.mark_count, sizeof *t.marks);
     xsmi_release(t.context, t.rank, (size_t)train->rows, sizeof *t.rank);
     xsmi_release(t.context, t.taken, (size_t)train->rows, sizeof *t.taken);
     if (status == XSM_OK) {

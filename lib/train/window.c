@@ -370,3 +370,19 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
     e->position += taken;
     return taken == count ? XSM_OK : XSM_ERROR_DIVERGED;
 }
+
+void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks)
+{
+    const xsm_model *m = w->optimizer->model;
+    const xsm_gradient *g = w->drawn;
+    for (uint64_t s = 0; s < count; s++) {
+        xsmi_features x = xsmi_dataset_features(w->estimator->train, g->example[s].row);
+        const uint32_t *classes = g->classes + s * g->width;
+        for (uint32_t j = 0; j < g->lengths[s]; j++) {
+            size_t start = (size_t)classes[j] * m->stride;
+            for (size_t i = 0; i < x.count; i += x.index ? 1 : XSMI_MARK_FLOATS) {
+                xsmi_mark(marks, start + (x.index ? x.index[i] : i));
+            }
+        }
+    }
+}

@@ -24,6 +24,9 @@ uint64_t xsmi_window_steps(const xsmi_window *w);
 xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const double *etas, double *loss,
                            uint64_t *failed, xsm_error *err);
 
+/* Marks (model.h) the weights that the last window of `count` steps may have changed. */
+void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks);
+
 /* How windows are run. The result does not depend on it: this is for tests, to have the way that they mean. */
 enum {
     XSMI_WINDOW_FASTER = 0, /* whichever way was faster lately */

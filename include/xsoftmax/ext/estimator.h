@@ -35,7 +35,10 @@ enum {
     XSM_ESTIMATOR_SAMPLER = 16,    /**< A sampler draws the classes: plan() in place of width() and select(). */
     /** With a sampler: its optimum is log p(k|x) - log q(k|x) + const. The model that it trains carries log q as a
      *  correction of its scores, see xsm_model_correction(). */
-    XSM_ESTIMATOR_CORRECTED = 32
+    XSM_ESTIMATOR_CORRECTED = 32,
+    XSM_ESTIMATOR_OTHER_LOSS = 64, /**< Neither the log-loss nor a way to it: runs are compared by its own loss. */
+    /** Steps that nothing bounds: a rate that does well for a while may blow up later. xsm_tune_eta() is careful. */
+    XSM_ESTIMATOR_UNBOUNDED = 128
 };
 
 /** What an estimator is bound to. */

@@ -1,0 +1,215 @@
+/*
+ * The learning rate that xsm_tune_eta() chooses against whole runs with each rate of the grid; bench/eta_auto.py runs
+ * it.
+ *
+ *   eta_auto FILE LABELS EPOCHS SEEDS ESTIMATORS
+ *
+ * A line a seed and estimator, with commas: estimator, seed, objectives of the grid 1e-3 ... 1e3 (inf: diverged), the
+ * rate chosen, its objective, examples of the trials / of the run, processor time of the trials / of the run with the
+ * rate chosen. Rows of unit length, one thread, otherwise what the command line has by default. The objective is the
+ * mean exact log-loss of training rows, or the exact loss of the estimator where that is another; of a few thousand of
+ * them, the same for all runs, where there are many classes.
+ */
+#include <xsoftmax.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOSS_ROWS = 64, RATES = 7, SCORES = 50000000, ROWS_LEAST = 4000, RESTARTS = 3 };
+
+static xsm_error err = XSM_ERROR_INIT;
+
+static void check(xsm_status status)
+{
+    if (status != XSM_OK) {
+        fprintf(stderr, "eta_auto: %s\n", err.message);
+        exit(1);
+    }
+}
+
+/* Processor time: other programs on the machine do not count. */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct subject {
+    xsm_context *context;
+    xsm_dataset *train, *judged; /* rows of the run, rows of the objective */
+    xsm_dataset_info info;
+    const char *estimator;
+    char seed[24];
+    xsm_trainer_options run;
+} subject;
+
+/* The estimator whose loss is the objective; NULL: the log-loss. */
+static const char *own(const char *estimator)
+{
+    return strcmp(estimator, "margin") == 0            ? "margin"
+           : strncmp(estimator, "one-vs-all", 10) == 0 ? "one-vs-all"
+                                                       : NULL;
+}
+
+static double objective(const subject *s, xsm_model *m)
+{
+    const char *name = own(s->estimator);
+    if (!name) {
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        return xsm_evaluate(s->context, m, s->judged, NULL, &metrics, &err) == XSM_OK ? metrics.log_loss
+                                                                                      : (double)INFINITY;
+    }
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    check(xsm_dataset_get_info(s->judged, &info, &err));
+    xsm_estimator *e = NULL;
+    xsm_gradient *g = NULL;
+    check(xsm_estimator_new(s->context, name, &e, &err));
+    check(xsm_estimator_bind(e, m, s->judged, &err));
+    check(xsm_gradient_new(s->context, &g, &err));
+    double sum = 0;
+    for (uint64_t first = 0; first < info.rows; first += LOSS_ROWS) {
+        uint64_t list[LOSS_ROWS], count = 0;
+        for (; count < LOSS_ROWS && first + count < info.rows; count++) {
+            list[count] = first + count;
+        }
+        xsm_batch batch = xsm_batch_rows(s->judged, list, count);
+        xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
+        xsm_status status = xsm_estimator_gradient(e, &batch, 1, g, &err);
+        if (status == XSM_ERROR_DIVERGED) {
+            sum = (double)INFINITY;
+            break;
+        }
+        check(status);
+        check(xsm_gradient_get(g, &view, &err));
+        sum += view.loss * (double)count;
+    }
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    return sum / (double)info.rows;
+}
+
+/* A whole run; with eta 0, tuned first, and begun again at a tenth of the rate where it diverges. */
+static double run(const subject *s, double *eta, double *examples, double *time)
+{
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    xsm_trainer_options options = s->run;
+    double spent = 0;
+    xsm_model_options biased = XSM_MODEL_OPTIONS_INIT;
+    biased.bias = 1;
+    check(xsm_model_new_linear(s->context, s->info.features, s->info.classes, &biased, &m, &err));
+    check(xsm_estimator_new(s->context, s->estimator, &e, &err));
+    check(xsm_estimator_set(e, "seed", s->seed, &err));
+    check(xsm_optimizer_new(s->context, "sgd", &o, &err));
+    const int chosen = *eta == 0;
+    if (chosen) {
+        xsm_tune_options tune = XSM_TUNE_OPTIONS_INIT;
+        xsm_tuning *tuning = NULL;
+        xsm_tuning_info info = XSM_TUNING_INFO_INIT;
+        tune.run = &options;
+        double start = now();
+        check(xsm_tune_eta(s->context, m, s->train, e, o, &tune, &tuning, &err));
+        spent = now() - start;
+        check(xsm_tuning_get_info(tuning, &info, &err));
+        *eta = info.eta;
+        *examples = (double)info.examples / (double)(s->info.rows * options.epochs);
+        xsm_tuning_free(tuning);
+    }
+    double took = 0;
+    xsm_status status = XSM_ERROR_DIVERGED;
+    for (int again = 0; status == XSM_ERROR_DIVERGED && again <= (chosen ? RESTARTS : 0); again++) {
+        if (again > 0) { /* as the command does */
+            *eta /= 10;
+            spent += took;
+            xsm_trainer_free(t);
+            t = NULL;
+            xsm_model_free(m);
+            m = NULL;
+            check(xsm_model_new_linear(s->context, s->info.features, s->info.classes, &biased, &m, &err));
+        }
+        options.eta = *eta;
+        double start = now();
+        check(xsm_trainer_new(s->context, m, s->train, e, o, &options, &t, &err));
+        status = xsm_trainer_run(t, &err);
+        took = now() - start;
+    }
+    *time = spent / took;
+    double f = status == XSM_OK ? objective(s, m) : (double)INFINITY;
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return f;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 6) {
+        fprintf(stderr, "usage: eta_auto FILE first|all EPOCHS SEED,... ESTIMATOR,...\n");
+        return 2;
+    }
+    subject s = {.info = XSM_DATASET_INFO_INIT, .run = XSM_TRAINER_OPTIONS_INIT};
+    xsm_context_options one = XSM_CONTEXT_OPTIONS_INIT;
+    one.threads = 1;
+    check(xsm_context_new(&one, &s.context, &err));
+    xsm_read_options read = XSM_READ_OPTIONS_INIT;
+    read.labels = strcmp(argv[2], "first") == 0 ? XSM_LABELS_FIRST : XSM_LABELS_ALL;
+    check(xsm_dataset_read(s.context, argv[1], &read, &s.train, &err));
+    uint64_t dropped;
+    check(xsm_dataset_drop(s.train, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY, &dropped, &err));
+    check(xsm_dataset_compact(s.train, &err));
+    xsm_transform *unit = NULL;
+    check(xsm_transform_new(s.context, "unit", &unit, &err));
+    check(xsm_transform_fit(unit, s.train, &err));
+    check(xsm_transform_apply(unit, s.train, &err));
+    check(xsm_dataset_get_info(s.train, &s.info, &err));
+    uint64_t wanted = SCORES / s.info.classes;
+    wanted = wanted < ROWS_LEAST ? ROWS_LEAST : wanted;
+    wanted = wanted < s.info.rows ? wanted : s.info.rows;
+    uint64_t *rows = malloc((size_t)wanted * sizeof *rows);
+    if (!rows) {
+        fprintf(stderr, "eta_auto: out of memory\n");
+        return 1;
+    }
+    for (uint64_t i = 0; i < wanted; i++) {
+        rows[i] = (uint64_t)((double)i * (double)s.info.rows / (double)wanted);
+    }
+    check(xsm_dataset_select(s.train, rows, wanted, &s.judged, &err));
+    s.run.epochs = strtoull(argv[3], NULL, 10);
+    s.run.schedule = XSM_SCHEDULE_STEP;
+    for (char *seed = argv[4]; *seed;) {
+        size_t length = strcspn(seed, ",");
+        snprintf(s.seed, sizeof s.seed, "%.*s", (int)length, seed);
+        s.run.seed = strtoull(s.seed, NULL, 10);
+        seed += length + (seed[length] == ',');
+        for (char *name = argv[5]; *name;) {
+            char estimator[64];
+            length = strcspn(name, ",");
+            snprintf(estimator, sizeof estimator, "%.*s", (int)length, name);
+            name += length + (name[length] == ',');
+            s.estimator = estimator;
+            printf("%s,%s", estimator, s.seed);
+            double examples = 0, time = 0, eta;
+            for (int k = 0; k < RATES; k++) {
+                eta = pow(10, k - RATES / 2);
+                printf(",%g", run(&s, &eta, &examples, &time));
+            }
+            eta = 0;
+            double f = run(&s, &eta, &examples, &time);
+            printf(",%g,%g,%g,%g\n", eta, f, examples, time);
+            fflush(stdout);
+        }
+    }
+    free(rows);
+    xsm_transform_free(unit);
+    xsm_dataset_free(s.judged);
+    xsm_dataset_free(s.train);
+    xsm_context_free(s.context);
+    return 0;
+}
