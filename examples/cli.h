@@ -290,5 +290,6 @@ int cli_predict(const cli_command *command, int argc, char **argv);
 int cli_info(const cli_command *command, int argc, char **argv);
 int cli_estimators(const cli_command *command, int argc, char **argv);
 int cli_samplers(const cli_command *command, int argc, char **argv);
+int cli_optimizers(const cli_command *command, int argc, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-/* xsoftmax info: what a file holds. xsoftmax estimators, samplers: what there is to train with. */
+/* xsoftmax info: what a file holds. xsoftmax estimators, samplers, optimizers: what there is to train with. */
 #include "cli.h"
 
 #include <errno.h>
@@ -243,6 +243,43 @@ int cli_samplers(const cli_command *command, int argc, char **argv)
     for (size_t i = 0; i < xsm_sampler_count(); i++) {
         const xsm_sampler_ops *ops = xsm_sampler_at(i);
         printf("%-15s %s\n", xsm_sampler_ops_name(ops), xsm_sampler_ops_summary(ops));
+    }
+    return CLI_DONE;
+}
+
+static int show_optimizer(const char *name)
+{
+    const xsm_optimizer_ops *ops = xsm_optimizer_find(name);
+    if (!ops) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_optimizer *optimizer = NULL;
+        if (xsm_optimizer_new(NULL, name, &optimizer, &err) == XSM_OK) {
+            xsm_optimizer_free(optimizer);
+        }
+        return cli_misuse("%s", err.message);
+    }
+    const xsm_option *option = xsm_optimizer_ops_option(ops, 0);
+    printf("%s: %s\n\n%s\n", name, xsm_optimizer_ops_summary(ops),
+           option ? "Options, each given as --set NAME=VALUE:" : "It has no options.");
+    for (size_t i = 0; (option = xsm_optimizer_ops_option(ops, i)) != NULL; i++) {
+        show_option("optimizer.", option);
+    }
+    return CLI_DONE;
+}
+
+int cli_optimizers(const cli_command *command, int argc, char **argv)
+{
+    const char *name = NULL;
+    int code = cli_parse(command, NULL, 0, &name, 1, argc, argv);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (name) {
+        return show_optimizer(name);
+    }
+    for (size_t i = 0; i < xsm_optimizer_count(); i++) {
+        const xsm_optimizer_ops *ops = xsm_optimizer_at(i);
+        printf("%-15s %s\n", xsm_optimizer_ops_name(ops), xsm_optimizer_ops_summary(ops));
     }
     return CLI_DONE;
 }

@@ -80,6 +80,22 @@ static xsm_status describe_option(cli_run *r, const char *prefix, const char *op
     return status;
 }
 
+/* The optimizer, and its options as training.optimizer.NAME. */
+static xsm_status describe_optimizer(cli_run *r, xsm_error *err)
+{
+    const xsm_optimizer_ops *ops = xsm_optimizer_find(r->optimizer_name); /* NULL: lbfgs */
+    const xsm_option *option;
+    xsm_status status = cli_train_note(r, "training.", "optimizer", r->optimizer_name, err);
+    for (size_t i = 0; status == XSM_OK && (option = xsm_optimizer_ops_option(ops, i)) != NULL; i++) {
+        size_t room = xsm_optimizer_get(r->optimizer, option->name, NULL, 0) + 1;
+        char *value = cli_format("%*s", (int)room, "");
+        xsm_optimizer_get(r->optimizer, option->name, value, room);
+        status = cli_train_note(r, "training.optimizer.", option->name, value, err);
+        free(value);
+    }
+    return status;
+}
+
 /* How the model was made, kept in it. */
 static int describe(cli_run *r)
 {
@@ -96,7 +112,7 @@ static int describe(cli_run *r)
     for (size_t i = 0; status == XSM_OK && (option = xsm_sampler_ops_option(of_sampler, i)) != NULL; i++) {
         status = describe_option(r, "sampler.", option->name, &err);
     }
-    int ok = status == XSM_OK && cli_train_note(r, "training.", "optimizer", r->optimizer_name, &err) == XSM_OK &&
+    int ok = status == XSM_OK && describe_optimizer(r, &err) == XSM_OK &&
              cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
              cli_train_note_whole(r, "seed", r->seed, &err) == XSM_OK &&
              cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;

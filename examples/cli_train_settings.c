@@ -67,7 +67,25 @@ static int misused(const char *flag, const xsm_error *err)
     return err->status == XSM_ERROR_MEMORY ? cli_library_failed(err) : cli_misuse("%s: %s", flag, err->message);
 }
 
-/* Hands --ridge, --seed and every --set to the estimator; each option once. */
+/* One --set: to the optimizer what begins with "optimizer.", the rest to the estimator. */
+static int set_option(cli_run *r, const char *name, const char *value)
+{
+    static const char prefix[] = "optimizer.";
+    xsm_error err = XSM_ERROR_INIT;
+    if (strcmp(name, "seed") == 0 || (strcmp(name, "ridge") == 0 && r->ridge >= 0)) {
+        return cli_misuse("--set %s: use --%s alone", name, name);
+    }
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) {
+        return xsm_estimator_set(r->estimator, name, value, &err) == XSM_OK ? CLI_GO_ON : misused("--set", &err);
+    }
+    if (r->full) {
+        return cli_misuse("--set %s: lbfgs has --iterations and --tolerance alone", name);
+    }
+    return xsm_optimizer_set(r->optimizer, name + sizeof prefix - 1, value, &err) == XSM_OK ? CLI_GO_ON
+                                                                                            : misused("--set", &err);
+}
+
+/* Hands --ridge, --seed and every --set to estimator and optimizer; each option once. */
 static int set_options(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -97,16 +115,21 @@ static int set_options(cli_run *r)
             }
         }
         char *name = cli_format("%.*s", (int)length, set);
-        int code = CLI_GO_ON;
-        if (strcmp(name, "seed") == 0 || (strcmp(name, "ridge") == 0 && r->ridge >= 0)) {
-            code = cli_misuse("--set %s: use --%s alone", name, name);
-        } else if (xsm_estimator_set(r->estimator, name, equals + 1, &err) != XSM_OK) {
-            code = misused("--set", &err);
-        }
+        int code = set_option(r, name, equals + 1);
         free(name);
         if (code != CLI_GO_ON) {
             return code;
         }
+    }
+    return CLI_GO_ON;
+}
+
+static int make_optimizer(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (!r->full && xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
+        return err.status == XSM_ERROR_NAME ? cli_misuse("--optimizer: %s, or lbfgs", err.message)
+                                            : misused("--optimizer", &err);
     }
     return CLI_GO_ON;
 }
@@ -155,14 +178,8 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON) {
         code = cli_context(r->threads, &r->context);
     }
-    if (code == CLI_GO_ON) {
-        code = make_estimator(r);
-    }
-    if (code == CLI_GO_ON && !r->full &&
-        xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
-        code = err.status == XSM_ERROR_NAME ? cli_misuse("--optimizer: %s, or lbfgs", err.message)
-                                            : misused("--optimizer", &err);
-    }
+    code = code == CLI_GO_ON ? make_optimizer(r) : code;
+    code = code == CLI_GO_ON ? make_estimator(r) : code;
     if (code == CLI_GO_ON && r->transform_text &&
         xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {
         code = misused("--transform", &err);

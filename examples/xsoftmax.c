@@ -20,6 +20,7 @@ static const cli_command commands[] = {
     {"info", "FILE", "Says what a model file or a data file holds.", NULL, cli_info},
     {"estimators", "[NAME]", "Lists the estimators, or the options of one.", NULL, cli_estimators},
     {"samplers", "[NAME]", "Lists the samplers, or the options of one.", NULL, cli_samplers},
+    {"optimizers", "[NAME]", "Lists the optimizers, or the options of one.", NULL, cli_optimizers},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

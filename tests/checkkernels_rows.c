@@ -249,6 +249,50 @@ static void test_sparse_far(void **state)
     munmap(w, bytes);
 }
 
+static void test_adagrad(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array x;
+    array want[2];
+    array got[2];
+    uint32_t index[9000];
+    array_open(&x, 10000);
+    for (int i = 0; i < 2; ++i) {
+        array_open(&want[i], 20000);
+        array_open(&got[i], 20000);
+    }
+    for (size_t s = 0; s < SIZES; ++s) {
+        size_t n = size_at(s);
+        for (kind v = 0; v < KINDS; ++v) {
+            float a = random_value(v);
+            float eta = random_value(PLAIN);
+            array_fill(&x, n, random_below(17), v);
+            for (int i = 0; i < 2; ++i) {
+                array_fill(&want[i], 2 * n, random_below(2) * random_below(17), i ? PLAIN : v);
+            }
+            for (size_t j = 0; j < 2 * n; ++j) {
+                want[1].at[j] = fabsf(want[1].at[j]) + 1e-6f; /* sums of squares */
+            }
+            for (size_t j = 0; j < n; ++j) {
+                index[j] = (uint32_t)(2 * j + random_below(2));
+            }
+            array_copy(&got[0], &want[0]);
+            array_copy(&got[1], &want[1]);
+            ref->adagrad(want[0].at, want[1].at, x.at, n, a, eta);
+            k->adagrad(got[0].at, got[1].at, x.at, n, a, eta);
+            ref->sparse_adagrad(want[0].at, want[1].at, index, x.at, n, a, eta);
+            k->sparse_adagrad(got[0].at, got[1].at, index, x.at, n, a, eta);
+            expect_arrays(&got[0], &want[0], "adagrad, weights", n);
+            expect_arrays(&got[1], &want[1], "adagrad, sums", n);
+        }
+    }
+    array_close(&x);
+    for (int i = 0; i < 2; ++i) {
+        array_close(&want[i]);
+        array_close(&got[i]);
+    }
+}
+
 static void test_log_branches(void **state)
 {
     const xsmi_kernels *k = check_table(state);
@@ -352,6 +396,7 @@ const named_test row_tests[] = {
     {"column_sums, column_update", test_columns},
     {"sparse kernels with far indexes", test_sparse_far},
     {"row_max, row_sum_exp, row_softmax", test_row_reductions},
+    {"adagrad", test_adagrad},
     {"log_branches", test_log_branches},
     {NULL, NULL},
 };

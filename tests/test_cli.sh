@@ -162,7 +162,12 @@ done <<END
 2|--schedule: '0.9x' is not a factor|$good --schedule step:0.9x
 2|--estimator: |$good --estimator implict
 2|did you mean 'implicit'|$good --estimator implict
-2|--optimizer: no optimizer 'adam'; accepted is 'sgd', or lbfgs|$good --optimizer adam
+2|--optimizer: no optimizer 'adam'; accepted is 'sgd' or 'adagrad', or lbfgs|$good --optimizer adam
+2|optimizer 'adagrad' has no option 'inital'; did you mean 'initial'?|train --data train.txt --optimizer adagrad --set optimizer.inital=1
+2|--set optimizer.initial: lbfgs has|train --data train.txt --optimizer lbfgs --estimator softmax --set optimizer.initial=1
+2|optimizer 'sgd' has no option 'initial'|$good --set optimizer.initial=1
+1|does not go with the proximal steps of the estimator|train --data train.txt --optimizer adagrad
+1|does not go with a ridge|train --data train.txt --estimator ove --ridge 1 --optimizer adagrad
 2|--eta means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --eta 1
 2|--batch means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --batch 4
 2|--epochs means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --epochs 4
@@ -269,7 +274,7 @@ done
 
 # --- help -----------------------------------------------------------------------------------------------------------------
 for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'predict --data x --help' 'info --help' \
-    'estimators --help' 'samplers --help'; do
+    'estimators --help' 'samplers --help' 'optimizers --help'; do
     # shellcheck disable=SC2086
     run 0 $arguments
     says stdout 'Usage: xsoftmax'
@@ -295,6 +300,14 @@ run 0 samplers frequency
 says stdout 'sampler.power=1'
 run 2 samplers frequancy
 says stderr "did you mean 'frequency'"
+run 0 optimizers
+says stdout 'adagrad '
+run 0 optimizers adagrad
+says stdout 'optimizer.initial='
+run 0 optimizers sgd
+says stdout 'no options'
+run 2 optimizers adam
+says stderr "accepted is 'sgd' or 'adagrad'"
 
 # --- train -----------------------------------------------------------------------------------------------------------------
 rm -f out.model out.csv
@@ -405,6 +418,9 @@ for estimator in softmax bouchard ove; do
     expect 'the same model from three threads' cmp full full2
     run 0 evaluate --model full --data test.txt
 done
+run 0 train --data train.txt --optimizer adagrad --estimator ove --set optimizer.initial=0.5 --epochs 2 --model ada.model
+run 0 info ada.model
+says stdout 'training.optimizer.initial'
 run 0 train --data train.txt --optimizer lbfgs --estimator softmax --iterations 2 --json
 says stdout '"iterations":2,'
 says stdout '"end":"iterations"'

@@ -16,7 +16,8 @@ typedef struct run {
     bool bias;
     uint64_t batch, epochs;
     int32_t order, schedule;
-    double eta; /* 0 = 0.5 */
+    double eta;            /* 0 = 0.5 */
+    const char *optimizer; /* NULL = sgd */
 } run;
 
 /* Trains a new model and returns its hash; adds the windows that ran on the threads to *threaded. */
@@ -26,7 +27,7 @@ static uint64_t train(const run *r, const test_problem *p, xsm_context *ctx, int
     xsm_model *m = test_model(ctx, p, r->bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(ctx, r->estimator, r->options);
     xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
+    assert_ok(xsm_optimizer_new(ctx, r->optimizer ? r->optimizer : "sgd", &o, &err), err);
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = r->epochs;
     options.batch = r->batch;
@@ -103,7 +104,8 @@ static void same_bits(const char *estimator, const char *plain, const char *ridg
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(rows, sparse ? 24 : 12, classes, sparse, 31);
         for (int bits = 0; bits < 4; bits++) {
-            run r = {estimator, bits & 1 ? ridge : plain, bits & 2, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_INVERSE, eta};
+            run r = {estimator,         bits & 1 ? ridge : plain, bits & 2, 1,   2,
+                     XSM_ORDER_SHUFFLE, XSM_SCHEDULE_INVERSE,     eta,      NULL};
             check_run(&r, &p, sparse);
             if (most > 1) {
                 r.batch = most;
@@ -160,7 +162,7 @@ static void strong_ridges_have_the_same_bits(void **state)
 {
     (void)state;
     test_problem p = test_problem_new(1800, 12, CLASSES, false, 31);
-    run r = {"ove", "negatives=2 ridge=100", true, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_CONSTANT, 0};
+    run r = {"ove", "negatives=2 ridge=100", true, 1, 2, XSM_ORDER_SHUFFLE, XSM_SCHEDULE_CONSTANT, 0, NULL};
     check_run(&r, &p, false); /* once a window */
     for (int i = 0; i < 2; i++) {
         r.options = i ? "negatives=2 ridge=1e9" : "negatives=2 ridge=500"; /* several times a window; every step */
@@ -216,7 +218,7 @@ static void training_is_the_plain_loop(void **state)
         test_problem p = test_problem_new(1800, 12, CLASSES, sparse, 31);
         for (int kind = 0; kind < 5; kind++) {
             for (int bias = 0; bias < 2; bias++) {
-                run r = {kinds[kind][0], kinds[kind][1], bias, 1, 2, XSM_ORDER_FILE, XSM_SCHEDULE_STEP, 0};
+                run r = {kinds[kind][0], kinds[kind][1], bias, 1, 2, XSM_ORDER_FILE, XSM_SCHEDULE_STEP, 0, NULL};
                 uint64_t threaded = 0, hash = plain_loop(&r, &p);
                 if (train(&r, &p, ctx, XSMI_WINDOW_THREADS, &threaded) != hash ||
                     train(&r, &p, ctx, XSMI_WINDOW_ORDER, &threaded) != hash) {
@@ -235,6 +237,23 @@ static void training_is_the_plain_loop(void **state)
     xsm_context_free(ctx);
 }
 
+/* Sums beside the weights, which the steps of a window change on several threads. */
+static void adagrad_has_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const estimators[] = {"ove", "nce", "softmax"};
+    for (int i = 0; i < 6; i++) {
+        bool sparse = i & 1, exact = i / 2 == 2;
+        test_problem p = test_problem_new(exact ? 100 : 1800, sparse ? 24 : 12, exact ? 300 : CLASSES, sparse, 31);
+        for (uint64_t batch = 1; batch <= 130; batch += 129) {
+            run r = {estimators[i / 2], exact ? "" : "negatives=2", true, batch,    2,
+                     XSM_ORDER_SHUFFLE, XSM_SCHEDULE_INVERSE,       0.1,  "adagrad"};
+            check_run(&r, &p, sparse);
+        }
+        test_problem_free(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +264,7 @@ int main(void)
         cmocka_unit_test(plain_double_sums_have_the_same_bits),
         cmocka_unit_test(implicit_has_the_same_bits),
         cmocka_unit_test(strong_ridges_have_the_same_bits),
+        cmocka_unit_test(adagrad_has_the_same_bits),
         cmocka_unit_test(training_is_the_plain_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,11 +15,12 @@ typedef struct subject {
     xsm_model *m; /* of another context: not refused */
     const char *estimator, *options;
     uint64_t batch;
+    const char *optimizer;
 } subject;
 
 static subject make(const char *estimator, const char *options, uint64_t batch)
 {
-    subject s = {test_problem_new(ROWS, FEATURES, CLASSES, false, 3), NULL, estimator, options, batch};
+    subject s = {test_problem_new(ROWS, FEATURES, CLASSES, false, 3), NULL, estimator, options, batch, "sgd"};
     s.m = test_model(NULL, &s.p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
     return s;
 }
@@ -69,7 +70,10 @@ static xsm_status loop(void *state, xsm_context *ctx, xsm_error *err)
         status = xsm_estimator_bind(e, s->m, s->p.data, err);
     }
     if (status == XSM_OK) {
-        status = xsm_optimizer_new(ctx, "sgd", &o, err);
+        status = xsm_optimizer_new(ctx, s->optimizer, &o, err);
+    }
+    if (status == XSM_OK && strcmp(s->optimizer, "adagrad") == 0) { /* small steps: something is left to learn */
+        assert_int_equal(xsm_optimizer_set(o, "initial", "1e4", NULL), XSM_OK);
     }
     if (status == XSM_OK) {
         status = xsm_optimizer_bind(o, s->m, err);
@@ -101,6 +105,13 @@ static void every_allocation_of_a_loop(void **state)
         assert_true(test_every_allocation(loop, &s) > 6);
         end(&s);
     }
+    for (int kind = 0; kind < 4; kind++) { /* dense and exact on either layout, a few classes, all rows of a batch */
+        subject s = make(kind < 2 ? "softmax" : kind == 2 ? "margin" : "ove", kind == 3 ? "3" : "", 676);
+        s.optimizer = "adagrad";
+        assert_int_equal(xsm_model_set_layout(s.m, kind == 1 ? XSM_LAYOUT_FEATURE_MAJOR : 0, NULL), XSM_OK);
+        assert_true(test_every_allocation(loop, &s) > 10);
+        end(&s);
+    }
 }
 
 static int32_t look(void *user, const xsm_progress *progress)
@@ -122,7 +133,7 @@ static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
     bias.bias = 1;
     xsm_status status = make_estimator(s, ctx, &e, err);
     if (status == XSM_OK) {
-        status = xsm_optimizer_new(ctx, "sgd", &o, err);
+        status = xsm_optimizer_new(ctx, s->optimizer, &o, err);
     }
     if (status == XSM_OK) {
         status = xsm_model_new_linear(ctx, FEATURES, CLASSES, &bias, &m, err);

@@ -12,31 +12,69 @@
 
 /** @defgroup optimizer Optimizers
  *
- * An optimizer applies score gradients to a model. Built in: `sgd`, the plain step of #xsm_gradient_view. Sums over a
- * batch are taken in the order of the examples, so the result does not depend on the number of threads.
+ * An optimizer applies score gradients to a model. Sums over a batch are taken in the order of the examples, so the
+ * result does not depend on the number of threads.
+ *
+ * | name | step | keeps |
+ * |---|---|---|
+ * | `sgd` | the plain one of #xsm_gradient_view; takes proximal steps, a ridge and bounds on rows | nothing |
+ * | `adagrad` | t the gradient of a weight over the batch: s <- s + t^2, w <- w - eta t / sqrt(s) (Duchi et al. 2011) |
+ * s for every weight and bias |
+ *
+ * `adagrad` takes estimators whose gradients have neither `shrinks` nor a `decay` nor a `row_bound`.
  *
  * **Threads.** One thread at a time on one optimizer and its model; it uses its context's threads itself.
  *  @{ */
 
 /** An optimizer; opaque. */
 typedef struct xsm_optimizer xsm_optimizer;
+/** Table of an optimizer; opaque. */
+typedef struct xsm_optimizer_ops xsm_optimizer_ops;
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** Makes an optimizer.
+/** Number of built-in optimizers. */
+XSM_API size_t xsm_optimizer_count(void);
+/** Table of built-in optimizer number `index`, NULL past the last. Static. */
+XSM_API const xsm_optimizer_ops *xsm_optimizer_at(size_t index);
+/** Table of a built-in optimizer by name; NULL if there is none. Static. */
+XSM_API const xsm_optimizer_ops *xsm_optimizer_find(const char *name);
+/** Name of an optimizer's table. */
+XSM_API const char *xsm_optimizer_ops_name(const xsm_optimizer_ops *ops);
+/** What an optimizer's steps are, in one line. */
+XSM_API const char *xsm_optimizer_ops_summary(const xsm_optimizer_ops *ops);
+/** Option number `index` of an optimizer; NULL past the last. */
+XSM_API const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops, size_t index);
+
+/** Makes an optimizer with its default options.
  *  @param context context, or NULL
- *  @param name    "sgd"
+ *  @param name    name of a built-in optimizer
  *  @param[out] out the optimizer, the caller's to release with xsm_optimizer_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming what there is; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err);
 /** Releases an optimizer; NULL is fine. */
 XSM_API void xsm_optimizer_free(xsm_optimizer *optimizer);
 /** Name of the optimizer; borrowed. */
 XSM_API const char *xsm_optimizer_name(const xsm_optimizer *optimizer);
+
+/** Sets an option from text. Options can be set until the optimizer is bound.
+ *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest option; #XSM_ERROR_RANGE or #XSM_ERROR_FORMAT for
+ *          the value, the message saying what is accepted; #XSM_ERROR_STATE when it is bound */
+XSM_API xsm_status xsm_optimizer_set(xsm_optimizer *optimizer, const char *name, const char *value, xsm_error *err);
+/** Sets a number; whole numbers only for an integer option. */
+XSM_API xsm_status xsm_optimizer_set_double(xsm_optimizer *optimizer, const char *name, double value, xsm_error *err);
+/** Sets an integer, or a yes/no option as 1 or 0. */
+XSM_API xsm_status xsm_optimizer_set_int(xsm_optimizer *optimizer, const char *name, int64_t value, xsm_error *err);
+/** Writes the value of an option as text, cut to `size` bytes and ended by 0.
+ *  @return length of the whole text without the 0; 0 if there is no such option */
+XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *name, char *buffer, size_t size);
+
 /** Prepares an optimizer for a model, which must stay while the optimizer is used. A mapped model is copied to memory.
+ *  What an optimizer keeps starts anew with every call, those of xsm_trainer_new() among them: `adagrad` takes the
+ *  memory of another model, in this call or with the first steps, O(K D).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model, xsm_error *err);
 /** Takes one step on the bound model.
@@ -46,7 +84,8 @@ XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model
  *  @param eta       learning rate, > 0; the one that the gradient was computed for
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_SHAPE when batch and gradient differ in n;
- *          #XSM_ERROR_DIVERGED when the step would not be finite (the model is as before); #XSM_ERROR_MEMORY */
+ *          #XSM_ERROR_UNSUPPORTED for a gradient that the optimizer cannot take; #XSM_ERROR_DIVERGED when the step
+ * would not be finite (the model is as before); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_optimizer_apply(xsm_optimizer *optimizer, const xsm_batch *batch, const xsm_gradient *gradient,
                                        double eta, xsm_error *err);
 

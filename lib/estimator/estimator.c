@@ -600,8 +600,9 @@ uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
         /* The bias, and that a row of zeros times infinity is no number, both ask for the 1. */
         double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
         *largest = reach > *largest ? reach : *largest;
-        /* The first two are false for NaN too. */
-        bool finite = most < INFINITY && reach * block->eta < XSMI_STEP_LIMIT && isfinite(block->losses[i]);
+        /* The first three are false for NaN too. */
+        bool finite = most < INFINITY && reach < XSMI_GRADIENT_LIMIT && reach * block->eta < XSMI_STEP_LIMIT &&
+                      isfinite(block->losses[i]);
         good = finite || good < i ? good : i;
     }
     return good;

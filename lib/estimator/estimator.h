@@ -16,6 +16,8 @@
 /* Scores and steps beyond this are reported as divergence. Far beyond anything that means something, and small enough
  * that a step over the smallest scales of a row (optimizer.h, sgd.c) is still a float32. */
 #define XSMI_STEP_LIMIT 1e15
+/* And gradients of weights beyond this, whatever the rate: their squares, which optimizers add up, are no float32. */
+#define XSMI_GRADIENT_LIMIT 1e18
 
 /* Examples that one job takes through the table: its calls are crossed once for that many. */
 #define XSMI_EXAMPLE_CHUNK 64

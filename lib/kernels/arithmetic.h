@@ -1,5 +1,6 @@
 /*
- * The arithmetic that every kernel table shares: the exponential's constants and the joining of partial sums.
+ * The arithmetic that every kernel table shares: the exponential's constants, the joining of partial
+ * sums, the step of one weight.
  *
  * Results are bit-identical across instruction sets because each set does these steps, in this order, with one
  * rounding a step. Whoever changes a constant or an order here changes the results of every machine alike.
@@ -105,6 +106,13 @@ static inline float xsmi_join_partials(const float p[64])
         q[l] = (p[l] + p[l + 16]) + (p[l + 32] + p[l + 48]);
     }
     return xsmi_join_16(q);
+}
+
+/* One weight's step of Adagrad with gradient t. */
+static inline void xsmi_adagrad(float *y, float *s, float t, float eta)
+{
+    *s = __builtin_fmaf(t, t, *s);
+    *y = *y - eta * t / __builtin_sqrtf(*s);
 }
 
 #endif

@@ -66,6 +66,16 @@ V_INLINE vf v_sub(vf a, vf b)
     return _mm256_sub_ps(a, b);
 }
 
+V_INLINE vf v_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+V_INLINE vf v_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
+}
+
 V_INLINE vf v_mul(vf a, vf b)
 {
     return _mm256_mul_ps(a, b);

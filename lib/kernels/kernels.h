@@ -113,6 +113,13 @@ typedef struct xsmi_kernels {
     void (*column_update)(float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
                           const float *g, float a);
 
+    /* A step of Adagrad: with the gradient t = a*x[i], rounded first, s[i] = fma(t, t, s[i]), then
+     * y[i] = y[i] - (eta*t)/sqrt(s[i]). The sums s are above 0. */
+    void (*adagrad)(float *y, float *s, const float *x, size_t n, float a, float eta);
+    /* The same of y[index[i]] and s[index[i]], with value[i] in the place of x[i]; no index twice. */
+    void (*sparse_adagrad)(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
+                           float eta);
+
     /* -- exact scoring, lanes over examples -------------------------------------------------------- */
 
     /* packed[i*XSMI_LANES + l] = x[l][i] for l < n, 0 for the lanes from n (n <= XSMI_LANES). */

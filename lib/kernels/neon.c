@@ -76,6 +76,16 @@ V_INLINE vf v_sub(vf a, vf b)
     return vsubq_f32(a, b);
 }
 
+V_INLINE vf v_div(vf a, vf b)
+{
+    return vdivq_f32(a, b);
+}
+
+V_INLINE vf v_sqrt(vf a)
+{
+    return vsqrtq_f32(a);
+}
+
 V_INLINE vf v_mul(vf a, vf b)
 {
     return vmulq_f32(a, b);

@@ -239,6 +239,21 @@ static void log_branches(const float *scores, const float *parents, size_t nodes
     }
 }
 
+static void adagrad(float *y, float *s, const float *x, size_t n, float a, float eta)
+{
+    for (size_t i = 0; i < n; ++i) {
+        xsmi_adagrad(&y[i], &s[i], a * x[i], eta);
+    }
+}
+
+static void sparse_adagrad(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
+                           float eta)
+{
+    for (size_t i = 0; i < nnz; ++i) {
+        xsmi_adagrad(&y[index[i]], &s[index[i]], a * value[i], eta);
+    }
+}
+
 const xsmi_kernels xsmi_kernels_scalar = {
     .name = "scalar",
     .dot = dot,
@@ -250,6 +265,8 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .sparse_scatter_update = sparse_scatter_update,
     .column_sums = column_sums,
     .column_update = column_update,
+    .adagrad = adagrad,
+    .sparse_adagrad = sparse_adagrad,
     .pack = pack,
     .score_tile = score_tile,
     .reduce_tile = reduce_tile,

@@ -5,7 +5,7 @@
  * The vocabulary: VW floats in a vector vf, a mask vm of VW lanes;
  *   v_load, v_store            unaligned
  *   v_load_first, v_store_first  the first n < VW lanes only (others read as 0, and no other byte is touched)
- *   v_set, v_add, v_sub, v_mul, v_fma (a*b + c)
+ *   v_set, v_add, v_sub, v_mul, v_fma (a*b + c), v_div, v_sqrt
  *   v_max, v_min               a if a is larger (smaller) than b, else b; so b where either is NaN
  *   m_first, m_less, m_unordered, m_or, m_any, v_select (a where the mask is set, else b)
  *   v_power                    the float whose exponent field is the low eight bits of each lane: 2^n of arithmetic.h
@@ -261,6 +261,48 @@ static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t
     for (size_t j = 0; j < m; ++j) {
         const float *next = j + 1 < m ? w + rows[j + 1] * stride : NULL;
         update_row(w + rows[j] * stride, x, d, a[j], b == NULL ? 1.0f : b[j], next);
+    }
+}
+
+/* One vector of a step of Adagrad: the sums, and the weights that they give. */
+XSMI_INLINE vf adagrad_some(vf y, vf *s, vf t, vf eta)
+{
+    *s = v_fma(t, t, *s);
+    return v_sub(y, v_div(v_mul(eta, t), v_sqrt(*s)));
+}
+
+static void adagrad(float *y, float *s, const float *x, size_t n, float a, float eta)
+{
+    const vf va = v_set(a), ve = v_set(eta);
+    size_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        vf sums = v_load(s + i);
+        vf stepped = adagrad_some(v_load(y + i), &sums, v_mul(va, v_load(x + i)), ve);
+        v_store(s + i, sums);
+        v_store(y + i, stepped);
+    }
+    for (; i < n; ++i) {
+        xsmi_adagrad(&y[i], &s[i], a * x[i], eta);
+    }
+}
+
+static void sparse_adagrad(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
+                           float eta)
+{
+    const vf va = v_set(a), ve = v_set(eta);
+    size_t i = 0;
+    for (; i + VW <= nnz; i += VW) {
+        float changed[VW], grown[VW];
+        vf sums = v_gather(s, index + i);
+        v_store(changed, adagrad_some(v_gather(y, index + i), &sums, v_mul(va, v_load(value + i)), ve));
+        v_store(grown, sums);
+        for (size_t k = 0; k < VW; ++k) {
+            y[index[i + k]] = changed[k];
+            s[index[i + k]] = grown[k];
+        }
+    }
+    for (; i < nnz; ++i) {
+        xsmi_adagrad(&y[index[i]], &s[index[i]], a * value[i], eta);
     }
 }
 

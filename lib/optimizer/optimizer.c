@@ -5,15 +5,52 @@
 #include "optimizer/optimizer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-static const xsmi_optimizer_ops *const registry[] = {&xsmi_sgd_ops};
-#define REGISTERED (sizeof registry / sizeof registry[0])
-
-static const char *name_at(const void *list, size_t index)
+static xsmi_option_group options_of(const xsm_optimizer_ops *ops, void *state)
 {
-    (void)list;
-    return registry[index]->name;
+    xsmi_option_group group = {
+        "optimizer",
+        ops->name,
+        {{NULL, 0, 0}, {ops->options, ops->option_count, sizeof(xsm_option)}},
+        {NULL, state},
+    };
+    return group;
+}
+
+/* -- tables -------------------------------------------------------------------------------------------------------- */
+
+const char *xsm_optimizer_ops_name(const xsm_optimizer_ops *ops)
+{
+    return ops ? ops->name : NULL;
+}
+
+const char *xsm_optimizer_ops_summary(const xsm_optimizer_ops *ops)
+{
+    return ops ? ops->summary : NULL;
+}
+
+const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops, size_t index)
+{
+    if (!ops) {
+        return NULL;
+    }
+    xsmi_option_group group = options_of(ops, NULL);
+    return xsmi_group_at(&group, index);
+}
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+/* "'sgd' or 'adagrad'" */
+static const char *all_names(char *text, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < xsm_optimizer_count() && used < size; i++) {
+        const char *before = i == 0 ? "" : i + 1 < xsm_optimizer_count() ? ", " : " or ";
+        used += (size_t)snprintf(text + used, size - used, "%s'%s'", before, xsm_optimizer_at(i)->name);
+    }
+    return text;
 }
 
 xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err)
@@ -21,35 +58,47 @@ xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimiz
     if (!name || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_new: %s is NULL", name ? "out" : "name");
     }
-    const xsmi_optimizer_ops *ops = NULL;
-    for (size_t i = 0; i < REGISTERED; i++) {
-        ops = strcmp(registry[i]->name, name) == 0 ? registry[i] : ops;
-    }
+    const xsm_optimizer_ops *ops = xsm_optimizer_find(name);
     if (!ops) {
-        const char *near = xsmi_nearest(name, NULL, REGISTERED, name_at);
-        return xsmi_fail(err, XSM_ERROR_NAME, "no optimizer '%s'; accepted is '%s'", name,
-                         near ? near : registry[0]->name);
+        char names[200];
+        return xsmi_fail(err, XSM_ERROR_NAME, "no optimizer '%s'; accepted is %s", name,
+                         all_names(names, sizeof names));
     }
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsm_optimizer *o = xsmi_allocate(ctx, 1, sizeof *o);
-    if (!o) {
+    void *state = o ? xsmi_allocate_zero(ctx, ops->state_size, 1) : NULL;
+    if (!state) {
+        xsmi_release(ctx, o, 1, sizeof *o);
         xsm_context_free(ctx);
-        return xsmi_fail_memory(err, sizeof *o, "an optimizer");
+        return xsmi_fail_memory(err, sizeof *o + ops->state_size, "an optimizer");
     }
     memset(o, 0, sizeof *o);
     o->context = ctx;
     o->ops = ops;
+    o->state = state;
+    xsmi_option_group group = options_of(ops, state);
+    xsmi_option_defaults(&group.table[1], state);
     *out = o;
     return XSM_OK;
+}
+
+static void unbind(xsm_optimizer *o)
+{
+    if (o->model && o->ops->unbind) {
+        o->ops->unbind(o);
+    }
+    o->model = NULL;
 }
 
 void xsm_optimizer_free(xsm_optimizer *o)
 {
     if (o) {
         xsm_context *ctx = o->context;
+        unbind(o);
         xsmi_release(ctx, o->sorted, o->sorted_capacity, sizeof *o->sorted);
         xsmi_release(ctx, o->starts, o->starts_capacity, sizeof *o->starts);
+        xsmi_release(ctx, o->state, o->ops->state_size, 1);
         xsmi_release(ctx, o, 1, sizeof *o);
         xsm_context_free(ctx);
     }
@@ -60,14 +109,84 @@ const char *xsm_optimizer_name(const xsm_optimizer *o)
     return o ? o->ops->name : NULL;
 }
 
+/* -- options ------------------------------------------------------------------------------------------------------- */
+
+/* The options, if they can be set now. */
+static xsm_status open_options(xsm_optimizer *o, const char *name, xsmi_option_group *group, xsm_error *err)
+{
+    if (!o || !name) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_set: %s is NULL", o ? "the name" : "the optimizer");
+    }
+    if (o->model) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the optimizer is bound", name);
+    }
+    *group = options_of(o->ops, o->state);
+    return XSM_OK;
+}
+
+xsm_status xsm_optimizer_set(xsm_optimizer *o, const char *name, const char *value, xsm_error *err)
+{
+    xsmi_option_group group;
+    XSMI_TRY(open_options(o, name, &group, err));
+    return xsmi_group_set_text(&group, name, value, err);
+}
+
+xsm_status xsm_optimizer_set_double(xsm_optimizer *o, const char *name, double value, xsm_error *err)
+{
+    xsmi_option_group group;
+    XSMI_TRY(open_options(o, name, &group, err));
+    return xsmi_group_set_double(&group, name, value, err);
+}
+
+xsm_status xsm_optimizer_set_int(xsm_optimizer *o, const char *name, int64_t value, xsm_error *err)
+{
+    xsmi_option_group group;
+    XSMI_TRY(open_options(o, name, &group, err));
+    return xsmi_group_set_int(&group, name, value, err);
+}
+
+size_t xsm_optimizer_get(const xsm_optimizer *o, const char *name, char *buffer, size_t size)
+{
+    if (!o) {
+        return 0;
+    }
+    xsmi_option_group group = options_of(o->ops, o->state);
+    return xsmi_group_get(&group, name, buffer, size);
+}
+
+/* -- binding ------------------------------------------------------------------------------------------------------- */
+
 xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
 {
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }
     XSMI_TRY(xsmi_model_own(model, err));
+    unbind(o);
     o->model = model;
-    return XSM_OK;
+    xsm_status status = o->ops->bind ? o->ops->bind(o, err) : XSM_OK;
+    if (status != XSM_OK) {
+        unbind(o);
+    }
+    return status;
+}
+
+static xsm_status check(const xsm_optimizer *o, bool shrinks, bool decay, bool bound, xsm_error *err)
+{
+    if (o->ops->proximal || (!shrinks && !decay && !bound)) {
+        return XSM_OK;
+    }
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                     "optimizer '%s' gives every weight a rate of its own, which does not go with %s; 'sgd' takes it",
+                     o->ops->name,
+                     shrinks ? "the proximal steps of the estimator, whose rate is part of their solution"
+                     : decay ? "a ridge, which is a decay of all weights alike"
+                             : "the estimator's bound on the length of rows");
+}
+
+xsm_status xsmi_optimizer_check(const xsm_optimizer *o, const xsm_estimator *e, xsm_error *err)
+{
+    return check(o, (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0, e->decay_rate > 0, e->row_bound > 0, err);
 }
 
 /* -- places by class ----------------------------------------------------------------------------------------------- */
@@ -128,12 +247,11 @@ typedef struct class_job {
 static void run_classes(void *state, size_t index, uint32_t thread)
 {
     class_job *job = state;
-    (void)thread;
     size_t end = (index + 1) * job->each < job->groups ? (index + 1) * job->each : job->groups;
     for (size_t i = index * job->each; i < end; i++) {
         const uint64_t *entries = job->places + job->starts[i];
-        job->optimizer->ops->step_class(job->optimizer->model, job->batch, job->g, class_at(job->g, entries[0]),
-                                        entries, job->starts[i + 1] - job->starts[i], job->eta, job->alpha);
+        job->optimizer->ops->step_class(job->optimizer, job->batch, job->g, class_at(job->g, entries[0]), entries,
+                                        job->starts[i + 1] - job->starts[i], job->eta, job->alpha, thread);
     }
 }
 
@@ -214,11 +332,10 @@ typedef struct range_job {
 static void run_range(void *state, size_t index, uint32_t thread)
 {
     range_job *job = state;
-    (void)thread;
     uint32_t classes = job->optimizer->model->classes;
     uint32_t first = (uint32_t)index * job->each;
     uint32_t count = classes - first < job->each ? classes - first : job->each;
-    job->optimizer->ops->step_range(job->optimizer->model, job->batch, job->g, first, count, job->eta, job->alpha);
+    job->optimizer->ops->step_range(job->optimizer, job->batch, job->g, first, count, job->eta, job->alpha, thread);
 }
 
 /* Coefficients of an exact gradient that are not 0. */
@@ -259,7 +376,8 @@ xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_e
     return XSM_OK;
 }
 
-xsm_status xsmi_optimizer_prepare(xsm_model *m, bool proximal, double bound, xsm_error *err)
+/* Scales and lengths of the rows, as the steps need them. */
+static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_error *err)
 {
     if (!(bound > 0)) {
         xsmi_model_drop_row_lengths(m);
@@ -273,6 +391,20 @@ xsm_status xsmi_optimizer_prepare(xsm_model *m, bool proximal, double bound, xsm
     }
     XSMI_TRY(xsmi_model_need_row_scale(m, err));
     return bound > 0 ? xsmi_model_need_row_lengths(m, err) : XSM_OK;
+}
+
+xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, xsm_error *err)
+{
+    xsm_model *m = o->model;
+    if (g->exact) {
+        xsmi_model_drop_row_lengths(m);
+    } else {
+        XSMI_TRY(prepare_rows(m, g->proximal, g->row_bound, err));
+    }
+    if ((g->exact && m->row_scale) || (!o->ops->proximal && (m->row_scale || m->alpha != 1))) {
+        XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale for all, a plain step none */
+    }
+    return o->ops->prepare ? o->ops->prepare(o, batch, g, err) : XSM_OK;
 }
 
 /* -- a step -------------------------------------------------------------------------------------------------------- */
@@ -306,18 +438,12 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
                          "rate than %g",
                          g->largest * eta, eta);
     }
+    XSMI_TRY(check(o, g->proximal, g->decay != 1, g->row_bound > 0, err));
     xsm_model *m = o->model;
     if (g->correction) {
         xsmi_model_set_correction(m, g->correction);
     }
-    if (g->exact) {
-        xsmi_model_drop_row_lengths(m);
-    } else {
-        XSMI_TRY(xsmi_optimizer_prepare(m, g->proximal, g->row_bound, err));
-    }
-    if (g->exact && m->row_scale) {
-        XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale for all */
-    }
+    XSMI_TRY(xsmi_optimizer_prepare(o, &batch, g, err));
     double alpha;
     XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &alpha, err));
     xsm_status status;
@@ -326,7 +452,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         status = apply_exact(o, &batch, g, eta, alpha, err);
     } else if (batch.count == 1 && !g->exact) {
         xsmi_features x = xsmi_batch_features(&batch, 0);
-        o->ops->step(m, &x, g->lengths[0], g->classes, g->coefficients, g->proximal ? g->shrinks : NULL, eta, alpha,
+        o->ops->step(o, &x, g->lengths[0], g->classes, g->coefficients, g->proximal ? g->shrinks : NULL, eta, alpha,
                      g->row_bound);
         status = XSM_OK;
     } else {

@@ -2,8 +2,9 @@
  * Inside of optimizers, for the training loops.
  *
  * An optimizer is a table of three ways to change a model: one example on a class-major model (the inner loop of
- * windows of single steps), a batch on a class-major model a class at a time, and a batch on every class. A class's row
- * is only ever changed by one thread at a time, in the order of the examples.
+ * windows of single steps), the examples of a batch that name a class, and a batch on every class. A class's row is
+ * only ever changed by one thread at a time, in the order of the examples. The table's state, of `state_size` bytes,
+ * starts as zeros and the options' values.
  */
 #ifndef XSMI_OPTIMIZER_H
 #define XSMI_OPTIMIZER_H
@@ -12,24 +13,41 @@
 
 #include <xsoftmax/optimizer.h>
 
-typedef struct xsmi_optimizer_ops {
-    const char *name;
+struct xsm_optimizer_ops {
+    const char *name, *summary;
+    size_t state_size;
+    const xsm_option *options; /* [option_count] */
+    uint32_t option_count;
+    bool proximal; /* takes gradients with shrinks, a decay or a bound on rows: steps scale rows, too */
+
+    /* Makes what the steps on o->model keep; called again for every xsm_optimizer_bind(). On failure the layer calls
+     * unbind(). Both NULL where nothing is kept. */
+    xsm_status (*bind)(xsm_optimizer *o, xsm_error *err);
+    void (*unbind)(xsm_optimizer *o);
+    /* Called before steps on any number of threads: makes room for the given batch, or for single examples of a
+     * class-major model where `batch` is NULL. NULL = nothing to do. */
+    xsm_status (*prepare)(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, xsm_error *err);
+    /* Asks the processor for what step() will read beside weights and features, of an example some steps ahead. NULL =
+     * nothing. */
+    void (*fetch)(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes);
+
     /* One example: w_k <- shrink_k (decay w_k - eta g_k x) for the classes listed, b_k <- b_k - eta g_k, where the
      * decay is in `alpha`, the model's alpha after the step. shrinks NULL: all ones. Then those longer than `bound` are
      * scaled to it; 0 = none, else the model has row_scale and row_length. */
-    void (*step)(xsm_model *model, const xsmi_features *x, uint32_t count, const uint32_t *classes,
+    void (*step)(xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes,
                  const float *coefficients, const double *shrinks, double eta, double alpha, double bound);
-    /* One class of a batch, sampled: its row takes the places entry[0..count) of g, in that order. */
-    void (*step_class)(xsm_model *model, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
-                       const uint64_t *entries, size_t count, double eta, double alpha);
+    /* One class of a batch: its row takes the places entry[0..count) of g, in that order. */
+    void (*step_class)(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
+                       const uint64_t *entries, size_t count, double eta, double alpha, uint32_t thread);
     /* The classes first..first+count of a batch whose gradient has every class. */
-    void (*step_range)(xsm_model *model, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
-                       double eta, double alpha);
-} xsmi_optimizer_ops;
+    void (*step_range)(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                       double eta, double alpha, uint32_t thread);
+};
 
 struct xsm_optimizer {
     xsm_context *context;
-    const xsmi_optimizer_ops *ops;
+    const xsm_optimizer_ops *ops;
+    void *state;
     xsm_model *model; /* NULL = not bound */
     uint64_t *sorted; /* places of a batch by class, two halves for sorting */
     size_t sorted_capacity;
@@ -40,15 +58,20 @@ struct xsm_optimizer {
 /* The model's alpha below which the scales are multiplied into the rows, so that float32 rows keep their range. */
 #define XSMI_ALPHA_LEAST 1e-6
 
+/* Refuses an estimator, bound, whose gradients the optimizer cannot take. */
+xsm_status xsmi_optimizer_check(const xsm_optimizer *o, const xsm_estimator *e, xsm_error *err);
+
 /* Makes what steps of a gradient need beside the weights: scales for proximal ones and bounded rows, lengths for
  * bounded rows; lengths that these steps would not keep right are dropped. Refuses models whose layout does not go with
- * it. */
-xsm_status xsmi_optimizer_prepare(xsm_model *m, bool proximal, double bound, xsm_error *err);
+ * it. `batch` is what prepare() of the table gets. */
+xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, xsm_error *err);
 
 /* The alpha after a decay; multiplies scales that have grown small into the rows first. The caller sets m->alpha to it
  * when the step is done. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err);
 
-extern const xsmi_optimizer_ops xsmi_sgd_ops;
+/* The registry: a line each in registry.c. */
+extern const xsm_optimizer_ops xsmi_sgd_ops;
+extern const xsm_optimizer_ops xsmi_adagrad_ops;
 
 #endif

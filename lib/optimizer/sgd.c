@@ -118,18 +118,21 @@ static void bound_row(xsm_model *m, uint32_t k, double alpha, double bound)
     }
 }
 
-static void step(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
+static void step(xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes,
                  const float *coefficients, const double *shrinks, double eta, double alpha, double bound)
 {
+    xsm_model *m = o->model;
     add(m, x, count, classes, coefficients, shrinks, eta, alpha);
     for (uint32_t j = 0; bound > 0 && j < count; j++) {
         bound_row(m, classes[j], alpha, bound);
     }
 }
 
-static void step_class(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
-                       const uint64_t *entries, size_t count, double eta, double alpha)
+static void step_class(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
+                       const uint64_t *entries, size_t count, double eta, double alpha, uint32_t thread)
 {
+    xsm_model *m = o->model;
+    (void)thread;
     for (size_t j = 0; j < count; j++) {
         uint64_t place = entries[j];
         xsmi_features x = xsmi_batch_features(batch, (size_t)(place / g->width));
@@ -166,9 +169,11 @@ static void range_dense(xsm_model *m, const xsm_batch *batch, const xsm_gradient
     }
 }
 
-static void step_range(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
-                       double eta, double alpha)
+static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                       double eta, double alpha, uint32_t thread)
 {
+    xsm_model *m = o->model;
+    (void)thread;
     float scale = (float)(-eta / alpha);
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     for (uint64_t i = 0; m->bias && i < batch->count; i++) {
@@ -199,8 +204,10 @@ static void step_range(xsm_model *m, const xsm_batch *batch, const xsm_gradient 
     }
 }
 
-const xsmi_optimizer_ops xsmi_sgd_ops = {
+const xsm_optimizer_ops xsmi_sgd_ops = {
     .name = "sgd",
+    .summary = "plain steps, with ridge and proximal steps by lazy scales",
+    .proximal = true,
     .step = step,
     .step_class = step_class,
     .step_range = step_range,

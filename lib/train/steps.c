@@ -150,6 +150,17 @@ static void fetch_scales(const run *r, uint64_t i)
     }
 }
 
+/* Asks for what the optimizer keeps beside the weights of step i. */
+static void fetch_optimizer(const run *r, uint64_t i)
+{
+    const xsm_optimizer *o = r->stepper->optimizer;
+    if (i < r->count && o->ops->fetch) {
+        xsmi_features x = features_at(r, i);
+        xsmi_coming coming = coming_at(r, i);
+        o->ops->fetch(o, &x, (uint32_t)coming.count, coming.rows);
+    }
+}
+
 /* Asks for all that a dense step needs, at once: for the first steps of a run. */
 static void fetch_dense(const run *r, uint64_t i)
 {
@@ -245,7 +256,7 @@ static uint64_t fill(const run *r, uint64_t i)
 static uint64_t take(const run *r, uint64_t i, uint64_t n)
 {
     xsm_estimator *e = r->stepper->estimator;
-    xsm_model *m = r->stepper->optimizer->model;
+    xsm_optimizer *o = r->stepper->optimizer;
     const xsmi_step_list *list = r->list;
     xsm_gradient *g = r->block;
     const uint64_t most = r->stepper->most;
@@ -261,6 +272,7 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
             fetch_part(r, i + k + most, 0, PART);
             fetch_scales(r, i + k + most);
         }
+        fetch_optimizer(r, i + k + most);
         if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], &coming)) {
             n = k;
         }
@@ -282,9 +294,8 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
             fetch_part(r, i + k + most, PART, PARTS);
         }
         xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
-        r->stepper->optimizer->ops->step(m, &x, g->lengths[k], g->classes + k * width, g->coefficients + k * width,
-                                         g->proximal ? g->shrinks + k * width : NULL, list->etas[s],
-                                         list->alphas[s + 1], g->row_bound);
+        o->ops->step(o, &x, g->lengths[k], g->classes + k * width, g->coefficients + k * width,
+                     g->proximal ? g->shrinks + k * width : NULL, list->etas[s], list->alphas[s + 1], g->row_bound);
         r->losses[i + k] = g->losses[k];
     }
     return n;

@@ -109,8 +109,9 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     if (estimator->correction) {
         xsmi_model_set_correction(model, estimator->correction);
     }
-    XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
+    XSMI_TRY(xsmi_optimizer_check(optimizer, estimator, err));
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
+    XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsm_trainer *t = xsmi_allocate(ctx, 1, sizeof *t);

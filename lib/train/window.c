@@ -63,7 +63,7 @@ bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 
 static xsm_status prepare(xsmi_window *w, xsm_error *err)
 {
-    return xsmi_optimizer_prepare(w->optimizer->model, w->drawn->proximal, w->drawn->row_bound, err);
+    return xsmi_optimizer_prepare(w->optimizer, NULL, w->drawn, err);
 }
 
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err)

@@ -1,0 +1,389 @@
+/*
+ * Adagrad (Duchi, Hazan and Singer, Adaptive subgradient methods for online learning and stochastic optimization, 2011,
+ * Figure 1 with diagonal matrices, without a regulariser): every weight has a rate of its own, which falls with the
+ * gradients that it has seen. With t the gradient of one weight, that of the whole batch,
+ *     s <- s + t^2,    w <- w - eta t / sqrt(s),
+ * s starting at the option `initial`. What a batch's examples add to one weight is summed before it is squared; weights
+ * whose gradient is 0 keep w and s. The bias is taken as one more weight of each class.
+ *
+ * A ridge is refused rather than taken as a decay of all weights: beside steps whose rates fall, such a decay would
+ * pull harder and harder, and what training ends at would not be the optimum with that ridge. A rate for every weight,
+ * on the other hand, would have to reach all weights of all classes at every step.
+ */
+#include "optimizer/optimizer.h"
+
+#include "kernels/arithmetic.h"
+
+#include <string.h>
+
+/* Classes whose gradients a dense batch makes together, and columns of a row of features. */
+enum { ROWS_TOGETHER = 16, COLUMNS_TOGETHER = 2048 };
+
+/* One feature of one example of a batch; `next` is the next example that has the feature, NONE for the last. */
+typedef struct entry {
+    uint32_t example, next;
+    float value;
+} entry;
+#define NONE UINT32_MAX
+
+typedef struct adagrad_state {
+    double initial;
+    xsm_model *squares; /* the sums s, in a model of the same shape and layout */
+    float *sums;        /* [threads][sums_each] gradients of a batch, zeros between calls */
+    size_t sums_each, sums_capacity;
+    /* Of a batch on a feature-major model, every class: its entries by feature. */
+    entry *entries;
+    size_t entry_capacity;
+    uint32_t *head;  /* [head_capacity] the first entry of each feature, NONE between batches */
+    uint32_t *found; /* [head_capacity] features that have entries: `founds` of them */
+    size_t head_capacity, founds;
+} adagrad_state;
+
+static const xsm_option options[] = {
+    {"initial", XSM_OPTION_DOUBLE, offsetof(adagrad_state, initial), "0.01", 1e-30, 1e30, NULL,
+     "what each weight's sum of squared gradients starts at; the more, the longer steps stay like plain ones"},
+};
+
+static void unbind(xsm_optimizer *o)
+{
+    adagrad_state *a = o->state;
+    xsm_model_free(a->squares);
+    xsmi_release(o->context, a->sums, a->sums_capacity, sizeof *a->sums);
+    xsmi_release(o->context, a->entries, a->entry_capacity, sizeof *a->entries);
+    xsmi_release(o->context, a->head, a->head_capacity, sizeof *a->head);
+    xsmi_release(o->context, a->found, a->head_capacity, sizeof *a->found);
+    *a = (adagrad_state){.initial = a->initial};
+}
+
+static xsm_status bind(xsm_optimizer *o, xsm_error *err)
+{
+    adagrad_state *a = o->state;
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    shape.bias = o->model->bias != NULL;
+    shape.layout = o->model->layout;
+    XSMI_TRY(xsm_model_new_linear(o->context, o->model->features, o->model->classes, &shape, &a->squares, err));
+    for (size_t i = 0; i < a->squares->weight_count; i++) {
+        a->squares->weight[i] = (float)a->initial;
+    }
+    for (uint32_t k = 0; shape.bias && k < o->model->classes; k++) {
+        a->squares->bias[k] = (float)a->initial;
+    }
+    return XSM_OK;
+}
+
+/* -- room ---------------------------------------------------------------------------------------------------------- */
+
+/* Zeros for the gradients that each thread sums up. */
+static xsm_status need_sums(xsm_optimizer *o, size_t each, xsm_error *err)
+{
+    adagrad_state *a = o->state;
+    if (each > a->sums_each) {
+        size_t threads = xsm_context_threads(o->context), count;
+        xsmi_release(o->context, a->sums, a->sums_capacity, sizeof *a->sums);
+        a->sums_each = a->sums_capacity = 0;
+        a->sums = xsmi_multiply(threads, each, &count) ? xsmi_allocate_zero(o->context, count, sizeof *a->sums) : NULL;
+        if (!a->sums) {
+            return xsmi_fail_memory(err, threads * each * sizeof *a->sums, "the gradients of a batch");
+        }
+        a->sums_each = each;
+        a->sums_capacity = count;
+    }
+    return XSM_OK;
+}
+
+static xsm_status need_entries(xsm_optimizer *o, const xsm_batch *batch, size_t entries, xsm_error *err)
+{
+    adagrad_state *a = o->state;
+    const size_t features = o->model->features;
+    if (entries >= NONE || batch->count >= NONE) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "a batch of %zu features; optimizer 'adagrad' takes fewer than %u",
+                         entries, NONE);
+    }
+    if (a->head_capacity == 0) {
+        a->head = xsmi_allocate(o->context, features, sizeof *a->head);
+        a->found = a->head ? xsmi_allocate(o->context, features, sizeof *a->found) : NULL;
+        if (!a->found) {
+            xsmi_release(o->context, a->head, features, sizeof *a->head);
+            a->head = NULL;
+            return xsmi_fail_memory(err, 2 * features * sizeof *a->head, "the features of a batch");
+        }
+        a->head_capacity = features;
+        for (size_t j = 0; j < features; j++) {
+            a->head[j] = NONE;
+        }
+    }
+    if (entries > a->entry_capacity) {
+        xsmi_release(o->context, a->entries, a->entry_capacity, sizeof *a->entries);
+        a->entry_capacity = 0;
+        a->entries = xsmi_allocate(o->context, entries, sizeof *a->entries);
+        if (!a->entries) {
+            return xsmi_fail_memory(err, entries * sizeof *a->entries, "the features of a batch");
+        }
+        a->entry_capacity = entries;
+    }
+    return XSM_OK;
+}
+
+/* Lists a batch's features, each with its examples in their order. */
+static xsm_status list_features(xsm_optimizer *o, const xsm_batch *batch, xsm_error *err)
+{
+    adagrad_state *a = o->state;
+    size_t count = 0;
+    for (uint64_t i = 0; i < batch->count; i++) {
+        count += xsmi_batch_features(batch, i).count;
+    }
+    XSMI_TRY(need_entries(o, batch, count, err));
+    for (size_t f = 0; f < a->founds; f++) {
+        a->head[a->found[f]] = NONE;
+    }
+    a->founds = 0;
+    uint32_t used = 0;
+    for (uint64_t i = batch->count; i-- > 0;) {
+        xsmi_features x = xsmi_batch_features(batch, i);
+        for (size_t j = 0; j < x.count; j++) {
+            uint32_t feature = x.index ? x.index[j] : (uint32_t)j;
+            if (a->head[feature] == NONE) {
+                a->found[a->founds++] = feature;
+            }
+            a->entries[used] = (entry){(uint32_t)i, a->head[feature], x.values[j]};
+            a->head[feature] = used++;
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, xsm_error *err)
+{
+    adagrad_state *a = o->state;
+    const xsm_model *m = o->model;
+    if (a->squares->classes != m->classes || a->squares->features != m->features || !a->squares->bias != !m->bias) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the model has %u features and %u classes now, and %u and %u when optimizer 'adagrad' was "
+                         "bound; bind it again",
+                         m->features, m->classes, a->squares->features, a->squares->classes);
+    }
+    XSMI_TRY(xsm_model_set_layout(a->squares, m->layout, err));
+    if (!batch) {
+        return XSM_OK;
+    }
+    if (g->exact && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        XSMI_TRY(list_features(o, batch, err));
+    }
+    size_t columns = m->classes < COLUMNS_TOGETHER ? m->classes : COLUMNS_TOGETHER;
+    size_t rows = g->exact && m->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(batch) ? ROWS_TOGETHER : 1;
+    size_t features = rows * a->squares->stride;
+    features = m->layout == XSM_LAYOUT_CLASS_MAJOR ? features : m->features;
+    return need_sums(o, features > columns ? features : columns, err);
+}
+
+static void fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes)
+{
+    const xsm_model *s = ((const adagrad_state *)o->state)->squares;
+    for (uint32_t j = 0; j < count; j++) {
+        const float *row = s->weight + (size_t)classes[j] * s->stride;
+        for (size_t l = 0; x->index && l < x->count; l++) {
+            __builtin_prefetch(row + x->index[l], 1, 3);
+        }
+        for (size_t l = 0; !x->index && l < x->count; l += XSMI_LINE) {
+            xsmi_prefetch_line(row + l);
+        }
+        if (s->bias) {
+            __builtin_prefetch(s->bias + classes[j], 1, 3);
+        }
+    }
+}
+
+/* -- steps --------------------------------------------------------------------------------------------------------- */
+
+/* The step of class k's weights whose gradient is g x. */
+static void step_row(xsm_model *m, xsm_model *s, uint32_t k, const xsmi_features *x, float g, float eta)
+{
+    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        for (size_t i = 0; i < x->count; i++) {
+            size_t at = (size_t)(x->index ? x->index[i] : i) * m->stride + k;
+            xsmi_adagrad(&m->weight[at], &s->weight[at], g * x->values[i], eta);
+        }
+        return;
+    }
+    float *row = m->weight + (size_t)k * m->stride, *squares = s->weight + (size_t)k * s->stride;
+    if (x->index) {
+        m->kernels->sparse_adagrad(row, squares, x->index, x->values, x->count, g, eta);
+    } else {
+        m->kernels->adagrad(row, squares, x->values, x->count, g, eta);
+    }
+}
+
+static void step(xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes,
+                 const float *coefficients, const double *shrinks, double eta, double alpha, double bound)
+{
+    xsm_model *m = o->model, *s = ((adagrad_state *)o->state)->squares;
+    (void)shrinks;
+    (void)alpha;
+    (void)bound;
+    for (uint32_t j = 0; j < count; j++) {
+        step_row(m, s, classes[j], x, coefficients[j], (float)eta);
+        if (m->bias) {
+            xsmi_adagrad(&m->bias[classes[j]], &s->bias[classes[j]], coefficients[j], (float)eta);
+        }
+    }
+}
+
+/* A class's gradient over some places of g (NULL: its place of every example), whose features lie anywhere, is summed
+ * where there are zeros, which are left behind; a feature of several examples is taken at the first, and its sum is 0
+ * at the others. */
+static void step_sparse_sum(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
+                            const uint64_t *places, size_t count, float eta, float *sums)
+{
+    xsm_model *m = o->model, *s = ((adagrad_state *)o->state)->squares;
+    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    const uint32_t first = 0;
+    for (size_t j = 0; j < count; j++) {
+        uint64_t place = places ? places[j] : j * g->width + class;
+        xsmi_features x = xsmi_batch_features(batch, place / g->width);
+        m->kernels->sparse_scatter_update(sums, 0, &first, 1, x.index, x.values, x.count, g->coefficients + place);
+    }
+    for (size_t j = 0; j < count; j++) {
+        xsmi_features x = xsmi_batch_features(batch, places ? places[j] / g->width : j);
+        for (size_t i = 0; i < x.count; i++) {
+            uint32_t feature = x.index[i];
+            size_t at = class_major ? (size_t) class * m->stride + feature : (size_t)feature * m->stride + class;
+            if (sums[feature] != 0) {
+                xsmi_adagrad(&m->weight[at], &s->weight[at], sums[feature], eta);
+                sums[feature] = 0;
+            }
+        }
+    }
+}
+
+/* The gradient of a class over some places of g, summed and stepped. */
+static void step_class(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
+                       const uint64_t *entries, size_t count, double eta, double alpha, uint32_t thread)
+{
+    adagrad_state *a = o->state;
+    xsm_model *m = o->model;
+    float *sums = a->sums + thread * a->sums_each, bias = 0;
+    (void)alpha;
+    for (size_t j = 0; j < count; j++) {
+        bias += g->coefficients[entries[j]];
+    }
+    if (m->bias) {
+        xsmi_adagrad(&m->bias[class], &a->squares->bias[class], bias, (float)eta);
+    }
+    if (count == 1) {
+        xsmi_features x = xsmi_batch_features(batch, entries[0] / g->width);
+        step_row(m, a->squares, class, &x, g->coefficients[entries[0]], (float)eta);
+    } else if (xsmi_batch_sparse(batch)) {
+        step_sparse_sum(o, batch, g, class, entries, count, (float)eta, sums);
+    } else {
+        for (size_t j = 0; j < count; j++) {
+            xsmi_features x = xsmi_batch_features(batch, entries[j] / g->width);
+            m->kernels->axpby(sums, x.values, x.count, g->coefficients[entries[j]], 1);
+        }
+        xsmi_features x = {sums, NULL, m->features};
+        step_row(m, a->squares, class, &x, 1, (float)eta);
+        memset(sums, 0, m->features * sizeof *sums);
+    }
+}
+
+/* Dense rows, class-major: the gradients of some classes at a time by a blocked product. */
+static void range_dense(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                        float eta, float *sums)
+{
+    enum { EXAMPLES = 32 };
+    xsm_model *m = o->model, *s = ((adagrad_state *)o->state)->squares;
+    const float *x[EXAMPLES];
+    for (uint32_t c = first; c < first + count; c += ROWS_TOGETHER) {
+        uint32_t classes = first + count - c < ROWS_TOGETHER ? first + count - c : ROWS_TOGETHER;
+        for (uint64_t start = 0; start < batch->count; start += EXAMPLES) {
+            size_t n = batch->count - start < EXAMPLES ? (size_t)(batch->count - start) : EXAMPLES;
+            for (size_t i = 0; i < n; i++) {
+                x[i] = xsmi_batch_features(batch, start + i).values;
+            }
+            m->kernels->rank_update(sums, s->stride, classes, g->coefficients + start * g->width + c, (size_t)g->width,
+                                    x, n, m->features, 1);
+        }
+        for (uint32_t k = 0; k < classes; k++) {
+            xsmi_features row = {sums + k * s->stride, NULL, m->features};
+            step_row(m, s, c + k, &row, 1, eta);
+        }
+        memset(sums, 0, classes * s->stride * sizeof *sums);
+    }
+}
+
+/* Feature-major: a row of classes for each feature that the batch has. */
+static void range_features(xsm_optimizer *o, const xsm_gradient *g, uint32_t first, uint32_t count, float eta,
+                           float *sums)
+{
+    adagrad_state *a = o->state;
+    xsm_model *m = o->model, *s = a->squares;
+    for (uint32_t c = first; c < first + count; c += COLUMNS_TOGETHER) {
+        uint32_t columns = first + count - c < COLUMNS_TOGETHER ? first + count - c : COLUMNS_TOGETHER;
+        for (size_t f = 0; f < a->founds; f++) {
+            const entry *e = &a->entries[a->head[a->found[f]]];
+            size_t at = (size_t)a->found[f] * m->stride + c;
+            if (e->next == NONE) {
+                m->kernels->adagrad(m->weight + at, s->weight + at, g->coefficients + e->example * g->width + c,
+                                    columns, e->value, eta);
+                continue;
+            }
+            memset(sums, 0, columns * sizeof *sums);
+            for (;; e = &a->entries[e->next]) {
+                m->kernels->axpby(sums, g->coefficients + e->example * g->width + c, columns, e->value, 1);
+                if (e->next == NONE) {
+                    break;
+                }
+            }
+            m->kernels->adagrad(m->weight + at, s->weight + at, sums, columns, 1, eta);
+            memset(sums, 0, columns * sizeof *sums);
+        }
+    }
+}
+
+static void range_bias(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                       float eta, float *sums)
+{
+    xsm_model *m = o->model, *s = ((adagrad_state *)o->state)->squares;
+    for (uint32_t c = first; c < first + count; c += COLUMNS_TOGETHER) {
+        uint32_t columns = first + count - c < COLUMNS_TOGETHER ? first + count - c : COLUMNS_TOGETHER;
+        for (uint64_t i = 0; i < batch->count; i++) {
+            m->kernels->axpby(sums, g->coefficients + i * g->width + c, columns, 1, 1);
+        }
+        m->kernels->adagrad(m->bias + c, s->bias + c, sums, columns, 1, eta);
+        memset(sums, 0, columns * sizeof *sums);
+    }
+}
+
+static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                       double eta, double alpha, uint32_t thread)
+{
+    adagrad_state *a = o->state;
+    float *sums = a->sums + thread * a->sums_each;
+    (void)alpha;
+    if (o->model->bias) {
+        range_bias(o, batch, g, first, count, (float)eta, sums);
+    }
+    if (o->model->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        range_features(o, g, first, count, (float)eta, sums);
+    } else if (xsmi_batch_sparse(batch)) {
+        for (uint32_t k = first; k < first + count; k++) {
+            step_sparse_sum(o, batch, g, k, NULL, batch->count, (float)eta, sums);
+        }
+    } else {
+        range_dense(o, batch, g, first, count, (float)eta, sums);
+    }
+}
+
+const xsm_optimizer_ops xsmi_adagrad_ops = {
+    .name = "adagrad",
+    .summary = "a rate for each weight that falls with its gradients (Duchi et al. 2011)",
+    .state_size = sizeof(adagrad_state),
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .bind = bind,
+    .unbind = unbind,
+    .prepare = prepare,
+    .fetch = fetch,
+    .step = step,
+    .step_class = step_class,
+    .step_range = step_range,
+};
