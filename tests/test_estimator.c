@@ -46,6 +46,39 @@ static void options_have_defaults(void **state)
     assert_int_equal(xsm_estimator_batch_limit(NULL), 0);
 }
 
+/* `negatives=all` is K - 1 by its name. */
+static void all_negatives_are_all_others(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"vanilla", "raman", "umax", "implicit", "ove", "one-vs-all-sampled"};
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        static const char *const options[] = {"negatives=all", "negatives=7"};
+        xsm_gradient *g[2];
+        for (int j = 0; j < 2; j++) {
+            xsm_estimator *e = test_estimator(NULL, names[i], options[j]);
+            xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+            g[j] = test_gradient(NULL);
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g[j], &err), err);
+            if (j == 0) {
+                check_option(e, "negatives", "all");
+            }
+            xsm_estimator_free(e);
+        }
+        xsm_gradient_view all = test_view(g[0]), seven = test_view(g[1]);
+        assert_int_equal(all.width, CLASSES);
+        assert_int_equal(seven.width, CLASSES);
+        assert_memory_equal(all.coefficients, seven.coefficients, CLASSES * sizeof *all.coefficients);
+        xsm_gradient_free(g[0]);
+        xsm_gradient_free(g[1]);
+    }
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 static void options_are_set(void **state)
 {
     (void)state;
@@ -400,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_have_defaults),
         cmocka_unit_test(options_are_set),
+        cmocka_unit_test(all_negatives_are_all_others),
         cmocka_unit_test(options_are_fixed_once_bound),
         cmocka_unit_test(estimators_are_listed),
         cmocka_unit_test(bind_checks_what_it_is_given),

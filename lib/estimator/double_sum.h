@@ -23,16 +23,16 @@ typedef struct xsmi_double_sum {
     uint32_t classes, negatives;
 } xsmi_double_sum;
 
-/* Option table entries for the members above, of a state that begins with them. */
+/* Option table entries for the members above, of a state that begins with them; the first alone where u has one start.
+ */
+#define XSMI_DOUBLE_SUM_NEGATIVES                                                                                      \
+    {                                                                                                                  \
+        "negatives", XSM_OPTION_INT, offsetof(xsmi_double_sum, negatives_option), "0", 0, XSM_CLASSES_MAX,             \
+            xsmi_negatives_words,                                                                                      \
+            "other classes that a step looks at, m, or all of them; 0 = 5, or all the others if there are fewer"       \
+    }
 #define XSMI_DOUBLE_SUM_OPTIONS                                                                                        \
-    {"negatives",                                                                                                      \
-     XSM_OPTION_INT,                                                                                                   \
-     offsetof(xsmi_double_sum, negatives_option),                                                                      \
-     "0",                                                                                                              \
-     0,                                                                                                                \
-     XSM_CLASSES_MAX,                                                                                                  \
-     NULL,                                                                                                             \
-     "other classes that a step looks at, m; 0 = 5, or all the others if there are fewer"},                            \
+    XSMI_DOUBLE_SUM_NEGATIVES,                                                                                         \
     {                                                                                                                  \
         "start", XSM_OPTION_CHOICE, offsetof(xsmi_double_sum, start), "zero", 0, 0, xsmi_double_sum_starts,            \
             "where u, a row's running log-partition, starts: zero (the authors' code) or log-classes (their paper)"    \

@@ -14,8 +14,9 @@ typedef struct sampled_state {
 } sampled_state;
 
 static const xsm_option options[] = {
-    {"negatives", XSM_OPTION_INT, offsetof(sampled_state, negatives_option), "0", 0, XSM_CLASSES_MAX, NULL,
-     "classes beside the labels that a step looks at, m; 0 = 5, or all of them if there are fewer"},
+    {"negatives", XSM_OPTION_INT, offsetof(sampled_state, negatives_option), "0", 0, XSM_CLASSES_MAX,
+     xsmi_negatives_words,
+     "classes beside the labels that a step looks at, m, or all of them; 0 = 5, or all of them if there are fewer"},
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

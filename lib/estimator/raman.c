@@ -10,8 +10,7 @@
 #include <math.h>
 
 static const xsm_option options[] = {
-    {"negatives", XSM_OPTION_INT, offsetof(xsmi_double_sum, negatives_option), "0", 0, XSM_CLASSES_MAX, NULL,
-     "other classes that a step looks at, m; 0 = 5, or all the others if there are fewer"},
+    XSMI_DOUBLE_SUM_NEGATIVES,
     {"start", XSM_OPTION_CHOICE, offsetof(xsmi_double_sum, start), "log-classes", 0, 0, xsmi_double_sum_starts,
      "where u, a row's running log-partition, starts: log-classes (its value when all weights are 0) or zero"},
 };
