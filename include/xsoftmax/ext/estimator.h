@@ -57,7 +57,8 @@ typedef struct xsm_problem {
     uint64_t most_labels;         /**< Most labels that a row has. */
 } xsm_problem;
 
-/** One example. */
+/** One example. It never grows, as arrays of it are handed over: what is ever added comes as an array of its own, in
+ *  #xsm_score_block. */
 typedef struct xsm_example {
     uint64_t row;           /**< Its row; what is kept by row is kept by this number. */
     uint64_t position;      /**< Examples handled before it in the whole run: names the random stream. */
