@@ -2,6 +2,7 @@
 #include "index/index.h"
 
 #include "base/random.h"
+#include "base/trial.h"
 
 #include <math.h>
 #include <string.h>
@@ -144,21 +145,16 @@ static xsm_status check_recall(const problem *p, const xsm_index *x, const char 
     return XSM_OK;
 }
 
+static xsm_status set_option(void *object, const char *name, const char *value, xsm_error *err)
+{
+    return xsm_index_set(object, name, value, err);
+}
+
 static xsm_status build(problem *p, xsm_context *context, xsm_index **out, xsm_error *err)
 {
     xsm_index *x;
     XSMI_TRY(xsm_index_new_from(context, p->ops, &x, err));
-    xsm_status status = XSM_OK;
-    for (const char *const *set = p->options->set; set && *set && status == XSM_OK; set++) {
-        const char *equals = strchr(*set, '=');
-        char name[64] = "";
-        if (!equals || (size_t)(equals - *set) >= sizeof name) {
-            status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "'%s' is not of the form name=value", *set);
-            break;
-        }
-        memcpy(name, *set, (size_t)(equals - *set));
-        status = xsm_index_set(x, name, equals + 1, err);
-    }
+    xsm_status status = xsmi_trial_set(context, p->options->set, set_option, x, err);
     xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
     rows.rows = p->x;
     rows.stride = p->width;

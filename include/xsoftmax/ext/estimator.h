@@ -1,6 +1,6 @@
 /**
  * @file ext/estimator.h
- * @brief The table behind an estimator, for those who bring their own.
+ * @brief The table behind an estimator, for those who bring their own, and the suite that tries one.
  */
 #ifndef XSOFTMAX_EXT_ESTIMATOR_H
 #define XSOFTMAX_EXT_ESTIMATOR_H
@@ -169,6 +169,63 @@ struct xsm_estimator_ops {
      *  that are some steps ahead. NULL = nothing to ask for. */
     void (*fetch)(const void *state, const xsm_example *example);
 };
+
+/** What xsm_estimator_check() is to hold a table to, beyond what every table must keep. */
+enum {
+    /** Coefficients and losses are finite for any scores up to 1e4 in size. */
+    XSM_ESTIMATOR_CHECK_FINITE = 1,
+    /** With the classes of an example given, its coefficients are the gradient of the loss that it reports, but for
+     *  edges: a row whose loss has one where it is looked at is looked at elsewhere. Not looked at in tables with
+     * #XSM_ESTIMATOR_PROXIMAL, whose step is another. */
+    XSM_ESTIMATOR_CHECK_GRADIENT = 2,
+    /** The coefficients of an example sum to zero: its loss does not change when all scores rise by one number. */
+    XSM_ESTIMATOR_CHECK_ZERO_SUM = 4
+};
+
+/** How a table is tried by xsm_estimator_check(). Start with #XSM_ESTIMATOR_CHECK_OPTIONS_INIT; zero or NULL means the
+ *  default, but for `promises`. */
+typedef struct xsm_estimator_check_options {
+    size_t size;            /**< sizeof(xsm_estimator_check_options). */
+    uint32_t classes;       /**< K of the largest problem; default 20. */
+    uint32_t features;      /**< D of it; default 5. */
+    uint32_t promises;      /**< Sum of XSM_ESTIMATOR_CHECK_* values. */
+    uint32_t reserved;      /**< Zero. */
+    double eta;             /**< Learning rate; default 0.1. */
+    double tolerance;       /**< How far coefficients may be from central differences, relative to 1 and the largest of
+                                 the example's; default 1e-3. */
+    const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
+} xsm_estimator_check_options;
+
+/** Starting value of an #xsm_estimator_check_options. */
+#define XSM_ESTIMATOR_CHECK_OPTIONS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(xsm_estimator_check_options), 0, 0, XSM_ESTIMATOR_CHECK_FINITE | XSM_ESTIMATOR_CHECK_GRADIENT, 0, 0, 0, \
+            NULL                                                                                                       \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Tries a table on problems of several sizes, with dense and sparse rows, rows of zeros, models with a bias and
+ *  without, a class without rows, and, for tables that take them, rows with several labels: that the table is complete
+ *  and its options can be set; that select() lists the labels, no class twice and none beyond the last, and depends on
+ *  the example alone; that gradient() fills what it must and nothing else, the same whatever the block holds besides,
+ *  whatever its scratch memory and the places beyond a list held, on any number of threads, and a second time where no
+ *  state is kept by row; that shrinks are in (0, 1]; that a joint batch has one list with all labels in it; what the
+ *  options promise; and that every allocation of the context may fail.
+ *  @param context context, or NULL
+ *  @param ops     the table
+ *  @param options how it is tried, or NULL
+ *  @param err     what the table got wrong, and where
+ *  @return #XSM_OK; #XSM_ERROR_DATA when the table is at fault; else as the functions of estimator.h. The smaller
+ *          problems may be refused by bind() with #XSM_ERROR_RANGE or #XSM_ERROR_UNSUPPORTED, the largest may not. */
+XSM_API xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *ops,
+                                       const xsm_estimator_check_options *options, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 /** @} */
 

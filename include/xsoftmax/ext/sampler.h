@@ -1,6 +1,6 @@
 /**
  * @file ext/sampler.h
- * @brief The table behind a sampler, for those who bring their own.
+ * @brief The table behind a sampler, for those who bring their own, and the suite that tries one.
  */
 #ifndef XSOFTMAX_EXT_SAMPLER_H
 #define XSOFTMAX_EXT_SAMPLER_H
@@ -86,9 +86,46 @@ struct xsm_sampler_ops {
     size_t (*sweep_scratch)(const void *state);
 };
 
+/** How a table is tried by xsm_sampler_check(). Start with #XSM_SAMPLER_CHECK_OPTIONS_INIT; zero or NULL means the
+ *  default. */
+typedef struct xsm_sampler_check_options {
+    size_t size;            /**< sizeof(xsm_sampler_check_options). */
+    uint32_t classes;       /**< K of the largest problem; default 50. */
+    uint32_t features;      /**< D of it; default 6. */
+    uint32_t draws;         /**< Draws for each chi-square; default 40,000. */
+    uint32_t reserved;      /**< Zero. */
+    double false_alarm;     /**< Probability that a table without a fault fails by bad luck of its draws, over all
+                                 tests of the suite together; above 0 and below 1, default 1e-6. */
+    double tolerance;       /**< How far log-probabilities of one class from several functions may be apart, relative to
+                                 1 + |log q|, and their sum over the classes from 1; above 0 and below 1, default
+                                 1e-4. */
+    const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
+} xsm_sampler_check_options;
+
+/** Starting value of an #xsm_sampler_check_options. */
+#define XSM_SAMPLER_CHECK_OPTIONS_INIT                                                                                 \
+    {                                                                                                                  \
+        sizeof(xsm_sampler_check_options), 0, 0, 0, 0, 0, 0, NULL                                                      \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** Tries a table on problems of several sizes, one class among them, with dense and sparse rows, rows of zeros and a
+ *  class without rows: that codes are complete and finite and no array is overrun; that log-probabilities are those of
+ *  a distribution, the same from every function; that draws follow them (a chi-square a row) and say them right; that
+ *  draw_others() draws what it promises, each class as often as it says; that nothing depends on threads, on rows asked
+ *  for beside it, on draws before, on what memory held, or on having been bound before; and that every allocation of
+ *  the context may fail.
+ *  @param context context, or NULL
+ *  @param ops     the table
+ *  @param options how it is tried, or NULL
+ *  @param err     what the table got wrong, and where
+ *  @return #XSM_OK; #XSM_ERROR_DATA when the table is at fault; else as the functions of sampler.h. Takes 20 `draws`
+ *          draws and some hundred bindings. */
+XSM_API xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops,
+                                     const xsm_sampler_check_options *options, xsm_error *err);
 
 /** The next 32 random bits of a stream. */
 XSM_API uint32_t xsm_random_bits(xsm_random *random);

@@ -1,0 +1,20 @@
+/*
+ * Small problems for the suites that try a table of the host's own.
+ */
+#ifndef XSMI_TRIAL_DATA_H
+#define XSMI_TRIAL_DATA_H
+
+#include "data/dataset.h"
+
+typedef struct xsmi_trial_shape {
+    uint64_t rows;
+    uint32_t features, classes;
+    bool sparse;  /* about a third of the features of each row */
+    bool several; /* up to three labels a row, and one row with all classes but the last */
+} xsmi_trial_shape;
+
+/* Rows whose features point at their label, of uneven frequency; with three classes or more the last has none. Row 1 is
+ * of zeros. The same for the same shape. */
+xsm_status xsmi_trial_data(xsm_context *ctx, const xsmi_trial_shape *shape, xsm_dataset **out, xsm_error *err);
+
+#endif

@@ -1,0 +1,522 @@
+/* The suite that tries a sampler's table on problems made up here (ext/sampler.h says what it looks at). */
+#include "sampler/sampler.h"
+
+#include "base/trial.h"
+#include "data/trial.h"
+#include "math/chi_square.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LOOKED_AT = 40, /* rows whose log-probabilities are compared: more than a sweep takes */
+    TRIED = 4,      /* rows that are drawn for many times */
+    TOGETHER = 16,  /* draws a call */
+    FEW = 3,        /* draws a row where all rows' draws are compared */
+    GUARD = 8       /* places behind an array that must stay as they are */
+};
+/* Least draws to be expected of a cell of a chi-square: rarer classes share one. */
+#define CELL 25.0
+#define UNTOUCHED_CLASS 0xfefefefeu
+#define UNTOUCHED 12345.5
+
+typedef struct trial {
+    xsm_context *context;
+    const xsm_sampler_ops *ops;
+    const xsm_sampler_check_options *options;
+    xsmi_trial_shape shape;
+    uint32_t tests; /* chi-squares of the whole suite, for their share of the false alarms */
+    xsm_dataset *data;
+    float *all, *other; /* [LOOKED_AT][K] */
+    double *q;          /* [K] */
+    uint32_t *seen;     /* [K] */
+    uint32_t *classes[2];
+    double *logs[2]; /* [rows][FEW] */
+    uint32_t *some;  /* [K + GUARD] */
+    double *some_logs;
+    uint32_t *excluded; /* [K] */
+} trial;
+
+static xsm_status fault(const trial *t, xsm_error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static xsm_status fault(const trial *t, xsm_error *err, const char *format, ...)
+{
+    char what[200];
+    va_list args;
+    va_start(args, format);
+    xsmi_format_line(what, sizeof what, format, args);
+    va_end(args);
+    return xsmi_fail(err, XSM_ERROR_DATA, "sampler '%s', K = %u, %s rows of %u features: %s", t->ops->name,
+                     t->shape.classes, t->shape.sparse ? "sparse" : "dense", t->shape.features, what);
+}
+
+static bool near(const trial *t, double a, double b)
+{
+    if (isinf(a) || isinf(b)) {
+        return isinf(a) && isinf(b) && (a < 0) == (b < 0);
+    }
+    return fabs(a - b) <= t->options->tolerance * (1 + fabs(a)); /* false for NaN */
+}
+
+static xsm_status set_option(void *object, const char *name, const char *value, xsm_error *err)
+{
+    return xsm_sampler_set(object, name, value, err);
+}
+
+static xsm_status make(const trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err)
+{
+    xsm_sampler *s;
+    XSMI_TRY(xsm_sampler_new_from(ctx, t->ops, &s, err));
+    xsm_status status = xsmi_trial_set(ctx, t->options->set, set_option, s, err);
+    if (status == XSM_OK) {
+        status = xsm_sampler_bind(s, t->data, err);
+    }
+    if (status != XSM_OK) {
+        xsm_sampler_free(s);
+        return status;
+    }
+    *out = s;
+    return XSM_OK;
+}
+
+/* -- codes ----------------------------------------------------------------------------------------------------------
+ */
+
+static xsm_status check_codes(const trial *t, const xsm_sampler *s, float *code, xsm_error *err)
+{
+    uint32_t length = s->code_length;
+    if (s->ops.code_length && s->ops.code_length(s->state) != length) {
+        return fault(t, err, "code_length() changes");
+    }
+    for (uint64_t row = 0; length > 0 && row < LOOKED_AT; row++) {
+        for (int pass = 0; pass < 2; pass++) {
+            float *of = code + pass * (length + GUARD);
+            for (uint32_t j = 0; j < length + GUARD; j++) {
+                of[j] = j < length && pass ? 7 : (float)UNTOUCHED; /* what was there before must not show */
+            }
+            xsmi_sampler_encode(s, t->data, row, of);
+            for (uint32_t j = 0; j < length + GUARD; j++) {
+                bool kept = !(of[j] < (float)UNTOUCHED) && !(of[j] > (float)UNTOUCHED);
+                if (j >= length && !kept) {
+                    return fault(t, err, "encode() writes beyond the %u floats of a code", length);
+                }
+                if (!isfinite(of[j])) {
+                    return fault(t, err, "the code of row %u has a number that is not finite", (unsigned)row);
+                }
+            }
+        }
+        if (memcmp(code, code + length + GUARD, length * sizeof *code) != 0) {
+            return fault(t, err, "encode() does not fill all of a code, or gives another the second time");
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- log-probabilities ------------------------------------------------------------------------------------------------
+ */
+
+static xsm_status check_row(const trial *t, const xsm_sampler *s, const float *code, uint64_t row, xsm_error *err)
+{
+    const float *all = t->all + row * t->shape.classes;
+    double sum = 0, together = 0;
+    for (uint32_t k = 0; k < t->shape.classes; k++) {
+        double one = s->ops.log_probability(s->state, code, k);
+        if (!(one <= 1e-9)) {
+            return fault(t, err, "log_probability() of class %u is %g", k, one);
+        }
+        if (!near(t, one, (double)all[k])) {
+            return fault(t, err, "class %u has log-probability %.9g by itself and %.9g among all", k, one,
+                         (double)all[k]);
+        }
+        t->q[k] = exp(one);
+        sum += t->q[k];
+        together += exp((double)all[k]);
+    }
+    if (!(fabs(sum - 1) <= t->options->tolerance) || !(fabs(together - 1) <= t->options->tolerance)) {
+        return fault(t, err, "the probabilities of row %u sum to %.9g, those of all at once to %.9g", (unsigned)row,
+                     sum, together);
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_probabilities(const trial *t, const xsm_sampler *s, xsm_error *err)
+{
+    const uint32_t classes = t->shape.classes;
+    xsm_batch batch = xsm_batch_range(t->data, 0, LOOKED_AT);
+    XSMI_TRY(xsm_sampler_log_probabilities(s, &batch, 0, classes, t->all, err));
+    for (uint64_t row = 0; row < LOOKED_AT; row++) { /* alone, and in parts */
+        xsm_batch one = xsm_batch_range(t->data, row, 1);
+        const float *all = t->all + row * classes;
+        XSMI_TRY(xsm_sampler_log_probabilities(s, &one, 0, classes, t->other, err));
+        if (memcmp(all, t->other, classes * sizeof *all) != 0) {
+            return fault(t, err, "row %u has other log-probabilities in company than alone", (unsigned)row);
+        }
+        for (uint32_t first = 0, count = 1; first < classes; first += count, count *= 2) {
+            count = count < classes - first ? count : classes - first;
+            XSMI_TRY(xsm_sampler_log_probabilities(s, &one, first, count, t->other, err));
+            for (uint32_t k = 0; k < count; k++) {
+                if (!near(t, (double)t->other[k], (double)all[first + k])) {
+                    return fault(t, err, "class %u has log-probability %.9g among %u and %.9g among all", first + k,
+                                 (double)t->other[k], count, (double)all[first + k]);
+                }
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- draws ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Whether t->seen is what `draws` draws from t->q can come to. */
+static xsm_status check_frequencies(const trial *t, uint64_t draws, uint64_t row, xsm_error *err)
+{
+    double chi = 0, rare = 0, rare_seen = 0;
+    uint32_t cells = 0;
+    for (uint32_t k = 0; k < t->shape.classes; k++) {
+        double want = t->q[k] * (double)draws, have = t->seen[k];
+        if (want < CELL) {
+            rare += want;
+            rare_seen += have;
+        } else {
+            chi += (have - want) * (have - want) / want;
+            cells++;
+        }
+    }
+    if (rare >= CELL) {
+        chi += (rare_seen - rare) * (rare_seen - rare) / rare;
+        cells++;
+    } else if (rare_seen > CELL + 20 * sqrt(CELL)) { /* Poisson: far less likely than any false alarm asked for */
+        return fault(t, err, "classes that are to come up %.3g times in %llu draws for row %u come up %g times", rare,
+                     (unsigned long long)draws, (unsigned)row, rare_seen);
+    }
+    double limit = t->options->false_alarm / t->tests;
+    if (cells > 1 && xsmi_chi_square_tail(chi, cells - 1) < limit) {
+        return fault(t, err,
+                     "%llu draws for row %u do not follow the log-probabilities: a chi-square of %.1f with %u "
+                     "degrees of freedom",
+                     (unsigned long long)draws, (unsigned)row, chi, cells - 1);
+    }
+    return XSM_OK;
+}
+
+static void guard(const trial *t, uint32_t count)
+{
+    for (uint32_t j = 0; j < count + GUARD; j++) {
+        t->some[j] = UNTOUCHED_CLASS;
+        t->some_logs[j] = UNTOUCHED;
+    }
+}
+
+static bool overrun(const trial *t, uint32_t count)
+{
+    bool whole = true;
+    for (uint32_t j = count; j < count + GUARD; j++) {
+        whole &= t->some[j] == UNTOUCHED_CLASS && fabs(t->some_logs[j] - UNTOUCHED) <= 0;
+    }
+    return !whole;
+}
+
+static xsm_status check_draws(const trial *t, const xsm_sampler *s, const float *code, uint64_t row, xsm_error *err)
+{
+    uint64_t calls = (t->options->draws + TOGETHER - 1) / TOGETHER;
+    memset(t->seen, 0, t->shape.classes * sizeof *t->seen);
+    for (uint64_t call = 0; call <= calls; call++) {
+        struct xsm_random random;
+        uint32_t count = call < calls ? TOGETHER : 0;
+        guard(t, count);
+        xsmi_stream_start(&random.stream, row, XSMI_STREAM_CHECK, call);
+        s->ops.draw(s->state, code, &random, count, t->some, t->some_logs);
+        if (overrun(t, count)) {
+            return fault(t, err, "draw() writes beyond the %u places that it was given", count);
+        }
+        for (uint32_t j = 0; j < count; j++) {
+            uint32_t k = t->some[j];
+            if (k >= t->shape.classes) {
+                return fault(t, err, "draw() gives class %u", k);
+            }
+            double log_q = s->ops.log_probability(s->state, code, k);
+            if (isinf(log_q) || !near(t, t->some_logs[j], log_q)) {
+                return fault(t, err, "class %u is drawn with log-probability %.9g, and has %.9g", k, t->some_logs[j],
+                             log_q);
+            }
+            t->seen[k]++;
+        }
+    }
+    return check_frequencies(t, calls * TOGETHER, row, err);
+}
+
+/* A bound of P(as far from n p or further) for a binomial number, both sides together (Chernoff): true for any n. */
+static double binomial_tail(double seen, double n, double p)
+{
+    double share = seen / n, part = 0;
+    part += share > 0 ? share * log(share / p) : 0;
+    part += share < 1 ? (1 - share) * log((1 - share) / (1 - p)) : 0;
+    return 2 * exp(-n * part);
+}
+
+/* Every class but the excluded is drawn equally often: so many are drawn, and all have one probability. */
+static xsm_status check_others(const trial *t, const xsm_sampler *s, const float *code, uint32_t excluded,
+                               uint32_t count, xsm_error *err)
+{
+    const uint32_t classes = t->shape.classes, left = classes - excluded;
+    const uint64_t calls = t->options->draws / (count + 1) + 1;
+    for (uint32_t i = 0; i < excluded; i++) {
+        t->excluded[i] = classes - 1 - i;
+    }
+    memset(t->seen, 0, classes * sizeof *t->seen);
+    for (uint64_t call = 0; call < calls; call++) {
+        struct xsm_random random;
+        guard(t, count);
+        xsmi_stream_start(&random.stream, excluded, XSMI_STREAM_CHECK, call);
+        double log_drawn = s->ops.draw_others(s->state, code, &random, t->excluded, excluded, count, t->some);
+        if (overrun(t, count)) {
+            return fault(t, err, "draw_others() writes beyond the %u places that it was given", count);
+        }
+        if (count > 0 && !near(t, log_drawn, log((double)count / left))) {
+            return fault(t, err, "draw_others() of %u of %u classes says log-probability %.9g, not %.9g", count, left,
+                         log_drawn, log((double)count / left));
+        }
+        for (uint32_t j = 0; j < count; j++) {
+            bool twice = false;
+            for (uint32_t i = 0; i < j; i++) {
+                twice |= t->some[i] == t->some[j];
+            }
+            for (uint32_t i = 0; i < excluded; i++) {
+                twice |= t->excluded[i] == t->some[j];
+            }
+            if (t->some[j] >= classes || twice) {
+                return fault(t, err, "draw_others() gives class %u twice, excluded or beyond the last", t->some[j]);
+            }
+            t->seen[t->some[j]]++;
+        }
+    }
+    double limit = t->options->false_alarm / t->tests / (classes + 1.0);
+    for (uint32_t k = 0; k < classes && count < left; k++) {
+        bool out = false;
+        for (uint32_t i = 0; i < excluded; i++) {
+            out |= t->excluded[i] == k;
+        }
+        if (!out && binomial_tail(t->seen[k], (double)calls, (double)count / left) < limit) {
+            return fault(t, err, "draw_others() gives class %u in %u of %llu calls, each of %u of %u classes", k,
+                         t->seen[k], (unsigned long long)calls, count, left);
+        }
+    }
+    return XSM_OK;
+}
+
+/* As many without replacement as there are with a probability above 0. */
+static xsm_status check_distinct(const trial *t, const xsm_sampler *s, uint64_t row, xsm_error *err)
+{
+    uint32_t support = 0;
+    xsm_batch one = xsm_batch_range(t->data, row, 1);
+    for (uint32_t k = 0; k < t->shape.classes; k++) {
+        support += t->q[k] > 0;
+        t->seen[k] = 0;
+    }
+    XSMI_TRY(xsm_sampler_draw(s, &one, 3, row, support, 1, t->some, t->some_logs, err));
+    for (uint32_t j = 0; j < support; j++) {
+        if (t->some[j] >= t->shape.classes || t->seen[t->some[j]]++) {
+            return fault(t, err, "a draw without replacement has class %u twice", t->some[j]);
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- the same again -------------------------------------------------------------------------------------------------
+ */
+
+static xsm_status draw_few(const trial *t, const xsm_sampler *s, int into, bool alone, xsm_error *err)
+{
+    for (uint64_t row = 0; alone && row < t->shape.rows; row++) {
+        xsm_batch one = xsm_batch_range(t->data, row, 1);
+        XSMI_TRY(xsm_sampler_draw(s, &one, 9, 100 + row, FEW, 0, t->classes[into] + row * FEW,
+                                  t->logs[into] + row * FEW, err));
+    }
+    xsm_batch batch = xsm_batch_range(t->data, 0, t->shape.rows);
+    return alone ? XSM_OK : xsm_sampler_draw(s, &batch, 9, 100, FEW, 0, t->classes[into], t->logs[into], err);
+}
+
+static xsm_status same_draws(const trial *t, const char *when, xsm_error *err)
+{
+    size_t places = (size_t)t->shape.rows * FEW;
+    if (memcmp(t->classes[0], t->classes[1], places * sizeof **t->classes) != 0 ||
+        memcmp(t->logs[0], t->logs[1], places * sizeof **t->logs) != 0) {
+        return fault(t, err, "the same draws are others %s", when);
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_repeats(const trial *t, xsm_sampler *s, xsm_error *err)
+{
+    XSMI_TRY(draw_few(t, s, 0, false, err));
+    XSMI_TRY(draw_few(t, s, 1, false, err));
+    XSMI_TRY(same_draws(t, "the second time", err));
+    XSMI_TRY(draw_few(t, s, 1, true, err));
+    XSMI_TRY(same_draws(t, "row by row", err));
+    XSMI_TRY(xsm_sampler_bind(s, t->data, err));
+    XSMI_TRY(draw_few(t, s, 1, false, err));
+    XSMI_TRY(same_draws(t, "when it is bound anew", err));
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        xsmi_trial memory;
+        xsm_context *ctx;
+        xsm_sampler *again = NULL;
+        XSMI_TRY(xsmi_trial_context(&memory, t->context, threads, threads == 1 ? 0x00 : 0xff, &ctx, err));
+        xsm_status status = make(t, ctx, &again, err);
+        if (status == XSM_OK) {
+            status = draw_few(t, again, 1, false, err);
+            xsm_sampler_free(again);
+        }
+        size_t left = xsmi_trial_blocks(&memory);
+        xsmi_trial_end(&memory, ctx);
+        XSMI_TRY(status);
+        XSMI_TRY(same_draws(t, threads == 1 ? "in memory that held something else" : "on several threads", err));
+        if (left > 0) {
+            return fault(t, err, "%zu blocks of memory are not released", left);
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- memory that fails ----------------------------------------------------------------------------------------------
+ */
+
+static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const trial *t = state;
+    xsm_sampler *s = NULL;
+    XSMI_TRY(make(t, ctx, &s, err));
+    uint32_t drawn[FEW];
+    xsm_batch one = xsm_batch_range(t->data, 0, 1);
+    xsm_status status = xsm_sampler_draw(s, &one, 0, 0, FEW, 0, drawn, NULL, err);
+    xsm_sampler_free(s);
+    return status;
+}
+
+/* -- the whole ------------------------------------------------------------------------------------------------------
+ */
+
+static xsm_status try_rows(const trial *t, const xsm_sampler *s, float *code, xsm_error *err)
+{
+    for (uint64_t row = 0; row < LOOKED_AT; row++) {
+        xsmi_sampler_encode(s, t->data, row, code);
+        XSMI_TRY(check_row(t, s, code, row, err));
+        if (row < TRIED) {
+            XSMI_TRY(check_draws(t, s, code, row, err));
+            XSMI_TRY(check_distinct(t, s, row, err));
+        }
+    }
+    uint32_t classes = t->shape.classes;
+    for (uint32_t excluded = 0; s->ops.draw_others && excluded <= 2 && excluded < classes; excluded++) {
+        uint32_t left = classes - excluded, counts[] = {0, 1, left / 2, left};
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            XSMI_TRY(check_others(t, s, code, excluded, counts[c], err));
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status try_sampler(const trial *t, xsm_error *err)
+{
+    xsm_sampler *s;
+    char who[160];
+    XSMI_TRY(make(t, t->context, &s, err));
+    size_t floats = 2 * ((size_t)s->code_length + GUARD);
+    float *code = xsmi_allocate(t->context, floats, sizeof *code);
+    xsm_status status = code ? XSM_OK : xsmi_fail_memory(err, floats * sizeof *code, "the trial of a sampler");
+    status = status == XSM_OK ? check_codes(t, s, code, err) : status;
+    status = status == XSM_OK ? check_probabilities(t, s, err) : status;
+    status = status == XSM_OK ? try_rows(t, s, code, err) : status;
+    status = status == XSM_OK ? check_repeats(t, s, err) : status;
+    xsmi_release(t->context, code, floats, sizeof *code);
+    xsm_sampler_free(s);
+    XSMI_TRY(status);
+    snprintf(who, sizeof who, "sampler '%s', K = %u", t->ops->name, t->shape.classes);
+    return xsmi_trial_allocations(t->context, use, (void *)(uintptr_t)t, who, err);
+}
+
+static xsm_status try_shape(trial *t, xsm_error *err)
+{
+    xsm_context *ctx = t->context;
+    size_t classes = t->shape.classes, looked = LOOKED_AT * classes, places = (size_t)t->shape.rows * FEW;
+    size_t some = (classes > TOGETHER ? classes : TOGETHER) + GUARD;
+    t->data = NULL;
+    t->all = xsmi_allocate(ctx, looked, sizeof *t->all);
+    t->other = xsmi_allocate(ctx, classes, sizeof *t->other);
+    t->q = xsmi_allocate(ctx, classes, sizeof *t->q);
+    t->seen = xsmi_allocate(ctx, classes, sizeof *t->seen);
+    t->excluded = xsmi_allocate(ctx, classes, sizeof *t->excluded);
+    t->some = xsmi_allocate(ctx, some, sizeof *t->some);
+    t->some_logs = xsmi_allocate(ctx, some, sizeof *t->some_logs);
+    bool whole = t->all && t->other && t->q && t->seen && t->excluded && t->some && t->some_logs;
+    for (int i = 0; i < 2; i++) {
+        t->classes[i] = xsmi_allocate(ctx, places, sizeof **t->classes);
+        t->logs[i] = xsmi_allocate(ctx, places, sizeof **t->logs);
+        whole = whole && t->classes[i] && t->logs[i];
+    }
+    xsm_status status = whole ? xsmi_trial_data(ctx, &t->shape, &t->data, err)
+                              : xsmi_fail_memory(err, looked * sizeof *t->all, "the trial of a sampler");
+    status = status == XSM_OK ? try_sampler(t, err) : status;
+    xsm_dataset_free(t->data);
+    for (int i = 0; i < 2; i++) {
+        xsmi_release(ctx, t->classes[i], places, sizeof **t->classes);
+        xsmi_release(ctx, t->logs[i], places, sizeof **t->logs);
+    }
+    xsmi_release(ctx, t->all, looked, sizeof *t->all);
+    xsmi_release(ctx, t->other, classes, sizeof *t->other);
+    xsmi_release(ctx, t->q, classes, sizeof *t->q);
+    xsmi_release(ctx, t->seen, classes, sizeof *t->seen);
+    xsmi_release(ctx, t->excluded, classes, sizeof *t->excluded);
+    xsmi_release(ctx, t->some, some, sizeof *t->some);
+    xsmi_release(ctx, t->some_logs, some, sizeof *t->some_logs);
+    return status;
+}
+
+static xsm_status read_options(const xsm_sampler_check_options *given, xsm_sampler_check_options *o, xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_sampler_check_options", err));
+    if (o->classes > XSM_CLASSES_MAX || o->features > XSM_FEATURES_MAX || o->reserved != 0 ||
+        !(o->false_alarm >= 0 && o->false_alarm < 1) || !(o->tolerance >= 0 && o->tolerance < 1)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "accepted are up to %u classes and %u features, and a false alarm and a tolerance from 0 to "
+                         "below 1",
+                         XSM_CLASSES_MAX, XSM_FEATURES_MAX);
+    }
+    o->classes = o->classes ? o->classes : 50;
+    o->features = o->features ? o->features : 6;
+    o->draws = o->draws ? o->draws : 40000;
+    o->false_alarm = o->false_alarm > 0 ? o->false_alarm : 1e-6;
+    o->tolerance = o->tolerance > 0 ? o->tolerance : 1e-4;
+    return XSM_OK;
+}
+
+xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, const xsm_sampler_check_options *given,
+                             xsm_error *err)
+{
+    if (!ops) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_check: the table is NULL");
+    }
+    xsm_sampler_check_options o = XSM_SAMPLER_CHECK_OPTIONS_INIT;
+    XSMI_TRY(read_options(given, &o, err));
+    const uint32_t sizes[] = {1, 2, 7, o.classes, o.classes};
+    enum { SIZES = sizeof sizes / sizeof *sizes, OTHERS = 12 };
+    trial t = {.ops = ops, .options = &o, .tests = SIZES * (TRIED + OTHERS)};
+    xsm_context *parent;
+    xsmi_trial memory;
+    XSMI_TRY(xsmi_context_acquire(context, &parent, err));
+    xsm_status status = xsmi_trial_context(&memory, parent, 1, 0xa5, &t.context, err);
+    if (status != XSM_OK) {
+        xsm_context_free(parent);
+        return status;
+    }
+    for (size_t i = 0; i < SIZES && status == XSM_OK; i++) {
+        t.shape = (xsmi_trial_shape){.rows = sizes[i] > 20 ? 3 * (uint64_t)sizes[i] : 60,
+                                     .features = o.features,
+                                     .classes = sizes[i],
+                                     .sparse = i % 2 == 0};
+        status = try_shape(&t, err);
+    }
+    xsmi_trial_end(&memory, t.context);
+    xsm_context_free(parent);
+    return status;
+}
