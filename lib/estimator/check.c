@@ -206,7 +206,9 @@ static xsm_status run(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_
     size_t places = (size_t)((count + 1) * g->width);
     memset(g->coefficients, junk, places * sizeof *g->coefficients);
     memset(g->losses, junk, (size_t)(count + 1) * sizeof *g->losses);
-    memset(g->scratch, junk, 2 * g->scratch_each);
+    if (g->scratch) {
+        memset(g->scratch, junk, 2 * g->scratch_each);
+    }
     for (uint64_t i = 0; i <= count; i++) {
         g->example[i] = xsmi_example_at(e, first + (i < count ? i : 0), FIRST + first + i);
     }

@@ -82,6 +82,12 @@ static xsm_status make(const trial *t, xsm_context *ctx, xsm_sampler **out, xsm_
 /* -- codes ----------------------------------------------------------------------------------------------------------
  */
 
+static void encode(const trial *t, const xsm_sampler *s, uint64_t row, float *code)
+{
+    xsm_batch one = xsm_batch_range(t->data, row, 1);
+    xsmi_sampler_encode_batch(s, &one, 0, code);
+}
+
 static xsm_status check_codes(const trial *t, const xsm_sampler *s, float *code, xsm_error *err)
 {
     uint32_t length = s->code_length;
@@ -94,7 +100,7 @@ static xsm_status check_codes(const trial *t, const xsm_sampler *s, float *code,
             for (uint32_t j = 0; j < length + GUARD; j++) {
                 of[j] = j < length && pass ? 7 : (float)UNTOUCHED; /* what was there before must not show */
             }
-            xsmi_sampler_encode(s, t->data, row, of);
+            encode(t, s, row, of);
             for (uint32_t j = 0; j < length + GUARD; j++) {
                 bool kept = !(of[j] < (float)UNTOUCHED) && !(of[j] > (float)UNTOUCHED);
                 if (j >= length && !kept) {
@@ -399,7 +405,7 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 static xsm_status try_rows(const trial *t, const xsm_sampler *s, float *code, xsm_error *err)
 {
     for (uint64_t row = 0; row < LOOKED_AT; row++) {
-        xsmi_sampler_encode(s, t->data, row, code);
+        encode(t, s, row, code);
         XSMI_TRY(check_row(t, s, code, row, err));
         if (row < TRIED) {
             XSMI_TRY(check_draws(t, s, code, row, err));
