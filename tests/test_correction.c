@@ -254,15 +254,16 @@ static void bad_corrections_are_refused(void **state)
     (void)state;
     enum { K = 3, D = 2, DIMS = 4 };
     static const float weight[K * D] = {0}, mean[D] = {0}, directions[D] = {1, 0};
-    for (int defect = 0; defect < 8; defect++) {
+    for (int defect = 0; defect < 9; defect++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
         float nodes[4 * DIMS] = {0}, numbers[K] = {0};
         uint32_t leaves[K] = {0, 1, 3};
-        bool number = defect >= 5;
+        bool number = defect >= 5 && defect < 8;
         uint64_t node_rows = defect == 1 ? 2 : 4;
         leaves[2] = defect == 2 ? 1 : defect == 3 ? 4 : 3;
         nodes[5] = defect == 4 ? NAN : 0;
+        nodes[3 * DIMS + 1] = defect == 8 ? 0 : 1e4f; /* the leaf beside class 2 has none: never the left */
         numbers[1] = defect == 6 ? INFINITY : 1;
         uint64_t count = defect == 7 ? 2 : K;
         xsmi_tensor tensors[5] = {

@@ -92,6 +92,10 @@ enum {
     BIND_WRONG_STATUS,
     BIND_COUNTS,
     JUNK_MATTERS,
+    SAVE_SHORT,
+    LOAD_DIFFERS,
+    LOAD_CARELESS,
+    LOAD_LEAKS,
     FAULTS
 };
 static int fault;
@@ -247,6 +251,31 @@ static void faulty_sweep(const void *state, const float *const *codes, uint32_t 
     }
 }
 
+static xsm_status faulty_save(const void *state, xsm_array_writer *writer, xsm_error *err)
+{
+    const faulty *s = state;
+    xsm_array a = {sizeof a, "classes", XSM_ARRAY_U32, 1, {fault == SAVE_SHORT ? 0 : 1}, &s->classes};
+    return xsm_array_write(writer, &a, err);
+}
+
+static xsm_status faulty_load(void *state, const xsm_sampler_problem *p, const xsm_array_reader *reader, xsm_error *err)
+{
+    xsm_array a = XSM_ARRAY_INIT;
+    xsm_status status = xsm_array_read(reader, "classes", XSM_ARRAY_U32, 1, &a, err);
+    if (status != XSM_OK && fault != LOAD_CARELESS) {
+        return status;
+    }
+    if (fault != LOAD_CARELESS && a.shape[0] != 1) {
+        return XSM_ERROR_FORMAT;
+    }
+    if (fault == LOAD_LEAKS && !xsm_context_allocate(p->context, 10)) {
+        return XSM_ERROR_MEMORY;
+    }
+    status = faulty_bind(state, p, err);
+    ((faulty *)state)->classes -= fault == LOAD_DIFFERS && p->classes > 1;
+    return status;
+}
+
 static const xsm_option faulty_options[] = {
     {"of", XSM_OPTION_INT, offsetof(faulty, of_options), "3", 0, 9, NULL, "nothing"},
 };
@@ -271,6 +300,8 @@ static xsm_sampler_ops faulty_table(void)
         .log_probability = faulty_log,
         .log_probabilities = faulty_many,
         .sweep = faulty_sweep,
+        .save = faulty_save,
+        .load = faulty_load,
     };
     return ops;
 }

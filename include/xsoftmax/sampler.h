@@ -91,6 +91,27 @@ XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *tra
 /** K of what the sampler is bound to, 0 if it is not. */
 XSM_API uint32_t xsm_sampler_classes(const xsm_sampler *sampler);
 
+/** Saves a bound sampler, its options and its distribution, to a safetensors file, without the rows that it was made
+ *  from: a tree that took minutes to fit is there at once the next time. What is at the path is replaced in one piece
+ * or left as it is.
+ *  @param sampler a bound sampler
+ *  @param path    the file
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STATE when it is not bound; #XSM_ERROR_UNSUPPORTED for a table of
+ * the host's without save(); #XSM_ERROR_IO; #XSM_ERROR_MEMORY; what the table's save() returns */
+XSM_API xsm_status xsm_sampler_save(const xsm_sampler *sampler, const char *path, xsm_error *err);
+/** Loads a sampler, which is then bound, and draws as the one that was saved, to the bit.
+ *  @param context context, or NULL
+ *  @param path    a file of xsm_sampler_save()
+ *  @param ops     its table, if it is the host's; NULL for built-in ones, which the file names
+ *  @param[out] out the sampler, the caller's to release with xsm_sampler_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for a file that is damaged or no sampler's;
+ *          #XSM_ERROR_NAME for a sampler that is not built in, or another than `ops`; #XSM_ERROR_UNSUPPORTED for a
+ * table without load(); #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops,
+                                    xsm_sampler **out, xsm_error *err);
+
 /** Draws classes for the rows of a batch.
  *  @param sampler  a bound sampler
  *  @param batch    n rows with the features that it is bound to

@@ -1,44 +1,32 @@
-/*
- * Corrections in a model's file: a tensor `correction` [K] of numbers, or a tree as `tree_nodes` [2^height, dims],
- * `tree_leaves` [K], `tree_mean` [D] and, where it has components, `tree_directions` [D, components].
- */
+/* Corrections in a model's file: a tensor `correction` [K] of numbers, or the tensors of a tree (tree_file.c). */
 #include "model/correction.h"
 #include "model/parts.h"
 
 #include <string.h>
 
-static void describe(xsmi_tensor *t, const char *name, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
-{
-    *t = (xsmi_tensor){.name = name, .dtype = dtype, .rank = rank, .shape = {rows, columns}};
-}
-
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS])
 {
     const xsmi_tree *t = xsmi_correction_tree(c);
-    if (!t) {
-        describe(&tensors[0], "correction", XSMI_DTYPE_F32, 1, xsmi_correction_classes(c), 0);
-        return 1;
+    if (t) {
+        return xsmi_tree_tensors(t, tensors);
     }
-    describe(&tensors[0], "tree_nodes", XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims);
-    describe(&tensors[1], "tree_leaves", XSMI_DTYPE_U32, 1, t->classes, 0);
-    describe(&tensors[2], "tree_mean", XSMI_DTYPE_F32, 1, t->pca.features, 0);
-    describe(&tensors[3], "tree_directions", XSMI_DTYPE_F32, 2, t->pca.features, t->pca.components);
-    return t->pca.components > 0 ? 4 : 3;
+    tensors[0] = (xsmi_tensor){.name = "correction",
+                               .dtype = XSMI_DTYPE_F32,
+                               .rank = 1,
+                               .shape = {xsmi_correction_classes(c)},
+                               .size = xsmi_correction_classes(c) * sizeof(float),
+                               .data = (const unsigned char *)xsmi_correction_numbers(c)};
+    return 1;
 }
 
 xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer *w, xsm_error *err)
 {
-    const xsmi_tree *t = xsmi_correction_tree(c);
-    if (!t) {
-        const float *numbers = xsmi_correction_numbers(c);
-        return xsmi_container_write(w, numbers, xsmi_correction_classes(c) * sizeof *numbers, err);
+    xsmi_tensor tensors[XSMI_CORRECTION_TENSORS];
+    size_t count = xsmi_correction_tensors(c, tensors);
+    for (size_t i = 0; i < count; i++) {
+        XSMI_TRY(xsmi_container_write(w, tensors[i].data, tensors[i].size, err));
     }
-    const xsmi_pca *p = &t->pca;
-    size_t directions = (size_t)p->features * p->components;
-    XSMI_TRY(xsmi_container_write(w, t->nodes, xsmi_tree_leaves(t) * t->dims * sizeof *t->nodes, err));
-    XSMI_TRY(xsmi_container_write(w, t->class_leaf, t->classes * sizeof *t->class_leaf, err));
-    XSMI_TRY(xsmi_container_write(w, p->mean, p->features * sizeof *p->mean, err));
-    return directions ? xsmi_container_write(w, p->direction, directions * sizeof *p->direction, err) : XSM_OK;
+    return XSM_OK;
 }
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
@@ -58,56 +46,16 @@ static bool all_finite(const float *values, size_t count)
     return true;
 }
 
-static xsm_status bad_tree(const char *name, xsm_error *err)
-{
-    return xsmi_fail(
-        err, XSM_ERROR_FORMAT,
-        "%s: its tree is none: tree_nodes, tree_leaves, tree_mean and tree_directions do not fit the model or "
-        "each other",
-        name);
-}
-
-static xsm_status read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
-                            uint32_t features, xsmi_tree *t, xsm_error *err)
-{
-    const xsmi_tensor *nodes = xsmi_container_tensor(file, "tree_nodes");
-    const xsmi_tensor *leaves = xsmi_container_tensor(file, "tree_leaves");
-    const xsmi_tensor *mean = xsmi_container_tensor(file, "tree_mean");
-    const xsmi_tensor *directions = xsmi_container_tensor(file, "tree_directions");
-    uint64_t components = directions && directions->rank == 2 ? directions->shape[1] : 0;
-    if (components > features || !has_shape(leaves, XSMI_DTYPE_U32, 1, classes, 0) ||
-        !has_shape(mean, XSMI_DTYPE_F32, 1, features, 0) ||
-        (directions && !has_shape(directions, XSMI_DTYPE_F32, 2, features, components))) {
-        return bad_tree(name, err);
-    }
-    XSMI_TRY(xsmi_pca_start(ctx, features, (uint32_t)components, &t->pca, err));
-    XSMI_TRY(xsmi_tree_start(ctx, classes, t, err));
-    if (!has_shape(nodes, XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims)) {
-        return bad_tree(name, err);
-    }
-    memcpy(t->nodes, nodes->data, nodes->size);
-    memcpy(t->class_leaf, leaves->data, leaves->size);
-    memcpy(t->pca.mean, mean->data, mean->size);
-    if (directions) {
-        memcpy(t->pca.direction, directions->data, directions->size);
-    }
-    if (!xsmi_tree_set_leaves(t) || !all_finite(t->nodes, nodes->size / sizeof(float)) ||
-        !all_finite(t->pca.mean, features) || !all_finite(t->pca.direction, (size_t)features * components)) {
-        return bad_tree(name, err);
-    }
-    xsmi_pca_set_offset(&t->pca);
-    return XSM_OK;
-}
-
 xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
                                 uint32_t features, xsmi_correction **out, xsm_error *err)
 {
-    static const char *const of_tree[] = {"tree_nodes", "tree_leaves", "tree_mean", "tree_directions"};
     const xsmi_tensor *numbers = xsmi_container_tensor(file, "correction");
+    const xsmi_tensor *parts[XSMI_TREE_TENSORS];
     bool tree = false;
     *out = NULL;
-    for (size_t i = 0; i < sizeof of_tree / sizeof *of_tree; i++) {
-        tree |= xsmi_container_tensor(file, of_tree[i]) != NULL;
+    for (size_t i = 0; i < XSMI_TREE_TENSORS; i++) {
+        parts[i] = xsmi_container_tensor(file, xsmi_tree_tensor_names[i]);
+        tree |= parts[i] != NULL;
     }
     if (numbers) {
         const float *values = (const float *)(const void *)numbers->data;
@@ -124,7 +72,7 @@ xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, co
     }
     xsmi_tree t;
     memset(&t, 0, sizeof t);
-    xsm_status status = read_tree(ctx, file, name, classes, features, &t, err);
+    xsm_status status = xsmi_tree_restore(ctx, parts, name, classes, features, &t, err);
     if (status == XSM_OK) {
         status = xsmi_correction_of_tree(ctx, &t, out, err);
     }

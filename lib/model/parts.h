@@ -9,6 +9,7 @@
 #include "data/text.h"
 #include "model/model.h"
 #include "model/safetensors.h"
+#include "model/tree_file.h"
 
 /* A class-major model without weights, for a loader to fill. xsm_model_free() takes it as it is. */
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
@@ -30,7 +31,7 @@ xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *containe
 
 /* A correction in a model's file (correction_file.c): the tensors that it is, and their data in that order. Reading
  * gives NULL where there is none. */
-#define XSMI_CORRECTION_TENSORS 4
+#define XSMI_CORRECTION_TENSORS XSMI_TREE_TENSORS
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS]);
 xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer *w, xsm_error *err);
 xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,

@@ -1,8 +1,6 @@
 /* The suite that tries a sampler's table on problems made up here (ext/sampler.h says what it looks at). */
-#include "sampler/sampler.h"
+#include "sampler/check.h"
 
-#include "base/trial.h"
-#include "data/trial.h"
 #include "math/chi_square.h"
 
 #include <math.h>
@@ -13,7 +11,6 @@ enum {
     LOOKED_AT = 40, /* rows whose log-probabilities are compared: more than a sweep takes */
     TRIED = 4,      /* rows that are drawn for many times */
     TOGETHER = 16,  /* draws a call */
-    FEW = 3,        /* draws a row where all rows' draws are compared */
     GUARD = 8       /* places behind an array that must stay as they are */
 };
 /* Least draws to be expected of a cell of a chi-square: rarer classes share one. */
@@ -21,25 +18,7 @@ enum {
 #define UNTOUCHED_CLASS 0xfefefefeu
 #define UNTOUCHED 12345.5
 
-typedef struct trial {
-    xsm_context *context;
-    const xsm_sampler_ops *ops;
-    const xsm_sampler_check_options *options;
-    xsmi_trial_shape shape;
-    uint32_t tests; /* chi-squares of the whole suite, for their share of the false alarms */
-    xsm_dataset *data;
-    float *all, *other; /* [LOOKED_AT][K] */
-    double *q;          /* [K] */
-    uint32_t *seen;     /* [K] */
-    uint32_t *classes[2];
-    double *logs[2]; /* [rows][FEW] */
-    uint32_t *some;  /* [K + GUARD] */
-    double *some_logs;
-    uint32_t *excluded; /* [K] */
-} trial;
-
-static xsm_status fault(const trial *t, xsm_error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static xsm_status fault(const trial *t, xsm_error *err, const char *format, ...)
+xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const char *format, ...)
 {
     char what[200];
     va_list args;
@@ -50,7 +29,7 @@ static xsm_status fault(const trial *t, xsm_error *err, const char *format, ...)
                      t->shape.classes, t->shape.sparse ? "sparse" : "dense", t->shape.features, what);
 }
 
-static bool near(const trial *t, double a, double b)
+static bool near(const xsmi_sampler_trial *t, double a, double b)
 {
     if (isinf(a) || isinf(b)) {
         return isinf(a) && isinf(b) && (a < 0) == (b < 0);
@@ -58,16 +37,16 @@ static bool near(const trial *t, double a, double b)
     return fabs(a - b) <= t->options->tolerance * (1 + fabs(a)); /* false for NaN */
 }
 
-static xsm_status set_option(void *object, const char *name, const char *value, xsm_error *err)
+xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err)
 {
     return xsm_sampler_set(object, name, value, err);
 }
 
-static xsm_status make(const trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err)
+static xsm_status make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err)
 {
     xsm_sampler *s;
     XSMI_TRY(xsm_sampler_new_from(ctx, t->ops, &s, err));
-    xsm_status status = xsmi_trial_set(ctx, t->options->set, set_option, s, err);
+    xsm_status status = xsmi_trial_set(ctx, t->options->set, xsmi_sampler_trial_set, s, err);
     if (status == XSM_OK) {
         status = xsm_sampler_bind(s, t->data, err);
     }
@@ -82,17 +61,17 @@ static xsm_status make(const trial *t, xsm_context *ctx, xsm_sampler **out, xsm_
 /* -- codes ----------------------------------------------------------------------------------------------------------
  */
 
-static void encode(const trial *t, const xsm_sampler *s, uint64_t row, float *code)
+static void encode(const xsmi_sampler_trial *t, const xsm_sampler *s, uint64_t row, float *code)
 {
     xsm_batch one = xsm_batch_range(t->data, row, 1);
     xsmi_sampler_encode_batch(s, &one, 0, code);
 }
 
-static xsm_status check_codes(const trial *t, const xsm_sampler *s, float *code, xsm_error *err)
+static xsm_status check_codes(const xsmi_sampler_trial *t, const xsm_sampler *s, float *code, xsm_error *err)
 {
     uint32_t length = s->code_length;
     if (s->ops.code_length && s->ops.code_length(s->state) != length) {
-        return fault(t, err, "code_length() changes");
+        return xsmi_sampler_fault(t, err, "code_length() changes");
     }
     for (uint64_t row = 0; length > 0 && row < LOOKED_AT; row++) {
         for (int pass = 0; pass < 2; pass++) {
@@ -104,15 +83,16 @@ static xsm_status check_codes(const trial *t, const xsm_sampler *s, float *code,
             for (uint32_t j = 0; j < length + GUARD; j++) {
                 bool kept = !(of[j] < (float)UNTOUCHED) && !(of[j] > (float)UNTOUCHED);
                 if (j >= length && !kept) {
-                    return fault(t, err, "encode() writes beyond the %u floats of a code", length);
+                    return xsmi_sampler_fault(t, err, "encode() writes beyond the %u floats of a code", length);
                 }
                 if (!isfinite(of[j])) {
-                    return fault(t, err, "the code of row %u has a number that is not finite", (unsigned)row);
+                    return xsmi_sampler_fault(t, err, "the code of row %u has a number that is not finite",
+                                              (unsigned)row);
                 }
             }
         }
         if (memcmp(code, code + length + GUARD, length * sizeof *code) != 0) {
-            return fault(t, err, "encode() does not fill all of a code, or gives another the second time");
+            return xsmi_sampler_fault(t, err, "encode() does not fill all of a code, or gives another the second time");
         }
     }
     return XSM_OK;
@@ -121,31 +101,32 @@ static xsm_status check_codes(const trial *t, const xsm_sampler *s, float *code,
 /* -- log-probabilities ------------------------------------------------------------------------------------------------
  */
 
-static xsm_status check_row(const trial *t, const xsm_sampler *s, const float *code, uint64_t row, xsm_error *err)
+static xsm_status check_row(const xsmi_sampler_trial *t, const xsm_sampler *s, const float *code, uint64_t row,
+                            xsm_error *err)
 {
     const float *all = t->all + row * t->shape.classes;
     double sum = 0, together = 0;
     for (uint32_t k = 0; k < t->shape.classes; k++) {
         double one = s->ops.log_probability(s->state, code, k);
         if (!(one <= 1e-9)) {
-            return fault(t, err, "log_probability() of class %u is %g", k, one);
+            return xsmi_sampler_fault(t, err, "log_probability() of class %u is %g", k, one);
         }
         if (!near(t, one, (double)all[k])) {
-            return fault(t, err, "class %u has log-probability %.9g by itself and %.9g among all", k, one,
-                         (double)all[k]);
+            return xsmi_sampler_fault(t, err, "class %u has log-probability %.9g by itself and %.9g among all", k, one,
+                                      (double)all[k]);
         }
         t->q[k] = exp(one);
         sum += t->q[k];
         together += exp((double)all[k]);
     }
     if (!(fabs(sum - 1) <= t->options->tolerance) || !(fabs(together - 1) <= t->options->tolerance)) {
-        return fault(t, err, "the probabilities of row %u sum to %.9g, those of all at once to %.9g", (unsigned)row,
-                     sum, together);
+        return xsmi_sampler_fault(t, err, "the probabilities of row %u sum to %.9g, those of all at once to %.9g",
+                                  (unsigned)row, sum, together);
     }
     return XSM_OK;
 }
 
-static xsm_status check_probabilities(const trial *t, const xsm_sampler *s, xsm_error *err)
+static xsm_status check_probabilities(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
     const uint32_t classes = t->shape.classes;
     xsm_batch batch = xsm_batch_range(t->data, 0, LOOKED_AT);
@@ -155,15 +136,16 @@ static xsm_status check_probabilities(const trial *t, const xsm_sampler *s, xsm_
         const float *all = t->all + row * classes;
         XSMI_TRY(xsm_sampler_log_probabilities(s, &one, 0, classes, t->other, err));
         if (memcmp(all, t->other, classes * sizeof *all) != 0) {
-            return fault(t, err, "row %u has other log-probabilities in company than alone", (unsigned)row);
+            return xsmi_sampler_fault(t, err, "row %u has other log-probabilities in company than alone",
+                                      (unsigned)row);
         }
         for (uint32_t first = 0, count = 1; first < classes; first += count, count *= 2) {
             count = count < classes - first ? count : classes - first;
             XSMI_TRY(xsm_sampler_log_probabilities(s, &one, first, count, t->other, err));
             for (uint32_t k = 0; k < count; k++) {
                 if (!near(t, (double)t->other[k], (double)all[first + k])) {
-                    return fault(t, err, "class %u has log-probability %.9g among %u and %.9g among all", first + k,
-                                 (double)t->other[k], count, (double)all[first + k]);
+                    return xsmi_sampler_fault(t, err, "class %u has log-probability %.9g among %u and %.9g among all",
+                                              first + k, (double)t->other[k], count, (double)all[first + k]);
                 }
             }
         }
@@ -175,7 +157,7 @@ static xsm_status check_probabilities(const trial *t, const xsm_sampler *s, xsm_
  */
 
 /* Whether t->seen is what `draws` draws from t->q can come to. */
-static xsm_status check_frequencies(const trial *t, uint64_t draws, uint64_t row, xsm_error *err)
+static xsm_status check_frequencies(const xsmi_sampler_trial *t, uint64_t draws, uint64_t row, xsm_error *err)
 {
     double chi = 0, rare = 0, rare_seen = 0;
     uint32_t cells = 0;
@@ -193,20 +175,22 @@ static xsm_status check_frequencies(const trial *t, uint64_t draws, uint64_t row
         chi += (rare_seen - rare) * (rare_seen - rare) / rare;
         cells++;
     } else if (rare_seen > CELL + 20 * sqrt(CELL)) { /* Poisson: far less likely than any false alarm asked for */
-        return fault(t, err, "classes that are to come up %.3g times in %llu draws for row %u come up %g times", rare,
-                     (unsigned long long)draws, (unsigned)row, rare_seen);
+        return xsmi_sampler_fault(t, err,
+                                  "classes that are to come up %.3g times in %llu draws for row %u come up %g times",
+                                  rare, (unsigned long long)draws, (unsigned)row, rare_seen);
     }
     double limit = t->options->false_alarm / t->tests;
     if (cells > 1 && xsmi_chi_square_tail(chi, cells - 1) < limit) {
-        return fault(t, err,
-                     "%llu draws for row %u do not follow the log-probabilities: a chi-square of %.1f with %u "
-                     "degrees of freedom",
-                     (unsigned long long)draws, (unsigned)row, chi, cells - 1);
+        return xsmi_sampler_fault(
+            t, err,
+            "%llu draws for row %u do not follow the log-probabilities: a chi-square of %.1f with %u "
+            "degrees of freedom",
+            (unsigned long long)draws, (unsigned)row, chi, cells - 1);
     }
     return XSM_OK;
 }
 
-static void guard(const trial *t, uint32_t count)
+static void guard(const xsmi_sampler_trial *t, uint32_t count)
 {
     for (uint32_t j = 0; j < count + GUARD; j++) {
         t->some[j] = UNTOUCHED_CLASS;
@@ -214,7 +198,7 @@ static void guard(const trial *t, uint32_t count)
     }
 }
 
-static bool overrun(const trial *t, uint32_t count)
+static bool overrun(const xsmi_sampler_trial *t, uint32_t count)
 {
     bool whole = true;
     for (uint32_t j = count; j < count + GUARD; j++) {
@@ -223,7 +207,8 @@ static bool overrun(const trial *t, uint32_t count)
     return !whole;
 }
 
-static xsm_status check_draws(const trial *t, const xsm_sampler *s, const float *code, uint64_t row, xsm_error *err)
+static xsm_status check_draws(const xsmi_sampler_trial *t, const xsm_sampler *s, const float *code, uint64_t row,
+                              xsm_error *err)
 {
     uint64_t calls = (t->options->draws + TOGETHER - 1) / TOGETHER;
     memset(t->seen, 0, t->shape.classes * sizeof *t->seen);
@@ -234,17 +219,17 @@ static xsm_status check_draws(const trial *t, const xsm_sampler *s, const float 
         xsmi_stream_start(&random.stream, row, XSMI_STREAM_CHECK, call);
         s->ops.draw(s->state, code, &random, count, t->some, t->some_logs);
         if (overrun(t, count)) {
-            return fault(t, err, "draw() writes beyond the %u places that it was given", count);
+            return xsmi_sampler_fault(t, err, "draw() writes beyond the %u places that it was given", count);
         }
         for (uint32_t j = 0; j < count; j++) {
             uint32_t k = t->some[j];
             if (k >= t->shape.classes) {
-                return fault(t, err, "draw() gives class %u", k);
+                return xsmi_sampler_fault(t, err, "draw() gives class %u", k);
             }
             double log_q = s->ops.log_probability(s->state, code, k);
             if (isinf(log_q) || !near(t, t->some_logs[j], log_q)) {
-                return fault(t, err, "class %u is drawn with log-probability %.9g, and has %.9g", k, t->some_logs[j],
-                             log_q);
+                return xsmi_sampler_fault(t, err, "class %u is drawn with log-probability %.9g, and has %.9g", k,
+                                          t->some_logs[j], log_q);
             }
             t->seen[k]++;
         }
@@ -262,7 +247,7 @@ static double binomial_tail(double seen, double n, double p)
 }
 
 /* Every class but the excluded is drawn equally often: so many are drawn, and all have one probability. */
-static xsm_status check_others(const trial *t, const xsm_sampler *s, const float *code, uint32_t excluded,
+static xsm_status check_others(const xsmi_sampler_trial *t, const xsm_sampler *s, const float *code, uint32_t excluded,
                                uint32_t count, xsm_error *err)
 {
     const uint32_t classes = t->shape.classes, left = classes - excluded;
@@ -277,11 +262,11 @@ static xsm_status check_others(const trial *t, const xsm_sampler *s, const float
         xsmi_stream_start(&random.stream, excluded, XSMI_STREAM_CHECK, call);
         double log_drawn = s->ops.draw_others(s->state, code, &random, t->excluded, excluded, count, t->some);
         if (overrun(t, count)) {
-            return fault(t, err, "draw_others() writes beyond the %u places that it was given", count);
+            return xsmi_sampler_fault(t, err, "draw_others() writes beyond the %u places that it was given", count);
         }
         if (count > 0 && !near(t, log_drawn, log((double)count / left))) {
-            return fault(t, err, "draw_others() of %u of %u classes says log-probability %.9g, not %.9g", count, left,
-                         log_drawn, log((double)count / left));
+            return xsmi_sampler_fault(t, err, "draw_others() of %u of %u classes says log-probability %.9g, not %.9g",
+                                      count, left, log_drawn, log((double)count / left));
         }
         for (uint32_t j = 0; j < count; j++) {
             bool twice = false;
@@ -292,7 +277,8 @@ static xsm_status check_others(const trial *t, const xsm_sampler *s, const float
                 twice |= t->excluded[i] == t->some[j];
             }
             if (t->some[j] >= classes || twice) {
-                return fault(t, err, "draw_others() gives class %u twice, excluded or beyond the last", t->some[j]);
+                return xsmi_sampler_fault(t, err, "draw_others() gives class %u twice, excluded or beyond the last",
+                                          t->some[j]);
             }
             t->seen[t->some[j]]++;
         }
@@ -304,15 +290,16 @@ static xsm_status check_others(const trial *t, const xsm_sampler *s, const float
             out |= t->excluded[i] == k;
         }
         if (!out && binomial_tail(t->seen[k], (double)calls, (double)count / left) < limit) {
-            return fault(t, err, "draw_others() gives class %u in %u of %llu calls, each of %u of %u classes", k,
-                         t->seen[k], (unsigned long long)calls, count, left);
+            return xsmi_sampler_fault(t, err,
+                                      "draw_others() gives class %u in %u of %llu calls, each of %u of %u classes", k,
+                                      t->seen[k], (unsigned long long)calls, count, left);
         }
     }
     return XSM_OK;
 }
 
 /* As many without replacement as there are with a probability above 0. */
-static xsm_status check_distinct(const trial *t, const xsm_sampler *s, uint64_t row, xsm_error *err)
+static xsm_status check_distinct(const xsmi_sampler_trial *t, const xsm_sampler *s, uint64_t row, xsm_error *err)
 {
     uint32_t support = 0;
     xsm_batch one = xsm_batch_range(t->data, row, 1);
@@ -323,7 +310,7 @@ static xsm_status check_distinct(const trial *t, const xsm_sampler *s, uint64_t 
     XSMI_TRY(xsm_sampler_draw(s, &one, 3, row, support, 1, t->some, t->some_logs, err));
     for (uint32_t j = 0; j < support; j++) {
         if (t->some[j] >= t->shape.classes || t->seen[t->some[j]]++) {
-            return fault(t, err, "a draw without replacement has class %u twice", t->some[j]);
+            return xsmi_sampler_fault(t, err, "a draw without replacement has class %u twice", t->some[j]);
         }
     }
     return XSM_OK;
@@ -332,37 +319,39 @@ static xsm_status check_distinct(const trial *t, const xsm_sampler *s, uint64_t 
 /* -- the same again -------------------------------------------------------------------------------------------------
  */
 
-static xsm_status draw_few(const trial *t, const xsm_sampler *s, int into, bool alone, xsm_error *err)
+xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
+                                   xsm_error *err)
 {
     for (uint64_t row = 0; alone && row < t->shape.rows; row++) {
         xsm_batch one = xsm_batch_range(t->data, row, 1);
-        XSMI_TRY(xsm_sampler_draw(s, &one, 9, 100 + row, FEW, 0, t->classes[into] + row * FEW,
-                                  t->logs[into] + row * FEW, err));
+        XSMI_TRY(xsm_sampler_draw(s, &one, 9, 100 + row, XSMI_TRIAL_DRAWS, 0, t->classes[into] + row * XSMI_TRIAL_DRAWS,
+                                  t->logs[into] + row * XSMI_TRIAL_DRAWS, err));
     }
     xsm_batch batch = xsm_batch_range(t->data, 0, t->shape.rows);
-    return alone ? XSM_OK : xsm_sampler_draw(s, &batch, 9, 100, FEW, 0, t->classes[into], t->logs[into], err);
+    return alone ? XSM_OK
+                 : xsm_sampler_draw(s, &batch, 9, 100, XSMI_TRIAL_DRAWS, 0, t->classes[into], t->logs[into], err);
 }
 
-static xsm_status same_draws(const trial *t, const char *when, xsm_error *err)
+xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err)
 {
-    size_t places = (size_t)t->shape.rows * FEW;
+    size_t places = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
     if (memcmp(t->classes[0], t->classes[1], places * sizeof **t->classes) != 0 ||
         memcmp(t->logs[0], t->logs[1], places * sizeof **t->logs) != 0) {
-        return fault(t, err, "the same draws are others %s", when);
+        return xsmi_sampler_fault(t, err, "the same draws are others %s", when);
     }
     return XSM_OK;
 }
 
-static xsm_status check_repeats(const trial *t, xsm_sampler *s, xsm_error *err)
+static xsm_status check_repeats(const xsmi_sampler_trial *t, xsm_sampler *s, xsm_error *err)
 {
-    XSMI_TRY(draw_few(t, s, 0, false, err));
-    XSMI_TRY(draw_few(t, s, 1, false, err));
-    XSMI_TRY(same_draws(t, "the second time", err));
-    XSMI_TRY(draw_few(t, s, 1, true, err));
-    XSMI_TRY(same_draws(t, "row by row", err));
+    XSMI_TRY(xsmi_sampler_trial_draw(t, s, 0, false, err));
+    XSMI_TRY(xsmi_sampler_trial_draw(t, s, 1, false, err));
+    XSMI_TRY(xsmi_sampler_trial_same(t, "the second time", err));
+    XSMI_TRY(xsmi_sampler_trial_draw(t, s, 1, true, err));
+    XSMI_TRY(xsmi_sampler_trial_same(t, "row by row", err));
     XSMI_TRY(xsm_sampler_bind(s, t->data, err));
-    XSMI_TRY(draw_few(t, s, 1, false, err));
-    XSMI_TRY(same_draws(t, "when it is bound anew", err));
+    XSMI_TRY(xsmi_sampler_trial_draw(t, s, 1, false, err));
+    XSMI_TRY(xsmi_sampler_trial_same(t, "when it is bound anew", err));
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
         xsmi_trial memory;
         xsm_context *ctx;
@@ -370,15 +359,16 @@ static xsm_status check_repeats(const trial *t, xsm_sampler *s, xsm_error *err)
         XSMI_TRY(xsmi_trial_context(&memory, t->context, threads, threads == 1 ? 0x00 : 0xff, &ctx, err));
         xsm_status status = make(t, ctx, &again, err);
         if (status == XSM_OK) {
-            status = draw_few(t, again, 1, false, err);
+            status = xsmi_sampler_trial_draw(t, again, 1, false, err);
             xsm_sampler_free(again);
         }
         size_t left = xsmi_trial_blocks(&memory);
         xsmi_trial_end(&memory, ctx);
         XSMI_TRY(status);
-        XSMI_TRY(same_draws(t, threads == 1 ? "in memory that held something else" : "on several threads", err));
+        XSMI_TRY(xsmi_sampler_trial_same(t, threads == 1 ? "in memory that held something else" : "on several threads",
+                                         err));
         if (left > 0) {
-            return fault(t, err, "%zu blocks of memory are not released", left);
+            return xsmi_sampler_fault(t, err, "%zu blocks of memory are not released", left);
         }
     }
     return XSM_OK;
@@ -389,12 +379,12 @@ static xsm_status check_repeats(const trial *t, xsm_sampler *s, xsm_error *err)
 
 static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 {
-    const trial *t = state;
+    const xsmi_sampler_trial *t = state;
     xsm_sampler *s = NULL;
     XSMI_TRY(make(t, ctx, &s, err));
-    uint32_t drawn[FEW];
+    uint32_t drawn[XSMI_TRIAL_DRAWS];
     xsm_batch one = xsm_batch_range(t->data, 0, 1);
-    xsm_status status = xsm_sampler_draw(s, &one, 0, 0, FEW, 0, drawn, NULL, err);
+    xsm_status status = xsm_sampler_draw(s, &one, 0, 0, XSMI_TRIAL_DRAWS, 0, drawn, NULL, err);
     xsm_sampler_free(s);
     return status;
 }
@@ -402,7 +392,7 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 /* -- the whole ------------------------------------------------------------------------------------------------------
  */
 
-static xsm_status try_rows(const trial *t, const xsm_sampler *s, float *code, xsm_error *err)
+static xsm_status try_rows(const xsmi_sampler_trial *t, const xsm_sampler *s, float *code, xsm_error *err)
 {
     for (uint64_t row = 0; row < LOOKED_AT; row++) {
         encode(t, s, row, code);
@@ -422,7 +412,7 @@ static xsm_status try_rows(const trial *t, const xsm_sampler *s, float *code, xs
     return XSM_OK;
 }
 
-static xsm_status try_sampler(const trial *t, xsm_error *err)
+static xsm_status try_sampler(const xsmi_sampler_trial *t, xsm_error *err)
 {
     xsm_sampler *s;
     char who[160];
@@ -434,6 +424,7 @@ static xsm_status try_sampler(const trial *t, xsm_error *err)
     status = status == XSM_OK ? check_probabilities(t, s, err) : status;
     status = status == XSM_OK ? try_rows(t, s, code, err) : status;
     status = status == XSM_OK ? check_repeats(t, s, err) : status;
+    status = status == XSM_OK && s->ops.save ? xsmi_sampler_trial_saved(t, s, err) : status;
     xsmi_release(t->context, code, floats, sizeof *code);
     xsm_sampler_free(s);
     XSMI_TRY(status);
@@ -441,10 +432,10 @@ static xsm_status try_sampler(const trial *t, xsm_error *err)
     return xsmi_trial_allocations(t->context, use, (void *)(uintptr_t)t, who, err);
 }
 
-static xsm_status try_shape(trial *t, xsm_error *err)
+static xsm_status try_shape(xsmi_sampler_trial *t, xsm_error *err)
 {
     xsm_context *ctx = t->context;
-    size_t classes = t->shape.classes, looked = LOOKED_AT * classes, places = (size_t)t->shape.rows * FEW;
+    size_t classes = t->shape.classes, looked = LOOKED_AT * classes, places = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
     size_t some = (classes > TOGETHER ? classes : TOGETHER) + GUARD;
     t->data = NULL;
     t->all = xsmi_allocate(ctx, looked, sizeof *t->all);
@@ -506,7 +497,7 @@ xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, c
     XSMI_TRY(read_options(given, &o, err));
     const uint32_t sizes[] = {1, 2, 7, o.classes, o.classes};
     enum { SIZES = sizeof sizes / sizeof *sizes, OTHERS = 12 };
-    trial t = {.ops = ops, .options = &o, .tests = SIZES * (TRIED + OTHERS)};
+    xsmi_sampler_trial t = {.ops = ops, .options = &o, .tests = SIZES * (TRIED + OTHERS)};
     xsm_context *parent;
     xsmi_trial memory;
     XSMI_TRY(xsmi_context_acquire(context, &parent, err));

@@ -14,10 +14,11 @@ xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, 
         return status;
     }
     if (s->code_length > 0) {
-        return xsmi_fail(
-            err, XSM_ERROR_UNSUPPORTED,
-            "sampler '%s' depends on the row, and a model cannot carry it: its bias would stay in the scores",
-            s->ops.name);
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "sampler '%s' depends on the row, and of such samplers a model carries the tree alone: its "
+                         "bias would stay in "
+                         "the scores; nce, sampled-softmax and importance take it, which correct for it as they learn",
+                         s->ops.name);
     }
     float *log_q = xsmi_allocate(s->context, s->classes, sizeof *log_q);
     if (!log_q) {

@@ -3,10 +3,12 @@
  * class k. Power 1 draws as the data do, 0.75 is that of word2vec (Mikolov et al. 2013), 0 is uniform. A smoothing
  * above 0 gives classes without rows a probability; with 0 they are never drawn.
  */
+#include "sampler/arrays.h"
 #include "sampler/sampler.h"
 #include "math/alias.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct frequency_state {
     double power, smoothing;
@@ -97,6 +99,70 @@ static void log_probabilities(const void *state, const float *code, uint32_t fir
     }
 }
 
+static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *err)
+{
+    const frequency_state *s = state;
+    xsm_array log_q = {sizeof log_q, "log_q", XSM_ARRAY_F64, 1, {s->classes}, s->log_q};
+    xsm_array alias = {sizeof alias, "alias", XSM_ARRAY_U32, 2, {s->classes, 2}, s->alias.columns};
+    XSMI_TRY(xsm_array_write(writer, &log_q, err));
+    return xsm_array_write(writer, &alias, err);
+}
+
+/* Whether the columns draw what the logarithms say. `share` is scratch, [classes]. */
+static bool fits(const frequency_state *s, double *share)
+{
+    double total = 0;
+    for (uint32_t k = 0; k < s->classes; k++) {
+        share[k] = 0;
+        if (s->alias.columns[k].alias >= s->classes) {
+            return false;
+        }
+    }
+    for (uint32_t k = 0; k < s->classes; k++) {
+        double own = s->alias.columns[k].threshold * 0x1p-32;
+        share[k] += own / s->classes;
+        share[s->alias.columns[k].alias] += (1 - own) / s->classes;
+    }
+    for (uint32_t k = 0; k < s->classes; k++) {
+        double q = exp(s->log_q[k]);
+        if (!(fabs(q - share[k]) <= 1e-6 * (q + 1.0 / s->classes)) || (share[k] > 0) != (q > 0)) {
+            return false; /* a logarithm that is no number, too */
+        }
+        total += q;
+    }
+    return fabs(total - 1) < 1e-6;
+}
+
+static xsm_status load(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err)
+{
+    frequency_state *s = state;
+    xsm_array log_q = XSM_ARRAY_INIT, alias = XSM_ARRAY_INIT;
+    XSMI_TRY(xsm_array_read(reader, "log_q", XSM_ARRAY_F64, 1, &log_q, err));
+    XSMI_TRY(xsm_array_read(reader, "alias", XSM_ARRAY_U32, 2, &alias, err));
+    if (log_q.shape[0] != problem->classes || alias.shape[0] != problem->classes || alias.shape[1] != 2) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: log_q [K] and alias [K, 2] do not fit the %u classes",
+                         reader->name, problem->classes);
+    }
+    s->context = problem->context;
+    s->classes = problem->classes;
+    s->log_q = xsmi_allocate(s->context, s->classes, sizeof *s->log_q);
+    s->alias.columns = xsmi_allocate(s->context, s->classes, sizeof *s->alias.columns);
+    s->alias.count = s->classes;
+    double *share = xsmi_allocate(s->context, s->classes, sizeof *share);
+    xsm_status status = XSM_OK;
+    if (!s->log_q || !s->alias.columns || !share) {
+        status = xsmi_fail_memory(err, s->classes * sizeof *s->log_q, "the classes' frequencies");
+    } else {
+        memcpy(s->log_q, log_q.data, s->classes * sizeof *s->log_q);
+        memcpy(s->alias.columns, alias.data, s->classes * sizeof *s->alias.columns);
+        status = fits(s, share) ? XSM_OK
+                                : xsmi_fail(err, XSM_ERROR_FORMAT, "%s: log_q and alias are not of one distribution",
+                                            reader->name);
+    }
+    xsmi_release(s->context, share, s->classes, sizeof *share);
+    return status;
+}
+
 const xsm_sampler_ops xsmi_frequency_ops = {
     .size = sizeof(xsm_sampler_ops),
     .abi = XSM_SAMPLER_ABI,
@@ -111,4 +177,6 @@ const xsm_sampler_ops xsmi_frequency_ops = {
     .draw = draw,
     .log_probability = log_probability,
     .log_probabilities = log_probabilities,
+    .save = save,
+    .load = load,
 };

@@ -66,6 +66,9 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
     if (!ops->code_length != !ops->encode) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "sampler '%s': code_length() and encode() go together", ops->name);
     }
+    if (!ops->save != !ops->load) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "sampler '%s': save() and load() go together", ops->name);
+    }
     xsmi_option_group group = options_of(ops, NULL, NULL);
     return xsmi_group_check(&group, ops->state_size, err);
 }

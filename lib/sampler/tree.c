@@ -3,6 +3,8 @@
  * 2020: a balanced tree over the classes whose inner nodes are logistics of a row's principal components, fitted to the
  * training rows. It draws classes that are likely given the features, which are hard to tell from the label.
  */
+#include "model/tree_file.h"
+#include "sampler/arrays.h"
 #include "sampler/sampler.h"
 #include "sampler/tree_fit.h"
 
@@ -251,6 +253,26 @@ static size_t sweep_scratch(const void *state)
     return xsmi_tree_scratch(&((const tree_state *)state)->tree) * sizeof(float);
 }
 
+static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *err)
+{
+    xsmi_tensor tensors[XSMI_TREE_TENSORS];
+    size_t count = xsmi_tree_tensors(&((const tree_state *)state)->tree, tensors);
+    for (size_t i = 0; i < count; i++) {
+        XSMI_TRY(xsmi_array_put(writer, &tensors[i], err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status load(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err)
+{
+    const xsmi_tensor *parts[XSMI_TREE_TENSORS];
+    for (size_t i = 0; i < XSMI_TREE_TENSORS; i++) {
+        parts[i] = xsmi_array_get(reader, xsmi_tree_tensor_names[i]);
+    }
+    return xsmi_tree_restore(problem->context, parts, reader->name, problem->classes, problem->features,
+                             &((tree_state *)state)->tree, err);
+}
+
 const xsm_sampler_ops xsmi_tree_ops = {
     .size = sizeof(xsm_sampler_ops),
     .abi = XSM_SAMPLER_ABI,
@@ -268,6 +290,8 @@ const xsm_sampler_ops xsmi_tree_ops = {
     .log_probability = log_probability,
     .sweep = sweep,
     .sweep_scratch = sweep_scratch,
+    .save = save,
+    .load = load,
 };
 
 const xsmi_tree *xsmi_sampler_tree(const xsm_sampler *s)

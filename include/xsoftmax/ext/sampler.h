@@ -43,6 +43,38 @@ typedef struct xsm_sampler_problem {
     uint64_t seed;                /**< For what is random in making the distribution. */
 } xsm_sampler_problem;
 
+/** Types of an array's numbers. */
+enum {
+    XSM_ARRAY_U8 = 1,  /**< uint8_t. */
+    XSM_ARRAY_I32 = 2, /**< int32_t. */
+    XSM_ARRAY_U32 = 3, /**< uint32_t. */
+    XSM_ARRAY_F32 = 4, /**< float. */
+    XSM_ARRAY_I64 = 5, /**< int64_t. */
+    XSM_ARRAY_U64 = 6, /**< uint64_t. */
+    XSM_ARRAY_F64 = 7  /**< double. */
+};
+
+/** An array of a saved state. */
+typedef struct xsm_array {
+    size_t size;       /**< sizeof(xsm_array). */
+    const char *name;  /**< Its name in the file; UTF-8, not empty. */
+    int32_t type;      /**< An XSM_ARRAY_* value. */
+    uint32_t rank;     /**< Dimensions, 1 to 4. */
+    uint64_t shape[4]; /**< The numbers of each; the last runs fastest. Zeros beyond `rank`. */
+    const void *data;  /**< The numbers, without padding. */
+} xsm_array;
+
+/** Starting value of an #xsm_array. */
+#define XSM_ARRAY_INIT                                                                                                 \
+    {                                                                                                                  \
+        sizeof(xsm_array), NULL, 0, 0, {0, 0, 0, 0}, NULL                                                              \
+    }
+
+/** Takes the arrays of a state that is being saved; opaque. */
+typedef struct xsm_array_writer xsm_array_writer;
+/** Has the arrays of a saved state; opaque. */
+typedef struct xsm_array_reader xsm_array_reader;
+
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_sampler_ops {
     size_t size;               /**< Required: sizeof(xsm_sampler_ops). */
@@ -84,6 +116,13 @@ struct xsm_sampler_ops {
     void (*sweep)(const void *state, const float *const *codes, uint32_t rows, float *log_probabilities, void *scratch);
     /** Bytes of scratch memory that sweep() is to get. NULL = 0. */
     size_t (*sweep_scratch)(const void *state);
+    /** save() and load(), both or none: for xsm_sampler_save() and xsm_sampler_load(). save() hands over the arrays
+     * that a bound state is made of, by xsm_array_write(); options are kept beside them by the library. */
+    xsm_status (*save)(const void *state, xsm_array_writer *writer, xsm_error *err);
+    /** In place of bind(): makes the same distribution from the arrays, found by xsm_array_read(), checking that they
+     *  are what they must be (#XSM_ERROR_FORMAT if not). `problem` has no rows: `train` and `class_counts` are NULL and
+     *  `examples` is 0. On failure the library calls unbind(). */
+    xsm_status (*load)(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err);
 };
 
 /** How a table is tried by xsm_sampler_check(). Start with #XSM_SAMPLER_CHECK_OPTIONS_INIT; zero or NULL means the
@@ -116,8 +155,9 @@ extern "C" {
  *  class without rows: that codes are complete and finite and no array is overrun; that log-probabilities are those of
  *  a distribution, the same from every function; that draws follow them (a chi-square a row) and say them right; that
  *  draw_others() draws what it promises, each class as often as it says; that nothing depends on threads, on rows asked
- *  for beside it, on draws before, on what memory held, or on having been bound before; and that every allocation of
- *  the context may fail.
+ *  for beside it, on draws before, on what memory held, or on having been bound before; where the table has save() and
+ *  load(), that what is loaded draws the same, and that load() refuses arrays that are missing or of another length;
+ * and that every allocation of the context may fail.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options how it is tried, or NULL
@@ -126,6 +166,21 @@ extern "C" {
  *          draws and some hundred bindings. */
 XSM_API xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops,
                                      const xsm_sampler_check_options *options, xsm_error *err);
+
+/** Hands over an array of the state. Name and numbers are not copied: they must stay as they are until the sampler is
+ *  changed, bound anew or freed.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for an array that is none or a name that is there already; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_array_write(xsm_array_writer *writer, const xsm_array *array, xsm_error *err);
+/** Finds an array by name.
+ *  @param reader what load() was handed
+ *  @param name   the array's name
+ *  @param type   the type that it must have, an XSM_ARRAY_* value
+ *  @param rank   the number of dimensions that it must have
+ *  @param[out] array start it with #XSM_ARRAY_INIT; its numbers, aligned to their size, are there until load() returns
+ *  @param err    what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_FORMAT if there is none of that name, type and rank; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_array_read(const xsm_array_reader *reader, const char *name, int32_t type, uint32_t rank,
+                                  xsm_array *array, xsm_error *err);
 
 /** The next 32 random bits of a stream. */
 XSM_API uint32_t xsm_random_bits(xsm_random *random);

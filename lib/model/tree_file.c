@@ -1,0 +1,114 @@
+/* Trees in files. */
+#include "model/tree_file.h"
+
+#include <string.h>
+
+const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS] = {"tree_nodes", "tree_leaves", "tree_mean",
+                                                               "tree_directions"};
+
+static void describe(xsmi_tensor *tensors, size_t which, xsmi_dtype dtype, uint32_t rank, uint64_t rows,
+                     uint64_t columns, const void *data)
+{
+    tensors[which] = (xsmi_tensor){.name = xsmi_tree_tensor_names[which],
+                                   .dtype = dtype,
+                                   .rank = rank,
+                                   .shape = {rows, columns},
+                                   .size = (size_t)(rows * (rank > 1 ? columns : 1)) * xsmi_dtype_size(dtype),
+                                   .data = data};
+}
+
+size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSORS])
+{
+    const xsmi_pca *p = &t->pca;
+    describe(tensors, 0, XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims, t->nodes);
+    describe(tensors, 1, XSMI_DTYPE_U32, 1, t->classes, 0, t->class_leaf);
+    describe(tensors, 2, XSMI_DTYPE_F32, 1, p->features, 0, p->mean);
+    describe(tensors, 3, XSMI_DTYPE_F32, 2, p->features, p->components, p->direction);
+    return XSMI_TREE_TENSORS;
+}
+
+static bool has_shape(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
+{
+    return t && t->dtype == dtype && t->rank == rank && t->shape[0] == rows && (rank == 1 || t->shape[1] == columns);
+}
+
+static bool all_finite(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!(values[i] - values[i] == 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether no draw can reach a leaf without a class: where one side of a node has none, the node is sure of the other.
+ */
+static bool is_closed(const xsmi_tree *t, unsigned char *has_class)
+{
+    size_t leaves = xsmi_tree_leaves(t);
+    for (size_t i = 0; i < leaves; i++) {
+        has_class[leaves + i] = t->leaf_class[i] != XSMI_NO_CLASS;
+    }
+    for (size_t node = leaves - 1; node > 0; node--) {
+        bool left = has_class[2 * node], right = has_class[2 * node + 1];
+        has_class[node] = left || right;
+        if (left == right) {
+            continue;
+        }
+        const float *w = t->nodes + node * t->dims;
+        for (uint32_t i = 0; i < t->dims; i++) {
+            float want = i == t->pca.components ? (left ? -XSMI_TREE_SURE : XSMI_TREE_SURE) : 0;
+            if (w[i] > want || w[i] < want) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static xsm_status bad_tree(const char *name, xsm_error *err)
+{
+    return xsmi_fail(
+        err, XSM_ERROR_FORMAT,
+        "%s: its tree is none: tree_nodes, tree_leaves, tree_mean and tree_directions do not fit the classes and "
+        "features, or each other",
+        name);
+}
+
+xsm_status xsmi_tree_restore(xsm_context *ctx, const xsmi_tensor *const tensors[XSMI_TREE_TENSORS], const char *name,
+                             uint32_t classes, uint32_t features, xsmi_tree *t, xsm_error *err)
+{
+    const xsmi_tensor *nodes = tensors[0], *leaves = tensors[1], *mean = tensors[2], *directions = tensors[3];
+    uint64_t components = directions && directions->rank == 2 ? directions->shape[1] : UINT64_MAX;
+    if (components > features || !has_shape(leaves, XSMI_DTYPE_U32, 1, classes, 0) ||
+        !has_shape(mean, XSMI_DTYPE_F32, 1, features, 0) ||
+        !has_shape(directions, XSMI_DTYPE_F32, 2, features, components)) {
+        return bad_tree(name, err);
+    }
+    XSMI_TRY(xsmi_pca_start(ctx, features, (uint32_t)components, &t->pca, err));
+    XSMI_TRY(xsmi_tree_start(ctx, classes, t, err));
+    if (!has_shape(nodes, XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims)) {
+        return bad_tree(name, err);
+    }
+    memcpy(t->nodes, nodes->data, nodes->size);
+    memcpy(t->class_leaf, leaves->data, leaves->size);
+    memcpy(t->pca.mean, mean->data, mean->size);
+    memcpy(t->pca.direction, directions->data, directions->size);
+    if (!xsmi_tree_set_leaves(t) || !all_finite(t->nodes, nodes->size / sizeof(float)) ||
+        !all_finite(t->pca.mean, features) || !all_finite(t->pca.direction, (size_t)features * components)) {
+        return bad_tree(name, err);
+    }
+    size_t places = 2 * xsmi_tree_leaves(t);
+    unsigned char *has_class = xsmi_allocate(ctx, places, 1);
+    if (!has_class) {
+        return xsmi_fail_memory(err, places, "the leaves of a tree");
+    }
+    bool closed = is_closed(t, has_class);
+    xsmi_release(ctx, has_class, places, 1);
+    if (!closed) {
+        return bad_tree(name, err);
+    }
+    xsmi_pca_set_offset(&t->pca);
+    return XSM_OK;
+}

@@ -1,0 +1,21 @@
+/*
+ * A tree over the classes in files, of models and of samplers: `tree_nodes` F32 [2^height, dims], `tree_leaves` U32
+ * [K], `tree_mean` F32 [D] and, where it has components, `tree_directions` F32 [D, components].
+ */
+#ifndef XSMI_TREE_FILE_H
+#define XSMI_TREE_FILE_H
+
+#include "model/safetensors.h"
+#include "model/tree.h"
+
+#define XSMI_TREE_TENSORS 4
+extern const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS];
+
+/* The tensors that a tree is, their data borrowed from it; returns how many. */
+size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSORS]);
+/* Fills an empty tree from tensors in the order of the names, NULL where one is not there. `name` begins messages. On
+ * failure xsmi_tree_clear() takes what there is. */
+xsm_status xsmi_tree_restore(xsm_context *ctx, const xsmi_tensor *const tensors[XSMI_TREE_TENSORS], const char *name,
+                             uint32_t classes, uint32_t features, xsmi_tree *t, xsm_error *err);
+
+#endif

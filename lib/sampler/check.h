@@ -1,0 +1,44 @@
+/*
+ * A trial of a sampler's table: check.c looks at what it draws, check_saved.c at what it saves.
+ */
+#ifndef XSMI_SAMPLER_CHECK_H
+#define XSMI_SAMPLER_CHECK_H
+
+#include "base/trial.h"
+#include "data/trial.h"
+#include "sampler/sampler.h"
+
+/* Draws a row where all rows' draws are compared. */
+#define XSMI_TRIAL_DRAWS 3
+
+typedef struct xsmi_sampler_trial {
+    xsm_context *context;
+    const xsm_sampler_ops *ops;
+    const xsm_sampler_check_options *options;
+    xsmi_trial_shape shape;
+    uint32_t tests; /* chi-squares of the whole suite, for their share of the false alarms */
+    xsm_dataset *data;
+    float *all, *other; /* [LOOKED_AT][K] */
+    double *q;          /* [K] */
+    uint32_t *seen;     /* [K] */
+    uint32_t *classes[2];
+    double *logs[2]; /* [rows][XSMI_TRIAL_DRAWS] */
+    uint32_t *some;  /* [K + GUARD] */
+    double *some_logs;
+    uint32_t *excluded; /* [K] */
+} xsmi_sampler_trial;
+
+/* What the table got wrong. */
+xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* xsm_sampler_set(), for xsmi_trial_set(). */
+xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err);
+/* Draws for all rows, together or one after another, into classes[into] and logs[into]. */
+xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
+                                   xsm_error *err);
+/* Whether both draws are the same bits. */
+xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err);
+/* Saves a sampler that has drawn into classes[0] and logs[0], and loads it. */
+xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err);
+
+#endif

@@ -1,0 +1,98 @@
+/* What a sampler's table saves and loads, in its trial. */
+#include "sampler/arrays.h"
+#include "sampler/check.h"
+
+#include <stdio.h>
+
+/* A sampler from those arrays, that is not bound by rows. */
+static xsm_status load(const xsmi_sampler_trial *t, xsm_context *ctx, const xsm_array_reader *reader, xsm_sampler **out,
+                       xsm_error *err)
+{
+    xsm_sampler *s;
+    XSMI_TRY(xsm_sampler_new_from(ctx, t->ops, &s, err));
+    xsm_status status = xsmi_trial_set(ctx, t->options->set, xsmi_sampler_trial_set, s, err);
+    if (status == XSM_OK) {
+        status = xsmi_sampler_restore(s, reader, t->shape.classes, t->shape.features, err);
+    }
+    if (status != XSM_OK) {
+        xsm_sampler_free(s);
+        return status;
+    }
+    *out = s;
+    return XSM_OK;
+}
+
+/* What load() makes of arrays that are not what was saved must be an error, or a sampler. */
+static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w, const xsm_array_reader *whole,
+                               xsm_error *err)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        const xsmi_tensor held = w->tensors[i];
+        for (int kind = 0; kind < 3; kind++) {
+            xsm_sampler *s = NULL;
+            xsm_array_reader reader = *whole;
+            if (kind == 0) { /* not there: the last is in its place */
+                w->tensors[i] = w->tensors[w->count - 1];
+                reader.count--;
+            } else if (kind == 1) { /* shorter by one */
+                w->tensors[i].shape[0] -= held.shape[0] > 0;
+            } else {
+                w->tensors[i].dtype = held.dtype == XSMI_DTYPE_F32 ? XSMI_DTYPE_U32 : XSMI_DTYPE_F32;
+            }
+            xsm_status status = load(t, t->context, &reader, &s, NULL);
+            w->tensors[i] = held;
+            xsm_sampler_free(s);
+            if (status != XSM_ERROR_FORMAT && status != XSM_ERROR_MEMORY) {
+                return xsmi_sampler_fault(t, err, "load() says %s when array '%s' %s", xsm_status_name(status),
+                                          held.name,
+                                          kind == 0   ? "is not there"
+                                          : kind == 1 ? "is shorter"
+                                                      : "is of another type");
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+typedef struct load_use {
+    const xsmi_sampler_trial *t;
+    const xsm_array_reader *reader;
+} load_use;
+
+static xsm_status use_loaded(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const load_use *u = state;
+    xsm_sampler *s = NULL;
+    XSMI_TRY(load(u->t, ctx, u->reader, &s, err));
+    xsm_sampler_free(s);
+    return XSM_OK;
+}
+
+/* `s` has drawn what is in classes[0] and logs[0]. */
+xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
+{
+    xsm_array_writer w = {.context = t->context};
+    xsm_sampler *loaded = NULL;
+    xsm_status status = xsmi_sampler_arrays(s, &w, err);
+    xsm_array_reader reader = {w.tensors, w.count, "a trial"};
+    if (status == XSM_OK) {
+        xsm_error said = XSM_ERROR_INIT;
+        status = load(t, t->context, &reader, &loaded, &said);
+        if (status != XSM_OK && status != XSM_ERROR_MEMORY) {
+            status = xsmi_sampler_fault(t, err, "load() does not take what save() hands over: %s",
+                                        said.message[0] ? said.message : xsm_status_name(status));
+        }
+    }
+    status = status == XSM_OK ? xsmi_sampler_trial_draw(t, loaded, 1, false, err) : status;
+    status = status == XSM_OK ? xsmi_sampler_trial_same(t, "when it was saved and loaded", err) : status;
+    status = status == XSM_OK ? check_damage(t, &w, &reader, err) : status;
+    if (status == XSM_OK) {
+        char who[160];
+        load_use u = {t, &reader};
+        snprintf(who, sizeof who, "sampler '%s', K = %u, load()", t->ops->name, t->shape.classes);
+        status = xsmi_trial_allocations(t->context, use_loaded, &u, who, err);
+    }
+    xsm_sampler_free(loaded);
+    xsmi_array_writer_clear(&w);
+    return status;
+}

@@ -1,0 +1,322 @@
+/*
+ * Samplers in files: a container of safetensors.h with the arrays that the table's save() hands over, and as metadata
+ *     sampler        the table's name
+ *     classes        K
+ *     features       D
+ *     option.KEY     each option's value, as text
+ */
+#include "sampler/arrays.h"
+#include "base/heap_sort.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEY_SAMPLER "sampler"
+#define KEY_CLASSES "classes"
+#define KEY_FEATURES "features"
+#define KEY_OPTION "option."
+
+/* -- arrays ---------------------------------------------------------------------------------------------------------
+ */
+
+static const xsmi_dtype dtypes[] = {
+    [XSM_ARRAY_U8] = XSMI_DTYPE_U8,   [XSM_ARRAY_I32] = XSMI_DTYPE_I32, [XSM_ARRAY_U32] = XSMI_DTYPE_U32,
+    [XSM_ARRAY_F32] = XSMI_DTYPE_F32, [XSM_ARRAY_I64] = XSMI_DTYPE_I64, [XSM_ARRAY_U64] = XSMI_DTYPE_U64,
+    [XSM_ARRAY_F64] = XSMI_DTYPE_F64,
+};
+
+static bool is_type(int32_t type)
+{
+    return type >= XSM_ARRAY_U8 && type <= XSM_ARRAY_F64;
+}
+
+void xsmi_array_writer_clear(xsm_array_writer *w)
+{
+    xsmi_release(w->context, w->tensors, w->capacity, sizeof *w->tensors);
+    w->tensors = NULL;
+    w->count = w->capacity = 0;
+}
+
+const xsmi_tensor *xsmi_array_get(const xsm_array_reader *r, const char *name)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (strcmp(r->tensors[i].name, name) == 0) {
+            return &r->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+xsm_status xsmi_array_put(xsm_array_writer *w, const xsmi_tensor *tensor, xsm_error *err)
+{
+    if (w->count == w->capacity) {
+        size_t capacity = w->capacity ? 2 * w->capacity : 8;
+        xsmi_tensor *grown = xsmi_reallocate(w->context, w->tensors, w->capacity, capacity, sizeof *grown);
+        if (!grown) {
+            return xsmi_fail_memory(err, capacity * sizeof *grown, "a list of arrays");
+        }
+        w->tensors = grown;
+        w->capacity = capacity;
+    }
+    w->tensors[w->count++] = *tensor;
+    return XSM_OK;
+}
+
+xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_error *err)
+{
+    xsm_array a = XSM_ARRAY_INIT;
+    if (!w || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_write: %s is NULL", w ? "the array" : "the writer");
+    }
+    XSMI_TRY(xsmi_options_read(&a, sizeof a, sizeof a, given, "xsm_array", err));
+    if (!a.name || !*a.name || strcmp(a.name, "__metadata__") == 0 || !is_type(a.type) || a.rank < 1 ||
+        a.rank > XSMI_TENSOR_RANK) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_array_write: an array needs a name, a type of the XSM_ARRAY_* values, and 1 to %d "
+                         "dimensions",
+                         XSMI_TENSOR_RANK);
+    }
+    xsm_array_reader so_far = {w->tensors, w->count, NULL};
+    xsmi_tensor t = {.name = a.name, .dtype = dtypes[a.type], .rank = a.rank, .data = a.data};
+    memcpy(t.shape, a.shape, a.rank * sizeof *t.shape);
+    if (!xsmi_tensor_bytes(&t, &t.size) || (t.size > 0 && !a.data) || xsmi_array_get(&so_far, a.name)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_array_write: array '%s' is there already, has no data, or cannot be addressed", a.name);
+    }
+    return xsmi_array_put(w, &t, err);
+}
+
+xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t type, uint32_t rank, xsm_array *array,
+                          xsm_error *err)
+{
+    if (!r || !name || !array || !is_type(type)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_read: %s",
+                         !r       ? "the reader is NULL"
+                         : !name  ? "the name is NULL"
+                         : !array ? "the array is NULL"
+                                  : "the type is none of the XSM_ARRAY_* values");
+    }
+    const xsmi_tensor *t = xsmi_array_get(r, name);
+    if (!t || t->dtype != dtypes[type] || t->rank != rank) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: an array '%s' of %s with %u dimensions is needed, %s", r->name,
+                         name, xsmi_dtype_name(dtypes[type]), rank, t ? "that there is is another" : "there is none");
+    }
+    xsm_array a = XSM_ARRAY_INIT;
+    a.name = t->name;
+    a.type = type;
+    a.rank = rank;
+    memcpy(a.shape, t->shape, rank * sizeof *a.shape);
+    a.data = t->data;
+    return xsmi_options_write(&a, sizeof a, sizeof a, array, "xsm_array", err);
+}
+
+/* -- saving ---------------------------------------------------------------------------------------------------------
+ */
+
+xsm_status xsmi_sampler_arrays(const xsm_sampler *s, xsm_array_writer *w, xsm_error *err)
+{
+    if (!s->ops.save) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "sampler '%s': its table has no save() and load()", s->ops.name);
+    }
+    return s->ops.save(s->state, w, err);
+}
+
+/* Larger numbers first, so that all begin at a multiple of their size. */
+static int compare_sizes(const void *a, const void *b)
+{
+    const xsmi_tensor *x = a, *y = b;
+    size_t p = xsmi_dtype_size(x->dtype), q = xsmi_dtype_size(y->dtype);
+    return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
+}
+
+/* The options' values as texts in one block: key and value one after the other, each with its end. */
+static size_t list_options(const xsm_sampler *s, char *text, size_t room, xsmi_entry *entries)
+{
+    size_t used = 0;
+    const xsm_option *option;
+    for (size_t i = 0; (option = xsm_sampler_ops_option(&s->ops, i)); i++) {
+        size_t key = strlen(KEY_OPTION) + strlen(option->name) + 1;
+        size_t value = xsm_sampler_get(s, option->name, NULL, 0) + 1;
+        if (text) {
+            entries[i] = (xsmi_entry){text + used, text + used + key};
+            snprintf(text + used, room - used, "%s%s", KEY_OPTION, option->name);
+            xsm_sampler_get(s, option->name, text + used + key, value);
+        }
+        used += key + value;
+    }
+    return used;
+}
+
+static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, const char *path, xsm_error *err)
+{
+    size_t options = 0;
+    while (xsm_sampler_ops_option(&s->ops, options)) {
+        options++;
+    }
+    size_t room = list_options(s, NULL, 0, NULL), count = options + 3;
+    char *text = xsmi_allocate(s->context, room, 1);
+    xsmi_entry *entries = xsmi_allocate(s->context, count, sizeof *entries);
+    xsmi_container_writer *file = NULL;
+    xsm_status status = XSM_OK;
+    if (!text || !entries) {
+        status = xsmi_fail_memory(err, room, "the options of a sampler");
+    } else {
+        char classes[16], features[16];
+        list_options(s, text, room, entries);
+        snprintf(classes, sizeof classes, "%" PRIu32, s->classes);
+        snprintf(features, sizeof features, "%" PRIu32, s->features);
+        entries[options] = (xsmi_entry){KEY_SAMPLER, s->ops.name};
+        entries[options + 1] = (xsmi_entry){KEY_CLASSES, classes};
+        entries[options + 2] = (xsmi_entry){KEY_FEATURES, features};
+        status = xsmi_container_create(s->context, path, w->tensors, w->count, 0, entries, count, &file, err);
+    }
+    for (size_t i = 0; i < w->count && status == XSM_OK; i++) {
+        status = xsmi_container_write(file, w->tensors[i].data, w->tensors[i].size, err);
+    }
+    xsmi_release(s->context, text, room, 1);
+    xsmi_release(s->context, entries, count, sizeof *entries);
+    if (status != XSM_OK) {
+        xsmi_container_abandon(file);
+        return status;
+    }
+    return xsmi_container_commit(file, err);
+}
+
+xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, xsm_error *err)
+{
+    if (!s || !path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_save: %s is NULL", s ? "path" : "the sampler");
+    }
+    if (!s->bound) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "sampler '%s' is not bound: there is nothing to save", s->ops.name);
+    }
+    xsm_array_writer w = {.context = s->context};
+    xsm_status status = xsmi_sampler_arrays(s, &w, err);
+    if (status == XSM_OK) {
+        xsmi_heap_sort(w.tensors, w.count, sizeof *w.tensors, compare_sizes);
+        status = write_file(s, &w, path, err);
+    }
+    xsmi_array_writer_clear(&w);
+    return status;
+}
+
+/* -- loading --------------------------------------------------------------------------------------------------------
+ */
+
+xsm_status xsmi_sampler_restore(xsm_sampler *s, const xsm_array_reader *r, uint32_t classes, uint32_t features,
+                                xsm_error *err)
+{
+    if (!s->ops.load) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "sampler '%s': its table has no save() and load()", s->ops.name);
+    }
+    xsm_sampler_problem problem = {
+        .size = sizeof problem,
+        .context = s->context,
+        .classes = classes,
+        .features = features,
+        .seed = (uint64_t)s->common.seed,
+    };
+    xsm_status status = s->ops.load(s->state, &problem, r, err);
+    if (status != XSM_OK) {
+        if (s->ops.unbind) {
+            s->ops.unbind(s->state);
+        }
+        return status;
+    }
+    s->bound = true;
+    s->classes = classes;
+    s->features = features;
+    s->code_length = s->ops.code_length ? s->ops.code_length(s->state) : 0;
+    return XSM_OK;
+}
+
+static bool read_number(const xsmi_container *file, const char *key, uint32_t least, uint32_t most, uint32_t *out)
+{
+    const char *text = xsmi_container_metadata(file, key);
+    int64_t number;
+    if (!text || !xsmi_parse_int(text, &number) || number < least || number > most) {
+        return false;
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+static xsm_status set_options(xsm_sampler *s, const xsmi_container *file, const char *path, xsm_error *err)
+{
+    const xsmi_entry *entry;
+    for (size_t i = 0; (entry = xsmi_container_metadata_at(file, i)); i++) {
+        xsm_error said = XSM_ERROR_INIT;
+        size_t prefix = strlen(KEY_OPTION);
+        if (strncmp(entry->key, KEY_OPTION, prefix) == 0 &&
+            xsm_sampler_set(s, entry->key + prefix, entry->value, &said) != XSM_OK) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s", path, said.message);
+        }
+    }
+    return XSM_OK;
+}
+
+/* The file's own tensors as a list. */
+static xsm_status list_tensors(xsm_context *ctx, const xsmi_container *file, xsm_array_writer *list, xsm_error *err)
+{
+    const xsmi_tensor *t;
+    list->context = ctx;
+    for (size_t i = 0; (t = xsmi_container_tensor_at(file, i)); i++) {
+        XSMI_TRY(xsmi_array_put(list, t, err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const char *path, const xsm_sampler_ops *ops,
+                            xsm_sampler **out, xsm_error *err)
+{
+    const char *name = xsmi_container_metadata(file, KEY_SAMPLER);
+    uint32_t classes, features;
+    if (!name || !read_number(file, KEY_CLASSES, 1, XSM_CLASSES_MAX, &classes) ||
+        !read_number(file, KEY_FEATURES, 0, XSM_FEATURES_MAX, &features)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: no sampler's file: the metadata 'sampler', 'classes' and 'features' are needed", path);
+    }
+    const xsm_sampler_ops *found = ops ? ops : xsm_sampler_find(name);
+    if (!found) {
+        return xsmi_fail(err, XSM_ERROR_NAME, "%s: sampler '%s' is not built in; its table is needed", path, name);
+    }
+    xsm_sampler *s;
+    XSMI_TRY(xsm_sampler_new_from(ctx, found, &s, err));
+    xsm_status status = XSM_OK;
+    if (strcmp(s->ops.name, name) != 0) {
+        status = xsmi_fail(err, XSM_ERROR_NAME, "%s: this is a sampler '%s', not '%s'", path, name, s->ops.name);
+    }
+    xsm_array_writer list = {.context = ctx};
+    status = status == XSM_OK ? set_options(s, file, path, err) : status;
+    status = status == XSM_OK ? list_tensors(ctx, file, &list, err) : status;
+    if (status == XSM_OK) {
+        xsm_array_reader reader = {list.tensors, list.count, path};
+        status = xsmi_sampler_restore(s, &reader, classes, features, err);
+    }
+    xsmi_array_writer_clear(&list);
+    if (status != XSM_OK) {
+        xsm_sampler_free(s);
+        return status;
+    }
+    *out = s;
+    return XSM_OK;
+}
+
+xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops, xsm_sampler **out,
+                            xsm_error *err)
+{
+    if (!path || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load: %s is NULL", path ? "out" : "path");
+    }
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsmi_container *file;
+    xsm_status status = xsmi_container_open(ctx, path, true, &file, err);
+    if (status == XSM_OK) {
+        status = from_file(ctx, file, path, ops, out, err);
+        xsmi_container_close(file);
+    }
+    xsm_context_free(ctx);
+    return status;
+}
