@@ -138,6 +138,18 @@ static void test_new_file(void **state)
     assert_int_equal(files_beside(path), 1);
 }
 
+/* Whether the folder of a path takes files without a name. */
+static bool nameless_here(const char *path)
+{
+    char folder[200];
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    int fd = open(folder, O_WRONLY | O_TMPFILE, 0600);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
 static void test_old_stays_until_commit(void **state)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -148,7 +160,7 @@ static void test_old_stays_until_commit(void **state)
     assert_contents(path, "old contents");
     assert_ok(xsmi_replace_write(file, "new", 3, &err), err);
     assert_contents(path, "old contents");
-    assert_int_equal(files_beside(path), 2);
+    assert_int_equal(files_beside(path), nameless_here(path) ? 1 : 2);
     xsmi_replace_abandon(file);
     assert_contents(path, "old contents");
     assert_int_equal(files_beside(path), 1);
@@ -183,6 +195,9 @@ static void test_crash(void **state)
     assert_int_equal(waitpid(child, &result, 0), child);
     assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
     assert_contents(path, "old contents");
+    if (nameless_here(path)) {
+        assert_int_equal(files_beside(path), 1); /* and nothing else */
+    }
 }
 
 /* Two at once: the last to commit wins, and neither sees the other's bytes. */

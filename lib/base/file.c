@@ -61,6 +61,8 @@ struct xsmi_replace {
     xsm_context *context;
     char *path;
     char *temporary; /* NULL when written in place */
+    size_t room;     /* bytes of it */
+    bool named;      /* there is a file of that name */
     int fd;
 };
 
@@ -71,14 +73,55 @@ static void release(xsmi_replace *file)
         close(file->fd);
     }
     xsmi_release_text(ctx, file->path);
-    xsmi_release_text(ctx, file->temporary);
+    xsmi_release(ctx, file->temporary, file->room, 1);
     xsmi_release(ctx, file, 1, sizeof *file);
     xsm_context_free(ctx);
 }
 
-/* Makes a new file beside `path` with the rights that the process's mask allows, which mkstemp() would not. */
-static int open_temporary(const char *path, char *name, size_t room)
+/* The folder of a path, in `room` bytes that are enough for the path. */
+static const char *folder_of(const char *path, char *folder, size_t room)
 {
+    snprintf(folder, room, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash) {
+        return ".";
+    }
+    slash[slash == folder] = '\0';
+    return folder;
+}
+
+/* The name that /proc has for an open file, by which one without a name gets one. */
+static const char *proc_name(int fd, char *name, size_t room)
+{
+    snprintf(name, room, "/proc/self/fd/%d", fd);
+    return name;
+}
+
+/* A file in the folder of `path` that has no name yet, so that nothing is left of it when the process is killed; -1
+ * where there is no such thing. `name` is room for the folder's. */
+static int open_nameless(const char *path, char *name, size_t room)
+{
+#ifdef O_TMPFILE
+    char proc[64];
+    int fd = open(folder_of(path, name, room), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (fd >= 0 && access(proc_name(fd, proc, sizeof proc), F_OK) != 0) {
+        close(fd); /* it could not get a name later */
+        fd = -1;
+    }
+    return fd;
+#else
+    (void)path;
+    (void)name;
+    (void)room;
+    return -1;
+#endif
+}
+
+/* Makes a new file beside `path` with the rights that the process's mask allows, which mkstemp() would not; or, with a
+ * file that has no name, gives it one. Returns the file, -1 on failure. */
+static int open_temporary(const char *path, int nameless, char *name, size_t room)
+{
+    char proc[64];
     int fd = -1;
     uint64_t number = 0;
     snprintf(name, room, "%s.%016llx.tmp", path, (unsigned long long)number);
@@ -87,7 +130,11 @@ static int open_temporary(const char *path, char *name, size_t room)
             return -1;
         }
         snprintf(name, room, "%s.%016llx.tmp", path, (unsigned long long)number);
-        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (nameless < 0) {
+            fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        } else if (linkat(AT_FDCWD, proc_name(nameless, proc, sizeof proc), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
+            fd = nameless;
+        }
         if (fd >= 0 || errno != EEXIST) {
             break;
         }
@@ -113,6 +160,8 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     file->context = xsmi_context_retain(ctx);
     file->fd = -1;
     file->temporary = NULL;
+    file->room = 0;
+    file->named = false;
     file->path = NULL;
     /* A symbolic link is followed, so that what it points to is replaced, not the link. */
     char *real = exists ? xsmi_allocate(ctx, PATH_MAX, 1) : NULL;
@@ -138,12 +187,17 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
         }
         file->fd = open(file->path, O_WRONLY | O_CLOEXEC);
     } else {
+        file->room = room;
         file->temporary = xsmi_allocate(ctx, room, 1);
         if (!file->temporary) {
             release(file);
             return xsmi_fail_memory(err, room, "a path");
         }
-        file->fd = open_temporary(file->path, file->temporary, room);
+        file->fd = open_nameless(file->path, file->temporary, room);
+        if (file->fd < 0) {
+            file->fd = open_temporary(file->path, -1, file->temporary, room);
+            file->named = file->fd >= 0;
+        }
         if (file->fd >= 0 && exists) {
             (void)fchmod(file->fd, st.st_mode & 07777); /* the new file is as open to others as the old one */
         }
@@ -192,23 +246,12 @@ xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void 
 /* A rename is only durable once its folder is. Some file systems cannot sync a folder; that is no failure. */
 static void sync_folder(xsmi_replace *file)
 {
-    char *slash = strrchr(file->temporary, '/');
-    const char *folder = ".";
-    if (slash) {
-        if (slash == file->temporary) {
-            folder = "/";
-        } else {
-            *slash = '\0'; /* the name is not needed any more; the length is restored before release */
-            folder = file->temporary;
-        }
-    }
+    /* The name is not needed any more. */
+    const char *folder = folder_of(file->path, file->temporary, file->room);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         (void)fsync(fd);
         close(fd);
-    }
-    if (slash) {
-        *slash = '/';
     }
 }
 
@@ -228,6 +271,10 @@ xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err)
         return XSM_OK;
     }
     bool failed = fsync(file->fd) != 0;
+    if (!failed && !file->named) {
+        file->named = open_temporary(file->path, file->fd, file->temporary, file->room) >= 0;
+        failed = !file->named;
+    }
     int fd = file->fd;
     file->fd = -1;
     failed = (close(fd) != 0) || failed;
@@ -235,7 +282,9 @@ xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err)
     if (failed) {
         xsm_status status =
             xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path, reason(errno, text, sizeof text));
-        unlink(file->temporary);
+        if (file->named) {
+            unlink(file->temporary);
+        }
         release(file);
         return status;
     }
@@ -247,7 +296,7 @@ xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err)
 void xsmi_replace_abandon(xsmi_replace *file)
 {
     if (file) {
-        if (file->temporary) {
+        if (file->named) {
             unlink(file->temporary);
         }
         release(file);

@@ -16,7 +16,8 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err);
 void xsmi_unmap_file(xsmi_mapping *mapping);
 
 /* A file being written beside `path`; nothing at `path` changes before xsmi_replace_commit(). A path that is no
- * regular file (/dev/null, /dev/full, a pipe) is written in place. */
+ * regular file (/dev/null, /dev/full, a pipe) is written in place. Where the system can, the file has no name until it
+ * is complete: a process that is killed leaves nothing of it. */
 typedef struct xsmi_replace xsmi_replace;
 xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **out, xsm_error *err);
 xsm_status xsmi_replace_write(xsmi_replace *file, const void *data, size_t size, xsm_error *err);
