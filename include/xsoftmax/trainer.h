@@ -114,6 +114,35 @@ XSM_API void xsm_trainer_free(xsm_trainer *trainer);
  *          that touch other classes may have been taken); #XSM_ERROR_STATE when the estimator or the optimizer has been
  *          bound to something else; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
 XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
+/** Saves all that the run consists of in one file, from which xsm_trainer_resume() goes on to the same bits: the model,
+ *  what estimator and optimizer keep, the place in the epoch and in the random streams, the settings, and a fingerprint
+ *  of the data. May be called between runs, after a cancelled one, and in the callback. The file is a safetensors file
+ *  that is replaced in one piece: whatever happens meanwhile, the old or the new one is there, whole. It is a model as
+ *  well, which xsm_model_load() loads as it was at that moment. Cost: one pass over the model; the first time, one over
+ *  the data.
+ *  @param trainer the trainer
+ *  @param path    the file to write or replace
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_UNSUPPORTED for an estimator of the host's that keeps something by row
+ * and does not say what (xsm_estimator_ops::state_tensor); #XSM_ERROR_DIVERGED when something is not finite;
+ *          #XSM_ERROR_STATE as xsm_trainer_run(); #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path, xsm_error *err);
+/** Puts a trainer where the one was that saved a checkpoint. The model, the estimator and the optimizer that the
+ * trainer was made from change accordingly; xsm_trainer_run() then ends at the same bits as a run that was never
+ * interrupted, on any number of threads and any instruction set.
+ *
+ *  The trainer must have been made from the same data, estimator, optimizer and settings, in which only the number of
+ *  epochs, the test rows, the evaluation and the callback may differ, and from a model of the same shape; its weights
+ * do not matter.
+ *  @param trainer the trainer, new or not
+ *  @param path    a file of xsm_trainer_checkpoint()
+ *  @param err     what went wrong, or NULL; names the first setting that differs
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for another setting; #XSM_ERROR_DATA for other rows, or a sampler that draws
+ *          other classes; #XSM_ERROR_SHAPE for a model with a bias where there was none, or the other way round;
+ *          #XSM_ERROR_RANGE when the checkpoint is beyond the number of epochs; #XSM_ERROR_FORMAT,
+ *          #XSM_ERROR_CHECKSUM, #XSM_ERROR_FILE_VERSION and #XSM_ERROR_IO for the file; #XSM_ERROR_STATE as
+ *          xsm_trainer_run(); #XSM_ERROR_MEMORY. On failure everything is as before. */
+XSM_API xsm_status xsm_trainer_resume(xsm_trainer *trainer, const char *path, xsm_error *err);
 /** Fills `progress` (its size set by the caller) with where the trainer is. */
 XSM_API xsm_status xsm_trainer_get_progress(const xsm_trainer *trainer, xsm_progress *progress, xsm_error *err);
 

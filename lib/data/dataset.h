@@ -69,6 +69,10 @@ static inline const uint32_t *xsmi_dataset_labels(const xsm_dataset *d, uint64_t
     return d->labels + d->label_offsets[row];
 }
 
+/* The same for datasets of the same rows, labels and classes; another for others, but for one pair in 2^64. O(size),
+ * at the speed of memory. (fingerprint.c) */
+uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
+
 /* What a model stores of a fitted transform, and how it gets it back. idf is [idf_count] or NULL. */
 const float *xsmi_transform_idf(const xsm_transform *t, uint32_t *count);
 /* The D that it was fitted for, 0 if it was not. */

@@ -93,3 +93,18 @@ void xsmi_double_sum_fetch(const void *state, const xsm_example *example)
     const xsmi_double_sum *s = state;
     __builtin_prefetch(s->u + example->row, 1, 3);
 }
+
+int32_t xsmi_double_sum_tensor(void *state, uint32_t index, xsm_state_tensor *tensor)
+{
+    xsmi_double_sum *s = state;
+    if (index > 0) {
+        return 0;
+    }
+    tensor->name = "u";
+    tensor->type = XSM_STATE_F64;
+    tensor->by_row = 1;
+    tensor->lines = s->examples;
+    tensor->width = 1;
+    tensor->data = s->u;
+    return 1;
+}

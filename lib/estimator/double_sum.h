@@ -41,7 +41,7 @@ typedef struct xsmi_double_sum {
 /* The members of their tables that all have. */
 #define XSMI_DOUBLE_SUM_OPS                                                                                            \
     .unbind = xsmi_double_sum_unbind, .width = xsmi_double_sum_width, .select = xsmi_double_sum_select,                \
-    .fetch = xsmi_double_sum_fetch
+    .fetch = xsmi_double_sum_fetch, .state_tensor = xsmi_double_sum_tensor
 
 xsm_status xsmi_double_sum_bind(xsmi_double_sum *s, const char *name, const xsm_problem *problem, xsm_error *err);
 void xsmi_double_sum_unbind(void *state);
@@ -49,6 +49,9 @@ void xsmi_double_sum_fetch(const void *state, const xsm_example *example);
 uint64_t xsmi_double_sum_width(const void *state);
 void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                             uint32_t *lengths);
+
+/* The one tensor that changes: u. */
+int32_t xsmi_double_sum_tensor(void *state, uint32_t index, xsm_state_tensor *tensor);
 
 /* Gradients of sampled terms for a block, and the step of each row's u: c_k = (K-1)/m e^(z_k - z_y - u), g_y = -sum c,
  * u <- u - eta/n (1 - e^-u - sum c) kept in [0, most]. Before, u is raised to log(1 + sum_{k in S} e^(z_k - z_y)) where

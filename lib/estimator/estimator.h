@@ -156,6 +156,10 @@ void xsmi_gradient_measure(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
 bool xsmi_input_gradient_take(const xsmi_input_gradient *input, const xsm_estimator *e, const xsm_gradient *g,
                               double eta, uint64_t first, uint64_t count);
 
+/* The tensors of a bound estimator's state, by number; *found is false past the last. A host's table is checked. */
+xsm_status xsmi_estimator_state_tensor(const xsm_estimator *e, uint32_t index, xsm_state_tensor *tensor, bool *found,
+                                       xsm_error *err);
+
 /* Refuses a bound estimator whose gradient is not that of the whole objective when it is taken over all rows. */
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
 

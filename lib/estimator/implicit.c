@@ -169,6 +169,7 @@ const xsm_estimator_ops xsmi_implicit_ops = {
     .width = xsmi_double_sum_width,
     .select = xsmi_double_sum_select,
     .fetch = xsmi_double_sum_fetch,
+    .state_tensor = xsmi_double_sum_tensor,
     .gradient = gradient,
     .joint_width = xsmi_implicit_joint_width,
     .joint_select = xsmi_implicit_joint_select,

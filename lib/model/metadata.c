@@ -17,7 +17,8 @@ bool xsmi_metadata_reserved(const char *key)
             return true;
         }
     }
-    return false;
+    static const char prefix[] = XSMI_KEY_CHECKPOINT ".";
+    return strcmp(key, XSMI_KEY_CHECKPOINT) == 0 || strncmp(key, prefix, sizeof prefix - 1) == 0;
 }
 
 void xsmi_model_clear_metadata(xsm_model *m)

@@ -116,6 +116,28 @@ static inline bool xsmi_batch_sparse(const xsm_batch *batch)
 void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t first, const float *coefficients,
                          size_t count, float *out);
 
+struct xsmi_tensor;
+struct xsmi_entry;
+
+/* What is saved with a model in a checkpoint: tensors with their data (of 8 bytes a number, then of 4), named
+ * "state.*", and metadata under "checkpoint" and "checkpoint.*". */
+typedef struct xsmi_model_extras {
+    const struct xsmi_tensor *tensors;
+    size_t tensor_count;
+    const struct xsmi_entry *metadata;
+    size_t metadata_count;
+} xsmi_model_extras;
+
+/* As xsm_model_save(), with the weights and their factors each as they lie in memory, so that a run can go on from them
+ * bit by bit, and what else the run consists of. The file is a model that xsm_model_load() takes as well.
+ * (model_file.c)
+ */
+xsm_status xsmi_model_save_state(const xsm_model *m, const char *path, const xsmi_model_extras *extras, xsm_error *err);
+/* Puts weights, factors and bias from a model that was loaded from such a file into one of the same shape, in whatever
+ * layout that has; `row_length` [K] and `row_age` [K] or both NULL. On failure nothing has changed. (model_state.c) */
+xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
+                              xsm_error *err);
+
 /* Has the model hold a correction, or none (NULL). */
 void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
 

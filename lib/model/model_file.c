@@ -10,6 +10,9 @@
  *     label_names  U8 [bytes]   a name a line, if the classes have names
  *     vocabulary   U8 [bytes]   a word a line, if rows are text (vocabulary_file.c)
  *
+ * A checkpoint is a model with tensors "state.*" (parts.h, train/checkpoint.c) and the metadata entry "checkpoint"; its
+ * weights are without the factors that training keeps beside them.
+ *
  * In this order, so that each tensor begins at a multiple of its numbers' size without the holes that the format
  * forbids; the header is as long as it takes for the weights to begin at a cache line.
  *
@@ -52,8 +55,8 @@ static xsm_status fail_diverged(const float *rows, size_t first, size_t features
                      first + place / features, place % features);
 }
 
-/* The rows of classes first..first+count without padding, scales multiplied in. */
-static void copy_rows(const xsm_model *m, size_t first, size_t count, float *out)
+/* The rows of classes first..first+count without padding, scales multiplied in, or `raw`. */
+static void copy_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out)
 {
     size_t d = m->features;
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
@@ -68,7 +71,7 @@ static void copy_rows(const xsm_model *m, size_t first, size_t count, float *out
             memcpy(out + k * d, m->weight + (first + k) * m->stride, d * sizeof *out);
         }
     }
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; !raw && k < count; k++) {
         float scale = (float)(m->alpha * (m->row_scale ? m->row_scale[first + k] : 1.0));
         if (scale != 1.0f) {
             m->kernels->scale(out + k * d, d, scale);
@@ -76,7 +79,7 @@ static void copy_rows(const xsm_model *m, size_t first, size_t count, float *out
     }
 }
 
-static xsm_status write_weights(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_writer *w, xsm_error *err)
 {
     size_t d = m->features;
     size_t least = m->layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1;
@@ -90,7 +93,7 @@ static xsm_status write_weights(const xsm_model *m, xsmi_container_writer *w, xs
     xsm_status status = XSM_OK;
     for (size_t first = 0; first < m->classes && status == XSM_OK; first += together) {
         size_t count = m->classes - first < together ? m->classes - first : together;
-        copy_rows(m, first, count, rows);
+        copy_rows(m, first, count, raw, rows);
         status = all_finite(rows, count * d) ? xsmi_container_write(w, rows, count * d * sizeof *rows, err)
                                              : fail_diverged(rows, first, d, err);
     }
@@ -135,23 +138,47 @@ static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_
 
 /* The tensors of a model in the order of the file, and which of them the weights are. */
 typedef struct contents {
-    xsmi_tensor tensors[7 + XSMI_CORRECTION_TENSORS];
-    size_t count, weight;
+    xsmi_tensor *tensors; /* [capacity] */
+    size_t count, capacity, weight;
     const float *idf;
     uint32_t idf_count;
+    const xsmi_model_extras *extras; /* NULL: the model alone */
 } contents;
+
+/* Most tensors of a model and of the factors of its weights. */
+#define MODEL_TENSORS (7 + XSMI_CORRECTION_TENSORS + 4)
 
 static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
 {
     c->tensors[c->count++] = (xsmi_tensor){.name = name, .dtype = dtype, .rank = rank, .shape = {rows, columns}};
 }
 
+/* Adds the extras whose numbers have so many bytes. */
+static void add_extras(contents *c, size_t bytes)
+{
+    for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
+        if (xsmi_dtype_size(c->extras->tensors[i].dtype) == bytes) {
+            c->tensors[c->count++] = c->extras->tensors[i];
+        }
+    }
+}
+
 static void list_contents(const xsm_model *m, contents *c)
 {
-    memset(c, 0, sizeof *c);
     add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
     if (m->counts) {
         add_tensor(c, "class_counts", XSMI_DTYPE_I64, 1, m->classes, 0);
+    }
+    if (c->extras) {
+        add_tensor(c, XSMI_STATE_SCALE, XSMI_DTYPE_F64, 1, 1, 0);
+        if (m->row_scale) {
+            add_tensor(c, XSMI_STATE_ROW_SCALE, XSMI_DTYPE_F64, 1, m->classes, 0);
+        }
+        if (m->row_length) {
+            add_tensor(c, XSMI_STATE_ROW_LENGTH, XSMI_DTYPE_F64, 1, m->classes, 0);
+            add_tensor(c, XSMI_STATE_ROW_AGE, XSMI_DTYPE_U64, 1, m->classes, 0);
+        }
+        add_extras(c, 8);
     }
     c->weight = c->count;
     add_tensor(c, "weight", XSMI_DTYPE_F32, 2, m->classes, m->features);
@@ -167,6 +194,7 @@ static void list_contents(const xsm_model *m, contents *c)
     if (m->correction) {
         c->count += xsmi_correction_tensors(m->correction, c->tensors + c->count);
     }
+    add_extras(c, 4);
     if (m->names) {
         uint64_t bytes = 0;
         for (size_t k = 0; k < m->classes; k++) {
@@ -179,13 +207,61 @@ static void list_contents(const xsm_model *m, contents *c)
     }
 }
 
+static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_writer *w, xsm_error *err)
+{
+    for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
+        const xsmi_tensor *t = &c->extras->tensors[i];
+        if (xsmi_dtype_size(t->dtype) == bytes) {
+            size_t size = 0;
+            (void)xsmi_tensor_bytes(t, &size); /* counted when the file was begun */
+            XSMI_TRY(xsmi_container_write(w, t->data, size, err));
+        }
+    }
+    return XSM_OK;
+}
+
+/* One part of each row's length. */
+static xsm_status write_lengths(const xsm_model *m, bool ages, xsmi_container_writer *w, xsm_error *err)
+{
+    enum { TOGETHER = 512 };
+    for (uint32_t first = 0; first < m->classes; first += TOGETHER) {
+        uint32_t count = m->classes - first < TOGETHER ? m->classes - first : TOGETHER;
+        double squares[TOGETHER];
+        uint64_t numbers[TOGETHER];
+        for (uint32_t k = 0; k < count; k++) {
+            squares[k] = m->row_length[first + k].square;
+            numbers[k] = m->row_length[first + k].age;
+        }
+        XSMI_TRY(ages ? xsmi_container_write(w, numbers, count * sizeof *numbers, err)
+                      : xsmi_container_write(w, squares, count * sizeof *squares, err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_scales(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+{
+    XSMI_TRY(xsmi_container_write(w, &m->alpha, sizeof m->alpha, err));
+    if (m->row_scale) {
+        XSMI_TRY(xsmi_container_write(w, m->row_scale, m->classes * sizeof *m->row_scale, err));
+    }
+    if (m->row_length) {
+        XSMI_TRY(write_lengths(m, false, w, err));
+        XSMI_TRY(write_lengths(m, true, w, err));
+    }
+    return XSM_OK;
+}
+
 static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_container_writer *w, xsm_error *err)
 {
     XSMI_TRY(write_labels(m, w, err));
     if (m->counts) {
         XSMI_TRY(xsmi_container_write(w, m->counts, m->classes * sizeof *m->counts, err));
     }
-    XSMI_TRY(write_weights(m, w, err));
+    if (c->extras) {
+        XSMI_TRY(write_scales(m, w, err));
+        XSMI_TRY(write_extras(c, 8, w, err));
+    }
+    XSMI_TRY(write_weights(m, c->extras != NULL, w, err));
     if (m->bias) {
         XSMI_TRY(write_bias(m, w, err));
     }
@@ -195,27 +271,29 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
     if (m->correction) {
         XSMI_TRY(xsmi_correction_write(m->correction, w, err));
     }
+    XSMI_TRY(write_extras(c, 4, w, err));
     if (m->names) {
         XSMI_TRY(write_names(m, w, err));
     }
     return m->vocabulary ? xsmi_vocabulary_write(m->vocabulary, w, err) : XSM_OK;
 }
 
-xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
+/* Begins the file: lists what is in it, and writes that. */
+static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, xsmi_container_writer **w,
+                             xsm_error *err)
 {
-    if (!m || !path) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: %s is NULL", m ? "path" : "model");
-    }
-    contents c;
-    list_contents(m, &c);
+    list_contents(m, c);
     size_t count = m->metadata_count;
-    size_t capacity = count + 5;
+    size_t capacity = count + 5 + (c->extras ? c->extras->metadata_count : 0);
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
     }
     for (size_t i = 0; i < count; i++) {
         metadata[i] = (xsmi_entry){m->metadata[i].key, m->metadata[i].value};
+    }
+    for (size_t i = 0; c->extras && i < c->extras->metadata_count; i++) {
+        metadata[count++] = c->extras->metadata[i];
     }
     char *vocabulary = m->vocabulary ? xsmi_vocabulary_describe(m->context, m->vocabulary) : NULL;
     if (m->vocabulary && !vocabulary) {
@@ -239,10 +317,23 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
         const char *base = m->index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
         metadata[count++] = (xsmi_entry){XSMI_KEY_INDEX_BASE, base};
     }
-    xsmi_container_writer *w;
-    xsm_status status = xsmi_container_create(m->context, path, c.tensors, c.count, c.weight, metadata, count, &w, err);
+    xsm_status status =
+        xsmi_container_create(m->context, path, c->tensors, c->count, c->weight, metadata, count, w, err);
     xsmi_release(m->context, metadata, capacity, sizeof *metadata);
     xsmi_release_text(m->context, vocabulary);
+    return status;
+}
+
+static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_extras *extras, xsm_error *err)
+{
+    contents c = {.extras = extras, .capacity = MODEL_TENSORS + (extras ? extras->tensor_count : 0)};
+    c.tensors = xsmi_allocate(m->context, c.capacity, sizeof *c.tensors);
+    if (!c.tensors) {
+        return xsmi_fail_memory(err, c.capacity * sizeof *c.tensors, "a list of tensors");
+    }
+    xsmi_container_writer *w = NULL;
+    xsm_status status = begin_file(m, path, &c, &w, err);
+    xsmi_release(m->context, c.tensors, c.capacity, sizeof *c.tensors);
     if (status != XSM_OK) {
         return status;
     }
@@ -252,6 +343,19 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
         return status;
     }
     return xsmi_container_commit(w, err);
+}
+
+xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
+{
+    if (!m || !path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: %s is NULL", m ? "path" : "model");
+    }
+    return save(m, path, NULL, err);
+}
+
+xsm_status xsmi_model_save_state(const xsm_model *m, const char *path, const xsmi_model_extras *extras, xsm_error *err)
+{
+    return save(m, path, extras, err);
 }
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
@@ -291,7 +395,9 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
                                         "tree_leaves",  "tree_mean", "tree_directions", XSMI_VOCABULARY_TENSOR};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
-        bool found = false;
+        /* "state.*": of a checkpoint alone */
+        bool found = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0 &&
+                     xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT);
         for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
             found |= strcmp(t->name, known[k]) == 0;
         }
@@ -482,6 +588,9 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     }
     if (status == XSM_OK) {
         status = load_transform(&s, m, err);
+    }
+    if (status == XSM_OK && xsmi_container_metadata(container, XSMI_KEY_CHECKPOINT)) {
+        status = xsmi_model_load_scales(m, container, name, err);
     }
     if (status == XSM_OK) {
         status = xsmi_correction_read(ctx, container, name, m->classes, m->features, &m->correction, err);

@@ -20,6 +20,17 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err);
 
+/* What the tensors of a state in a model's file are called (model_state.c): SCALE F64 [1] and ROW_SCALE F64 [K] are
+ * the factors of the weights, which are in the file as they lie in memory; ROW_LENGTH F64 [K] and ROW_AGE U64 [K] are
+ * an xsmi_row_length. */
+#define XSMI_STATE_PREFIX "state."
+#define XSMI_STATE_SCALE "state.scale"
+#define XSMI_STATE_ROW_SCALE "state.row_scale"
+#define XSMI_STATE_ROW_LENGTH "state.row_length"
+#define XSMI_STATE_ROW_AGE "state.row_length_age"
+/* Gives a model that was loaded the factors that its file has. */
+xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err);
+
 /* Releases labels and names (classes.c). */
 void xsmi_model_clear_classes(xsm_model *m);
 /* Releases the transform (transform.c). */
@@ -54,6 +65,7 @@ xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, co
 #define XSMI_KEY_TRAINING_ROWS "training_rows" /* where there are class_counts */
 #define XSMI_KEY_VOCABULARY "vocabulary"
 #define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
+/* XSMI_KEY_CHECKPOINT and all that begins with it and a dot (safetensors.h) are the library's as well. */
 bool xsmi_metadata_reserved(const char *key);
 
 /* Whether a string is well-formed UTF-8. */

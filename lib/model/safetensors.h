@@ -50,6 +50,9 @@ typedef struct xsmi_entry {
 #define XSMI_KEY_LIBRARY "library"
 #define XSMI_KEY_CHECKSUM "checksum"
 
+/* Metadata that says that a model's file is a checkpoint, and the version of what that adds. */
+#define XSMI_KEY_CHECKPOINT "checkpoint"
+
 /* -- reading (safetensors_read.c) ---------------------------------------------------------------------------------- */
 
 typedef struct xsmi_container xsmi_container;

@@ -373,6 +373,20 @@ static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
     }
 }
 
+static int32_t state_tensor(xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor)
+{
+    const xsm_model *s = ((const adagrad_state *)o->state)->squares;
+    if (index > 1 || (index == 1 && !s->bias)) {
+        return 0;
+    }
+    tensor->name = index == 0 ? "squares" : "bias-squares";
+    tensor->type = XSM_STATE_F32;
+    tensor->lines = s->layout == XSM_LAYOUT_CLASS_MAJOR || index == 1 ? s->classes : s->features;
+    tensor->width = index == 0 ? s->stride : 1;
+    tensor->data = index == 0 ? s->weight : s->bias;
+    return 1;
+}
+
 const xsm_optimizer_ops xsmi_adagrad_ops = {
     .name = "adagrad",
     .summary = "a rate for each weight that falls with its gradients (Duchi et al. 2011)",
@@ -386,4 +400,5 @@ const xsm_optimizer_ops xsmi_adagrad_ops = {
     .step = step,
     .step_class = step_class,
     .step_range = step_range,
+    .state_tensor = state_tensor,
 };

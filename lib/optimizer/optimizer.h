@@ -42,6 +42,8 @@ struct xsm_optimizer_ops {
     /* The classes first..first+count of a batch whose gradient has every class. */
     void (*step_range)(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
                        double eta, double alpha, uint32_t thread);
+    /* What the optimizer keeps beside the model, as xsm_estimator_ops::state_tensor() says it; NULL = nothing. */
+    int32_t (*state_tensor)(xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor);
 };
 
 struct xsm_optimizer {

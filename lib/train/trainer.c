@@ -12,32 +12,6 @@
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
 
-struct xsm_trainer {
-    xsm_context *context;
-    xsm_model *model;
-    const xsm_dataset *train;
-    xsm_estimator *estimator;
-    xsm_optimizer *optimizer;
-    xsm_trainer_options options;
-    xsmi_window *window;    /* NULL: batches one by one */
-    xsm_gradient *gradient; /* without a window */
-    uint64_t rows;
-    uint64_t *order; /* [rows] */
-    double *etas;    /* [window steps] */
-    double stretch;  /* of the schedule: passes that a pass counts for */
-    uint64_t *marks; /* of weights that may have changed, or NULL */
-    uint64_t window_steps;
-    int32_t layout; /* of the weights */
-    uint64_t epoch; /* complete ones */
-    uint64_t place; /* rows of the current epoch that are done */
-    uint64_t step, examples;
-    double loss_sum, eta, seconds;
-    bool ordered; /* `order` is the current epoch's */
-    bool pending; /* a complete epoch has not been evaluated and told of yet */
-    double last_call;
-    xsm_metrics train_metrics, test_metrics;
-};
-
 /* -- settings ------------------------------------------------------------------------------------------------------ */
 
 xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
@@ -128,6 +102,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     t->options = o;
     t->rows = train->rows;
     t->stretch = 1;
+    t->interval = CALLBACK_INTERVAL;
     t->layout = model->layout;
     t->train_metrics.size = t->test_metrics.size = sizeof(xsm_metrics);
     xsm_status status = XSM_OK;
@@ -194,6 +169,11 @@ static xsm_progress progress_of(const xsm_trainer *t)
     return p;
 }
 
+void xsmi_trainer_call_every(xsm_trainer *t, double seconds)
+{
+    t->interval = seconds;
+}
+
 void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
 {
     t->stretch = stretch;
@@ -248,7 +228,7 @@ static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_
     }
 }
 
-static void order_rows(xsm_trainer *t)
+void xsmi_trainer_order_rows(xsm_trainer *t)
 {
     /* An estimator that takes batches as wholes has the same ones in every epoch: the first epoch's. */
     bool fixed = xsmi_estimator_is_joint(t->estimator, t->options.batch);
@@ -341,8 +321,20 @@ static xsm_status end_epoch(xsm_trainer *t, bool *stop, xsm_error *err)
         XSMI_TRY(xsm_evaluate(t->context, t->model, o->test, NULL, &t->test_metrics, err));
         test = &t->test_metrics;
     }
+    t->telling = true;
     *stop = tell(t, train, test);
+    t->telling = false;
     t->pending = false;
+    return XSM_OK;
+}
+
+xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
+{
+    if (t->estimator->model != t->model || t->estimator->train != t->train || t->optimizer->model != t->model ||
+        t->train->rows != t->rows) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the estimator, the optimizer or the data are no longer what the trainer was made with");
+    }
     return XSM_OK;
 }
 
@@ -351,11 +343,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
     if (!t) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
     }
-    if (t->estimator->model != t->model || t->estimator->train != t->train || t->optimizer->model != t->model ||
-        t->train->rows != t->rows) {
-        return xsmi_fail(err, XSM_ERROR_STATE,
-                         "the estimator, the optimizer or the data are no longer what the trainer was made with");
-    }
+    XSMI_TRY(xsmi_trainer_check(t, err));
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     bool stop = false;
     while (t->pending || t->epoch < t->options.epochs) {
@@ -364,7 +352,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
         } else {
             double start = xsmi_seconds();
             if (!t->ordered) {
-                order_rows(t);
+                xsmi_trainer_order_rows(t);
                 t->seconds += xsmi_seconds() - start;
                 stop = tell(t, NULL, NULL);
                 start = xsmi_seconds();
@@ -379,7 +367,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
                     t->place = 0;
                     t->ordered = false;
                     t->pending = true;
-                } else if (end - t->last_call > CALLBACK_INTERVAL) {
+                } else if (end - t->last_call > t->interval) {
                     stop = tell(t, NULL, NULL);
                 }
             }

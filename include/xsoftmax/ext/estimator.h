@@ -110,6 +110,25 @@ typedef struct xsm_score_block {
     const uint32_t *draws;
 } xsm_score_block;
 
+/** What the numbers of an #xsm_state_tensor are. */
+enum {
+    XSM_STATE_F64 = 1, /**< double */
+    XSM_STATE_U64 = 2, /**< uint64_t */
+    XSM_STATE_F32 = 3, /**< float */
+    XSM_STATE_U32 = 4  /**< uint32_t */
+};
+
+/** Numbers in a state that change as steps are taken: what a checkpoint keeps of it. */
+typedef struct xsm_state_tensor {
+    size_t size;      /**< sizeof(xsm_state_tensor). */
+    const char *name; /**< Lower-case letters, digits, '-' and '_'; none twice. Must stay as long as the state. */
+    int32_t type;     /**< An XSM_STATE_* value. */
+    int32_t by_row;   /**< 1: line i is what is kept for training row i, and there are N lines; else 0. */
+    uint64_t lines;   /**< Lines. */
+    uint64_t width;   /**< Numbers a line. */
+    void *data;       /**< [lines][width], in the state; valid until unbind(). */
+} xsm_state_tensor;
+
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_estimator_ops {
     size_t size;               /**< Required: sizeof(xsm_estimator_ops). */
@@ -168,6 +187,11 @@ struct xsm_estimator_ops {
     /** Asks the processor for what gradient() will read of the state for an example (a prefetch): called for examples
      *  that are some steps ahead. NULL = nothing to ask for. */
     void (*fetch)(const void *state, const xsm_example *example);
+    /** Says where number `index` of the state's tensors lies; returns 0 past the last, else 1. `tensor` starts as zeros
+     *  but for `size`. After bind() all that changes as steps are taken must be in one of them: checkpoints save their
+     *  numbers, and resuming writes them back over what bind() made. Floating-point numbers must be finite.
+     *  Needed for checkpoints with #XSM_ESTIMATOR_ROW_STATE; NULL = nothing changes. */
+    int32_t (*state_tensor)(void *state, uint32_t index, xsm_state_tensor *tensor);
 };
 
 /** What xsm_estimator_check() is to hold a table to, beyond what every table must keep. */

@@ -1,0 +1,18 @@
+/*
+ * XXH3-64 in a chain: the hash of one array is the seed of the next, so that several are one fingerprint.
+ */
+#ifndef XSMI_HASH_H
+#define XSMI_HASH_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static inline uint64_t xsmi_hash(const void *data, size_t size, uint64_t before)
+{
+    return XXH3_64bits_withSeed(data, size, before);
+}
+
+#endif

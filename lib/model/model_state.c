@@ -1,0 +1,125 @@
+/*
+ * The part of a checkpoint that is the model: weights and factors each as they lie in memory. Factors multiplied into
+ * the weights would be a rounding that a run without checkpoints does not have.
+ */
+#include "model/model.h"
+#include "model/parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Side of a square that is transposed at once. */
+#define SQUARE 32
+
+/* The numbers of a tensor of one dimension; NULL where there is none, an error where it is another than that. */
+static xsm_status read_numbers(const xsmi_container *file, const char *path, const char *name, uint64_t count,
+                               const double **out, xsm_error *err)
+{
+    const xsmi_tensor *t = xsmi_container_tensor(file, name);
+    *out = NULL;
+    if (!t) {
+        return XSM_OK;
+    }
+    if (t->dtype != XSMI_DTYPE_F64 || t->rank != 1 || t->shape[0] != count) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' is not F64 of %llu numbers", path, name,
+                         (unsigned long long)count);
+    }
+    const double *numbers = (const double *)(const void *)t->data;
+    for (uint64_t i = 0; i < count; i++) {
+        if (!(numbers[i] > 0 && numbers[i] < INFINITY)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %llu of tensor '%s' is %g; above 0 is accepted", path,
+                             (unsigned long long)i, name, numbers[i]);
+        }
+    }
+    *out = numbers;
+    return XSM_OK;
+}
+
+xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, const char *path, xsm_error *err)
+{
+    const char *version = xsmi_container_metadata(file, XSMI_KEY_CHECKPOINT);
+    const double *scale, *row_scale;
+    if (strcmp(version, "1") != 0) {
+        return xsmi_fail(err, XSM_ERROR_FILE_VERSION, "%s: a checkpoint of version '%s'; this release reads 1", path,
+                         version);
+    }
+    XSMI_TRY(read_numbers(file, path, XSMI_STATE_SCALE, 1, &scale, err));
+    XSMI_TRY(read_numbers(file, path, XSMI_STATE_ROW_SCALE, m->classes, &row_scale, err));
+    if (!scale) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: a checkpoint without the tensor '%s'", path, XSMI_STATE_SCALE);
+    }
+    if (row_scale) {
+        XSMI_TRY(xsmi_model_need_row_scale(m, err));
+        memcpy(m->row_scale, row_scale, m->classes * sizeof *row_scale);
+    }
+    m->alpha = *scale;
+    return XSM_OK;
+}
+
+/* Copies class-major weights into a model of either layout. */
+static void copy_weights(xsm_model *m, const xsm_model *from)
+{
+    if (m->layout == XSM_LAYOUT_CLASS_MAJOR) {
+        for (size_t k = 0; k < m->classes; k++) {
+            memcpy(m->weight + k * m->stride, from->weight + k * from->stride, m->features * sizeof *m->weight);
+        }
+        return;
+    }
+    for (size_t k = 0; k < m->classes; k += SQUARE) {
+        size_t last_class = m->classes - k < SQUARE ? m->classes : k + SQUARE;
+        for (size_t j = 0; j < m->features; j += SQUARE) {
+            size_t last = m->features - j < SQUARE ? m->features : j + SQUARE;
+            for (size_t f = j; f < last; f++) {
+                for (size_t c = k; c < last_class; c++) {
+                    m->weight[f * m->stride + c] = from->weight[c * from->stride + f];
+                }
+            }
+        }
+    }
+}
+
+xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
+                              xsm_error *err)
+{
+    if (m->classes != from->classes || m->features != from->features || !m->bias != !from->bias) {
+        return xsmi_fail(
+            err, XSM_ERROR_SHAPE, "the model has %u classes, %u features and %s bias, the checkpoint's %u, %u and %s",
+            m->classes, m->features, m->bias ? "a" : "no", from->classes, from->features, from->bias ? "one" : "none");
+    }
+    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR && (from->row_scale || row_length)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the checkpoint is of a class-major model, this one is feature-major");
+    }
+    XSMI_TRY(xsmi_model_own(m, err));
+    double *scales = NULL;
+    xsmi_row_length *lengths = NULL;
+    if (from->row_scale) {
+        scales = xsmi_allocate(m->context, m->classes, sizeof *scales);
+    }
+    if (row_length) {
+        lengths = xsmi_allocate(m->context, m->classes, sizeof *lengths);
+    }
+    if ((from->row_scale && !scales) || (row_length && !lengths)) {
+        xsmi_release(m->context, scales, m->classes, sizeof *scales);
+        xsmi_release(m->context, lengths, m->classes, sizeof *lengths);
+        return xsmi_fail_memory(err, m->classes * sizeof *lengths, "the rows' scales");
+    }
+    /* Nothing fails from here on. */
+    copy_weights(m, from);
+    if (m->bias) {
+        memcpy(m->bias, from->bias, m->classes * sizeof *m->bias);
+    }
+    for (size_t k = 0; k < m->classes; k++) {
+        if (scales) {
+            scales[k] = from->row_scale[k];
+        }
+        if (lengths) {
+            lengths[k] = (xsmi_row_length){row_length[k], row_age[k]};
+        }
+    }
+    xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
+    xsmi_model_drop_row_lengths(m);
+    m->row_scale = scales;
+    m->row_length = lengths;
+    m->alpha = from->alpha;
+    return XSM_OK;
+}

@@ -1,0 +1,308 @@
+/*
+ * Checkpoints: all that a run consists of in one file, so that it goes on from there to the same bits.
+ *
+ * A checkpoint is a model's file (model/model_file.c) with more in it:
+ *
+ *     state.trainer.place   U64 [6]  complete epochs, rows done of the current one, steps, examples, the estimator's
+ *                                    place in its random streams, 1 where an epoch's end has not been told of
+ *     state.trainer.sums    F64 [3]  sum of the epoch's losses, last learning rate, seconds
+ *     state.estimator.NAME  what the estimator keeps beside the model: its state_tensor()
+ *     state.optimizer.NAME  the same of the optimizer
+ *     state.scale ...       the factors of the weights (model/parts.h)
+ *
+ * and the run's settings as metadata (checkpoint_settings.c). What follows from settings and data is made again:
+ * samplers, the order of the rows, the bases of fixed minibatches. Random streams are named by numbers and have no
+ * state of their own (base/random.h).
+ */
+#include "train/checkpoint_settings.h"
+
+#include "model/parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PLACES = 6, SUMS = 3, NAME_ROOM = 96 };
+
+#define PLACE_NAME XSMI_STATE_PREFIX "trainer.place"
+#define SUMS_NAME XSMI_STATE_PREFIX "trainer.sums"
+
+/* What a checkpoint has beside model and settings: where it lies in memory, to be saved or restored. */
+typedef struct parts {
+    xsm_context *context;
+    uint64_t place[PLACES];
+    double sums[SUMS];
+    xsmi_tensor *tensors;     /* [capacity]; data of those from number 2 on are the states' own */
+    char (*names)[NAME_ROOM]; /* [capacity] */
+    size_t count, capacity;
+} parts;
+
+static void parts_free(parts *p)
+{
+    xsmi_release(p->context, p->tensors, p->capacity, sizeof *p->tensors);
+    xsmi_release(p->context, p->names, p->capacity, sizeof *p->names);
+}
+
+/* -- listing ------------------------------------------------------------------------------------------------------ */
+
+/* The states' tensors, one after the other: the estimator's, then the optimizer's. */
+static xsm_status state_tensor(const xsm_trainer *t, bool optimizer, uint32_t index, xsm_state_tensor *tensor,
+                               bool *found, xsm_error *err)
+{
+    if (!optimizer) {
+        return xsmi_estimator_state_tensor(t->estimator, index, tensor, found, err);
+    }
+    memset(tensor, 0, sizeof *tensor);
+    tensor->size = sizeof *tensor;
+    *found = t->optimizer->ops->state_tensor && t->optimizer->ops->state_tensor(t->optimizer, index, tensor);
+    return XSM_OK;
+}
+
+static xsmi_tensor tensor_of(const char *name, const xsm_state_tensor *s)
+{
+    static const xsmi_dtype dtypes[] = {XSMI_DTYPE_F64, XSMI_DTYPE_U64, XSMI_DTYPE_F32, XSMI_DTYPE_U32};
+    return (xsmi_tensor){
+        .name = name,
+        .dtype = dtypes[s->type - XSM_STATE_F64],
+        .rank = 2,
+        .shape = {s->lines, s->width},
+        .data = s->data,
+    };
+}
+
+static xsm_status parts_list(const xsm_trainer *t, parts *p, xsm_error *err)
+{
+    xsm_state_tensor s;
+    bool found;
+    size_t count = 2;
+    for (int of = 0; of < 2; of++) {
+        uint32_t index = 0;
+        do {
+            XSMI_TRY(state_tensor(t, of, index++, &s, &found, err));
+            count += found;
+        } while (found);
+    }
+    p->tensors = xsmi_allocate(p->context, count, sizeof *p->tensors);
+    p->names = xsmi_allocate(p->context, count, sizeof *p->names);
+    p->capacity = count;
+    if (!p->tensors || !p->names) {
+        return xsmi_fail_memory(err, count * (sizeof *p->tensors + sizeof *p->names), "a list of tensors");
+    }
+    p->tensors[0] = (xsmi_tensor){
+        .name = PLACE_NAME, .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {PLACES}, .data = (unsigned char *)p->place};
+    p->tensors[1] = (xsmi_tensor){
+        .name = SUMS_NAME, .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {SUMS}, .data = (unsigned char *)p->sums};
+    p->count = 2;
+    for (int of = 0; of < 2; of++) {
+        for (uint32_t index = 0; p->count < count; index++) {
+            XSMI_TRY(state_tensor(t, of, index, &s, &found, err));
+            if (!found) {
+                break;
+            }
+            char *name = p->names[p->count];
+            snprintf(name, NAME_ROOM, XSMI_STATE_PREFIX "%s.%s", of ? "optimizer" : "estimator", s.name);
+            for (size_t i = 0; i < p->count; i++) {
+                if (strcmp(p->tensors[i].name, name) == 0) {
+                    return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': two tensors of its state are named '%s'",
+                                     t->estimator->ops.name, s.name);
+                }
+            }
+            p->tensors[p->count++] = tensor_of(name, &s);
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- saving ------------------------------------------------------------------------------------------------------- */
+
+static xsm_status check_trainer(const xsm_trainer *t, const char *path, const char *function, xsm_error *err)
+{
+    if (!t || !path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, t ? "the path" : "the trainer");
+    }
+    return xsmi_trainer_check(t, err);
+}
+
+static xsm_status check_finite(const xsmi_tensor *t, const char *place, xsm_error *err)
+{
+    uint64_t count = t->shape[0] * (t->rank > 1 ? t->shape[1] : 1), bad = count;
+    const void *data = t->data;
+    for (uint64_t i = count; t->dtype == XSMI_DTYPE_F64 && i-- > 0;) {
+        bad = isfinite(((const double *)data)[i]) ? bad : i;
+    }
+    for (uint64_t i = count; t->dtype == XSMI_DTYPE_F32 && i-- > 0;) {
+        bad = isfinite(((const float *)data)[i]) ? bad : i;
+    }
+    if (bad < count) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED, "%s: number %llu of tensor '%s' is not finite", place,
+                         (unsigned long long)bad, t->name);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *err)
+{
+    XSMI_TRY(check_trainer(t, path, "xsm_trainer_checkpoint", err));
+    parts p = {
+        .context = t->context,
+        .place = {t->epoch, t->place, t->step, t->examples, t->estimator->position, t->pending && !t->telling},
+        .sums = {t->loss_sum, t->eta, t->seconds},
+    };
+    xsmi_settings settings = {.context = t->context};
+    xsm_status status = parts_list(t, &p, err);
+    for (size_t i = 0; status == XSM_OK && i < p.count; i++) {
+        status = check_finite(&p.tensors[i], path, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_settings_gather(t, &settings, err);
+    }
+    if (status == XSM_OK) {
+        xsmi_model_extras extras = {p.tensors, p.count, settings.entries, settings.count};
+        status = xsmi_model_save_state(t->model, path, &extras, err);
+    }
+    xsmi_settings_free(&settings);
+    parts_free(&p);
+    return status;
+}
+
+/* -- resuming ----------------------------------------------------------------------------------------------------- */
+
+/* The file's tensor that is to become ours. */
+static xsm_status find(const xsmi_container *file, const char *path, const xsmi_tensor *ours, const xsmi_tensor **out,
+                       xsm_error *err)
+{
+    const xsmi_tensor *t = xsmi_container_tensor(file, ours->name);
+    if (!t) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint has no tensor '%s'", path, ours->name);
+    }
+    if (t->dtype != ours->dtype || t->rank != ours->rank || t->shape[0] != ours->shape[0] ||
+        (t->rank > 1 && t->shape[1] != ours->shape[1])) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' has another shape or dtype than this run's", path,
+                         ours->name);
+    }
+    *out = t;
+    return check_finite(t, path, err);
+}
+
+/* Tensors that this run does not have are refused: what they are for would be lost. */
+static xsm_status check_unknown(const xsmi_container *file, const char *path, const parts *p, xsm_error *err)
+{
+    static const char *const models[] = {XSMI_STATE_SCALE, XSMI_STATE_ROW_SCALE, XSMI_STATE_ROW_LENGTH,
+                                         XSMI_STATE_ROW_AGE};
+    const xsmi_tensor *t;
+    for (size_t i = 0; (t = xsmi_container_tensor_at(file, i)) != NULL; i++) {
+        bool known = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) != 0;
+        for (size_t j = 0; j < sizeof models / sizeof *models; j++) {
+            known |= strcmp(t->name, models[j]) == 0;
+        }
+        for (size_t j = 0; j < p->count; j++) {
+            known |= strcmp(t->name, p->tensors[j].name) == 0;
+        }
+        if (!known) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: the checkpoint has a tensor '%s', which this run has no use for", path, t->name);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Lengths of rows: both tensors or none. */
+static xsm_status find_lengths(const xsmi_container *file, const char *path, uint32_t classes, const double **squares,
+                               const uint64_t **ages, xsm_error *err)
+{
+    *squares = NULL;
+    *ages = NULL;
+    const xsmi_tensor ours[] = {
+        {.name = XSMI_STATE_ROW_LENGTH, .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {classes}},
+        {.name = XSMI_STATE_ROW_AGE, .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {classes}},
+    };
+    const xsmi_tensor *length, *age;
+    if (!xsmi_container_tensor(file, ours[0].name) && !xsmi_container_tensor(file, ours[1].name)) {
+        return XSM_OK;
+    }
+    XSMI_TRY(find(file, path, &ours[0], &length, err));
+    XSMI_TRY(find(file, path, &ours[1], &age, err));
+    *squares = (const double *)(const void *)length->data;
+    *ages = (const uint64_t *)(const void *)age->data;
+    return XSM_OK;
+}
+
+static xsm_status check_place(const xsm_trainer *t, const char *path, const uint64_t *place, const double *sums,
+                              xsm_error *err)
+{
+    if (place[1] >= t->rows || place[5] > 1 || (place[5] && place[1] > 0) || !(sums[1] >= 0) || !(sums[2] >= 0)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint's place is none that a run of %llu rows has", path,
+                         (unsigned long long)t->rows);
+    }
+    if (place[0] > t->options.epochs || (place[0] == t->options.epochs && place[1] > 0)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "%s: the checkpoint is %llu rows into epoch %llu, beyond the %llu epochs of this run", path,
+                         (unsigned long long)place[1], (unsigned long long)place[0] + 1,
+                         (unsigned long long)t->options.epochs);
+    }
+    return XSM_OK;
+}
+
+/* Everything is looked at before anything changes; restoring the model is the last that can fail. */
+static xsm_status resume(xsm_trainer *t, const char *path, xsmi_container *file, const xsmi_settings *settings,
+                         parts *p, xsm_model **loaded, xsm_error *err)
+{
+    const double *squares;
+    const uint64_t *ages;
+    const xsmi_tensor *theirs = NULL;
+    XSMI_TRY(xsmi_settings_compare(settings, file, path, err));
+    for (size_t i = 0; i < p->count; i++) {
+        XSMI_TRY(find(file, path, &p->tensors[i], &theirs, err));
+        if (i < 2) {
+            memcpy(i ? (void *)p->sums : (void *)p->place, theirs->data, theirs->size);
+        }
+    }
+    XSMI_TRY(check_unknown(file, path, p, err));
+    XSMI_TRY(find_lengths(file, path, t->model->classes, &squares, &ages, err));
+    XSMI_TRY(check_place(t, path, p->place, p->sums, err));
+    XSMI_TRY(xsmi_model_from_container(t->context, file, path, loaded, err));
+    XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
+    XSMI_TRY(xsmi_model_restore(t->model, *loaded, squares, ages, err));
+    for (size_t i = 2; i < p->count; i++) {
+        theirs = xsmi_container_tensor(file, p->tensors[i].name);
+        memcpy((void *)(uintptr_t)p->tensors[i].data, theirs->data, theirs->size);
+    }
+    t->epoch = p->place[0];
+    t->place = p->place[1];
+    t->step = p->place[2];
+    t->examples = p->place[3];
+    t->estimator->position = p->place[4];
+    t->pending = p->place[5] != 0;
+    t->ordered = false;
+    if (t->place > 0) {
+        xsmi_trainer_order_rows(t);
+    }
+    t->loss_sum = p->sums[0];
+    t->eta = p->sums[1];
+    t->seconds = p->sums[2];
+    return XSM_OK;
+}
+
+xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
+{
+    XSMI_TRY(check_trainer(t, path, "xsm_trainer_resume", err));
+    parts p = {.context = t->context};
+    xsmi_settings settings = {.context = t->context};
+    xsmi_container *file = NULL;
+    xsm_model *loaded = NULL; /* holds the mapping once it is there: freed last */
+    xsm_status status = xsmi_container_open(t->context, path, true, &file, err);
+    if (status == XSM_OK) {
+        status = parts_list(t, &p, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_settings_gather(t, &settings, err);
+    }
+    if (status == XSM_OK) {
+        status = resume(t, path, file, &settings, &p, &loaded, err);
+    }
+    xsmi_settings_free(&settings);
+    parts_free(&p);
+    xsmi_container_close(file);
+    xsm_model_free(loaded);
+    return status;
+}
