@@ -236,7 +236,8 @@ typedef struct cli_output {
     int ready;       /* the temporary file is complete */
 } cli_output;
 
-enum { CLI_OUTPUT_MODEL, CLI_OUTPUT_HISTORY, CLI_OUTPUTS };
+/* The checkpoint is planned alone: the library replaces it in one piece, again and again. */
+enum { CLI_OUTPUT_MODEL, CLI_OUTPUT_HISTORY, CLI_OUTPUT_CHECKPOINT, CLI_OUTPUTS };
 extern cli_output cli_outputs[CLI_OUTPUTS];
 
 /* Says early whether an output can be written, and remembers it. Makes no file. What is read must not be replaced, so

@@ -102,9 +102,13 @@ static int train(cli_run *r)
         }
         if (r->stopped) {
             cli_buffer done, all;
-            fprintf(stderr, "xsoftmax: stopped after %s of %s%s; %s\n", cli_grouped(r->end.step, &done),
+            fprintf(stderr, "xsoftmax: stopped after %s of %s%s; %s%s%s\n", cli_grouped(r->end.step, &done),
                     cli_grouped(r->end.steps, &all), r->full ? " iterations at most" : " steps",
-                    r->model_path ? "the model so far is saved" : "no --model was given, so nothing is kept");
+                    r->model_path        ? "the model so far is saved"
+                    : r->checkpoint_path ? "no --model was given"
+                                         : "no --model was given, so nothing is kept",
+                    r->checkpoint_path ? "; the same command goes on with --resume " : "",
+                    r->checkpoint_path ? r->checkpoint_path : "");
         }
         code = CLI_DONE;
     }
@@ -122,6 +126,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .ridge = -1,
         .bias = 1,
         .order = -1,
+        .checkpoint_every = -1,
         .fit = XSM_FIT_RESULT_INIT,
         .tuned = XSM_TUNING_INFO_INIT,
         .raw_info = XSM_DATASET_INFO_INIT,
@@ -171,6 +176,12 @@ int cli_train(const cli_command *command, int argc, char **argv)
          0, 0, 0},
         {"evaluate-every", CLI_WHOLE, &r.evaluate_every, "N", "with --history: only after every N epochs and the last",
          NULL, 1, 1e9, 0, 0},
+        {"checkpoint", CLI_TEXT, &r.checkpoint_path, "FILE",
+         "save here, now and then, at the end and on Ctrl-C, all that --resume needs", NULL, 0, 0, 0, 0},
+        {"checkpoint-every", CLI_REAL, &r.checkpoint_every, "S", "seconds from a checkpoint to the next (300)", NULL, 0,
+         1e9, 0, 0},
+        {"resume", CLI_TEXT, &r.resume_path, "FILE",
+         "go on from this checkpoint; the other flags must be those of the run that saved it", NULL, 0, 0, 0, 0},
         {"json", CLI_SWITCH, &r.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);

@@ -11,7 +11,7 @@ extern const char *const cli_order_words[]; /* XSM_ORDER_* */
 
 typedef struct cli_run {
     const char *data, *test, *transform_text, *label_names, *estimator_name, *optimizer_name, *schedule_text;
-    const char *model_path, *history_path;
+    const char *model_path, *history_path, *checkpoint_path, *resume_path;
     cli_data format;
     cli_list sets;
     uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
@@ -20,6 +20,10 @@ typedef struct cli_run {
     int full; /* all rows at once: lbfgs */
     int32_t schedule;
     double factor;
+
+    double checkpoint_every; /* seconds; below 0 until the flags are read */
+    double checkpoint_saved; /* when, on cli_clock() */
+    int checkpoint_failed;   /* the last one */
 
     xsm_context *context;
     xsm_estimator *estimator;
@@ -63,6 +67,19 @@ int cli_train_evaluate(cli_run *run);
 int cli_tune(cli_run *run, const xsm_trainer_options *options);
 /* The JSON members that tell of the learning rate. */
 void cli_tune_json(cli_json *json, const cli_run *run);
+
+/* --checkpoint and --resume (cli_checkpoint.c). Seconds between checkpoints unless --checkpoint-every says other: */
+#define CLI_CHECKPOINT_SECONDS 300
+/* Checks the flags; `inputs` as for cli_output_plan(). */
+int cli_checkpoint_prepare(cli_run *run, const char *const *inputs);
+/* What the resumed run chose for itself and its checkpoint knows: the learning rate. */
+int cli_checkpoint_recall(cli_run *run);
+/* Puts a new trainer to where the checkpoint is that is resumed, if one is. */
+xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
+/* Saves a checkpoint if it is time; for the progress callback. A failure is told of, and the run goes on. */
+void cli_checkpoint_tick(cli_run *run);
+/* The last one, when training has ended or was stopped. */
+int cli_checkpoint_finish(cli_run *run);
 
 /* The object that --json prints, the caller's to free; NULL when there is no memory. Figures that are not known yet are
  * null. */

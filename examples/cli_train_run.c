@@ -21,6 +21,7 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
         r->evaluated_step = progress->step;
         cli_history_line(&r->history, progress, progress->train, progress->test);
     }
+    cli_checkpoint_tick(r);
     cli_bar(progress, r->started);
     return cli_stop_requested();
 }
@@ -67,6 +68,9 @@ static xsm_status run_steps(cli_run *r, xsm_error *err)
     xsm_trainer_options options = step_options(r);
     xsm_status status =
         xsm_trainer_new(r->context, r->model, r->train_rows, r->estimator, r->optimizer, &options, &r->trainer, err);
+    if (status == XSM_OK) {
+        status = cli_checkpoint_resume(r, err);
+    }
     if (status == XSM_OK) {
         status = xsm_trainer_run(r->trainer, err);
     }
@@ -142,6 +146,9 @@ int cli_train_run(cli_run *r)
         return cli_library_failed(&err);
     }
     r->stopped = status == XSM_CANCELLED;
+    if (cli_checkpoint_finish(r) != CLI_GO_ON) {
+        return CLI_FAILED;
+    }
     if (cli_train_note_whole(r, r->full ? "iterations" : "epochs", r->end.epoch, &err) != XSM_OK ||
         (!r->full && cli_train_note_whole(r, "steps", r->end.step, &err) != XSM_OK)) {
         return cli_library_failed(&err);

@@ -185,6 +185,8 @@ int cli_train_prepare(cli_run *r)
         code = misused("--transform", &err);
     }
     const char *inputs[] = {r->data, r->test ? r->test : r->data, r->label_names, NULL};
+    code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, inputs) : code;
+    code = code == CLI_GO_ON ? cli_checkpoint_recall(r) : code;
     if (code == CLI_GO_ON && r->model_path) {
         code = cli_output_plan(CLI_OUTPUT_MODEL, "model", r->model_path, inputs);
     }

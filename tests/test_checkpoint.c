@@ -121,6 +121,13 @@ static const char *difference(const rig *a, const rig *b)
         }
     }
     xsm_progress p = {.size = sizeof p}, q = {.size = sizeof q};
+    const xsm_optimizer_ops *ops = a->o->ops;
+    for (uint32_t i = 0; ops->state_tensor && ops->state_tensor(a->o, i, &s); i++) {
+        assert_true(ops->state_tensor(b->o, i, &t));
+        if (memcmp(s.data, t.data, s.lines * s.width * sizeof(float)) != 0) {
+            return "optimizer";
+        }
+    }
     assert_int_equal(xsm_trainer_get_progress(a->t, &p, NULL), XSM_OK);
     assert_int_equal(xsm_trainer_get_progress(b->t, &q, NULL), XSM_OK);
     if (p.step != q.step || p.examples != q.examples || p.epoch != q.epoch || !same(&p.eta, &q.eta, sizeof p.eta) ||
@@ -212,6 +219,20 @@ static void settings_resume_to_the_same_bits(void **state)
     check_estimator("negative-sampling", "sampler=tree");
     check_estimator("nce", "sampler=frequency sampler.power=0.5");
     check_estimator("importance", "sampler=tree sampler.seed=4");
+}
+
+/* What the optimizer keeps, for every registered one. */
+static void every_optimizer_resumes_to_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const estimators[] = {"ove", "softmax", "negative-sampling"};
+    const xsm_optimizer_ops *ops;
+    for (size_t i = 0; (ops = xsm_optimizer_at(i)) != NULL; i++) {
+        for (int bits = 0; bits < 12; bits++) {
+            setting s = {estimators[bits / 4], "", xsm_optimizer_ops_name(ops), bits & 1 ? 7 : 1, bits & 2, true, 0};
+            check(&s);
+        }
+    }
 }
 
 /* More epochs than the first run wanted: the run that wanted them all along. */
@@ -566,6 +587,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_estimator_resumes_to_the_same_bits),
         cmocka_unit_test(settings_resume_to_the_same_bits),
+        cmocka_unit_test(every_optimizer_resumes_to_the_same_bits),
         cmocka_unit_test(epochs_can_be_added),
         cmocka_unit_test(a_checkpoint_is_a_model),
         cmocka_unit_test(other_settings_are_refused),

@@ -588,6 +588,48 @@ for signal in INT TERM; do
     expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
 done
 
+# --- checkpoints ------------------------------------------------------------------------------------------------------------
+# Stopped on the way and resumed with the chosen rate of before: the model of the run that was not stopped.
+run 0 train --data train.txt --epochs 40 --model whole.model
+"$xsoftmax" train --data train.txt --epochs 3 --eta "$("$xsoftmax" info whole.model | sed -n 's/^ *training.eta *//p')" \
+    --checkpoint run.checkpoint --model part.model >stdout 2>stderr || wrong 'a run with a checkpoint'
+run 0 train --data train.txt --epochs 40 --resume run.checkpoint --checkpoint run.checkpoint --model resumed.model
+expect 'resumed to the same model' cmp -s whole.model resumed.model
+run 0 predict --model run.checkpoint --data train.txt
+run 0 info run.checkpoint
+run 1 train --data train.txt --epochs 2 --resume run.checkpoint
+says stderr 'beyond the 2 epochs of this run'
+run 1 train --data train.txt --resume run.checkpoint --epochs 40 --ridge 2
+says stderr 'made with estimator.ridge = 0, this run has 2'
+run 1 train --data test.txt --resume run.checkpoint --epochs 40
+says stderr 'run.checkpoint: the checkpoint was made with'
+run 1 train --data train.txt --resume whole.model --eta 1
+says stderr 'not a checkpoint'
+run 1 train --data train.txt --resume missing.checkpoint
+says stderr 'missing.checkpoint'
+run 2 train --data train.txt --checkpoint-every 5
+says stderr '--checkpoint-every needs --checkpoint'
+run 2 train --data train.txt --estimator softmax --optimizer lbfgs --checkpoint x
+says stderr 'lbfgs takes all rows at once'
+run 2 train --data train.txt --checkpoint train.txt
+says stderr 'would replace a file that is read'
+run 1 train --data train.txt --checkpoint missing-folder/x --model m
+env --default-signal=INT "$xsoftmax" train --data train.txt --epochs 100000000 --schedule constant --eta 0.1 \
+    --checkpoint stop.checkpoint --checkpoint-every 0 >stdout 2>stderr </dev/null &
+process=$!
+tries=0
+while ! [ -e stop.checkpoint ] && [ "$tries" -lt 300 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+kill -s INT "$process"
+code=0
+wait "$process" || code=$?
+expect "stopped with a checkpoint: exit code $code" test "$code" -eq 0
+says stderr 'the same command goes on with --resume stop.checkpoint'
+run 0 info stop.checkpoint
+rm -f ./*.checkpoint whole.model part.model resumed.model
+
 # While a learning rate is chosen there is nothing to keep yet.
 echo old >stop.model
 env --default-signal=INT "$xsoftmax" train --data train.txt --epochs 100000000 --schedule constant --model stop.model --history stop.csv \

@@ -68,6 +68,11 @@ static size_t get_of_estimator(const void *of, const char *name, char *buffer, s
     return xsm_estimator_get(of, name, buffer, size);
 }
 
+static size_t get_of_optimizer(const void *of, const char *name, char *buffer, size_t size)
+{
+    return xsm_optimizer_get(of, name, buffer, size);
+}
+
 static size_t get_of_sampler(const void *of, const char *name, char *buffer, size_t size)
 {
     return xsm_sampler_get(of, name, buffer, size);
@@ -127,7 +132,11 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     const xsm_estimator *e = t->estimator;
     XSMI_TRY(add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
     XSMI_TRY(add_estimator(s, e, err));
+    const xsm_option *option;
     XSMI_TRY(add(s, PREFIX "optimizer", "", t->optimizer->ops->name, err));
+    for (size_t i = 0; (option = xsm_optimizer_ops_option(t->optimizer->ops, i)) != NULL; i++) {
+        XSMI_TRY(add_option(s, PREFIX "optimizer.", option, t->optimizer, get_of_optimizer, err));
+    }
     XSMI_TRY(add_whole(s, PREFIX "batch", o->batch, err));
     XSMI_TRY(add_real(s, PREFIX "eta", o->eta, err));
     XSMI_TRY(add(s, PREFIX "schedule", "", schedules[o->schedule], err));
