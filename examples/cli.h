@@ -101,11 +101,14 @@ typedef struct cli_data {
     const char *label_column;
     const char *label_prefix; /* of text, as the rest; 0 and NULL are the library's defaults */
     uint64_t min_count, word_ngrams, min_chars, max_chars, buckets;
+    int believe;             /* caches are not checked */
+    const char *labels_from; /* of NumPy files */
+    const char *spool;       /* folder for rows in place of memory */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
-        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0                                            \
+        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL                             \
     }
 
 extern const char *const cli_format_words[];
@@ -118,7 +121,7 @@ extern const char *const cli_base_words[];
      CLI_CHOICE,                                                                                                       \
      &(data).format,                                                                                                   \
      "NAME",                                                                                                           \
-     "what the data files are: auto, xc, libsvm, csv, tsv or text (auto)",                                             \
+     "what the data files are: auto, xc, libsvm, csv, tsv, text, npy or cache (auto)",                                 \
      cli_format_words,                                                                                                 \
      0,                                                                                                                \
      0,                                                                                                                \
@@ -134,9 +137,19 @@ extern const char *const cli_base_words[];
          0,                                                                                                            \
          0,                                                                                                            \
          0},                                                                                                           \
+        {"label-column",                                                                                               \
+         CLI_TEXT,                                                                                                     \
+         &(data).label_column,                                                                                         \
+         "NAME",                                                                                                       \
+         "csv and tsv: name of the label column (label); npy: its number",                                             \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
     {                                                                                                                  \
-        "label-column", CLI_TEXT, &(data).label_column, "NAME",                                                        \
-            "name of the label column of csv and tsv files (label)", NULL, 0, 0, 0, 0                                  \
+        "no-verify", CLI_SWITCH, &(data).believe, NULL, "believe what caches hold, without a pass over them", NULL, 0, \
+            0, 0, 0                                                                                                    \
     }
 
 /* Flags of commands that make a vocabulary of the text they read; the others have the model's. */
@@ -288,6 +301,7 @@ void cli_history_abandon(cli_history *history);
 int cli_train(const cli_command *command, int argc, char **argv);
 int cli_evaluate(const cli_command *command, int argc, char **argv);
 int cli_predict(const cli_command *command, int argc, char **argv);
+int cli_convert(const cli_command *command, int argc, char **argv);
 int cli_info(const cli_command *command, int argc, char **argv);
 int cli_estimators(const cli_command *command, int argc, char **argv);
 int cli_samplers(const cli_command *command, int argc, char **argv);

@@ -6,13 +6,14 @@
 #include <unistd.h>
 
 /* In the order of XSM_FORMAT_*, XSM_LABELS_* and XSM_INDEX_BASE_*. */
-const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", "text", NULL};
+const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", "text", "npy", "cache", NULL};
 const char *const cli_label_words[] = {"all", "first", "smallest", NULL};
 const char *const cli_base_words[] = {"auto", "0", "1", NULL};
 
 const char *cli_format_name(int32_t format)
 {
-    static const char *const names[] = {"", "Extreme Classification text", "LIBSVM text", "CSV", "TSV", "words"};
+    static const char *const names[] = {
+        "", "Extreme Classification text", "LIBSVM text", "CSV", "TSV", "words", "NumPy", "a cache"};
     return format > 0 && format < (int32_t)(sizeof names / sizeof names[0]) ? names[format] : "memory";
 }
 
@@ -36,6 +37,9 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.labels = data->labels >= 0 ? data->labels : XSM_LABELS_ALL;
     options.label_column = data->label_column;
     options.classes = classes;
+    options.labels_path = data->labels_from;
+    options.spool = data->spool;
+    options.skip_verify = data->believe;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     text.label_prefix = data->label_prefix;
     text.min_count = (uint32_t)data->min_count;

@@ -6,16 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A safetensors file starts with the length of its header, eight bytes, and the header's brace. */
+/* A safetensors file starts with the length of its header, eight bytes, and the header's brace; metadata come first,
+ * and a cache of data says there that it is one. */
 static int looks_like_model(const char *path)
 {
-    unsigned char start[9];
+    char start[1024];
     FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "rbe");
-    int result = file && fread(start, 1, sizeof start, file) == sizeof start && start[8] == '{' && start[7] == 0;
+    size_t got = file ? fread(start, 1, sizeof start - 1, file) : 0;
     if (file) {
         fclose(file);
     }
-    return result;
+    start[got] = '\0';
+    return got > 8 && start[8] == '{' && start[7] == 0 && !strstr(start + 8, "\"dataset\":\"1\"");
 }
 
 static void print_vocabulary(const xsm_vocabulary *vocabulary)

@@ -17,6 +17,10 @@ static const cli_command commands[] = {
      "A line a row, best class first: label:value, with tabs between. The label is its\n"
      "name where the model has names; the value follows the last colon.",
      cli_predict},
+    {"convert", NULL, "Writes a data file in another format.",
+     "What the other format cannot hold is an error. With --to cache the result is mapped\n"
+     "when it is read, and may be larger than memory, as may be what is converted.",
+     cli_convert},
     {"info", "FILE", "Says what a model file or a data file holds.", NULL, cli_info},
     {"estimators", "[NAME]", "Lists the estimators, or the options of one.", NULL, cli_estimators},
     {"samplers", "[NAME]", "Lists the samplers, or the options of one.", NULL, cli_samplers},

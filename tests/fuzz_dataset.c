@@ -96,7 +96,8 @@ static void change(xsm_dataset *d, unsigned choice)
     }
 }
 
-/* From here on the first byte asks for text. */
+/* From here on the first byte asks for a NumPy file, and for text. */
+#define FIRST_NPY 232
 #define FIRST_TEXT 240
 
 /* The same text against the vocabulary and classes that it has given is the same rows. */
@@ -144,6 +145,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.format = (int32_t)(choice % 5);
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+    if (choice >= FIRST_NPY && choice < FIRST_TEXT) {
+        options.format = XSM_FORMAT_NPY;
+        options.label_column = choice & 1 ? "-1" : NULL;
+    }
     if (choice >= FIRST_TEXT) {
         options.format = XSM_FORMAT_TEXT;
         text.label_prefix = choice & 1 ? "__label__" : "#";

@@ -124,6 +124,7 @@ static void test_starting_values(void **state)
     STARTS(xsm_class_map, XSM_CLASS_MAP_INIT);
     STARTS(xsm_read_options, XSM_READ_OPTIONS_INIT);
     STARTS(xsm_text_options, XSM_TEXT_OPTIONS_INIT);
+    STARTS(xsm_write_options, XSM_WRITE_OPTIONS_INIT);
     STARTS(xsm_dataset_info, XSM_DATASET_INFO_INIT);
     STARTS(xsm_row, XSM_ROW_INIT);
     STARTS(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
@@ -329,6 +330,11 @@ static xsm_status get_text_options(fixture *f, void *object, xsm_error *err)
     status = status == XSM_OK ? xsm_vocabulary_get_options(map.vocabulary, object, err) : status;
     xsm_dataset_free(made);
     return status;
+}
+
+static xsm_status write_data(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_dataset_write(f->data, "/dev/null", object, err);
 }
 
 static xsm_status get_info(fixture *f, void *object, xsm_error *err)
@@ -540,6 +546,8 @@ static void test_every_function(void **state)
     SIZES(xsm_read_options, XSM_READ_OPTIONS_INIT, read_source);
     SIZES(xsm_text_options, XSM_TEXT_OPTIONS_INIT, read_as_text);
     SIZES(xsm_text_options, XSM_TEXT_OPTIONS_INIT, get_text_options);
+    SIZES(xsm_write_options, ((xsm_write_options){sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, NULL, NULL}),
+          write_data);
     SIZES(xsm_dataset_info, XSM_DATASET_INFO_INIT, get_info);
     SIZES(xsm_row, XSM_ROW_INIT, get_row);
     SIZES(xsm_class_map, XSM_CLASS_MAP_INIT, get_classes);

@@ -153,7 +153,7 @@ done <<END
 2|--order: 'random' is not known; shuffle or file|$good --order random
 2|--labels: 'last' is not known; all, first or smallest|$good --labels last
 2|--labels all: 'implicit' takes one label a row|$good --labels all
-2|--format: 'json' is not known; auto, xc, libsvm, csv, tsv or text|$good --format json
+2|--format: 'json' is not known; auto, xc, libsvm, csv, tsv, text, npy or cache|$good --format json
 2|--index-base: '2' is not known; auto, 0 or 1|$good --index-base 2
 2|--schedule: 'cosine' is not known; step:FACTOR, inverse|$good --schedule cosine
 2|--schedule: '2' is not a factor|$good --schedule step:2
@@ -367,6 +367,43 @@ run 2 train --data words.txt --min-chars 3
 says stderr '--max-chars must be as large or larger'
 run 2 train --data words.txt --word-ngrams 17
 says stderr '1 to 16'
+# Formats: there and back again is the same file, and a model trained on the cache is the same model.
+run 0 convert --data train.txt --to cache --output all.cache
+says stdout 'all.cache: 303 rows'
+run 1 convert --data all.cache --to csv --output all.csv
+says stderr 'has 2 labels; this format holds one'
+run 0 convert --data train.txt --labels first --drop --to cache --output train.cache
+run 0 info train.cache
+says stdout 'data, a cache, sparse'
+for format in xc libsvm csv tsv; do
+    run 0 convert --data train.cache --to $format --output train.$format
+    run 0 convert --data train.$format --to cache --output again.cache
+    run 0 convert --data again.cache --to xc --output again.$format
+    expect "the same rows from $format" cmp train.xc again.$format
+done
+run 0 convert --data train.cache --to npy --output train.npy --labels-to labels.npy
+run 0 convert --data train.npy --labels-from labels.npy --to xc --output again.npy.txt
+expect 'the same rows from npy' cmp train.xc again.npy.txt
+run 0 train --data train.txt --epochs 3 --eta 1 --model a.model
+run 0 train --data train.cache --epochs 3 --eta 1 --model b.model
+run 0 evaluate --model a.model --data train.cache --no-verify --json
+cp stdout first
+run 0 evaluate --model b.model --data train.cache --json
+expect 'the same model from a cache' test "$(grep -o '"log_loss":[^,]*' first)" = "$(grep -o '"log_loss":[^,]*' stdout)"
+run 0 convert --data words.txt --to cache --output words.cache --word-ngrams 2 --buckets 50
+run 0 train --data words.cache --epochs 2 --eta 1 --model words.model
+run 0 predict --model words.model --data words.txt --top 1
+says stdout 'sport:'
+run 1 convert --data words.cache --to xc --output words.xc
+says stderr 'the classes have names'
+run 0 convert --data words.cache --to xc --output words.xc --names-to words.names
+says words.names vote
+run 2 convert --data train.txt --to text --output x
+says stderr 'xc, libsvm, csv, tsv, npy or cache is accepted'
+printf 'PK' >not.cache
+run 1 info not.cache --format cache
+says stderr 'safetensors'
+
 # The same bits for any number of threads, and with the history or without.
 run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
     --model m2 --threads 2

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 
 /* A file with this header text and `extra` bytes of data (0, 1, 2, ...), in memory aligned to 64; *size is its length.
  */

@@ -446,7 +446,7 @@ static void bad_options(void **state)
         xsm_status status;
     } bad[] = {
         {OPTIONS(.format = -1), XSM_ERROR_RANGE},
-        {OPTIONS(.format = XSM_FORMAT_TEXT + 1), XSM_ERROR_RANGE},
+        {OPTIONS(.format = XSM_FORMAT_CACHE + 1), XSM_ERROR_RANGE},
         {OPTIONS(.labels = -1), XSM_ERROR_RANGE},
         {OPTIONS(.labels = 3), XSM_ERROR_RANGE},
         {OPTIONS(.index_base = -1), XSM_ERROR_RANGE},

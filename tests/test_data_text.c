@@ -6,7 +6,7 @@
 #include "support.h"
 
 #include "data/dataset.h"
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

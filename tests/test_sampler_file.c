@@ -7,7 +7,7 @@
 #include <xsoftmax/ext/sampler.h>
 
 #include "base/file.h"
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -73,7 +73,14 @@ enum {
      *  labels, wherever they stand, and the rest of the word is the label's name. A feature is a word, or an n-gram of
      *  words or characters that is hashed to a bucket; its value is how often the row has it. The classes are the
      *  names in bytewise order. An empty line is a row of nothing. See #xsm_text_options. */
-    XSM_FORMAT_TEXT = 5
+    XSM_FORMAT_TEXT = 5,
+    /** A NumPy file: a matrix of float32 or float64 in row-major order, little-endian. Labels are integers (or whole
+     *  floats) in a second file (xsm_read_options::labels_path), or in the column of the matrix whose number
+     *  xsm_read_options::label_column is, from 0, or from the end below 0. */
+    XSM_FORMAT_NPY = 6,
+    /** What xsm_dataset_write() makes of a dataset for reading it again: one safetensors file, with classes, names and
+     *  vocabulary. It is mapped, not read, so it may be larger than memory; files only, not compressed. */
+    XSM_FORMAT_CACHE = 7
 };
 
 /** How text becomes features. Start with #XSM_TEXT_OPTIONS_INIT; 0 and NULL stand for the defaults.
@@ -142,12 +149,34 @@ typedef struct xsm_read_options {
                                        from here, and larger feature indexes are dropped and counted. Its vocabulary,
                                        if it has one, is what text is read with; unknown words are left out. */
     const xsm_text_options *text; /**< Text: how it becomes features; NULL = the defaults, or the class map's. */
+    const char *labels_path;      /**< NPY: file of labels, [N] or [N,1] integers; NULL = none. */
+    const char *spool;   /**< A folder: rows are kept in temporary files there in place of memory, and go with the
+                              dataset. NULL = memory. */
+    int32_t skip_verify; /**< Caches: 1 = believe the contents, so that reading costs no pass over them. */
+    int32_t reserved;    /**< Zero. */
 } xsm_read_options;
 
 /** Starting value of an #xsm_read_options. */
 #define XSM_READ_OPTIONS_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL                                                         \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0                                       \
+    }
+
+/** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. */
+typedef struct xsm_write_options {
+    size_t size;              /**< sizeof(xsm_write_options). */
+    int32_t format;           /**< An XSM_FORMAT_* value, not AUTO and not TEXT. */
+    int32_t index_base;       /**< LIBSVM: first feature index, an XSM_INDEX_BASE_* value; AUTO = 1. */
+    const char *label_column; /**< CSV and TSV: name of the label column, the last one; NULL = "label". */
+    const char *labels_path;  /**< NPY: where the labels go, [N] int64. Needed if there are labels. */
+    const char *names_path;   /**< XC, LIBSVM and NPY: where names of classes go, as xsm_dataset_read_names() reads
+                                   them; the labels are then class numbers. Needed if classes have names. */
+} xsm_write_options;
+
+/** Starting value of an #xsm_write_options. */
+#define XSM_WRITE_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL                                                              \
     }
 
 /** Where bytes come from when they do not come from a file. */
@@ -268,6 +297,28 @@ XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, cons
  *  error messages. */
 XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
                                            const xsm_read_options *options, xsm_dataset **out, xsm_error *err);
+/** Writes a dataset, replacing what is at `path` in one piece. What comes back by reading the file is the same dataset;
+ *  where the format cannot hold it, that is an error which says so and names the row.
+ *
+ *  | format | what it cannot hold |
+ *  |---|---|
+ *  | XC | labels below 0; names, without `names_path` |
+ *  | LIBSVM | rows without label and features; names, without `names_path`. It does not say D. |
+ *  | CSV, TSV | more than one label a row |
+ *  | NPY | other than one label in each row, or none in all; names, without `names_path` |
+ *  | CACHE | |
+ *
+ *  Text cannot be written: its words are gone. XC, LIBSVM and CACHE keep rows sparse (a dense row's zeros are left out
+ * of the first two), the others write every value. Numbers are written so that they read back as the same float32,
+ * zeros without a sign. Labels that the class map lacks (#XSM_CLASS_UNSEEN) go into caches only.
+ *  @param dataset the dataset
+ *  @param path    the file
+ *  @param options how to write it
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for the options; #XSM_ERROR_UNSUPPORTED when the format
+ * cannot hold the dataset; #XSM_ERROR_IO; #XSM_ERROR_MEMORY. Memory does not depend on the number of rows. */
+XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *path, const xsm_write_options *options,
+                                     xsm_error *err);
 /** Releases a dataset; NULL is fine. */
 XSM_API void xsm_dataset_free(xsm_dataset *dataset);
 

@@ -182,3 +182,71 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
     xsmi_release(r->context, spare, count, sizeof *spare);
     return status;
 }
+
+/* -- a dataset's classes as another map's -------------------------------------------------------------------------- */
+
+/* By name where both have names, else by label. */
+static xsm_status match_map(const xsmi_reader *r, const xsm_dataset *d, uint32_t *class_of, xsm_error *err)
+{
+    const xsm_class_map *map = &r->map;
+    if (map->names && d->class_names) {
+        xsmi_dictionary names;
+        xsmi_dictionary_start(&names, r->context, true);
+        xsm_status status = XSM_OK;
+        uint32_t id;
+        uint32_t *first = xsmi_allocate(r->context, map->classes, sizeof *first);
+        if (!first) {
+            return xsmi_fail_memory(err, map->classes * sizeof *first, "the map of classes");
+        }
+        for (uint32_t k = 0; k < map->classes && status == XSM_OK; k++) {
+            uint32_t before = names.count;
+            status = xsmi_dictionary_word(&names, map->names[k], strlen(map->names[k]), &id, err);
+            if (status == XSM_OK && names.count > before) {
+                first[id] = k; /* of equal names the first class counts */
+            }
+        }
+        for (uint32_t k = 0; k < d->classes && status == XSM_OK; k++) {
+            id = xsmi_dictionary_find_word(&names, d->class_names[k], strlen(d->class_names[k]));
+            class_of[k] = id == UINT32_MAX ? XSM_CLASS_UNSEEN : first[id];
+        }
+        xsmi_release(r->context, first, map->classes, sizeof *first);
+        xsmi_dictionary_end(&names);
+        return status;
+    }
+    for (uint32_t k = 0; k < d->classes; k++) {
+        int64_t label = d->class_labels ? d->class_labels[k] : (int64_t)k;
+        class_of[k] = map->labels                                   ? search(map->labels, map->classes, label)
+                      : label >= 0 && label < (int64_t)map->classes ? (uint32_t)label
+                                                                    : XSM_CLASS_UNSEEN;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *err)
+{
+    uint32_t count = d->classes;
+    uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
+    if (!class_of) {
+        return xsmi_fail_memory(err, count * sizeof *class_of, "the map of classes");
+    }
+    xsm_status status = match_map(r, d, class_of, err);
+    bool same = true;
+    for (uint32_t k = 0; k < count && status == XSM_OK; k++) {
+        same &= class_of[k] == k;
+    }
+    if (status == XSM_OK && !same) {
+        status = xsmi_dataset_own(d, XSMI_OWN_LABELS, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_dataset_replace_classes(d, r->map.classes, r->map.labels, r->map.names, err);
+    }
+    if (status == XSM_OK) {
+        uint32_t *labels = xsmi_dataset_own_labels(d);
+        for (uint64_t i = 0; i < d->label_offsets[d->rows] && !same; i++) {
+            labels[i] = labels[i] == XSM_CLASS_UNSEEN ? XSM_CLASS_UNSEEN : class_of[labels[i]];
+        }
+        xsmi_dataset_count_labels(d);
+    }
+    xsmi_release(r->context, class_of, count, sizeof *class_of);
+    return status;
+}

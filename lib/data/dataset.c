@@ -6,6 +6,7 @@
  */
 #include "data/dataset.h"
 #include "data/vocabulary.h"
+#include "base/spool.h"
 
 #include <string.h>
 
@@ -46,6 +47,15 @@ static void release_rows(xsm_dataset *d)
     d->value_capacity = d->index_capacity = d->offset_capacity = d->label_capacity = d->label_offset_capacity = 0;
 }
 
+static void release_classes(const xsm_dataset *d)
+{
+    xsm_context *ctx = d->context;
+    xsmi_release(ctx, d->class_labels, d->classes, sizeof *d->class_labels);
+    xsmi_release(ctx, d->class_names, d->classes, sizeof *d->class_names);
+    xsmi_release(ctx, d->class_counts, d->classes, sizeof *d->class_counts);
+    xsmi_release(ctx, d->name_text, d->name_text_size, 1);
+}
+
 void xsm_dataset_free(xsm_dataset *d)
 {
     if (!d) {
@@ -53,13 +63,37 @@ void xsm_dataset_free(xsm_dataset *d)
     }
     xsm_context *ctx = d->context;
     release_rows(d);
-    xsmi_release(ctx, d->class_labels, d->classes, sizeof *d->class_labels);
-    xsmi_release(ctx, d->class_names, d->classes, sizeof *d->class_names);
-    xsmi_release(ctx, d->class_counts, d->classes, sizeof *d->class_counts);
-    xsmi_release(ctx, d->name_text, d->name_text_size, 1);
+    release_classes(d);
     xsmi_vocabulary_release(d->vocabulary);
+    for (size_t i = 0; i < d->mapping_count; i++) {
+        xsmi_unmap_file(&d->mappings[i]);
+    }
     xsmi_release(ctx, d, 1, sizeof *d);
     xsm_context_free(ctx);
+}
+
+size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < d->mapping_count; i++) {
+        bytes += d->mappings[i].size;
+    }
+    return d->value_capacity > 0 ? 0 : bytes; /* rows that were copied have left the file */
+}
+
+void xsmi_dataset_passed(const xsm_dataset *d, uint64_t place, uint64_t count)
+{
+    size_t bytes = xsmi_dataset_mapped_bytes(d);
+    if (bytes < XSMI_FORGET_BYTES) {
+        return;
+    }
+    double a_row = (double)bytes / (double)d->rows;
+    if ((uint64_t)((double)place * a_row / (double)XSMI_FORGET_BYTES) !=
+        (uint64_t)((double)(place + count) * a_row / (double)XSMI_FORGET_BYTES)) {
+        for (size_t i = 0; i < d->mapping_count; i++) {
+            xsmi_mapping_forget(&d->mappings[i]);
+        }
+    }
 }
 
 void *xsmi_dataset_take(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status,
@@ -135,6 +169,15 @@ xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int6
     d->class_names = name_copy;
     d->name_text = text;
     d->name_text_size = text_size;
+    return XSM_OK;
+}
+
+xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels,
+                                        const char *const *names, xsm_error *err)
+{
+    xsm_dataset old = *d;
+    XSMI_TRY(xsmi_dataset_set_classes(d, classes, labels, names, err));
+    release_classes(&old);
     return XSM_OK;
 }
 
@@ -313,6 +356,7 @@ void xsmi_dataset_count_features(xsm_dataset *d)
     d->empty = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         d->empty += xsmi_dataset_row_is_empty(d, i);
+        xsmi_dataset_passed(d, i, 1);
     }
 }
 

@@ -5,6 +5,7 @@
 #define XSMI_DATASET_H
 
 #include "base/base.h"
+#include "base/file.h"
 
 #include <xsoftmax/dataset.h>
 
@@ -32,6 +33,10 @@ struct xsm_dataset {
     char *name_text;
     size_t name_text_size;
     xsm_vocabulary *vocabulary; /* what text was read with, a hold on it, or NULL */
+
+    /* Files that borrowed arrays lie in, released with the dataset: a cache, or spooled arrays. */
+    xsmi_mapping mappings[5];
+    size_t mapping_count;
 
     /* Elements allocated for each array of features and labels; 0 = the caller's array. */
     size_t value_capacity, index_capacity, offset_capacity, label_capacity, label_offset_capacity;
@@ -73,6 +78,16 @@ static inline const uint32_t *xsmi_dataset_labels(const xsm_dataset *d, uint64_t
  * at the speed of memory. (fingerprint.c) */
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
 
+/* Bytes of the rows if they lie in files, 0 if in memory. */
+size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);
+/* A pass over all rows, in whatever order, has dealt with `count` rows after the first `place`: pages of files that it
+ * no longer needs go back to the system now and then, so that data larger than memory pass by. */
+void xsmi_dataset_passed(const xsm_dataset *d, uint64_t place, uint64_t count);
+
+struct xsmi_stream;
+/* An order [N] of the rows for an epoch; see order.c. */
+void xsmi_dataset_order(const xsm_dataset *d, struct xsmi_stream *stream, uint64_t *order);
+
 /* What a model stores of a fitted transform, and how it gets it back. idf is [idf_count] or NULL. */
 const float *xsmi_transform_idf(const xsm_transform *t, uint32_t *count);
 /* The D that it was fitted for, 0 if it was not. */
@@ -94,6 +109,9 @@ void *xsmi_dataset_take(xsm_dataset *d, uint64_t count, size_t each, size_t *cap
 /* Gives a new dataset its classes: counts of zero, copies of labels and names (either may be NULL). */
 xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels, const char *const *names,
                                     xsm_error *err);
+/* The same for a dataset that has classes already; untouched on failure. */
+xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels,
+                                        const char *const *names, xsm_error *err);
 /* Makes and fills the arrays of features and labels for `count` rows of `from`, in that order. */
 xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,
                                xsm_error *err);

@@ -71,8 +71,10 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
                          which);
     }
     uint64_t count = 0;
-    for (uint64_t i = 0; i < d->rows; i++) {
+    bool some = ((which & XSM_DROP_UNLABELLED) && d->unlabelled > 0) || ((which & XSM_DROP_EMPTY) && d->empty > 0);
+    for (uint64_t i = 0; i < d->rows && some; i++) {
         count += is_dropped(d, i, which);
+        xsmi_dataset_passed(d, i, 1);
     }
     if (count == d->rows) {
         return xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left", (unsigned long long)d->rows,
@@ -105,6 +107,13 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
                          "xsm_dataset_keep_labels: which is %d; XSM_LABELS_ALL (0), _FIRST (1) and _SMALLEST (2) are "
                          "accepted",
                          (int)which);
+    }
+    bool single = true;
+    for (uint64_t i = 0; i < d->rows && single; i++) {
+        single = d->label_offsets[i + 1] - d->label_offsets[i] <= 1;
+    }
+    if (single) {
+        return XSM_OK; /* a borrowed or mapped array stays one */
     }
     XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
     uint32_t *labels = xsmi_dataset_own_labels(d);

@@ -3,6 +3,23 @@
  */
 #include "data/dataset.h"
 #include "base/hash.h"
+#include "base/spool.h"
+
+/* In pieces, so that a file larger than memory passes by; the pieces are the same for rows in memory. */
+static uint64_t hash_array(const xsm_dataset *d, const void *data, size_t size, uint64_t hash)
+{
+    for (size_t at = 0;;) {
+        size_t piece = size - at < XSMI_FORGET_BYTES ? size - at : XSMI_FORGET_BYTES;
+        hash = xsmi_hash((const char *)data + at, piece, hash);
+        at += piece;
+        if (at == size) {
+            return hash;
+        }
+        for (size_t i = 0; i < d->mapping_count; i++) {
+            xsmi_mapping_forget(&d->mappings[i]);
+        }
+    }
+}
 
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
 {
@@ -10,17 +27,18 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
     uint64_t hash = xsmi_hash(shape, sizeof shape, 0);
     if (d->sparse) {
         uint64_t first = d->offsets[0], count = d->offsets[d->rows] - first;
-        hash = xsmi_hash(d->offsets, (size_t)(d->rows + 1) * sizeof *d->offsets, hash);
-        hash = xsmi_hash(d->values + first, (size_t)count * sizeof *d->values, hash);
-        hash = xsmi_hash(d->index + first, (size_t)count * sizeof *d->index, hash);
+        hash = hash_array(d, d->offsets, (size_t)(d->rows + 1) * sizeof *d->offsets, hash);
+        hash = hash_array(d, d->values + first, (size_t)count * sizeof *d->values, hash);
+        hash = hash_array(d, d->index + first, (size_t)count * sizeof *d->index, hash);
     } else {
         for (uint64_t i = 0; i < d->rows; i++) { /* what lies between rows is not theirs */
             hash = xsmi_hash(d->values + i * d->stride, d->features * sizeof *d->values, hash);
+            xsmi_dataset_passed(d, i, 1);
         }
     }
     uint64_t first = d->label_offsets[0], labels = d->label_offsets[d->rows] - first;
-    hash = xsmi_hash(d->label_offsets, (size_t)(d->rows + 1) * sizeof *d->label_offsets, hash);
-    hash = xsmi_hash(d->labels + first, (size_t)labels * sizeof *d->labels, hash);
+    hash = hash_array(d, d->label_offsets, (size_t)(d->rows + 1) * sizeof *d->label_offsets, hash);
+    hash = hash_array(d, d->labels + first, (size_t)labels * sizeof *d->labels, hash);
     if (d->class_labels) {
         hash = xsmi_hash(d->class_labels, d->classes * sizeof *d->class_labels, hash);
     }

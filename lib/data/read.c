@@ -2,6 +2,7 @@
  * Reading a file: options, the arrays that rows go into, and the dataset that is made of them.
  */
 #include "data/reader.h"
+#include "data/cache.h"
 #include "data/grow.h"
 #include "data/vocabulary.h"
 
@@ -27,9 +28,20 @@ xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status sta
 /* Grows an array of rows to what the whole file will probably need: each step of blind growth costs a copy and fresh
  * pages, which took more time than all parsing. At most eightfold at a time, as the first rows may not be like the
  * others; without an answer or the memory, growth is blind. */
-static xsm_status grow(const xsmi_reader *r, void *array, size_t *capacity, size_t used, size_t needed, size_t each,
-                       const char *what, xsm_error *err)
+static xsm_status grow(xsmi_reader *r, size_t which, void *array, size_t *capacity, size_t used, size_t needed,
+                       size_t each, const char *what, xsm_error *err)
 {
+    if (r->options.spool) {
+        xsmi_spool *spool = &r->spools[which];
+        size_t bytes;
+        if (!xsmi_multiply(needed, each, &bytes)) {
+            return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more than fits the address space", r->source.name);
+        }
+        XSMI_TRY(xsmi_spool_grow(spool, r->options.spool, bytes, err));
+        memcpy(array, &spool->data, sizeof spool->data);
+        *capacity = spool->bytes / each;
+        return XSM_OK;
+    }
     double progress = xsmi_lines_progress(&r->lines);
     if (progress > 0 && used > 0) {
         double most = 8 * (double)*capacity;
@@ -49,10 +61,10 @@ static xsm_status grow(const xsmi_reader *r, void *array, size_t *capacity, size
     return xsmi_grow(r->context, array, capacity, needed, each, what, err);
 }
 
-#define GROW(r, array, capacity, used, needed, what, err)                                                              \
-    ((needed) <= (capacity)                                                                                            \
-         ? XSM_OK                                                                                                      \
-         : grow((r), &(array), &(capacity), (size_t)(used), (needed), sizeof *(array), (what), (err)))
+#define GROW(r, which, array, capacity, used, needed, what, err)                                                       \
+    ((needed) <= (capacity) ? XSM_OK                                                                                   \
+                            : grow((r), XSMI_READER_##which, &(array), &(capacity), (size_t)(used), (needed),          \
+                                   sizeof *(array), (what), (err)))
 
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err)
 {
@@ -61,17 +73,19 @@ xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more values than fit the address space", r->source.name);
     }
     size_t row_total = (size_t)r->rows + 2;
-    XSMI_TRY(GROW(r, r->values, r->value_capacity, r->value_count, value_total, "feature values", err));
+    XSMI_TRY(GROW(r, VALUES, r->values, r->value_capacity, r->value_count, value_total, "feature values", err));
     if (r->sparse) {
-        XSMI_TRY(GROW(r, r->index, r->index_capacity, r->value_count, value_total, "feature indexes", err));
-        XSMI_TRY(GROW(r, r->offsets, r->offset_capacity, r->rows, row_total, "rows", err));
+        XSMI_TRY(GROW(r, INDEX, r->index, r->index_capacity, r->value_count, value_total, "feature indexes", err));
+        XSMI_TRY(GROW(r, OFFSETS, r->offsets, r->offset_capacity, r->rows, row_total, "rows", err));
     }
-    XSMI_TRY(GROW(r, r->labels, r->label_capacity, r->label_count, label_total, "labels", err));
-    return GROW(r, r->label_offsets, r->label_offset_capacity, r->rows, row_total, "rows", err);
+    XSMI_TRY(GROW(r, LABELS, r->labels, r->label_capacity, r->label_count, label_total, "labels", err));
+    return GROW(r, LABEL_OFFSETS, r->label_offsets, r->label_offset_capacity, r->rows, row_total, "rows", err);
 }
 
 void xsmi_reader_end_row(xsmi_reader *r)
 {
+    uint64_t before = r->sparse ? r->offsets[r->rows] : r->value_count - r->stride;
+    xsmi_reader_passed(r, (r->value_count - before) * (sizeof *r->values + sizeof *r->index) + sizeof *r->offsets);
     r->rows++;
     if (r->sparse) {
         r->offsets[r->rows] = r->value_count;
@@ -122,10 +136,10 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 {
     r->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&r->options, sizeof r->options, FIRST_OPTIONS_SIZE, given, "xsm_read_options", err));
-    if (r->options.format < XSM_FORMAT_AUTO || r->options.format > XSM_FORMAT_TEXT) {
+    if (r->options.format < XSM_FORMAT_AUTO || r->options.format > XSM_FORMAT_CACHE) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_read_options.format is %d; an XSM_FORMAT_* value (0 to %d) is accepted",
-                         (int)r->options.format, XSM_FORMAT_TEXT);
+                         (int)r->options.format, XSM_FORMAT_CACHE);
     }
     if (r->options.labels < XSM_LABELS_ALL || r->options.labels > XSM_LABELS_SMALLEST) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -140,6 +154,12 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
     if (r->options.features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.features is %u; at most %u are supported",
                          r->options.features, (unsigned)XSM_FEATURES_MAX);
+    }
+    if ((r->options.skip_verify != 0 && r->options.skip_verify != 1) || r->options.reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.%s is %d; 0%s is accepted",
+                         r->options.reserved ? "reserved" : "skip_verify",
+                         r->options.reserved ? r->options.reserved : r->options.skip_verify,
+                         r->options.reserved ? "" : " or 1");
     }
     if (!r->options.label_column) {
         r->options.label_column = "label";
@@ -157,7 +177,19 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 
 /* -- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* Hands the arrays over to a dataset. They have room for one element at least, as a row has been reserved for. */
+static void shrink(xsmi_reader *r)
+{
+    xsm_context *ctx = r->context;
+    xsmi_shrink(ctx, &r->values, &r->value_capacity, r->value_count, sizeof *r->values);
+    xsmi_shrink(ctx, &r->labels, &r->label_capacity, r->label_count, sizeof *r->labels);
+    xsmi_shrink(ctx, &r->label_offsets, &r->label_offset_capacity, (size_t)r->rows + 1, sizeof *r->label_offsets);
+    if (r->sparse) {
+        xsmi_shrink(ctx, &r->index, &r->index_capacity, r->value_count, sizeof *r->index);
+        xsmi_shrink(ctx, &r->offsets, &r->offset_capacity, (size_t)r->rows + 1, sizeof *r->offsets);
+    }
+}
+
+/* Hands the arrays over to a dataset. */
 static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
 {
     if (r->rows == 0) {
@@ -169,11 +201,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
                          r->source.name);
     }
     /* At least one element each: a capacity of 0 would mean an array of the caller's. */
-    XSMI_TRY(XSMI_GROW(r->context, r->values, r->value_capacity, 1, "feature values", err));
-    XSMI_TRY(XSMI_GROW(r->context, r->labels, r->label_capacity, 1, "labels", err));
-    if (r->sparse) {
-        XSMI_TRY(XSMI_GROW(r->context, r->index, r->index_capacity, 1, "feature indexes", err));
-    }
+    XSMI_TRY(xsmi_reader_reserve(r, 1, 1, err));
     xsm_dataset *d = NULL;
     XSMI_TRY(xsmi_dataset_start(r->context, &d, err));
     xsm_status status = xsmi_set_classes(r, d, err);
@@ -181,13 +209,15 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
         xsm_dataset_free(d);
         return status;
     }
-    xsm_context *ctx = r->context;
-    xsmi_shrink(ctx, &r->values, &r->value_capacity, r->value_count, sizeof *r->values);
-    xsmi_shrink(ctx, &r->labels, &r->label_capacity, r->label_count, sizeof *r->labels);
-    xsmi_shrink(ctx, &r->label_offsets, &r->label_offset_capacity, (size_t)r->rows + 1, sizeof *r->label_offsets);
-    if (r->sparse) {
-        xsmi_shrink(ctx, &r->index, &r->index_capacity, r->value_count, sizeof *r->index);
-        xsmi_shrink(ctx, &r->offsets, &r->offset_capacity, (size_t)r->rows + 1, sizeof *r->offsets);
+    if (r->options.spool) {
+        for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
+            d->mappings[d->mapping_count++] = xsmi_spool_take(&r->spools[i]);
+        }
+        /* The dataset has no memory of its own in these, as if they were the caller's. */
+        r->value_capacity = r->index_capacity = r->offset_capacity = 0;
+        r->label_capacity = r->label_offset_capacity = 0;
+    } else {
+        shrink(r);
     }
     d->rows = r->rows;
     d->features = r->features;
@@ -229,8 +259,8 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     if (r->format == XSM_FORMAT_AUTO) {
         XSMI_TRY(xsmi_detect(r, err));
     }
-    bool words = r->format != XSM_FORMAT_XC && r->format != XSM_FORMAT_LIBSVM;
-    r->sparse = !words || r->format == XSM_FORMAT_TEXT;
+    r->sparse = r->format == XSM_FORMAT_XC || r->format == XSM_FORMAT_LIBSVM || r->format == XSM_FORMAT_TEXT;
+    bool words = r->format == XSM_FORMAT_CSV || r->format == XSM_FORMAT_TSV || r->format == XSM_FORMAT_TEXT;
     xsmi_dictionary_start(&r->dictionary, r->context, words);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
     r->label_offsets[0] = 0;
@@ -244,6 +274,8 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
         return xsmi_read_libsvm(r, err);
     case XSM_FORMAT_TEXT:
         return xsmi_read_text(r, err);
+    case XSM_FORMAT_NPY:
+        return xsmi_read_npy(r, err);
     default:
         return xsmi_read_dense(r, r->format == XSM_FORMAT_CSV ? ',' : '\t', err);
     }
@@ -259,6 +291,14 @@ static void end(xsmi_reader *r)
     if (r->source.context) {
         xsmi_source_close(&r->source);
     }
+    if (r->options.spool) {
+        r->values = NULL;
+        r->index = r->labels = NULL;
+        r->offsets = r->label_offsets = NULL;
+        for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
+            xsmi_spool_end(&r->spools[i]);
+        }
+    }
     xsmi_release(ctx, r->values, r->value_capacity, sizeof *r->values);
     xsmi_release(ctx, r->index, r->index_capacity, sizeof *r->index);
     xsmi_release(ctx, r->offsets, r->offset_capacity, sizeof *r->offsets);
@@ -268,32 +308,103 @@ static void end(xsmi_reader *r)
     xsm_context_free(ctx);
 }
 
+/* -- caches ------------------------------------------------------------------------------------------------------- */
+
+/* Features from D on go, and are counted. */
+static xsm_status cut_features(xsm_dataset *d, uint32_t features, xsm_error *err)
+{
+    char description[32];
+    uint64_t before = d->sparse ? d->offsets[d->rows] : 0;
+    xsm_transform *t;
+    snprintf(description, sizeof description, "truncate=%u", features);
+    XSMI_TRY(xsm_transform_new(d->context, description, &t, err));
+    xsm_status status = xsm_transform_fit(t, d, err);
+    status = status == XSM_OK ? xsm_transform_apply(t, d, err) : status;
+    xsm_transform_free(t);
+    if (status == XSM_OK && d->sparse) {
+        d->dropped_features += before - d->offsets[d->rows];
+    }
+    return status;
+}
+
+/* What the options ask of a dataset that is there already. */
+static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)
+{
+    bool drops;
+    uint32_t wanted = xsmi_reader_features(r, &drops);
+    if (wanted > 0 && wanted < d->features && !drops) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %u features; xsm_read_options.features asks for %u", path,
+                         d->features, wanted);
+    }
+    if (wanted > d->features && !d->sparse) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: dense rows of %u features; %u are expected", path, d->features,
+                         wanted);
+    }
+    if (wanted > d->features) {
+        d->features = wanted;
+    } else if (wanted > 0 && wanted < d->features) {
+        XSMI_TRY(cut_features(d, wanted, err));
+    }
+    if (r->has_map) {
+        XSMI_TRY(xsmi_match_classes(r, d, err));
+    }
+    return xsm_dataset_keep_labels(d, r->options.labels, err);
+}
+
+static xsm_status read_cache(xsmi_reader *r, const char *path, xsm_dataset **out, xsm_error *err)
+{
+    xsm_dataset *d;
+    XSMI_TRY(xsmi_cache_open(r->context, path, r->options.skip_verify != 0, &d, err));
+    xsm_status status = adapt(r, path, d, err);
+    if (status != XSM_OK) {
+        xsm_dataset_free(d);
+        return status;
+    }
+    *out = d;
+    return XSM_OK;
+}
+
+/* -- all formats -------------------------------------------------------------------------------------------------- */
+
+static xsm_status read_source(xsmi_reader *r, const char *path, const xsm_source *host, const char *name,
+                              xsm_dataset **out, xsm_error *err)
+{
+    XSMI_TRY(host ? xsmi_source_open_host(&r->source, r->context, host, name, err)
+                  : xsmi_source_open_file(&r->source, r->context, path, err));
+    XSMI_TRY(read_rows(r, err));
+    xsm_dataset *d = NULL;
+    XSMI_TRY(finish(r, &d, err));
+    /* Which name is the smallest is known when all names are; numbers were compared on the way. */
+    if (r->format == XSM_FORMAT_TEXT && r->options.labels == XSM_LABELS_SMALLEST) {
+        xsm_status status = xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
+        if (status != XSM_OK) {
+            xsm_dataset_free(d);
+            return status;
+        }
+    }
+    *out = d;
+    return XSM_OK;
+}
+
 static xsm_status read_all(xsm_context *context, const char *path, const xsm_source *host, const char *name,
                            const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
 {
     xsmi_reader r;
     memset(&r, 0, sizeof r);
+    r.source.fd = -1;
     XSMI_TRY(xsmi_context_acquire(context, &r.context, err));
     xsm_status status = check_options(&r, options, err);
-    if (status == XSM_OK) {
-        status = host ? xsmi_source_open_host(&r.source, r.context, host, name, err)
-                      : xsmi_source_open_file(&r.source, r.context, path, err);
+    bool npy = false;
+    if (status == XSM_OK && path && r.options.format == XSM_FORMAT_AUTO) {
+        r.options.format = xsmi_cache_looks_like(path, &npy) ? XSM_FORMAT_CACHE
+                           : npy                             ? XSM_FORMAT_NPY
+                                                             : XSM_FORMAT_AUTO;
     }
-    if (status == XSM_OK) {
-        status = read_rows(&r, err);
-    }
-    xsm_dataset *d = NULL;
-    if (status == XSM_OK) {
-        status = finish(&r, &d, err);
-    }
-    /* Which name is the smallest is known when all names are; numbers were compared on the way. */
-    if (status == XSM_OK && r.format == XSM_FORMAT_TEXT && r.options.labels == XSM_LABELS_SMALLEST) {
-        status = xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
-    }
-    if (status == XSM_OK) {
-        *out = d;
-    } else {
-        xsm_dataset_free(d);
+    if (status == XSM_OK && r.options.format == XSM_FORMAT_CACHE) {
+        status = path ? read_cache(&r, path, out, err)
+                      : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", name);
+    } else if (status == XSM_OK) {
+        status = read_source(&r, path, host, name, out, err);
     }
     end(&r);
     return status;

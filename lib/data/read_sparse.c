@@ -114,6 +114,7 @@ static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
                 r->dropped++;
             }
         }
+        xsmi_reader_passed(r, (end - start) * 8 + 8);
         start = end;
         r->offsets[i + 1] = next;
     }

@@ -281,6 +281,7 @@ static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
             r->index[next] = (uint32_t)(t->keys[j] >> 32);
             memcpy(&r->values[next], &bits, sizeof bits);
         }
+        xsmi_reader_passed(r, (end - start) * 8 + 8);
         start = end;
         r->offsets[i + 1] = next;
     }

@@ -6,9 +6,19 @@
 #define XSMI_READER_H
 
 #include "base/base.h"
+#include "base/spool.h"
 #include "data/dataset.h"
 #include "data/dictionary.h"
 #include "data/source.h"
+
+enum {
+    XSMI_READER_VALUES,
+    XSMI_READER_INDEX,
+    XSMI_READER_OFFSETS,
+    XSMI_READER_LABELS,
+    XSMI_READER_LABEL_OFFSETS,
+    XSMI_READER_ARRAYS
+};
 
 typedef struct xsmi_reader {
     xsm_context *context;
@@ -36,7 +46,9 @@ typedef struct xsmi_reader {
     size_t label_offset_capacity;
     xsmi_dictionary dictionary;
     uint64_t dropped;
-    xsm_vocabulary *vocabulary; /* that the dataset gets; NULL = the class map's, if it has one */
+    xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: what the arrays lie in */
+    size_t since;                          /* bytes of them touched since pages were last given back */
+    xsm_vocabulary *vocabulary;            /* that the dataset gets; NULL = the class map's, if it has one */
 } xsmi_reader;
 
 /* Fails at a place of the file; the message gets the path, line and column in front. */
@@ -45,6 +57,16 @@ xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status sta
 
 /* Room for `values` more values and `labels` more labels, and for one more row. */
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err);
+/* A pass over the arrays has dealt with so many bytes more: spooled ones give their pages back now and then. */
+static inline void xsmi_reader_passed(xsmi_reader *r, size_t bytes)
+{
+    if (r->options.spool && (r->since += bytes) >= XSMI_FORGET_BYTES) {
+        r->since = 0;
+        for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
+            xsmi_mapping_forget(&(xsmi_mapping){r->spools[i].data, r->spools[i].bytes});
+        }
+    }
+}
 /* Ends the row that the values and labels since the last one belong to; reserved before. */
 void xsmi_reader_end_row(xsmi_reader *r);
 /* Adds a label of the current row unless it has it already; reserved before. */
@@ -63,11 +85,14 @@ xsm_status xsmi_read_xc(xsmi_reader *r, xsm_error *err);
 xsm_status xsmi_read_libsvm(xsmi_reader *r, xsm_error *err);
 xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err);
 xsm_status xsmi_read_text(xsmi_reader *r, xsm_error *err);
+xsm_status xsmi_read_npy(xsmi_reader *r, xsm_error *err);
 
 /* Finds out r->format; the lines start again at the first one. */
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
 /* Exactly three integers without sign. */
 bool xsmi_is_xc_header(const char *text, size_t length);
+/* Turns a dataset whose classes are its own into one with the class map's. */
+xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 /* Gives d its classes and turns the reader's labels into them. */
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 

@@ -6,6 +6,7 @@
 #define XSMI_VOCABULARY_H
 
 #include "base/base.h"
+#include "base/safetensors.h"
 #include "data/dictionary.h"
 
 #include <xsoftmax/dataset.h>
@@ -36,5 +37,19 @@ const xsmi_dictionary *xsmi_vocabulary_dictionary(const xsm_vocabulary *v);
 const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v);
 /* D of rows that are read with it. */
 uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v);
+
+/* -- on disk (vocabulary_file.c) -----------------------------------------------------------------------------------
+ * The tensor `vocabulary`, U8, a word a line in the order of features, and the metadata `vocabulary`, how text becomes
+ * words and n-grams. */
+
+#define XSMI_VOCABULARY_TENSOR "vocabulary"
+#define XSMI_KEY_VOCABULARY "vocabulary"
+void xsmi_vocabulary_tensor(const xsm_vocabulary *v, xsmi_tensor *tensor);
+/* The metadata, to be released with xsmi_release_text(); NULL without memory. */
+char *xsmi_vocabulary_describe(xsm_context *ctx, const xsm_vocabulary *v);
+xsm_status xsmi_vocabulary_write(const xsm_vocabulary *v, xsmi_container_writer *w, xsm_error *err);
+/* NULL where there is none. */
+xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_vocabulary **out,
+                                xsm_error *err);
 
 #endif

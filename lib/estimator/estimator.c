@@ -361,10 +361,12 @@ static void run_norms(void *state, size_t index, uint32_t thread)
     norm_job *job = state;
     (void)thread;
     uint64_t first = (uint64_t)index * NORM_ROWS, rest = job->train->rows - first;
-    for (uint64_t i = first; i < first + (rest < NORM_ROWS ? rest : NORM_ROWS); i++) {
+    uint64_t count = rest < NORM_ROWS ? rest : NORM_ROWS;
+    for (uint64_t i = first; i < first + count; i++) {
         xsmi_features x = xsmi_dataset_features(job->train, i);
         job->norms[i] = job->kernels->dot(x.values, x.values, x.count);
     }
+    xsmi_dataset_passed(job->train, first, count);
 }
 
 /* The rows' squared lengths, and the largest of their lengths. */

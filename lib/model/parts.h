@@ -6,9 +6,10 @@
 
 #include <string.h>
 
+#include "base/safetensors.h"
 #include "data/text.h"
+#include "data/vocabulary.h"
 #include "model/model.h"
-#include "model/safetensors.h"
 #include "model/tree_file.h"
 
 /* A class-major model without weights, for a loader to fill. xsm_model_free() takes it as it is. */
@@ -48,23 +49,11 @@ xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer
 xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
                                 uint32_t features, xsmi_correction **out, xsm_error *err);
 
-/* A vocabulary in a model's file (vocabulary_file.c): the tensor `vocabulary`, U8, a word a line in the order of
- * features, and the metadata `vocabulary`, how text becomes words and n-grams. */
-#define XSMI_VOCABULARY_TENSOR "vocabulary"
-void xsmi_vocabulary_tensor(const xsm_vocabulary *v, xsmi_tensor *tensor);
-/* The metadata, to be released with xsmi_release_text(); NULL without memory. */
-char *xsmi_vocabulary_describe(xsm_context *ctx, const xsm_vocabulary *v);
-xsm_status xsmi_vocabulary_write(const xsm_vocabulary *v, xsmi_container_writer *w, xsm_error *err);
-/* NULL where there is none. */
-xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_vocabulary **out,
-                                xsm_error *err);
-
 /* Metadata of a model's file that only the library writes, besides the container's own. */
 #define XSMI_KEY_TRANSFORM "transform"
 #define XSMI_KEY_INPUT_FEATURES "input_features"
 #define XSMI_KEY_TRAINING_ROWS "training_rows" /* where there are class_counts */
-#define XSMI_KEY_VOCABULARY "vocabulary"
-#define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
+#define XSMI_KEY_INDEX_BASE "index_base"       /* first feature index of the data files, 0 or 1 */
 /* XSMI_KEY_CHECKPOINT and all that begins with it and a dot (safetensors.h) are the library's as well. */
 bool xsmi_metadata_reserved(const char *key);
 

@@ -5,7 +5,7 @@
 #ifndef XSMI_TREE_FILE_H
 #define XSMI_TREE_FILE_H
 
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 #include "model/tree.h"
 
 #define XSMI_TREE_TENSORS 4

@@ -4,7 +4,7 @@
 #ifndef XSMI_SAMPLER_ARRAYS_H
 #define XSMI_SAMPLER_ARRAYS_H
 
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 #include "sampler/sampler.h"
 
 struct xsm_array_writer {

@@ -4,7 +4,7 @@
 #ifndef XSMI_CHECKPOINT_SETTINGS_H
 #define XSMI_CHECKPOINT_SETTINGS_H
 
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 #include "train/trainer.h"
 
 typedef struct xsmi_settings {

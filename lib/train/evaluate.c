@@ -212,6 +212,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top, here.best,
                  here.code);
     }
+    xsmi_dataset_passed(job->dataset, first, rows);
 }
 
 static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm_error *err)

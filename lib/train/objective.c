@@ -298,6 +298,7 @@ xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, doub
         status = xsm_estimator_gradient(o->estimator, &o->tile, 1, o->gradient, err);
         if (status == XSM_OK) {
             losses += o->gradient->loss * (double)o->tile.count;
+            xsmi_dataset_passed(o->train, first, o->tile.count);
             status = xsmi_run(o->context, add_piece, o, (size_t)o->ranges * o->runs, err);
         }
         if (status == XSM_OK) {

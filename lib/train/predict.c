@@ -267,5 +267,8 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
             }
         }
     }
+    if (batch.dataset && !batch.values && !batch.rows) {
+        xsmi_dataset_passed(batch.dataset, batch.first, batch.count);
+    }
     return XSM_OK;
 }

@@ -238,7 +238,7 @@ void xsmi_trainer_order_rows(xsm_trainer *t)
     if (t->options.order == XSM_ORDER_SHUFFLE) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, fixed ? 0 : t->epoch);
-        xsmi_stream_permute(&stream, t->order, (size_t)t->rows);
+        xsmi_dataset_order(t->train, &stream, t->order);
         if (fixed && t->epoch > 0) {
             xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, t->epoch);
             shuffle_batches(t->order, t->rows, t->options.batch, &stream);
@@ -283,6 +283,7 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
         }
         XSMI_TRY(status);
         t->eta = t->etas[count - 1];
+        xsmi_dataset_passed(t->train, t->place, count);
         t->place += count;
         t->examples += count;
         t->step += count;
@@ -301,6 +302,7 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
     XSMI_TRY(status);
     t->loss_sum += t->gradient->loss * (double)count;
     t->eta = eta;
+    xsmi_dataset_passed(t->train, t->place, count);
     t->place += count;
     t->examples += count;
     t->step++;

@@ -2,7 +2,7 @@
  * Writing the container: the header first, then the data as they come, hashed on the way; the checksum's digits are
  * put in last. The bytes are the same for the same contents: keys are sorted, numbers are whole.
  */
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 
 #include <jansson.h>
 #include <string.h>

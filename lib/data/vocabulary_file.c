@@ -6,10 +6,11 @@
  * in which the prefix is last, as it may hold anything but blanks.
  */
 #include "data/vocabulary.h"
-#include "model/parts.h"
+#include "data/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 void xsmi_vocabulary_tensor(const xsm_vocabulary *v, xsmi_tensor *tensor)
 {

@@ -1,5 +1,5 @@
 /* What reading and writing the container share: dtypes, sizes, the place of the checksum. */
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 
 #include <string.h>
 

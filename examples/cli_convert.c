@@ -1,0 +1,107 @@
+/* xsoftmax convert: a data file in another format. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In the order of XSM_FORMAT_*, without auto and text. */
+static const char *const to_words[] = {"xc", "libsvm", "csv", "tsv", "npy", "cache", NULL};
+static const int32_t to_formats[] = {XSM_FORMAT_XC,  XSM_FORMAT_LIBSVM, XSM_FORMAT_CSV,
+                                     XSM_FORMAT_TSV, XSM_FORMAT_NPY,    XSM_FORMAT_CACHE};
+
+typedef struct conversion {
+    const char *data, *output, *label_names, *labels_to, *names_to, *to_label_column;
+    cli_data format;
+    int to, to_base, drop;
+
+    xsm_context *context;
+    xsm_dataset *rows;
+} conversion;
+
+/* The folder of a path, the caller's to free. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return !slash ? cli_format(".") : slash == path ? cli_format("/") : cli_format("%.*s", (int)(slash - path), path);
+}
+
+static int read_rows(conversion *c)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    char *folder = NULL;
+    if (to_formats[c->to] == XSM_FORMAT_CACHE && !c->format.spool) {
+        c->format.spool = folder = folder_of(c->output);
+    }
+    int code = cli_read(c->context, c->data, &c->format, NULL, &c->rows);
+    free(folder);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    uint64_t dropped = 0;
+    if ((c->label_names && xsm_dataset_read_names(c->rows, c->label_names, &err) != XSM_OK) ||
+        (c->drop && xsm_dataset_drop(c->rows, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY, &dropped, &err) != XSM_OK)) {
+        return cli_fail("%s: %s", c->data, err.message);
+    }
+    if (dropped > 0) {
+        fprintf(stderr, "xsoftmax: %llu rows without a label or a feature are left out\n", (unsigned long long)dropped);
+    }
+    return CLI_GO_ON;
+}
+
+static int write_rows(conversion *c)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_write_options options = XSM_WRITE_OPTIONS_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    options.format = to_formats[c->to];
+    options.index_base = c->to_base;
+    options.label_column = c->to_label_column;
+    options.labels_path = c->labels_to;
+    options.names_path = c->names_to;
+    cli_note("writing %s ...", c->output);
+    xsm_status status = xsm_dataset_write(c->rows, c->output, &options, &err);
+    cli_note_clear();
+    if (status != XSM_OK || xsm_dataset_get_info(c->rows, &info, &err) != XSM_OK) {
+        return cli_fail("%s: %s", c->output, err.message);
+    }
+    cli_buffer a, b, d, e;
+    printf("%s: %s rows, %s features, %s classes; peak memory %s\n", c->output, cli_grouped(info.rows, &a),
+           cli_grouped(info.features, &b), cli_grouped(info.classes, &d), cli_bytes((double)cli_peak_bytes(), &e));
+    return CLI_DONE;
+}
+
+int cli_convert(const cli_command *command, int argc, char **argv)
+{
+    conversion c = {.format = CLI_DATA_INIT, .to = -1};
+    const cli_flag flags[] = {
+        {NULL, CLI_HEADING, NULL, NULL, "What is read", NULL, 0, 0, 0, 0},
+        {"data", CLI_TEXT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},
+        CLI_DATA_FLAGS(c.format),
+        CLI_TEXT_FLAGS(c.format),
+        {"labels-from", CLI_TEXT, &c.format.labels_from, "FILE", "npy: file of labels", NULL, 0, 0, 0, 0},
+        {"labels", CLI_CHOICE, &c.format.labels, "WHICH", "labels kept of a row: all, first or smallest (all)",
+         cli_label_words, 0, 0, 0, 0},
+        {"label-names", CLI_TEXT, &c.label_names, "FILE", "names of the labels, line i (from 0) naming label i", NULL,
+         0, 0, 0, 0},
+        {"drop", CLI_SWITCH, &c.drop, NULL, "leave out rows without a label or without a feature", NULL, 0, 0, 0, 0},
+        {NULL, CLI_HEADING, NULL, NULL, "What is written", NULL, 0, 0, 0, 0},
+        {"to", CLI_CHOICE, &c.to, "FORMAT", "xc, libsvm, csv, tsv, npy or cache", to_words, 0, 0, 0, 1},
+        {"output", CLI_TEXT, &c.output, "FILE", "the file to write", NULL, 0, 0, 0, 1},
+        {"to-index-base", CLI_CHOICE, &c.to_base, "BASE", "libsvm: first feature index, 0 or 1 (1)", cli_base_words, 0,
+         0, 0, 0},
+        {"to-label-column", CLI_TEXT, &c.to_label_column, "NAME", "csv and tsv: name of the label column (label)", NULL,
+         0, 0, 0, 0},
+        {"labels-to", CLI_TEXT, &c.labels_to, "FILE", "npy: file for the labels", NULL, 0, 0, 0, 0},
+        {"names-to", CLI_TEXT, &c.names_to, "FILE", "xc, libsvm and npy: file for the names of classes", NULL, 0, 0, 0,
+         0},
+        {"spool", CLI_TEXT, &c.format.spool, "FOLDER",
+         "keep rows in temporary files there, not in memory (for caches: the output's folder)", NULL, 0, 0, 0, 0},
+    };
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
+    code = code == CLI_GO_ON ? cli_context(0, &c.context) : code;
+    code = code == CLI_GO_ON ? read_rows(&c) : code;
+    code = code == CLI_GO_ON ? write_rows(&c) : code;
+    xsm_dataset_free(c.rows);
+    xsm_context_free(c.context);
+    return code;
+}

@@ -1,0 +1,98 @@
+/* Temporary files as memory. Blocks are reserved on the disk before they are mapped: a full disk is an error here, and
+ * no signal later. */
+#include "base/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define SMALLEST ((size_t)1 << 20)
+
+void xsmi_mapping_forget(const xsmi_mapping *mapping)
+{
+    if (mapping->size > 0) {
+        (void)madvise((void *)(uintptr_t)mapping->data, mapping->size, MADV_DONTNEED);
+    }
+}
+
+static xsm_status fail(const char *folder, const char *what, int number, xsm_error *err)
+{
+    char text[128];
+    return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot %s a temporary file: %s", folder, what,
+                     strerror_r(number, text, sizeof text)); /* the GNU form, which returns the text */
+}
+
+static xsm_status open_file(const char *folder, int *out, xsm_error *err)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    char name[4096];
+    /* Some file systems have no files without a name; one is taken away at once there. */
+    for (int attempt = 0; fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EEXIST) && attempt < 100;
+         attempt++) {
+        uint64_t number = 0;
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+            break;
+        }
+        if (snprintf(name, sizeof name, "%s/.%016llx.tmp", folder, (unsigned long long)number) >= (int)sizeof name) {
+            errno = ENAMETOOLONG;
+            break;
+        }
+        fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd >= 0) {
+            unlink(name);
+        }
+    }
+    *out = fd;
+    return fd >= 0 ? XSM_OK : fail(folder, "make", errno, err);
+}
+
+xsm_status xsmi_spool_grow(xsmi_spool *s, const char *folder, size_t bytes, xsm_error *err)
+{
+    if (bytes <= s->bytes) {
+        return XSM_OK;
+    }
+    size_t wanted = s->bytes + s->bytes / 2;
+    wanted = wanted < bytes ? bytes : wanted;
+    wanted = wanted < SMALLEST ? SMALLEST : wanted;
+    if (wanted > SIZE_MAX / 2) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: a temporary file of %zu bytes", folder, wanted);
+    }
+    wanted = (wanted + SMALLEST - 1) / SMALLEST * SMALLEST;
+    int fd = s->file - 1;
+    if (fd < 0) {
+        XSMI_TRY(open_file(folder, &fd, err));
+        s->file = fd + 1;
+    }
+    int failure = posix_fallocate(fd, (off_t)s->bytes, (off_t)(wanted - s->bytes));
+    if (failure) {
+        return fail(folder, "extend", failure, err);
+    }
+    void *data = s->data ? mremap(s->data, s->bytes, wanted, MREMAP_MAYMOVE)
+                         : mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED) {
+        return fail(folder, "map", errno, err);
+    }
+    s->data = data;
+    s->bytes = wanted;
+    return XSM_OK;
+}
+
+xsmi_mapping xsmi_spool_take(xsmi_spool *s)
+{
+    xsmi_mapping mapping = {s->data, s->bytes};
+    if (s->file > 0) {
+        close(s->file - 1); /* the mapping holds the file */
+    }
+    memset(s, 0, sizeof *s);
+    return mapping;
+}
+
+void xsmi_spool_end(xsmi_spool *s)
+{
+    xsmi_mapping mapping = xsmi_spool_take(s);
+    xsmi_unmap_file(&mapping);
+}

@@ -1,0 +1,54 @@
+/*
+ * The order of the rows of an epoch. Rows in memory, or in a file that is small, are permuted, each order equally
+ * likely. Of larger files, which would be read a page for each row, runs of some megabytes are permuted first, and then
+ * the rows within each stretch of 64 such runs: what is in use at a time stays small, every byte is read once an epoch,
+ * and neighbours in the file are far apart in the order.
+ *
+ * A run is longer than the 2 MB that some file systems map at a touch, in each of the arrays that it lies in.
+ */
+#include "base/random.h"
+#include "base/spool.h"
+#include "data/dataset.h"
+
+#define RUN_BYTES ((size_t)4 << 20)
+/* Files from here on. */
+#define LARGE_BYTES ((size_t)1 << 29)
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *order)
+{
+    size_t bytes = xsmi_dataset_mapped_bytes(d);
+    if (bytes < LARGE_BYTES) {
+        for (uint64_t i = 0; i < d->rows; i++) {
+            order[i] = i;
+        }
+        xsmi_stream_permute(stream, order, (size_t)d->rows);
+        return;
+    }
+    double a_row = (double)bytes / (double)d->rows;
+    uint64_t each = a_row < (double)RUN_BYTES ? (uint64_t)((double)RUN_BYTES / a_row) : 1;
+    uint64_t stretch = a_row < (double)XSMI_FORGET_BYTES ? (uint64_t)((double)XSMI_FORGET_BYTES / a_row) : 1;
+    uint64_t runs = (d->rows + each - 1) / each;
+    /* The runs' numbers at the end of the array, where the rows that are written from its start never overtake those
+     * still to be read: every run but the last has `each` rows. */
+    uint64_t *numbers = order + (d->rows - runs);
+    for (uint64_t i = 0; i < runs; i++) {
+        numbers[i] = i;
+    }
+    xsmi_stream_permute(stream, numbers, (size_t)runs);
+    uint64_t next = 0;
+    for (uint64_t i = 0; i < runs; i++) {
+        uint64_t run = numbers[i];
+        uint64_t count = smaller(d->rows - run * each, each);
+        for (uint64_t j = 0; j < count; j++) {
+            order[next++] = run * each + j;
+        }
+    }
+    for (uint64_t start = 0; start < d->rows; start += stretch) {
+        xsmi_stream_permute(stream, order + start, (size_t)smaller(d->rows - start, stretch));
+    }
+}

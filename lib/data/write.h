@@ -1,0 +1,37 @@
+/*
+ * Writing datasets: a buffered file, and what the formats share.
+ */
+#ifndef XSMI_WRITE_H
+#define XSMI_WRITE_H
+
+#include "base/file.h"
+#include "data/dataset.h"
+
+#define XSMI_WRITE_BUFFER ((size_t)256 << 10)
+
+typedef struct xsmi_output {
+    const xsm_dataset *d;
+    const xsm_write_options *options;
+    xsmi_replace *file;
+    char *buffer; /* [XSMI_WRITE_BUFFER] */
+    size_t used;
+    bool numbers; /* labels are class numbers, as the names go to a file of their own */
+} xsmi_output;
+
+xsm_status xsmi_output_bytes(xsmi_output *o, const void *data, size_t size, xsm_error *err);
+xsm_status xsmi_output_integer(xsmi_output *o, int64_t value, xsm_error *err);
+/* The shortest of 6 to 9 digits that reads back as the same float32. */
+xsm_status xsmi_output_float(xsmi_output *o, float value, xsm_error *err);
+/* The file's label of a class. */
+static inline int64_t xsmi_output_label(const xsmi_output *o, uint32_t k)
+{
+    return o->d->class_labels && !o->numbers ? o->d->class_labels[k] : (int64_t)k;
+}
+
+/* The formats; each writes the whole file. */
+xsm_status xsmi_write_sparse(xsmi_output *o, bool libsvm, xsm_error *err);
+xsm_status xsmi_write_dense(xsmi_output *o, char separator, xsm_error *err);
+xsm_status xsmi_write_npy(xsmi_output *o, xsm_error *err);
+xsm_status xsmi_write_npy_labels(xsmi_output *o, xsm_error *err);
+
+#endif
