@@ -162,7 +162,8 @@ static void estimators_are_listed(void **state)
                                         "importance",
                                         "sampled-softmax",
                                         "negative-sampling",
-                                        "ove-sampled"};
+                                        "ove-sampled",
+                                        "hierarchical"};
     const size_t known = sizeof names / sizeof *names;
     assert_int_equal(xsm_estimator_count(), known);
     for (size_t i = 0; i < known; i++) {
@@ -242,6 +243,10 @@ static void bind_checks_what_it_is_given(void **state)
             assert_ok(xsm_estimator_set(e, "negatives", "9", &err), err); /* drawn with replacement */
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             assert_int_equal(e->width, 10);
+        } else if (xsm_estimator_at(i)->flags & XSMI_ESTIMATOR_HIERARCHY) {
+            assert_ok(xsm_estimator_set(e, "tree", "balanced", &err), err);
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            assert_int_equal(e->width, 3);
         } else if (!(xsm_estimator_at(i)->flags & XSM_ESTIMATOR_EXACT)) {
             assert_ok(xsm_estimator_set(e, "negatives", "8", &err), err);
             assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);
@@ -367,8 +372,10 @@ static void scores_out_of_range_are_divergence(void **state)
             xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
             xsm_parameters w = XSM_PARAMETERS_INIT;
             assert_ok(xsm_model_parameters(m, &w, &err), err);
+            /* a row that the example looks at: its class's, or the root's */
+            uint32_t row = xsm_estimator_at(n)->flags & XSMI_ESTIMATOR_HIERARCHY ? 0 : p.labels[9];
             for (uint32_t j = 0; j < FEATURES; j++) {
-                w.weight[p.labels[9] * w.class_step + j] = wrong[i];
+                w.weight[row * w.class_step + j] = wrong[i];
             }
             xsm_estimator *e = test_estimator(NULL, name, "");
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);

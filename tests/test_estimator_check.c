@@ -42,6 +42,9 @@ static const struct promise {
     {"negative-sampling", FINITE | SLOPE, {"lambda=0.01", "sampler=frequency"}},
     {"negative-sampling", FINITE | SLOPE, {"sampler=tree"}},
     {"ove-sampled", ALL, {"sampler=frequency"}},
+    {"hierarchical", FINITE | SLOPE, {NULL}},
+    {"hierarchical", FINITE | SLOPE, {"tree=balanced"}},
+    {"hierarchical", FINITE | SLOPE, {"tree=fitted"}},
 };
 
 static xsm_status check(const xsm_estimator_ops *ops, uint32_t promises, const char *const *set, xsm_error *err)

@@ -117,9 +117,13 @@ XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_er
  *  bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler and Mandt 2020, eq. 5). Such a
  * model carries p_n; every score, probability and figure that the library gives of it has log p_n(k|x) added, and it is
  * saved and loaded with the weights.
- *  @return "none"; "classes": a number a class; "tree": a tree over the classes. Static. */
+ *  A model trained by `hierarchical` carries its tree in the same way: its rows are those of inner nodes, and its
+ * scores log p(k|x), which the tree makes of them.
+ *  @return "none"; "classes": a number a class; "tree": a tree over the classes; "hierarchy": the rows are those of the
+ *          nodes of a tree. Static. */
 XSM_API const char *xsm_model_correction(const xsm_model *model);
-/** Takes the correction away: the scores are then those of the weights alone. NULL is fine. */
+/** Takes the correction away: the scores are then those of the weights alone, which mean nothing of the classes where
+ *  the rows were those of nodes. NULL is fine. */
 XSM_API void xsm_model_clear_correction(xsm_model *model);
 
 /** Gives the classes the labels, names and counts of a class map with K classes (copied), and the model the map's

@@ -69,7 +69,8 @@ XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
                                      double *probabilities, xsm_error *err);
 
-/** Classes that the index scored for the rows so far; 0 without an index. */
+/** Classes that the index scored for the rows so far, or nodes that the search in a hierarchy opened; 0 where all
+ *  classes are scored. */
 XSM_API uint64_t xsm_predictor_probed(const xsm_predictor *predictor);
 
 #ifdef __cplusplus

@@ -73,9 +73,10 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
     const uint32_t flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE |
                            XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED |
                            XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED;
-    if (ops->flags & ~flags) {
+    const uint32_t own = xsm_estimator_find(given->name) == given ? XSMI_ESTIMATOR_HIERARCHY : 0;
+    if (ops->flags & ~(flags | own)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
-                         ops->flags & ~flags);
+                         ops->flags & ~(flags | own));
     }
     bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
     if (ops->flags & XSM_ESTIMATOR_SAMPLER) {
@@ -393,6 +394,27 @@ static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm
     return XSM_OK;
 }
 
+/* What is done to the scores of the model must be what the estimator trains for. */
+static xsm_status check_correction(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
+{
+    const bool nodes = xsmi_correction_hierarchy(model->correction) != NULL;
+    const bool takes_nodes = (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY) != 0;
+    if (nodes && !takes_nodes) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's weights are those of the nodes of a tree, which estimator '%s' would take for "
+                         "classes; train it with hierarchical, or a new model",
+                         e->ops.name);
+    }
+    if (model->correction && !nodes && (takes_nodes || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)))) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's scores are corrected by the '%s' of the sampler that it was trained with, which "
+                         "estimator '%s' does not know of; train it with negative-sampling or with all classes, or "
+                         "clear its correction",
+                         xsm_model_correction(model), e->ops.name);
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                xsm_error *err)
 {
@@ -431,6 +453,9 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     };
     xsm_status status = e->ops.bind ? e->ops.bind(e->state, &problem, err) : XSM_OK;
     e->exact = status == XSM_OK && ((e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state)));
+    if (status == XSM_OK && (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY)) {
+        status = xsmi_hierarchical_bind(e, model, train, err);
+    }
     if (status == XSM_OK && e->sampler && !e->exact) {
         status = xsmi_estimator_bind_sampler(e, model, train, most_labels, err);
     } else if (status == XSM_OK) {
@@ -440,14 +465,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
                                e->ops.name, (unsigned long long)e->width, XSM_CLASSES_MAX);
         }
     }
-    if (status == XSM_OK && model->correction && !e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)) {
-        status =
-            xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                      "the model's scores are corrected by the '%s' of the sampler that it was trained with, which "
-                      "estimator '%s' does not know of; train it with negative-sampling or with all classes, or "
-                      "clear its correction",
-                      xsm_model_correction(model), e->ops.name);
-    }
+    status = status == XSM_OK ? check_correction(e, model, err) : status;
     e->row_bound = status == XSM_OK && e->ops.row_bound ? e->ops.row_bound(e->state) : 0;
     if (status == XSM_OK && !(e->row_bound >= 0 && e->row_bound < INFINITY)) {
         status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': row_bound() is %g; accepted is 0 and above",

@@ -234,6 +234,11 @@ typedef struct xsmi_kernels_state {
 } xsmi_kernels_state;
 xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err);
 
+/* Beside the public flags, of built-in tables: what the estimator names classes are nodes of a tree over them, which it
+ * makes, or takes from the model (hierarchical.c). */
+#define XSMI_ESTIMATOR_HIERARCHY (UINT32_C(1) << 31)
+xsm_status xsmi_hierarchical_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err);
+
 /* The registry: one line each in registry.c. */
 extern const xsm_estimator_ops xsmi_softmax_ops;
 extern const xsm_estimator_ops xsmi_bouchard_ops;
@@ -250,5 +255,6 @@ extern const xsm_estimator_ops xsmi_importance_ops;
 extern const xsm_estimator_ops xsmi_sampled_softmax_ops;
 extern const xsm_estimator_ops xsmi_negative_sampling_ops;
 extern const xsm_estimator_ops xsmi_ove_sampled_ops;
+extern const xsm_estimator_ops xsmi_hierarchical_ops;
 
 #endif

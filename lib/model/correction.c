@@ -8,8 +8,10 @@ struct xsmi_correction {
     xsm_context *context;
     atomic_size_t holders;
     uint32_t classes;
-    float *log_q; /* [classes], NULL with a tree */
+    /* One of them: */
+    float *log_q; /* [classes] */
     xsmi_tree tree;
+    xsmi_hierarchy hierarchy;
 };
 
 static xsm_status start(xsm_context *ctx, uint32_t classes, xsmi_correction **out, xsm_error *err)
@@ -51,6 +53,17 @@ xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_corre
     return XSM_OK;
 }
 
+xsm_status xsmi_correction_of_hierarchy(xsm_context *ctx, xsmi_hierarchy *hierarchy, xsmi_correction **out,
+                                        xsm_error *err)
+{
+    xsmi_correction *c = NULL;
+    XSMI_TRY(start(ctx, hierarchy->classes, &c, err));
+    c->hierarchy = *hierarchy;
+    memset(hierarchy, 0, sizeof *hierarchy);
+    *out = c;
+    return XSM_OK;
+}
+
 xsmi_correction *xsmi_correction_retain(xsmi_correction *c)
 {
     if (c) {
@@ -65,6 +78,7 @@ void xsmi_correction_release(xsmi_correction *c)
         xsm_context *ctx = c->context;
         xsmi_release(ctx, c->log_q, c->classes, sizeof *c->log_q);
         xsmi_tree_clear(&c->tree);
+        xsmi_hierarchy_clear(&c->hierarchy);
         xsmi_release(ctx, c, 1, sizeof *c);
         xsm_context_free(ctx);
     }
@@ -72,12 +86,22 @@ void xsmi_correction_release(xsmi_correction *c)
 
 const float *xsmi_correction_numbers(const xsmi_correction *c)
 {
-    return c->log_q;
+    return c ? c->log_q : NULL;
 }
 
 const xsmi_tree *xsmi_correction_tree(const xsmi_correction *c)
 {
-    return c->log_q ? NULL : &c->tree;
+    return c && c->tree.nodes ? &c->tree : NULL;
+}
+
+const xsmi_hierarchy *xsmi_correction_hierarchy(const xsmi_correction *c)
+{
+    return c && c->hierarchy.children ? &c->hierarchy : NULL;
+}
+
+const char *xsmi_correction_kind(const xsmi_correction *c)
+{
+    return !c ? "none" : c->log_q ? "classes" : c->tree.nodes ? "tree" : "hierarchy";
 }
 
 uint32_t xsmi_correction_classes(const xsmi_correction *c)
@@ -87,7 +111,7 @@ uint32_t xsmi_correction_classes(const xsmi_correction *c)
 
 size_t xsmi_correction_code(const xsmi_correction *c)
 {
-    return c->log_q ? 0 : c->tree.dims;
+    return c->tree.nodes ? c->tree.dims : 0;
 }
 
 void xsmi_correction_add(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,

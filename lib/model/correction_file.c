@@ -1,4 +1,7 @@
-/* Corrections in a model's file: a tensor `correction` [K] of numbers, or the tensors of a tree (tree_file.c). */
+/*
+ * Corrections in a model's file: a tensor `correction` [K] of numbers, or the tensors of a tree (tree_file.c), or a
+ * hierarchy as `hierarchy` [K-1, 2], the children of its nodes in preorder: below 2^31 a node, else 2^31 + a class.
+ */
 #include "model/correction.h"
 #include "model/parts.h"
 
@@ -7,6 +10,16 @@
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS])
 {
     const xsmi_tree *t = xsmi_correction_tree(c);
+    const xsmi_hierarchy *h = xsmi_correction_hierarchy(c);
+    if (h) {
+        tensors[0] = (xsmi_tensor){.name = "hierarchy",
+                                   .dtype = XSMI_DTYPE_U32,
+                                   .rank = 2,
+                                   .shape = {h->nodes, 2},
+                                   .size = 2 * (size_t)h->nodes * sizeof *h->children,
+                                   .data = (const unsigned char *)h->children};
+        return 1;
+    }
     if (t) {
         return xsmi_tree_tensors(t, tensors);
     }
@@ -46,6 +59,27 @@ static bool all_finite(const float *values, size_t count)
     return true;
 }
 
+static xsm_status read_hierarchy(xsm_context *ctx, const xsmi_tensor *tensor, const char *name, uint32_t classes,
+                                 bool alone, xsmi_correction **out, xsm_error *err)
+{
+    xsmi_hierarchy h;
+    bool good = false;
+    if (alone && classes > 1 && has_shape(tensor, XSMI_DTYPE_U32, 2, classes - 1, 2)) {
+        const uint32_t *children = (const uint32_t *)(const void *)tensor->data;
+        XSMI_TRY(xsmi_hierarchy_read(ctx, children, classes, &h, &good, err));
+    }
+    if (!good) {
+        return xsmi_fail(
+            err, XSM_ERROR_FORMAT,
+            "%s: tensor 'hierarchy' must hold the children of %u nodes, a tree over the %u classes, and no "
+            "correction or tree beside it",
+            name, classes - 1, classes);
+    }
+    xsm_status status = xsmi_correction_of_hierarchy(ctx, &h, out, err);
+    xsmi_hierarchy_clear(&h);
+    return status;
+}
+
 xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
                                 uint32_t features, xsmi_correction **out, xsm_error *err)
 {
@@ -56,6 +90,10 @@ xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, co
     for (size_t i = 0; i < XSMI_TREE_TENSORS; i++) {
         parts[i] = xsmi_container_tensor(file, xsmi_tree_tensor_names[i]);
         tree |= parts[i] != NULL;
+    }
+    const xsmi_tensor *hierarchy = xsmi_container_tensor(file, "hierarchy");
+    if (hierarchy) {
+        return read_hierarchy(ctx, hierarchy, name, classes, !tree && !numbers, out, err);
     }
     if (numbers) {
         const float *values = (const float *)(const void *)numbers->data;

@@ -162,7 +162,7 @@ void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c)
 
 const char *xsm_model_correction(const xsm_model *m)
 {
-    return !m || !m->correction ? "none" : xsmi_correction_tree(m->correction) ? "tree" : "classes";
+    return xsmi_correction_kind(m ? m->correction : NULL);
 }
 
 void xsm_model_clear_correction(xsm_model *m)

@@ -146,6 +146,11 @@ void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                               double alpha, float *scores, const xsmi_coming *coming);
 
+/* The same as the model means them: with its correction, or log-probabilities in a hierarchy. `scratch` holds
+ * xsmi_correction_code() floats. */
+void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                              float *scores, float *scratch);
+
 /*
  * Exact scores of one block of at most XSMI_LANES rows against every class, folded into the results as they come; the
  * scores themselves are never kept. The loss of a row is log_sum_exp - target_score, whose target_score is the very

@@ -6,7 +6,8 @@
  *     weight       F32 [K, D]
  *     bias         F32 [K]      if there is one
  *     idf          F32 [n]      if the transform has weights
- *     correction or tree_*      what correction_file.c says, if there is one
+ *     correction, tree_* or     what correction_file.c says, if there is one
+ *     hierarchy
  *     label_names  U8 [bytes]   a name a line, if the classes have names
  *     vocabulary   U8 [bytes]   a word a line, if rows are text (vocabulary_file.c)
  *
@@ -390,9 +391,9 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {"weight",       "bias",      "labels",          "label_names",
-                                        "class_counts", "idf",       "correction",      "tree_nodes",
-                                        "tree_leaves",  "tree_mean", "tree_directions", XSMI_VOCABULARY_TENSOR};
+    static const char *const known[] = {
+        "weight",     "bias",        "labels",    "label_names",     "class_counts",         "idf",      "correction",
+        "tree_nodes", "tree_leaves", "tree_mean", "tree_directions", XSMI_VOCABULARY_TENSOR, "hierarchy"};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         /* "state.*": of a checkpoint alone */
@@ -404,7 +405,7 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
         if (!found) {
             return xsmi_fail(err, XSM_ERROR_FORMAT,
                              "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                             "class_counts, idf, vocabulary, correction and those of a tree are known",
+                             "class_counts, idf, vocabulary, correction, hierarchy and those of a tree are known",
                              s->name, t->name);
         }
     }

@@ -5,6 +5,7 @@
  */
 #include "model/model.h"
 #include "model/tiles.h"
+#include "math/omega.h"
 
 #include <math.h>
 #include <string.h>
@@ -117,6 +118,49 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
     }
 }
 
+/* Nodes of a path that are scored together. */
+#define PATH_NODES 64
+
+/* log p of classes in a hierarchy, each the sum of its path. O(D) a node. */
+static void score_paths(const xsm_model *m, const xsmi_hierarchy *h, const xsmi_features *x, const uint32_t *classes,
+                        size_t count, float *scores)
+{
+    for (size_t j = 0; j < count; j++) {
+        double sum = 0;
+        uint32_t at = h->above_class[classes[j]];
+        for (bool more = true; more;) {
+            uint32_t nodes[PATH_NODES], some = 0;
+            float z[PATH_NODES];
+            double sign[PATH_NODES];
+            for (; more && some < PATH_NODES; some++) {
+                nodes[some] = at / 2;
+                sign[some] = at & 1 ? 1 : -1;
+                more = nodes[some] != 0;
+                at = more ? h->above[nodes[some]] : 0;
+            }
+            xsmi_model_score_classes(m, x, nodes, some, m->alpha, z, NULL);
+            for (uint32_t i = 0; i < some; i++) {
+                sum -= xsmi_softplus(-sign[i] * (double)z[i]);
+            }
+        }
+        scores[j] = (float)sum;
+    }
+}
+
+void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                              float *scores, float *scratch)
+{
+    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    if (h) {
+        score_paths(m, h, x, classes, count, scores);
+        return;
+    }
+    xsmi_model_score_classes(m, x, classes, count, m->alpha, scores, NULL);
+    if (m->correction) {
+        xsmi_correction_add(m->correction, x, classes, count, scores, scratch);
+    }
+}
+
 typedef struct scores_job {
     const xsm_model *model;
     const xsm_batch *batch;
@@ -136,11 +180,8 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     for (uint64_t i = first; i < end; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
         const uint32_t *classes = job->classes + i * job->count;
-        xsmi_model_score_classes(m, &x, classes, job->count, m->alpha, job->scores + i * job->count, NULL);
-        if (m->correction) {
-            xsmi_correction_add(m->correction, &x, classes, job->count, job->scores + i * job->count,
-                                job->codes + thread * job->code);
-        }
+        xsmi_model_chosen_scores(m, &x, classes, job->count, job->scores + i * job->count,
+                                 job->codes + thread * job->code);
     }
 }
 

@@ -43,7 +43,10 @@ typedef struct scratch {
     /* with a tree for a correction: one block's */
     float *codes;    /* [XSMI_LANES][dims] */
     float *sweep;    /* what a sweep needs */
-    float *log_tree; /* [classes][XSMI_LANES] */
+    float *log_tree; /* [classes][XSMI_LANES]; with a hierarchy, too: what its sweep results in */
+    /* with a hierarchy: one block's */
+    float *stack; /* of its sweep */
+    float *nodes; /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, where they come row by row */
 } scratch;
 
 static size_t used_words(const xsm_model *m)
@@ -73,7 +76,13 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
         s->compact = xsmi_arena_take(arena, CACHE_BYTES, 1);
         s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
     }
-    const xsmi_tree *tree = m->correction ? xsmi_correction_tree(m->correction) : NULL;
+    const xsmi_tree *tree = xsmi_correction_tree(m->correction);
+    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    if (h) {
+        s->log_tree = xsmi_arena_take(arena, (size_t)h->classes * XSMI_LANES, sizeof *s->log_tree);
+        s->stack = xsmi_arena_take(arena, xsmi_hierarchy_stack(h), sizeof *s->stack);
+        s->nodes = xsmi_arena_take(arena, (size_t)XSMI_ROW_TILE * XSMI_LANES, sizeof *s->nodes);
+    }
     if (tree) {
         s->codes = xsmi_arena_take(arena, (size_t)tree->dims * XSMI_LANES, sizeof *s->codes);
         s->sweep = xsmi_arena_take(arena, xsmi_tree_scratch(tree), sizeof *s->sweep);
@@ -395,6 +404,62 @@ static void score_with_tree(const xsm_model *m, const xsmi_tile_rows *rows, uint
     }
 }
 
+/* -- hierarchies --------------------------------------------------------------------------------------------------- */
+
+typedef struct swept {
+    xsmi_hierarchy_sweep sweep;
+    float *nodes; /* scratch's */
+    size_t rows;  /* of the block */
+} swept;
+
+/* Takes a tile of nodes: as it comes, or when the last row's is there. */
+static void sweep_tile(void *state, const xsmi_tile *tile)
+{
+    swept *w = state;
+    if (tile->lanes) {
+        xsmi_hierarchy_take(&w->sweep, tile->scores, tile->count);
+        return;
+    }
+    for (uint32_t i = 0; i < tile->count; i++) {
+        w->nodes[(size_t)i * XSMI_LANES + tile->row] = tile->scores[i];
+    }
+    if (tile->row + 1 == w->rows) {
+        xsmi_hierarchy_take(&w->sweep, w->nodes, tile->count);
+    }
+}
+
+/* The nodes' scores of one block at a time become log-probabilities of all classes, which then are the tiles. */
+static void score_with_hierarchy(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end,
+                                 scratch *s, xsmi_tile_consumer consume, void *state)
+{
+    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    const bool lanes = xsmi_tiles_packed(m, rows->sparse);
+    const uint32_t most = lanes ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
+    for (size_t b = 0; b < rows->blocks; b++) {
+        xsmi_tile_rows block = {rows->features + b * XSMI_LANES, rows->counts + b, 1, rows->sparse};
+        swept w = {{h, m->kernels, s->log_tree, s->stack, 0, 0}, s->nodes, rows->counts[b]};
+        memset(s->nodes, 0, (size_t)XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
+        xsmi_hierarchy_start_sweep(&w.sweep);
+        score_plain(m, &block, 0, h->nodes, s, sweep_tile, &w);
+        for (uint32_t tile = first; tile < end; tile += most) {
+            uint32_t count = end - tile < most ? end - tile : most;
+            const float *from = s->log_tree + (size_t)tile * XSMI_LANES;
+            if (lanes) {
+                xsmi_tile t = {b, 0, true, tile, count, from};
+                consume(state, &t);
+                continue;
+            }
+            for (size_t l = 0; l < rows->counts[b]; l++) {
+                for (uint32_t c = 0; c < count; c++) {
+                    s->scores[c] = from[(size_t)c * XSMI_LANES + l];
+                }
+                xsmi_tile t = {b, l, false, tile, count, s->scores};
+                consume(state, &t);
+            }
+        }
+    }
+}
+
 void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, void *memory,
                       xsmi_tile_consumer consume, void *state)
 {
@@ -403,6 +468,8 @@ void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t f
     divide_scratch(m, rows->sparse, rows->blocks, &arena, &s);
     if (!m->correction) {
         score_plain(m, rows, first, end, &s, consume, state);
+    } else if (xsmi_correction_hierarchy(m->correction)) {
+        score_with_hierarchy(m, rows, first, end, &s, consume, state);
     } else if (xsmi_correction_tree(m->correction)) {
         score_with_tree(m, rows, first, end, &s, consume, state);
     } else {

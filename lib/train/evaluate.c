@@ -150,10 +150,7 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
         }
         float score = target_score;
         if (count > 1) {
-            xsmi_model_score_classes(m, &x, &labels[j], 1, m->alpha, &score, NULL);
-            if (m->correction) {
-                xsmi_correction_add(m->correction, &x, &labels[j], 1, &score, code);
-            }
+            xsmi_model_chosen_scores(m, &x, &labels[j], 1, &score, code);
         }
         target += score;
         known++;

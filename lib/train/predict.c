@@ -1,5 +1,6 @@
 /* Prediction: the best classes of rows, of all or of those that an index finds, with the scratch of one thread. */
 #include "index/index.h"
+#include "model/best_first.h"
 #include "model/model.h"
 #include "model/tiles.h"
 
@@ -28,6 +29,12 @@ struct xsm_predictor {
     const xsm_index *index;
     uint64_t probed;
 };
+
+/* Of a model with a hierarchy, whether rows are searched best first: not for so many classes that tiles are faster. */
+static bool searches_hierarchy(const xsm_model *m, uint32_t top)
+{
+    return xsmi_correction_hierarchy(m->correction) && top <= m->classes / 16;
+}
 
 /* What a search takes of the scratch. */
 typedef struct search_places {
@@ -84,6 +91,9 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
         xsmi_arena arena = {NULL, 0};
         (void)divide_search(p->index, top, &arena);
         p->scratch_size = arena.used;
+    }
+    if (searches_hierarchy(model, top)) {
+        p->scratch_size = xsmi_best_first_scratch(xsmi_correction_hierarchy(model->correction));
     }
     p->top_score = xsmi_allocate(ctx, PIECE * (size_t)top, sizeof *p->top_score);
     p->top_class = xsmi_allocate(ctx, PIECE * (size_t)top, sizeof *p->top_class);
@@ -226,6 +236,32 @@ static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t 
     return XSM_OK;
 }
 
+/* Rows of a model with a hierarchy, whose scores are log-probabilities already. */
+static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
+                                 double *probabilities, xsm_error *err)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        xsmi_features x = xsmi_batch_features(batch, i);
+        uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, p->scratch);
+        if (opened == 0) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                             (unsigned long long)xsmi_batch_row(batch, i));
+        }
+        p->probed += opened;
+        for (uint32_t k = 0; k < p->top; k++) {
+            size_t to = i * p->top + k;
+            classes[to] = p->top_class[k];
+            if (scores) {
+                scores[to] = p->top_score[k];
+            }
+            if (probabilities) {
+                probabilities[to] = exp((double)p->top_score[k]);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t *classes, float *scores,
                              double *probabilities, xsm_error *err)
 {
@@ -246,6 +282,9 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
     }
     if (p->index) {
         return run_search(p, &batch, classes, scores, err);
+    }
+    if (searches_hierarchy(p->model, p->top)) {
+        return run_best_first(p, &batch, classes, scores, probabilities, err);
     }
     for (size_t first = 0; first < batch.count; first += PIECE) {
         size_t rows = batch.count - first < PIECE ? (size_t)(batch.count - first) : PIECE;

@@ -1,0 +1,77 @@
+/* Best-first search in a hierarchy: a heap of nodes and classes by falling log-probability. */
+#include "model/best_first.h"
+
+#include "math/omega.h"
+
+#include <math.h>
+
+typedef struct open {
+    double log_p;
+    uint32_t child; /* as in xsmi_hierarchy.children */
+} open;
+
+/* Whether a comes out before b. Of equal ones nodes first, which may hold a smaller class: classes then come together.
+ * As leaves are marked by the highest bit, that is the order of the numbers. */
+static bool before(const open *a, const open *b)
+{
+    return a->log_p > b->log_p || (a->log_p == b->log_p && a->child < b->child);
+}
+
+static void push(open *heap, uint32_t *count, open item)
+{
+    uint32_t place = (*count)++;
+    for (; place > 0 && before(&item, &heap[(place - 1) / 2]); place = (place - 1) / 2) {
+        heap[place] = heap[(place - 1) / 2];
+    }
+    heap[place] = item;
+}
+
+static open pop(open *heap, uint32_t *count)
+{
+    open best = heap[0], last = heap[--*count];
+    uint32_t place = 0;
+    for (uint32_t child = 1; child < *count; child = 2 * place + 1) {
+        child += child + 1 < *count && before(&heap[child + 1], &heap[child]);
+        if (!before(&heap[child], &last)) {
+            break;
+        }
+        heap[place] = heap[child];
+        place = child;
+    }
+    heap[place] = last;
+    return best;
+}
+
+size_t xsmi_best_first_scratch(const xsmi_hierarchy *h)
+{
+    return (size_t)h->classes * sizeof(open); /* what is open has classes of its own each */
+}
+
+uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t top, uint32_t *classes, float *scores,
+                         void *scratch)
+{
+    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    open *heap = scratch;
+    uint32_t count = 0, found = 0;
+    uint64_t opened = 0;
+    push(heap, &count, (open){0, 0});
+    while (found < top) {
+        open best = pop(heap, &count);
+        if (best.child & XSMI_LEAF) {
+            classes[found] = best.child & ~XSMI_LEAF;
+            scores[found++] = (float)best.log_p;
+            continue;
+        }
+        float z;
+        xsmi_model_score_classes(m, x, &best.child, 1, m->alpha, &z, NULL);
+        if (!isfinite(z)) {
+            return 0;
+        }
+        opened++;
+        for (uint32_t side = 0; side < 2; side++) {
+            double against = side ? -(double)z : (double)z;
+            push(heap, &count, (open){best.log_p - xsmi_softplus(against), h->children[2 * (size_t)best.child + side]});
+        }
+    }
+    return opened;
+}
