@@ -283,7 +283,7 @@ done
 run 0 --version
 expect 'the version is a line' grep -q '^xsoftmax [0-9]*\.[0-9]*\.[0-9]*$' stdout
 run 0 estimators
-for name in softmax margin one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled hierarchical; do
+for name in softmax margin one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled hierarchical augment-reduce; do
     says stdout "$name "
 done
 run 0 estimators implicit

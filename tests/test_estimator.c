@@ -163,7 +163,8 @@ static void estimators_are_listed(void **state)
                                         "sampled-softmax",
                                         "negative-sampling",
                                         "ove-sampled",
-                                        "hierarchical"};
+                                        "hierarchical",
+                                        "augment-reduce"};
     const size_t known = sizeof names / sizeof *names;
     assert_int_equal(xsm_estimator_count(), known);
     for (size_t i = 0; i < known; i++) {

@@ -42,6 +42,9 @@ static const struct promise {
     {"negative-sampling", FINITE | SLOPE, {"lambda=0.01", "sampler=frequency"}},
     {"negative-sampling", FINITE | SLOPE, {"sampler=tree"}},
     {"ove-sampled", ALL, {"sampler=frequency"}},
+    {"augment-reduce", FINITE | ZERO, {NULL}}, /* its loss is the bound at the row's own number, which moves, too */
+    {"augment-reduce", ALL, {"forget=0"}},
+    {"augment-reduce", ALL, {"forget=0", "negatives=all"}},
     {"hierarchical", FINITE | SLOPE, {NULL}},
     {"hierarchical", FINITE | SLOPE, {"tree=balanced"}},
     {"hierarchical", FINITE | SLOPE, {"tree=fitted"}},

@@ -148,6 +148,7 @@ static void plain_double_sums_have_the_same_bits(void **state)
     (void)state;
     same_bits("vanilla", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 1e-5);
     same_bits("raman", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 1e-5);
+    same_bits("augment-reduce", "negatives=2", "negatives=2 ridge=0.5", CLASSES, 1800, 7, 0.01);
 }
 
 static void implicit_has_the_same_bits(void **state)

@@ -31,8 +31,9 @@ static void end(subject *s)
     test_problem_free(&s->p);
 }
 
-static const char *const kinds[][2] = {{"softmax", ""}, {"margin", ""}, {"one-vs-all", ""}, {"one-vs-all-sampled", "3"},
-                                       {"ove", "3"},    {"umax", "3"},  {"implicit", "3"},  {"implicit", "7"}};
+static const char *const kinds[][2] = {
+    {"softmax", ""}, {"margin", ""},    {"one-vs-all", ""}, {"one-vs-all-sampled", "3"}, {"ove", "3"},
+    {"umax", "3"},   {"implicit", "3"}, {"implicit", "7"},  {"augment-reduce", "3"}};
 #define KINDS ((int)(sizeof kinds / sizeof *kinds))
 
 /* What options "3" and "7" stand for: set without a helper that would fail the test. */

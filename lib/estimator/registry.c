@@ -21,6 +21,7 @@ static const xsm_estimator_ops *const registry[] = {
     &xsmi_negative_sampling_ops,
     &xsmi_ove_sampled_ops,
     &xsmi_hierarchical_ops,
+    &xsmi_augment_reduce_ops,
 };
 /* clang-format on */
 
