@@ -139,6 +139,9 @@ static void test_starting_values(void **state)
     STARTS(xsm_tune_options, XSM_TUNE_OPTIONS_INIT);
     STARTS(xsm_tune_trial, XSM_TUNE_TRIAL_INIT);
     STARTS(xsm_tuning_info, XSM_TUNING_INFO_INIT);
+    STARTS(xsm_corpus_options, XSM_CORPUS_OPTIONS_INIT);
+    STARTS(xsm_corpus_info, XSM_CORPUS_INFO_INIT);
+    STARTS(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT);
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     assert_true(view.decay == 1); /* no ridge */
     view.decay = 0;
@@ -155,7 +158,7 @@ typedef struct fixture {
     xsm_gradient *gradient;
     xsm_trainer *trainer;
     xsm_predictor *predictor;
-    const char *path, *model_path;
+    const char *path, *model_path, *text_path;
 } fixture;
 
 static const float rows[4][2] = {{1, 0}, {0, 1}, {1, 1}, {-1, 0}};
@@ -186,6 +189,7 @@ static int begin(void **state)
     assert_ok(xsm_estimator_gradient(f.estimator, &batch, 1, f.gradient, &err), err);
     f.path = test_file("rows", TEXT("1 1:1\n2 2:1\n"));
     f.model_path = test_path("model");
+    f.text_path = test_file("text", TEXT("a b a b a b a b a b"));
     *state = &f;
     return 0;
 }
@@ -435,6 +439,83 @@ static xsm_status get_progress(fixture *f, void *object, xsm_error *err)
     return xsm_trainer_get_progress(f->trainer, object, err);
 }
 
+static xsm_status open_corpus(fixture *f, void *object, xsm_error *err)
+{
+    xsm_corpus *made = NULL;
+    xsm_status status = xsm_corpus_open(NULL, f->text_path, object, &made, err);
+    xsm_corpus_free(made);
+    return status;
+}
+
+/* What use() makes of a corpus. */
+static xsm_status with_corpus(const fixture *f, xsm_status (*use)(xsm_corpus *, void *, xsm_error *), void *object,
+                              xsm_error *err)
+{
+    xsm_corpus *corpus = NULL;
+    assert_ok(xsm_corpus_open(NULL, f->text_path, NULL, &corpus, err), *err);
+    xsm_status status = use(corpus, object, err);
+    xsm_corpus_free(corpus);
+    return status;
+}
+
+static xsm_status info_of_corpus(xsm_corpus *corpus, void *object, xsm_error *err)
+{
+    return xsm_corpus_get_info(corpus, object, err);
+}
+
+static xsm_status get_corpus_info(fixture *f, void *object, xsm_error *err)
+{
+    return with_corpus(f, info_of_corpus, object, err);
+}
+
+static xsm_status classes_of_corpus(xsm_corpus *corpus, void *object, xsm_error *err)
+{
+    return xsm_corpus_get_classes(corpus, object, err);
+}
+
+static xsm_status get_corpus_classes(fixture *f, void *object, xsm_error *err)
+{
+    return with_corpus(f, classes_of_corpus, object, err);
+}
+
+/* A trainer with these options, or one without whose progress is wanted. */
+static xsm_status train_words(xsm_corpus *corpus, const xsm_skipgram_options *options, xsm_progress *progress,
+                              xsm_error *err)
+{
+    xsm_model *input = NULL, *output = NULL;
+    xsm_skipgram *trainer = NULL;
+    assert_ok(xsm_word_model_new(NULL, corpus, 2, 1, 1, &input, err), *err);
+    assert_ok(xsm_word_model_new(NULL, corpus, 2, 0, 1, &output, err), *err);
+    xsm_status status = xsm_skipgram_new(NULL, corpus, input, output, NULL, options, &trainer, err);
+    if (status == XSM_OK && progress) {
+        status = xsm_skipgram_get_progress(trainer, progress, err);
+    }
+    xsm_skipgram_free(trainer);
+    xsm_model_free(input);
+    xsm_model_free(output);
+    return status;
+}
+
+static xsm_status options_of_words(xsm_corpus *corpus, void *object, xsm_error *err)
+{
+    return train_words(corpus, object, NULL, err);
+}
+
+static xsm_status new_skipgram(fixture *f, void *object, xsm_error *err)
+{
+    return with_corpus(f, options_of_words, object, err);
+}
+
+static xsm_status progress_of_words(xsm_corpus *corpus, void *object, xsm_error *err)
+{
+    return train_words(corpus, NULL, object, err);
+}
+
+static xsm_status get_skipgram_progress(fixture *f, void *object, xsm_error *err)
+{
+    return with_corpus(f, progress_of_words, object, err);
+}
+
 /* On objects of its own: the fixture's are trained. Calls get() if it is there, or hands `object` in as options. */
 static xsm_status tune_with(const fixture *f, const xsm_tune_options *options,
                             xsm_status (*get)(const xsm_tuning *, void *, xsm_error *), void *object, xsm_error *err)
@@ -563,6 +644,11 @@ static void test_every_function(void **state)
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), compute_gradient); /* last: a failure empties the gradient */
     SIZES(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT, new_trainer);
     SIZES(xsm_progress, progress, get_progress);
+    SIZES(xsm_corpus_options, XSM_CORPUS_OPTIONS_INIT, open_corpus);
+    SIZES(xsm_corpus_info, XSM_CORPUS_INFO_INIT, get_corpus_info);
+    SIZES(xsm_class_map, XSM_CLASS_MAP_INIT, get_corpus_classes);
+    SIZES(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT, new_skipgram);
+    SIZES(xsm_progress, progress, get_skipgram_progress);
     SIZES(xsm_fit_options, XSM_FIT_OPTIONS_INIT, fit_with);
     SIZES(xsm_fit_result, XSM_FIT_RESULT_INIT, fit_for);
     SIZES(xsm_tune_options, XSM_TUNE_OPTIONS_INIT, tune);

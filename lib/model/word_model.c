@@ -1,0 +1,277 @@
+/*
+ * Word vectors as linear models: made for a corpus, and as text files in word2vec's format (`.vec`).
+ */
+#include "base/file.h"
+#include "base/random.h"
+#include "data/corpus.h"
+#include "data/grow.h"
+#include "data/number.h"
+#include "data/text.h"
+#include "model/model.h"
+
+#include <xsoftmax/skipgram.h>
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- for a corpus -------------------------------------------------------------------------------------------------- */
+
+xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, uint32_t dimension, double spread,
+                              uint64_t seed, xsm_model **out, xsm_error *err)
+{
+    if (!corpus || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_new: %s is NULL", !corpus ? "the corpus" : "out");
+    }
+    if (!(spread >= 0 && spread < 1e30)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a spread of %g; accepted is from 0 to 1e30", spread);
+    }
+    xsm_model *m;
+    XSMI_TRY(xsm_model_new_linear(context, dimension, corpus->info.words, NULL, &m, err));
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_status status = xsm_corpus_get_classes(corpus, &map, err);
+    if (status == XSM_OK) {
+        status = xsm_model_set_classes(m, &map, err);
+    }
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    for (uint32_t k = 0; spread > 0 && k < m->classes; k++) {
+        xsmi_stream stream;
+        xsmi_stream_start(&stream, seed, XSMI_STREAM_VECTORS, k);
+        float *row = m->weight + (size_t)k * m->stride;
+        for (uint32_t i = 0; i < dimension; i++) {
+            row[i] = (float)(spread * (2 * xsmi_stream_uniform(&stream) - 1));
+        }
+    }
+    *out = m;
+    return XSM_OK;
+}
+
+/* -- writing ------------------------------------------------------------------------------------------------------- */
+
+enum { NUMBER_SIZE = 32 };
+
+/* A blank and a number with all the digits that float32 needs, with a point whatever the locale. */
+static size_t print_number(float value, const char *sign, char text[NUMBER_SIZE])
+{
+    int length = snprintf(text, NUMBER_SIZE, " %.9g", (double)value);
+    char *found = strcmp(sign, ".") == 0 ? NULL : strstr(text, sign);
+    if (found) {
+        size_t rest = strlen(sign);
+        *found = '.';
+        memmove(found + 1, found + rest, strlen(found + rest) + 1);
+        length -= (int)rest - 1;
+    }
+    return (size_t)length;
+}
+
+static xsm_status check_names(const xsm_model *m, xsm_error *err)
+{
+    if (!m->names) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "the model's classes have no names to write as words");
+    }
+    for (uint32_t k = 0; k < m->classes; k++) {
+        const char *name = m->names[k];
+        if (name[0] == '\0' || name[strcspn(name, " \t\n\v\f\r")] != '\0') {
+            char quote[XSMI_QUOTE_SIZE];
+            return xsmi_fail(err, XSM_ERROR_DATA,
+                             "the name %s of class %u is no word: names without white space can "
+                             "be written",
+                             xsmi_quote(quote, name, strlen(name)), k);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_rows(const xsm_model *m, xsmi_replace *file, char *line, xsm_error *err)
+{
+    const char *sign = localeconv()->decimal_point;
+    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    int head = snprintf(line, NUMBER_SIZE, "%u %u\n", m->classes, m->features);
+    XSMI_TRY(xsmi_replace_write(file, line, (size_t)head, err));
+    for (uint32_t k = 0; k < m->classes; k++) {
+        const double scale = m->alpha * (m->row_scale ? m->row_scale[k] : 1);
+        size_t length = 0;
+        for (uint32_t i = 0; i < m->features; i++) {
+            float w = m->weight[class_major ? (size_t)k * m->stride + i : (size_t)i * m->stride + k];
+            w = (float)(scale * (double)w);
+            if (!isfinite(w)) {
+                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at place %u", m->names[k],
+                                 i);
+            }
+            length += print_number(w, sign, line + length);
+        }
+        line[length++] = '\n';
+        XSMI_TRY(xsmi_replace_write(file, m->names[k], strlen(m->names[k]), err));
+        XSMI_TRY(xsmi_replace_write(file, line, length, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error *err)
+{
+    if (!m || !path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
+    }
+    XSMI_TRY(check_names(m, err));
+    const size_t room = ((size_t)m->features + 2) * NUMBER_SIZE;
+    char *line = xsmi_allocate(m->context, room, 1);
+    if (!line) {
+        return xsmi_fail_memory(err, room, "a line of numbers");
+    }
+    xsmi_replace *file;
+    xsm_status status = xsmi_replace_open(m->context, path, &file, err);
+    if (status == XSM_OK) {
+        status = write_rows(m, file, line, err);
+        if (status == XSM_OK) {
+            status = xsmi_replace_commit(file, err);
+        } else {
+            xsmi_replace_abandon(file);
+        }
+    }
+    xsmi_release(m->context, line, room, 1);
+    return status;
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    xsm_context *context;
+    xsmi_source source;
+    xsmi_lines lines;
+    xsm_model *model;
+    char *text; /* the names, each terminated */
+    size_t used, capacity;
+    size_t *starts; /* [V] */
+    const char **names;
+    uint32_t words;
+} reading;
+
+static xsm_status fail_at(const reading *r, size_t column, xsm_error *err, const char *what)
+{
+    return xsmi_fail_at(err, XSM_ERROR_FORMAT, r->lines.line, column + 1, "%s, line %llu, column %zu: %s",
+                        r->source.name, (unsigned long long)r->lines.line, column + 1, what);
+}
+
+static const char *skip_blanks(const char *p)
+{
+    while (xsmi_is_space(*p)) {
+        p++;
+    }
+    return p;
+}
+
+static xsm_status read_head(reading *r, xsm_error *err)
+{
+    char *text;
+    size_t length;
+    int64_t words, dimension;
+    XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+    if (!text) {
+        r->lines.line = 1;
+        return fail_at(r, 0, err, "an empty file; a line with the numbers of words and dimensions is needed");
+    }
+    const char *p = skip_blanks(text), *second;
+    bool good = xsmi_parse_integer(p, &second, &words) == XSMI_NUMBER_OK && xsmi_is_space(*second);
+    if (good) {
+        p = skip_blanks(second);
+        good = xsmi_parse_integer(p, &p, &dimension) == XSMI_NUMBER_OK && skip_blanks(p) == text + length;
+    }
+    if (!good || words < 1 || words > XSM_CLASSES_MAX || dimension < 1 || dimension > XSM_FEATURES_MAX) {
+        return fail_at(r, 0, err,
+                       "the first line is to hold two numbers, those of words and dimensions, 1 to 2147483647");
+    }
+    r->words = (uint32_t)words;
+    XSMI_TRY(xsm_model_new_linear(r->context, (uint32_t)dimension, r->words, NULL, &r->model, err));
+    r->starts = xsmi_allocate(r->context, r->words, sizeof *r->starts);
+    r->names = xsmi_allocate(r->context, r->words, sizeof *r->names);
+    if (!r->starts || !r->names) {
+        return xsmi_fail_memory(err, r->words * sizeof *r->starts, "the words of a file");
+    }
+    return XSM_OK;
+}
+
+static xsm_status read_row(reading *r, uint32_t k, xsm_error *err)
+{
+    char *text;
+    size_t length;
+    XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+    if (!text) {
+        r->lines.line++;
+        return fail_at(r, 0, err, "the file ends before all of its words have come");
+    }
+    const char *end = text + length, *p = text;
+    while (p < end && !xsmi_is_space(*p)) {
+        p++;
+    }
+    size_t name = (size_t)(p - text), valid = xsmi_utf8_prefix(text, name);
+    if (name == 0 || valid < name) {
+        return fail_at(r, valid, err, "a word in UTF-8 is to begin the line");
+    }
+    XSMI_TRY(XSMI_GROW(r->context, r->text, r->capacity, r->used + name + 1, "the words of a file", err));
+    memcpy(r->text + r->used, text, name);
+    r->text[r->used + name] = '\0';
+    r->starts[k] = r->used;
+    r->used += name + 1;
+    float *row = r->model->weight + (size_t)k * r->model->stride;
+    for (uint32_t i = 0; i < r->model->features; i++) {
+        p = skip_blanks(p);
+        const char *number = p;
+        if (xsmi_parse_short_float(p, &p, &row[i]) != XSMI_NUMBER_OK || (p < end && !xsmi_is_space(*p))) {
+            return fail_at(r, (size_t)(number - text), err,
+                           number >= end ? "the line ends before all of its numbers have come"
+                                         : "what stands here is no finite number");
+        }
+    }
+    p = skip_blanks(p);
+    return p >= end ? XSM_OK : fail_at(r, (size_t)(p - text), err, "more numbers than the first line says");
+}
+
+static xsm_status read_all(reading *r, const char *path, xsm_error *err)
+{
+    XSMI_TRY(xsmi_source_open_file(&r->source, r->context, path, err));
+    xsmi_lines_start(&r->lines, &r->source);
+    XSMI_TRY(read_head(r, err));
+    for (uint32_t k = 0; k < r->words; k++) {
+        XSMI_TRY(read_row(r, k, err));
+    }
+    char *text;
+    size_t length;
+    XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+    if (text) {
+        return fail_at(r, 0, err, "more lines than the first one says");
+    }
+    for (uint32_t k = 0; k < r->words; k++) {
+        r->names[k] = r->text + r->starts[k];
+    }
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = r->words;
+    map.names = r->names;
+    return xsm_model_set_classes(r->model, &map, err);
+}
+
+xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model **out, xsm_error *err)
+{
+    if (!path || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_read: %s is NULL", !path ? "the path" : "out");
+    }
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    reading r = {.context = ctx, .source = {.fd = -1}};
+    xsm_status status = read_all(&r, path, err);
+    xsmi_lines_end(&r.lines);
+    xsmi_source_close(&r.source);
+    xsmi_release(ctx, r.text, r.capacity, 1);
+    xsmi_release(ctx, r.starts, r.words, sizeof *r.starts);
+    xsmi_release(ctx, r.names, r.words, sizeof *r.names);
+    if (status == XSM_OK) {
+        *out = r.model;
+    } else {
+        xsm_model_free(r.model);
+    }
+    xsm_context_free(ctx);
+    return status;
+}

@@ -1,0 +1,317 @@
+/*
+ * Skip-gram training (Mikolov et al., Distributed representations of words and phrases and their compositionality,
+ * 2013): passes over a text, the learning rate, the callback. Steps are in skipgram_batch.c.
+ */
+#include "train/skipgram.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Seconds between two calls of the callback within an epoch. */
+#define CALLBACK_INTERVAL 0.2
+#define WINDOW_MOST 256
+
+struct xsm_skipgram {
+    xsm_context *context;
+    const xsm_corpus *corpus;
+    xsm_model *input, *output;
+    xsm_estimator *estimator;
+    xsm_dataset *rows; /* input vectors as rows of features, with an estimator */
+    uint32_t *labels;  /* [V] */
+    xsm_skipgram_options options;
+    xsmi_skipgram_batch *batch;
+    xsmi_centres text;
+    uint64_t epoch, step, pairs;    /* step: words of the complete epochs and of this one */
+    uint64_t epoch_pairs, position; /* position: centres taken */
+    double loss_sum, eta, seconds, last_call;
+    bool open;    /* the text stands within the epoch */
+    bool pending; /* a complete epoch has not been told of */
+};
+
+/* -- settings ------------------------------------------------------------------------------------------------------ */
+
+xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const xsm_corpus *corpus,
+                                      xsm_skipgram_options *o, xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_skipgram_options", err));
+    o->epochs = o->epochs ? o->epochs : 5;
+    o->window = o->window ? o->window : 5;
+    o->negatives = o->negatives ? o->negatives : 5;
+    o->power = o->power == 0 ? 0.75 : o->power;
+    o->subsample = o->subsample == 0 ? 1e-4 : o->subsample;
+    o->eta = o->eta == 0 ? 0.05 : o->eta;
+    if (!o->batch) {
+        uint32_t share = corpus->info.words / 64;
+        o->batch = share < 16 ? 16 : share > 256 ? 256 : share;
+    }
+    if (o->window > WINDOW_MOST || o->negatives > WINDOW_MOST) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a window of %u with %u negatives; accepted are up to %d each",
+                         o->window, o->negatives, WINDOW_MOST);
+    }
+    if (!(o->power > 0 && o->power <= 10)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a power of %g; accepted is above 0 and up to 10", o->power);
+    }
+    if (!(o->subsample > 0)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a subsampling threshold of %g; accepted is above 0", o->subsample);
+    }
+    if (o->batch > XSMI_BATCH_MOST) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "batches of %u centre words; accepted are up to %d", o->batch,
+                         XSMI_BATCH_MOST);
+    }
+    return xsmi_check_eta(o->eta, err);
+}
+
+static xsm_status check_model(const xsm_corpus *corpus, const xsm_model *m, const char *what, xsm_error *err)
+{
+    if (m->classes != corpus->info.words) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the %s model has %u classes, the corpus %u words", what, m->classes,
+                         corpus->info.words);
+    }
+    if (m->bias) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the %s model has a bias; word vectors have none", what);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xsm_model *output, xsm_error *err)
+{
+    if (input == output) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "input and output vectors are to be two models");
+    }
+    XSMI_TRY(check_model(corpus, input, "input", err));
+    XSMI_TRY(check_model(corpus, output, "output", err));
+    if (input->features != output->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "input vectors of %u features, output vectors of %u", input->features,
+                         output->features);
+    }
+    if (corpus->info.words < 2) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "%s: a vocabulary of one word has nothing to predict", corpus->path);
+    }
+    xsm_model *both[2] = {input, output};
+    for (int i = 0; i < 2; i++) {
+        xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales out, and copies what is mapped */
+        XSMI_TRY(xsm_model_set_layout(both[i], XSM_LAYOUT_CLASS_MAJOR, err));
+        XSMI_TRY(xsm_model_parameters(both[i], &p, err));
+    }
+    if (xsmi_model_is_zero(input) && xsmi_model_is_zero(output)) {
+        return xsmi_fail(err, XSM_ERROR_DATA,
+                         "all vectors are zero, where every gradient is zero too; start the "
+                         "input vectors with a spread above 0");
+    }
+    return XSM_OK;
+}
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+/* Binds the estimator to the output vectors, with the input vectors as rows. */
+static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
+{
+    const uint32_t words = t->corpus->info.words;
+    xsm_estimator *e = t->estimator;
+    t->labels = xsmi_allocate(t->context, words, sizeof *t->labels);
+    if (!t->labels) {
+        return xsmi_fail_memory(err, words * sizeof *t->labels, "word vectors as rows");
+    }
+    for (uint32_t k = 0; k < words; k++) {
+        t->labels[k] = k;
+    }
+    xsm_labels labels = {sizeof labels, words, 0, NULL, t->labels};
+    XSMI_TRY(xsm_dataset_from_dense(t->context, t->input->weight, words, t->input->features, t->input->stride, &labels,
+                                    XSM_BORROW, &t->rows, err));
+    memcpy(t->rows->class_counts, t->corpus->counts, words * sizeof *t->rows->class_counts);
+    XSMI_TRY(xsm_estimator_bind(e, t->output, t->rows, err));
+    if (e->exact) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' looks at every class; skip-gram training takes one that draws them",
+                         e->ops.name);
+    }
+    if (e->common.ridge > 0 || e->row_bound > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' has a %s; word vectors are trained without",
+                         e->ops.name, e->common.ridge > 0 ? "ridge" : "bound on the rows of weights");
+    }
+    XSMI_TRY(xsmi_estimator_check_eta(e, t->options.eta, err));
+    return XSM_OK;
+}
+
+xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
+                            xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
+                            xsm_error *err)
+{
+    if (!corpus || !input || !output || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_new: %s is NULL",
+                         !corpus   ? "the corpus"
+                         : !input  ? "the input model"
+                         : !output ? "the output model"
+                                   : "out");
+    }
+    xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
+    XSMI_TRY(xsmi_skipgram_read_options(options, corpus, &o, err));
+    XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));
+    if (input->correction || (output->correction && !estimator)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the %s model's scores are corrected by what a sampler drew; clear its correction",
+                         input->correction ? "input" : "output");
+    }
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsm_skipgram *t = xsmi_allocate(ctx, 1, sizeof *t);
+    if (!t) {
+        xsm_context_free(ctx);
+        return xsmi_fail_memory(err, sizeof *t, "a skip-gram trainer");
+    }
+    memset(t, 0, sizeof *t);
+    t->context = ctx;
+    t->corpus = corpus;
+    t->input = input;
+    t->output = output;
+    t->estimator = estimator;
+    t->options = o;
+    t->text.words.source.fd = -1;
+    xsm_status status = estimator ? bind_estimator(t, err) : XSM_OK;
+    if (status == XSM_OK) {
+        status = xsmi_skipgram_batch_new(ctx, corpus, input, output, estimator, &o, &t->batch, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_centres_open(&t->text, ctx, corpus, o.window, o.subsample, o.seed, err);
+    }
+    if (status != XSM_OK) {
+        xsm_skipgram_free(t);
+        return status;
+    }
+    if (estimator && estimator->correction) {
+        xsmi_model_set_correction(output, estimator->correction);
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+void xsm_skipgram_free(xsm_skipgram *t)
+{
+    if (t) {
+        xsm_context *ctx = t->context;
+        const uint32_t words = t->corpus->info.words;
+        if (t->estimator && t->rows && t->estimator->train == t->rows) {
+            xsmi_estimator_unbind(t->estimator); /* the rows go */
+        }
+        xsmi_skipgram_batch_free(t->batch);
+        xsmi_centres_close(&t->text, ctx);
+        xsm_dataset_free(t->rows);
+        xsmi_release(ctx, t->labels, words, sizeof *t->labels);
+        xsmi_release(ctx, t, 1, sizeof *t);
+        xsm_context_free(ctx);
+    }
+}
+
+/* -- progress ------------------------------------------------------------------------------------------------------ */
+
+static xsm_progress progress_of(const xsm_skipgram *t)
+{
+    xsm_progress p;
+    memset(&p, 0, sizeof p);
+    p.size = sizeof p;
+    p.epoch = t->epoch;
+    p.epochs = t->options.epochs;
+    p.step = t->step;
+    p.steps = t->options.epochs * t->corpus->info.known;
+    p.examples = t->pairs;
+    p.eta = t->eta;
+    p.seconds = t->seconds;
+    p.loss = t->epoch_pairs ? t->loss_sum / (double)t->epoch_pairs : (double)NAN;
+    p.epoch_ended = t->pending;
+    p.objective = p.gradient_norm = (double)NAN;
+    return p;
+}
+
+xsm_status xsm_skipgram_get_progress(const xsm_skipgram *t, xsm_progress *progress, xsm_error *err)
+{
+    if (!t) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_get_progress: the trainer is NULL");
+    }
+    xsm_progress p = progress_of(t);
+    return xsmi_options_write(&p, sizeof p, sizeof p, progress, "xsm_progress", err);
+}
+
+/* Tells the callback; true if it wants to stop. */
+static bool tell(xsm_skipgram *t)
+{
+    if (!t->options.progress) {
+        return false;
+    }
+    xsm_progress p = progress_of(t);
+    bool stop = t->options.progress(t->options.progress_user, &p) != 0;
+    t->last_call = xsmi_seconds();
+    return stop;
+}
+
+/* -- running ------------------------------------------------------------------------------------------------------- */
+
+/* Takes the next batch; *last = true with the epoch's last. */
+static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
+{
+    const uint64_t known = t->corpus->info.known;
+    if (!t->open) {
+        XSMI_TRY(xsmi_centres_rewind(&t->text, err));
+        t->open = true;
+        t->loss_sum = 0;
+        t->epoch_pairs = 0;
+    }
+    double left = 1 - (double)t->step / (double)(t->options.epochs * known);
+    /* The last steps' rate must be one that steps can be taken with. */
+    t->eta = t->options.eta * (left > 1e-4 ? left : 1e-4);
+    xsmi_taken taken;
+    xsm_status status = xsmi_skipgram_batch_run(t->batch, &t->text, t->position, t->eta, &taken, err);
+    if (status == XSM_ERROR_DIVERGED) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                         "training diverged in epoch %llu: scores are no longer finite; try a smaller learning rate "
+                         "than %g, or smaller batches than %u",
+                         (unsigned long long)t->epoch + 1, t->options.eta, t->options.batch);
+    }
+    XSMI_TRY(status);
+    t->position += taken.steps;
+    t->pairs += taken.pairs;
+    t->epoch_pairs += taken.pairs;
+    t->loss_sum += taken.loss;
+    if (taken.steps > 0) {
+        t->step = t->epoch * known + taken.known;
+    }
+    *last = taken.last;
+    if (*last && taken.known != known) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "%s has changed: it held %llu known words, and now %llu",
+                         t->corpus->path, (unsigned long long)known, (unsigned long long)taken.known);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
+{
+    if (!t) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_run: the trainer is NULL");
+    }
+    if (t->estimator && (t->estimator->train != t->rows || t->estimator->model != t->output)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the estimator has been bound to something else since");
+    }
+    bool stop = t->step == 0 && tell(t);
+    while (!stop && (t->pending || t->epoch < t->options.epochs)) {
+        if (t->pending) {
+            stop = tell(t);
+            t->pending = false;
+            continue;
+        }
+        const double start = xsmi_seconds();
+        bool last;
+        xsm_status status = advance(t, &last, err);
+        const double end = xsmi_seconds();
+        t->seconds += end - start;
+        XSMI_TRY(status);
+        if (last) {
+            t->epoch++;
+            t->open = false;
+            t->pending = true;
+        } else if (end - t->last_call > CALLBACK_INTERVAL) {
+            stop = tell(t);
+        }
+    }
+    return stop ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu words", (unsigned long long)t->step)
+                : XSM_OK;
+}

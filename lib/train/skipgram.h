@@ -1,0 +1,89 @@
+/*
+ * Inside of skip-gram training: centres and their contexts out of a text, batches of steps.
+ */
+#ifndef XSMI_SKIPGRAM_H
+#define XSMI_SKIPGRAM_H
+
+#include "base/random.h"
+#include "data/corpus.h"
+#include "estimator/estimator.h"
+#include "math/alias.h"
+
+#include <xsoftmax/skipgram.h>
+
+/* Most centres of a batch. */
+#define XSMI_BATCH_MOST 65536
+/* Words of a line that are seen together. */
+#define XSMI_LINE_WORDS 1024
+
+/* -- centres and contexts (skipgram_text.c) -------------------------------------------------------------------------
+ */
+
+typedef struct xsmi_centres {
+    const xsm_corpus *corpus;
+    uint32_t *keep; /* [V] an occurrence stays when 32 random bits are not above it */
+    uint32_t window;
+    uint64_t seed;
+    uint64_t lines; /* pieces of lines handed out over all epochs: name the random streams */
+    uint64_t known; /* words of the vocabulary read in this pass */
+    xsmi_words words;
+    xsmi_stream stream;
+    uint32_t count, place; /* of the current line */
+    uint32_t line[XSMI_LINE_WORDS];
+} xsmi_centres;
+
+/* A centre: words[before] with its contexts around it. */
+typedef struct xsmi_centre {
+    const uint32_t *words; /* valid until the next centre */
+    uint32_t before, after;
+} xsmi_centre;
+
+/* What words of the vocabulary are kept with; t >= 1 keeps all. */
+xsm_status xsmi_centres_open(xsmi_centres *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
+                             double subsample, uint64_t seed, xsm_error *err);
+/* Fine on zeroed memory with words.source.fd = -1. */
+void xsmi_centres_close(xsmi_centres *c, xsm_context *ctx);
+/* Goes to the start of the text. */
+xsm_status xsmi_centres_rewind(xsmi_centres *c, xsm_error *err);
+/* The next centre that has contexts; *found = false at the end of the text. */
+xsm_status xsmi_centres_next(xsmi_centres *c, xsmi_centre *centre, bool *found, xsm_error *err);
+
+/* Settings with their defaults, checked; `given` may be NULL. */
+xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const xsm_corpus *corpus,
+                                      xsm_skipgram_options *o, xsm_error *err);
+/* Checks that two models go with a corpus and each other, and puts them in a shape that steps can be taken on. */
+xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xsm_model *output, xsm_error *err);
+
+/* -- batches (skipgram_batch.c) ---------------------------------------------------------------------------------------
+ */
+
+/* Steps as they come out of the text. */
+typedef struct xsmi_drawn {
+    uint32_t steps;
+    uint32_t *centres;  /* [batch] */
+    uint32_t *starts;   /* [batch+1] of their contexts */
+    uint32_t *contexts; /* [batch * 2 window] */
+    uint64_t known;     /* words of the text read when it was filled */
+    bool last;          /* the text ended with it */
+} xsmi_drawn;
+
+typedef struct xsmi_skipgram_batch xsmi_skipgram_batch;
+
+/* e NULL: negative sampling of word2vec. The estimator is bound. */
+xsm_status xsmi_skipgram_batch_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
+                                   xsm_estimator *e, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
+                                   xsm_error *err);
+void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b);
+/* Takes the steps that are ready, the first of which is step `position` of the run, while it fills what comes next from
+ * the text, up to its end. The first call of a pass finds nothing ready and takes none; the one that takes what was
+ * last in the text says so. *taken: what was taken, the loss summed over pairs. XSM_ERROR_DIVERGED without a message
+ * when something is not finite: nothing was taken then, or, where steps are taken one by one, the ones before. */
+typedef struct xsmi_taken {
+    uint64_t steps, pairs, known;
+    double loss;
+    bool last;
+} xsmi_taken;
+xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, uint64_t position, double eta,
+                                   xsmi_taken *taken, xsm_error *err);
+
+#endif

@@ -1,0 +1,480 @@
+/*
+ * A batch of skip-gram steps. First every step is scored with the vectors from before the batch, steps on all threads:
+ * scores of its contexts and of the classes drawn against them, coefficients, the change of its input vector. Then the
+ * changes are added, words on all threads: each thread has the words of one residue, and adds what touches them in the
+ * order of the steps. So the bits do not depend on the threads, and none waits for another within a phase. While
+ * changes are added, one piece of work reads the next batch from the text.
+ */
+#include "train/skipgram.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    CHUNK = 16,      /* steps scored by one job */
+    PARTS_MOST = 64, /* that words are divided into for the second phase */
+    FOLD = 512       /* factors up to 2 whose product is a double */
+};
+
+struct xsmi_skipgram_batch {
+    xsm_context *context;
+    const xsmi_kernels *kernels;
+    xsm_model *input, *output;
+    xsm_estimator *estimator;
+    bool in_order; /* step by step, for estimators whose state or steps ask for it */
+    uint32_t batch, window, negatives;
+    uint64_t seed;
+    uint32_t pair_width; /* places a pair */
+    size_t dimension, stride;
+    xsmi_alias alias;
+    xsmi_drawn drawn[2];
+    uint32_t at; /* which of the two is being taken */
+    uint32_t parts;
+    size_t places;
+
+    /* By step. */
+    float *x;          /* [batch][stride] input vectors before the batch */
+    float *change;     /* [batch][stride] of them */
+    double *losses;    /* [batch] */
+    uint32_t *lengths; /* [batch] places in use */
+    uint32_t *bounds;  /* [batch][parts+1] where each part's places begin */
+    /* By place; step s has its places from starts[s] * pair_width on. */
+    uint32_t *rows;
+    float *amounts; /* -eta g */
+    /* By thread: a step's places before they are in order of their part. */
+    uint32_t *thread_rows;
+    float *thread_amounts;
+    xsm_gradient **gradients; /* [threads], with an estimator */
+    uint32_t threads;
+    size_t step_places;
+};
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+static xsm_status make_alias(xsmi_skipgram_batch *b, const xsm_corpus *corpus, double power, xsm_error *err)
+{
+    const uint32_t words = corpus->info.words;
+    double *weights = xsmi_allocate(b->context, words, sizeof *weights);
+    if (!weights) {
+        return xsmi_fail_memory(err, words * sizeof *weights, "the words' frequencies");
+    }
+    for (uint32_t k = 0; k < words; k++) {
+        weights[k] = pow((double)corpus->counts[k] / (double)corpus->counts[0], power);
+    }
+    xsm_status status = xsmi_alias_new(b->context, weights, words, &b->alias, err);
+    xsmi_release(b->context, weights, words, sizeof *weights);
+    return status;
+}
+
+static bool take_memory(xsmi_skipgram_batch *b)
+{
+    xsm_context *ctx = b->context;
+    const size_t n = b->batch, contexts = n * 2 * b->window;
+    bool whole = xsmi_multiply(contexts, b->pair_width, &b->places);
+    b->step_places = (size_t)2 * b->window * b->pair_width;
+    for (int i = 0; i < 2; i++) {
+        xsmi_drawn *d = &b->drawn[i];
+        d->centres = xsmi_allocate(ctx, n, sizeof *d->centres);
+        d->starts = xsmi_allocate(ctx, n + 1, sizeof *d->starts);
+        d->contexts = xsmi_allocate(ctx, contexts, sizeof *d->contexts);
+        whole = whole && d->centres && d->starts && d->contexts;
+    }
+    if (whole) {
+        b->x = xsmi_allocate(ctx, n * b->stride, sizeof *b->x);
+        b->change = xsmi_allocate(ctx, n * b->stride, sizeof *b->change);
+        b->losses = xsmi_allocate(ctx, n, sizeof *b->losses);
+        b->lengths = xsmi_allocate(ctx, n, sizeof *b->lengths);
+        b->bounds = xsmi_allocate(ctx, n * (b->parts + 1), sizeof *b->bounds);
+        b->rows = xsmi_allocate(ctx, b->places, sizeof *b->rows);
+        b->amounts = xsmi_allocate(ctx, b->places, sizeof *b->amounts);
+        b->thread_rows = xsmi_allocate(ctx, b->threads * b->step_places, sizeof *b->thread_rows);
+        b->thread_amounts = xsmi_allocate(ctx, b->threads * b->step_places, sizeof *b->thread_amounts);
+        b->gradients = xsmi_allocate_zero(ctx, b->threads, sizeof(xsm_gradient *));
+    }
+    return whole && b->x && b->change && b->losses && b->lengths && b->bounds && b->rows && b->amounts &&
+           b->thread_rows && b->thread_amounts && b->gradients;
+}
+
+xsm_status xsmi_skipgram_batch_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
+                                   xsm_estimator *e, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
+                                   xsm_error *err)
+{
+    xsmi_skipgram_batch *b = xsmi_allocate(ctx, 1, sizeof *b);
+    if (!b) {
+        return xsmi_fail_memory(err, sizeof *b, "a batch of steps");
+    }
+    memset(b, 0, sizeof *b);
+    b->context = xsmi_context_retain(ctx);
+    b->kernels = xsmi_context_kernels(ctx);
+    b->input = input;
+    b->output = output;
+    b->estimator = e;
+    b->in_order = e && (e->ops.flags & (XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL));
+    b->batch = o->batch;
+    b->window = o->window;
+    b->negatives = o->negatives;
+    b->seed = o->seed;
+    b->pair_width = e ? (uint32_t)e->width : 1 + o->negatives;
+    b->dimension = input->features;
+    b->stride = xsmi_row_stride(input->features);
+    b->threads = xsm_context_threads(ctx);
+    b->parts = b->threads < PARTS_MOST ? b->threads : PARTS_MOST;
+    xsm_status status = XSM_OK;
+    if (!take_memory(b)) {
+        status = xsmi_fail_memory(err, b->places * sizeof *b->rows, "a batch of steps");
+    }
+    if (status == XSM_OK && !e) {
+        status = make_alias(b, corpus, o->power, err);
+    }
+    for (uint32_t i = 0; status == XSM_OK && e && i < b->threads; i++) {
+        status = xsm_gradient_new(ctx, &b->gradients[i], err);
+        if (status == XSM_OK) {
+            status = xsmi_gradient_reserve(b->gradients[i], e, (uint64_t)2 * b->window, 1, false, err);
+        }
+    }
+    if (status != XSM_OK) {
+        xsmi_skipgram_batch_free(b);
+        return status;
+    }
+    *out = b;
+    return XSM_OK;
+}
+
+void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b)
+{
+    if (!b) {
+        return;
+    }
+    xsm_context *ctx = b->context;
+    const size_t n = b->batch, contexts = n * 2 * b->window;
+    for (int i = 0; i < 2; i++) {
+        xsmi_release(ctx, b->drawn[i].centres, n, sizeof(uint32_t));
+        xsmi_release(ctx, b->drawn[i].starts, n + 1, sizeof(uint32_t));
+        xsmi_release(ctx, b->drawn[i].contexts, contexts, sizeof(uint32_t));
+    }
+    for (uint32_t i = 0; b->gradients && i < b->threads; i++) {
+        xsm_gradient_free(b->gradients[i]);
+    }
+    xsmi_release(ctx, b->x, n * b->stride, sizeof *b->x);
+    xsmi_release(ctx, b->change, n * b->stride, sizeof *b->change);
+    xsmi_release(ctx, b->losses, n, sizeof *b->losses);
+    xsmi_release(ctx, b->lengths, n, sizeof *b->lengths);
+    xsmi_release(ctx, b->bounds, n * (b->parts + 1), sizeof *b->bounds);
+    xsmi_release(ctx, b->rows, b->places, sizeof *b->rows);
+    xsmi_release(ctx, b->amounts, b->places, sizeof *b->amounts);
+    xsmi_release(ctx, b->thread_rows, b->threads * b->step_places, sizeof *b->thread_rows);
+    xsmi_release(ctx, b->thread_amounts, b->threads * b->step_places, sizeof *b->thread_amounts);
+    xsmi_release(ctx, b->gradients, b->threads, sizeof(xsm_gradient *));
+    if (b->alias.columns) {
+        xsmi_alias_clear(ctx, &b->alias);
+    }
+    xsmi_release(ctx, b, 1, sizeof *b);
+    xsm_context_free(ctx);
+}
+
+/* -- the next batch out of the text -------------------------------------------------------------------------------- */
+
+static xsm_status fill(const xsmi_skipgram_batch *b, xsmi_drawn *d, xsmi_centres *text, xsm_error *err)
+{
+    d->steps = 0;
+    d->starts[0] = 0;
+    d->last = false;
+    while (d->steps < b->batch) {
+        xsmi_centre c;
+        bool found;
+        XSMI_TRY(xsmi_centres_next(text, &c, &found, err));
+        if (!found) {
+            d->last = true;
+            break;
+        }
+        uint32_t *to = d->contexts + d->starts[d->steps];
+        memcpy(to, c.words, c.before * sizeof *to);
+        memcpy(to + c.before, c.words + c.before + 1, c.after * sizeof *to);
+        d->centres[d->steps] = c.words[c.before];
+        d->starts[d->steps + 1] = d->starts[d->steps] + c.before + c.after;
+        d->steps++;
+    }
+    d->known = text->known;
+    return XSM_OK;
+}
+
+/* -- scoring ------------------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    xsmi_skipgram_batch *b;
+    xsmi_drawn *d, *next;
+    xsmi_centres *text;
+    uint64_t position;
+    double eta;
+    bool *finite; /* by chunk */
+    xsm_status filled;
+    xsm_error error;
+} run;
+
+static float *input_row(const xsmi_skipgram_batch *b, uint32_t word)
+{
+    return b->input->weight + (size_t)word * b->input->stride;
+}
+
+/* Lists a step's places: each context, then the words drawn against it. Returns their number. */
+static uint32_t draw(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t s, uint64_t position, uint32_t *rows)
+{
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, b->seed, XSMI_STREAM_WORDS, position + s);
+    uint32_t n = 0;
+    for (uint32_t i = d->starts[s]; i < d->starts[s + 1]; i++) {
+        const uint32_t context = d->contexts[i];
+        rows[n++] = context;
+        for (uint32_t j = 0; j < b->negatives; j++) {
+            uint32_t other;
+            do {
+                other = xsmi_alias_draw(&b->alias, &stream);
+            } while (other == context);
+            rows[n++] = other;
+        }
+    }
+    return n;
+}
+
+/* Scores to amounts, eta (y - sigma(z)) with y = 1 for every pair_width-th; adds to *loss. Returns false for scores
+ * that are not finite. */
+static bool turn(const xsmi_skipgram_batch *b, const float *scores, uint32_t n, float eta, float *amounts, double *loss)
+{
+    for (uint32_t j = 0; j < n; j++) {
+        amounts[j] = -fabsf(scores[j]);
+    }
+    b->kernels->row_softmax(amounts, n, 0, 1, amounts); /* exp(-|z|) */
+    double sum = 0;
+    uint32_t most = 0;
+    for (uint32_t start = 0; start < n; start += FOLD) {
+        const uint32_t end = n - start < FOLD ? n : start + FOLD;
+        /* The sum of log(1 + e) as one logarithm of a product. */
+        double product[4] = {1, 1, 1, 1};
+        for (uint32_t j = start; j < end; j++) {
+            product[j % 4] *= 1 + (double)amounts[j];
+        }
+        sum += log(product[0] * product[1] * product[2] * product[3]);
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        const float z = scores[j], e = amounts[j], share = 1 / (1 + e);
+        /* Sizes compare as their bits do, infinity and NaN above all others. */
+        uint32_t bits;
+        memcpy(&bits, &z, sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+        sum += z > 0 ? (double)z : 0;
+        amounts[j] = -eta * (z >= 0 ? share : e * share);
+    }
+    for (uint32_t j = 0; j < n; j += b->pair_width) {
+        sum -= (double)scores[j];
+        amounts[j] += eta;
+    }
+    *loss = sum;
+    float largest;
+    memcpy(&largest, &most, sizeof largest);
+    return largest < (float)XSMI_STEP_LIMIT;
+}
+
+/* Puts a step's places into the order of their parts, keeping the order within each. */
+static void divide(const xsmi_skipgram_batch *b, uint32_t s, const uint32_t *rows, const float *amounts, uint32_t n,
+                   size_t place)
+{
+    const uint32_t parts = b->parts;
+    uint32_t *bounds = b->bounds + (size_t)s * (parts + 1), next[PARTS_MOST];
+    memset(bounds, 0, (parts + 1) * sizeof *bounds);
+    for (uint32_t j = 0; j < n; j++) {
+        bounds[rows[j] % parts + 1]++;
+    }
+    for (uint32_t p = 0; p < parts; p++) {
+        next[p] = bounds[p];
+        bounds[p + 1] += bounds[p];
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        uint32_t to = next[rows[j] % parts]++;
+        b->rows[place + to] = rows[j];
+        b->amounts[place + to] = amounts[j];
+    }
+}
+
+/* Some pairs of a step as examples of the estimator. Returns false for what is not finite. */
+static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, uint32_t thread, uint32_t *rows,
+                     float *amounts, uint32_t *length, double *loss)
+{
+    const xsmi_skipgram_batch *b = r->b;
+    xsm_estimator *e = b->estimator;
+    xsm_gradient *g = b->gradients[thread];
+    const uint32_t centre = r->d->centres[s];
+    const float *x = input_row(b, centre);
+    const double norm = (double)b->kernels->dot(x, x, b->dimension);
+    for (uint32_t i = 0; i < pairs; i++) {
+        xsm_example *example = &g->example[i];
+        example->row = centre;
+        example->position = e->position + first + i;
+        example->labels = r->d->contexts + first + i;
+        example->label_count = 1;
+        example->squared_norm = norm;
+    }
+    double largest = 0;
+    xsmi_estimator_select(e, g, 0, pairs);
+    if (!xsmi_estimator_scores(e, g, 0, pairs, 1, NULL) ||
+        xsmi_estimator_coefficients(e, g, 0, pairs, 1, r->eta, 0, &largest) < pairs) {
+        return false;
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < pairs; i++) {
+        for (uint32_t j = 0; j < g->lengths[i]; j++) {
+            rows[n] = g->classes[i * g->width + j];
+            amounts[n++] = (float)(-r->eta * (double)g->coefficients[i * g->width + j]);
+        }
+        *loss += g->losses[i];
+    }
+    *length = n;
+    return true;
+}
+
+/* Step by step and pair by pair, each with the vectors that the one before it left. Returns false for what is not
+ * finite. */
+static bool take_in_order(const run *r)
+{
+    xsmi_skipgram_batch *b = r->b;
+    const xsmi_kernels *kernels = b->kernels;
+    xsm_model *out = b->output;
+    for (uint32_t s = 0; s < r->d->steps; s++) {
+        float *x = input_row(b, r->d->centres[s]), *change = b->change;
+        b->losses[s] = 0;
+        for (uint32_t i = r->d->starts[s]; i < r->d->starts[s + 1]; i++) {
+            uint32_t n;
+            if (!estimate(r, s, i, 1, 0, b->rows, b->amounts, &n, &b->losses[s])) {
+                return false;
+            }
+            memset(change, 0, b->dimension * sizeof *change);
+            kernels->column_sums(out->weight, out->stride, b->rows, b->amounts, n, b->dimension, change);
+            kernels->scatter_update(out->weight, out->stride, b->rows, n, x, b->dimension, b->amounts, NULL);
+            kernels->axpby(x, change, b->dimension, 1, 1);
+        }
+    }
+    return true;
+}
+
+static void score_chunk(void *state, size_t index, uint32_t thread)
+{
+    run *r = state;
+    xsmi_skipgram_batch *b = r->b;
+    const xsmi_kernels *kernels = b->kernels;
+    const uint32_t first = (uint32_t)index * CHUNK;
+    const uint32_t last = r->d->steps - first < CHUNK ? r->d->steps : first + CHUNK;
+    uint32_t *own_rows = b->thread_rows + thread * b->step_places;
+    float *scores = b->thread_amounts + thread * b->step_places;
+    bool finite = true;
+    for (uint32_t s = first; s < last && finite; s++) {
+        const size_t place = (size_t)r->d->starts[s] * b->pair_width;
+        const float *x = input_row(b, r->d->centres[s]);
+        float *copy = b->x + s * b->stride, *change = b->change + s * b->stride;
+        /* What is divided into parts is made elsewhere first. */
+        uint32_t *rows = b->parts > 1 ? own_rows : b->rows + place;
+        float *amounts = b->amounts + place;
+        uint32_t n;
+        if (b->estimator) {
+            const uint32_t start = r->d->starts[s];
+            b->losses[s] = 0;
+            finite = estimate(r, s, start, r->d->starts[s + 1] - start, thread, rows, amounts, &n, &b->losses[s]);
+        } else {
+            n = draw(b, r->d, s, r->position, rows);
+            kernels->gather_scores(b->output->weight, b->output->stride, rows, n, x, b->dimension, scores, NULL);
+            finite = turn(b, scores, n, (float)r->eta, amounts, &b->losses[s]);
+        }
+        if (!finite) {
+            break;
+        }
+        memcpy(copy, x, b->dimension * sizeof *x);
+        memset(change, 0, b->dimension * sizeof *change);
+        kernels->column_sums(b->output->weight, b->output->stride, rows, amounts, n, b->dimension, change);
+        b->lengths[s] = n;
+        if (b->parts > 1) {
+            memcpy(scores, amounts, n * sizeof *scores);
+            divide(b, s, rows, scores, n, place);
+        }
+    }
+    r->finite[index] = finite;
+}
+
+/* -- adding -------------------------------------------------------------------------------------------------------- */
+
+/* Adds what touches the words of one part. */
+static void add_part(const run *r, uint32_t part)
+{
+    xsmi_skipgram_batch *b = r->b;
+    const xsmi_kernels *kernels = b->kernels;
+    for (uint32_t s = 0; s < r->d->steps; s++) {
+        const size_t place = (size_t)r->d->starts[s] * b->pair_width;
+        const uint32_t *bounds = b->bounds + (size_t)s * (b->parts + 1);
+        const uint32_t from = b->parts > 1 ? bounds[part] : 0, to = b->parts > 1 ? bounds[part + 1] : b->lengths[s];
+        kernels->scatter_update(b->output->weight, b->output->stride, b->rows + place + from, to - from,
+                                b->x + s * b->stride, b->dimension, b->amounts + place + from, NULL);
+        if (r->d->centres[s] % b->parts == part) {
+            kernels->axpby(input_row(b, r->d->centres[s]), b->change + s * b->stride, b->dimension, 1, 1);
+        }
+    }
+}
+
+/* Text first: it is the longest piece. */
+static void fill_or_add(void *state, size_t index, uint32_t thread)
+{
+    run *r = state;
+    (void)thread;
+    if (index > 0) {
+        add_part(r, (uint32_t)index - 1);
+    } else if (!r->d->last) {
+        r->filled = fill(r->b, r->next, r->text, &r->error);
+    }
+}
+
+/* -- a batch ------------------------------------------------------------------------------------------------------- */
+
+static xsm_status score(run *r, bool *good, xsm_error *err)
+{
+    bool finite[XSMI_BATCH_MOST / CHUNK];
+    const size_t chunks = (r->d->steps + CHUNK - 1) / CHUNK;
+    r->finite = finite;
+    XSMI_TRY(xsmi_run(r->b->context, score_chunk, r, chunks, err));
+    *good = true;
+    for (size_t i = 0; i < chunks; i++) {
+        *good &= finite[i];
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, uint64_t position, double eta,
+                                   xsmi_taken *taken, xsm_error *err)
+{
+    xsmi_drawn *d = &b->drawn[b->at], *next = &b->drawn[!b->at];
+    run r = {b, d, next, text, position, eta, NULL, XSM_OK, XSM_ERROR_INIT};
+    bool good = true;
+    memset(taken, 0, sizeof *taken);
+    if (b->in_order) {
+        good = take_in_order(&r);
+    } else if (d->steps > 0) {
+        XSMI_TRY(score(&r, &good, err));
+    }
+    if (!good) {
+        return XSM_ERROR_DIVERGED;
+    }
+    next->steps = 0;
+    next->last = false;
+    XSMI_TRY(xsmi_run(b->context, fill_or_add, &r, 1 + (size_t)(d->steps > 0 && !b->in_order ? b->parts : 0), err));
+    XSMI_TRY(r.filled == XSM_OK ? XSM_OK : xsmi_fail_copy(err, &r.error));
+    for (uint32_t s = 0; s < d->steps; s++) {
+        taken->loss += b->losses[s];
+    }
+    taken->steps = d->steps;
+    taken->pairs = d->steps > 0 ? d->starts[d->steps] : 0;
+    taken->known = d->known;
+    taken->last = d->last;
+    if (b->estimator) {
+        b->estimator->position += taken->pairs;
+    }
+    d->steps = 0;
+    d->last = false;
+    b->at = !b->at;
+    return XSM_OK;
+}
