@@ -24,6 +24,8 @@ int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The library's own words; returns CLI_FAILED. */
 int cli_library_failed(const xsm_error *err);
+/* The library refuses a search: by its width (misuse), or because the model has nothing to search. */
+int cli_search_refused(const xsm_error *err);
 /* Text made like printf's, the caller's to free. Ends the process when there is no memory for it. */
 char *cli_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The word nearest to `given` among `count` words, or NULL when none is near. */
@@ -222,6 +224,8 @@ void cli_json_whole(cli_json *json, const char *key, uint64_t value);
 void cli_json_null(cli_json *json, const char *key);
 /* Numbers that JSON cannot hold become null. */
 void cli_json_real(cli_json *json, const char *key, double value);
+/* {"1", "3", "5"} of values of which `count` are known. */
+void cli_json_ranks(cli_json *json, const char *key, const double *values, uint32_t count);
 /* {"log_loss", "error"} and, if asked for, "precision", "ndcg", "psp" and "psndcg" at 1, 3 and 5. `metrics` may be
  * NULL: all null. */
 void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking);

@@ -7,7 +7,8 @@
 typedef struct evaluation {
     const char *model_path, *data;
     cli_data format;
-    uint64_t threads;
+    uint64_t threads, beam;
+    int tree_alone;
     double propensity_a, propensity_b;
     int json;
 
@@ -16,7 +17,14 @@ typedef struct evaluation {
     xsm_dataset *rows;
 } evaluation;
 
-static void print_json(const evaluation *e, const xsm_metrics *metrics, double seconds)
+/* Whether a search is to be tried too. */
+static int is_searching(const evaluation *e)
+{
+    return e->beam > 0 || e->tree_alone;
+}
+
+static void print_json(const evaluation *e, const xsm_metrics *metrics, const xsm_search_metrics *search,
+                       double seconds)
 {
     cli_json json = {stdout, 0};
     cli_json_open(&json, NULL);
@@ -29,6 +37,14 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, double s
     cli_json_whole(&json, "unlabelled", metrics->unlabelled);
     cli_json_real(&json, "evaluate_seconds", seconds);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
+    if (is_searching(e)) {
+        cli_json_open(&json, e->tree_alone ? "tree_alone" : "beam");
+        cli_json_whole(&json, "width", e->beam);
+        cli_json_real(&json, "classes_scored", search->probed);
+        cli_json_ranks(&json, "recall", search->recall, search->top);
+        cli_json_ranks(&json, "precision", search->precision, search->labelled ? search->top : 0);
+        cli_json_close(&json);
+    }
     cli_json_metrics(&json, "test", metrics, 1);
     cli_json_close(&json);
     putchar('\n');
@@ -39,7 +55,32 @@ static void print_ranks(const char *name, const double *values)
     printf("%-10s @1 %.4f, @3 %.4f, @5 %.4f\n", name, values[0], values[2], values[4]);
 }
 
-static void print_report(const evaluation *e, const xsm_metrics *metrics, double seconds)
+/* What a search finds of the best classes, beside what it is worth by itself. */
+static void print_search(const evaluation *e, const xsm_search_metrics *m)
+{
+    cli_buffer a, b;
+    uint32_t classes = xsm_model_classes(e->model);
+    if (e->tree_alone) {
+        printf("tree alone %s of %s leaves looked at a row\n", cli_grouped((uint64_t)(m->probed + 0.5), &a),
+               cli_grouped(classes, &b));
+    } else {
+        printf("beam       %s of %s classes scored a row\n",
+               cli_grouped(e->beam < classes ? (uint64_t)(m->probed + 0.5) : classes, &a), cli_grouped(classes, &b));
+    }
+    const char *names[] = {"recall", "precision"};
+    const double *values[] = {m->recall, m->precision};
+    for (size_t i = 0; i < 2; i++) {
+        static const uint32_t at[] = {1, 3, 5};
+        printf("  %-9s", names[i]);
+        for (size_t j = 0; j < 3 && at[j] <= m->top; j++) {
+            printf("%s@%u %.4f", j > 0 ? ", " : "", at[j], values[i][at[j] - 1]);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_report(const evaluation *e, const xsm_metrics *metrics, const xsm_search_metrics *search,
+                         double seconds)
 {
     cli_buffer a, b, c;
     const char *estimator = xsm_model_get_metadata(e->model, "estimator");
@@ -63,7 +104,22 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, double
         print_ranks("PSP", metrics->psp);
         print_ranks("PSnDCG", metrics->psndcg);
     }
+    if (is_searching(e)) {
+        print_search(e, search);
+    }
     printf("time       %s\n", cli_seconds(seconds, &c));
+}
+
+static int try_search(const evaluation *e, xsm_search_metrics *search)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    options.beam = (uint32_t)e->beam;
+    options.tree_alone = e->tree_alone;
+    cli_note("searching ...");
+    xsm_status status = xsm_evaluate_search(e->context, e->model, e->rows, &options, search, &err);
+    cli_note_clear();
+    return status == XSM_OK ? CLI_GO_ON : cli_search_refused(&err);
 }
 
 static int evaluate(evaluation *e)
@@ -79,6 +135,13 @@ static int evaluate(evaluation *e)
     if (code != CLI_GO_ON) {
         return code;
     }
+    xsm_search_metrics search = XSM_SEARCH_METRICS_INIT;
+    if (is_searching(e)) {
+        code = try_search(e, &search);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+    }
     cli_note("evaluating ...");
     double since = cli_clock();
     xsm_status status = xsm_evaluate(e->context, e->model, e->rows, &options, &metrics, &err);
@@ -88,9 +151,9 @@ static int evaluate(evaluation *e)
         return cli_fail("%s: %s", e->data, err.message);
     }
     if (e->json) {
-        print_json(e, &metrics, seconds);
+        print_json(e, &metrics, &search, seconds);
     } else {
-        print_report(e, &metrics, seconds);
+        print_report(e, &metrics, &search, seconds);
     }
     return CLI_DONE;
 }
@@ -109,6 +172,10 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
          NULL, 0, 10, 1, 0},
         {"propensity-b", CLI_REAL, &e.propensity_b, "B", "of PSP and PSnDCG: 0.4 for Wikipedia, 2.6 for Amazon (1.5)",
          NULL, 0, 1e9, 1, 0},
+        {"beam", CLI_WHOLE, &e.beam, "W", "tell what a beam search of that width in the model's tree finds too", NULL,
+         1, XSM_CLASSES_MAX, 0, 0},
+        {"tree-alone", CLI_SWITCH, &e.tree_alone, NULL, "tell what the model's tree finds without its weights too",
+         NULL, 0, 0, 0, 0},
         {"threads", CLI_WHOLE, &e.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
         {"json", CLI_SWITCH, &e.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };

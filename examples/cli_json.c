@@ -79,8 +79,7 @@ void cli_json_real(cli_json *json, const char *key, double value)
     fputs(buffer.text[0] ? buffer.text : "null", json->out);
 }
 
-/* {"1", "3", "5"} of values of which `count` are known. */
-static void at_ranks(cli_json *json, const char *key, const double *values, uint32_t count)
+void cli_json_ranks(cli_json *json, const char *key, const double *values, uint32_t count)
 {
     static const uint32_t at[] = {1, 3, 5};
     cli_json_open(json, key);
@@ -107,10 +106,10 @@ void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metric
     }
     if (ranking) {
         uint32_t known = metrics ? metrics->precision_max : 0;
-        at_ranks(json, "precision", metrics ? metrics->precision : NULL, known);
-        at_ranks(json, "ndcg", metrics ? metrics->ndcg : NULL, known);
-        at_ranks(json, "psp", metrics ? metrics->psp : NULL, known);
-        at_ranks(json, "psndcg", metrics ? metrics->psndcg : NULL, known);
+        cli_json_ranks(json, "precision", metrics ? metrics->precision : NULL, known);
+        cli_json_ranks(json, "ndcg", metrics ? metrics->ndcg : NULL, known);
+        cli_json_ranks(json, "psp", metrics ? metrics->psp : NULL, known);
+        cli_json_ranks(json, "psndcg", metrics ? metrics->psndcg : NULL, known);
     }
     cli_json_close(json);
 }

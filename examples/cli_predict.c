@@ -31,8 +31,8 @@ typedef struct prediction {
     cli_data format;
     const char *index_name;
     cli_list index_sets;
-    uint64_t top, threads, probe;
-    int probabilities;
+    uint64_t top, threads, probe, beam;
+    int probabilities, tree_alone;
 
     xsm_context *context;
     xsm_model *model;
@@ -49,12 +49,20 @@ static void *predict_slice(void *argument)
     return NULL;
 }
 
-static int make_slices(prediction *p)
+static xsm_predictor_options predictor_options(const prediction *p)
 {
-    xsm_error err = XSM_ERROR_INIT;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = (uint32_t)p->top;
     options.index = p->index;
+    options.beam = (uint32_t)p->beam;
+    options.tree_alone = p->tree_alone;
+    return options;
+}
+
+static int make_slices(prediction *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const xsm_predictor_options options = predictor_options(p);
     p->slice_count = xsm_context_threads(p->context);
     p->slices = calloc(p->slice_count, sizeof *p->slices);
     if (!p->slices) {
@@ -65,7 +73,7 @@ static int make_slices(prediction *p)
         slice *s = &p->slices[i];
         s->err = (xsm_error)XSM_ERROR_INIT;
         if (xsm_predictor_new(p->model, &options, &s->predictor, &err) != XSM_OK) {
-            return cli_library_failed(&err);
+            return cli_search_refused(&err);
         }
         size_t places = (size_t)SLICE_ROWS * xsm_predictor_top(s->predictor);
         s->classes = calloc(places, sizeof *s->classes);
@@ -139,11 +147,17 @@ static int index_misused(const xsm_error *err)
 static int make_index(prediction *p)
 {
     xsm_error err = XSM_ERROR_INIT;
+    if (p->probabilities && p->beam && !p->tree_alone) {
+        return cli_misuse("--probabilities need the scores of all classes; not with --beam");
+    }
     if (!p->index_name) {
         return p->probe || p->index_sets.count ? cli_misuse("--probe and --index-set need --index NAME") : CLI_GO_ON;
     }
     if (p->probabilities) {
         return cli_misuse("--probabilities need the scores of all classes; not with --index");
+    }
+    if (p->beam || p->tree_alone) {
+        return cli_misuse("--index searches an index, --beam and --tree-alone a tree; not both");
     }
     if (xsm_index_new(p->context, p->index_name, &p->index, &err) != XSM_OK ||
         (p->probe && xsm_index_set_int(p->index, "probe", (int64_t)p->probe, &err) != XSM_OK)) {
@@ -164,25 +178,25 @@ static int make_index(prediction *p)
     return CLI_GO_ON;
 }
 
-/* Compares what the index finds with the best of all classes on up to RECALL_ROWS rows, evenly spread. */
+/* Compares what a search finds with the best of all classes on up to RECALL_ROWS rows, evenly spread. */
 static int measure_recall(prediction *p, uint64_t rows, double *recall, double *part)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_predictor_options all = XSM_PREDICTOR_OPTIONS_INIT;
+    const xsm_predictor_options options = predictor_options(p);
     xsm_predictor *exact = NULL, *searching = NULL;
     uint64_t count = rows < RECALL_ROWS ? rows : RECALL_ROWS, hits = 0;
     uint64_t *chosen = calloc(count, sizeof *chosen);
     uint32_t *want = NULL, *have = NULL, top = 0;
-    options.top = (uint32_t)p->top;
-    xsm_status status = xsm_predictor_new(p->model, &options, &exact, &err);
-    options.index = p->index;
+    all.top = (uint32_t)p->top;
+    xsm_status status = xsm_predictor_new(p->model, &all, &exact, &err);
     status = status == XSM_OK ? xsm_predictor_new(p->model, &options, &searching, &err) : status;
     if (status == XSM_OK) {
         top = xsm_predictor_top(exact);
         want = calloc(count * top, sizeof *want);
         have = calloc(count * top, sizeof *have);
     }
-    int code = status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+    int code = status == XSM_OK ? CLI_GO_ON : cli_search_refused(&err);
     if (code == CLI_GO_ON && (!chosen || !want || !have)) {
         code = cli_fail("out of memory");
     }
@@ -233,6 +247,25 @@ static int build_index(prediction *p, uint64_t rows)
     return code;
 }
 
+/* What a beam of that width finds, on some of the rows. */
+static int tell_beam(prediction *p, uint64_t rows)
+{
+    cli_buffer a, b, c;
+    double recall, part;
+    cli_note("trying the beam ...");
+    int code = measure_recall(p, rows, &recall, &part);
+    cli_note_clear();
+    if (code == CLI_GO_ON) {
+        uint32_t classes = xsm_model_classes(p->model);
+        uint64_t top = p->top < classes ? p->top : classes;
+        fprintf(stderr,
+                "xsoftmax: beam of %s in the tree over %s classes; recall@%s %.4f, %.2f %% of the classes scored\n",
+                cli_grouped(p->beam, &a), cli_grouped(classes, &b), cli_grouped(top, &c), recall,
+                p->beam < classes ? 100 * part : 100.0);
+    }
+    return code;
+}
+
 static int predict(prediction *p)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -248,7 +281,7 @@ static int predict(prediction *p)
     if (xsm_model_get_classes(p->model, &map, &err) != XSM_OK || xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    code = p->index ? build_index(p, info.rows) : CLI_GO_ON;
+    code = p->index ? build_index(p, info.rows) : p->beam > 0 && !p->tree_alone ? tell_beam(p, info.rows) : CLI_GO_ON;
     code = code == CLI_GO_ON ? make_slices(p) : code;
     for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
         size_t used = 0;
@@ -295,6 +328,10 @@ int cli_predict(const cli_command *command, int argc, char **argv)
          NULL, 0, 0, 0, 0},
         {"probe", CLI_WHOLE, &p.probe, "P", "classes that a search scores, about (8 times the square root of all)",
          NULL, 1, XSM_CLASSES_MAX, 0, 0},
+        {"beam", CLI_WHOLE, &p.beam, "W", "score the W classes that a beam search in the model's tree finds", NULL, 1,
+         XSM_CLASSES_MAX, 0, 0},
+        {"tree-alone", CLI_SWITCH, &p.tree_alone, NULL, "predict by the model's tree, without its weights", NULL, 0, 0,
+         0, 0},
         {"index-set", CLI_LIST, &p.index_sets, "KEY=VALUE", "another option of the index", NULL, 0, 0, 0, 0},
         {"threads", CLI_WHOLE, &p.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
     };

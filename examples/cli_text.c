@@ -49,6 +49,11 @@ int cli_library_failed(const xsm_error *err)
     return cli_fail("%s", err->message);
 }
 
+int cli_search_refused(const xsm_error *err)
+{
+    return err->status == XSM_ERROR_RANGE ? cli_misuse("%s", err->message) : cli_library_failed(err);
+}
+
 char *cli_format(const char *format, ...)
 {
     char *text = NULL;

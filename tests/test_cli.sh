@@ -235,6 +235,13 @@ done <<END
 2|no option 'porbe'|predict --model model --data test.txt --index spherical --index-set porbe=5
 2|KEY=VALUE|predict --model model --data test.txt --index spherical --index-set porbe
 2|not with --index|predict --model model --data test.txt --index exact --probabilities
+2|not both|predict --model model --data test.txt --index exact --beam 9
+2|not both|predict --model model --data test.txt --index exact --tree-alone
+2|not with --beam|predict --model model --data test.txt --beam 9 --probabilities
+2|--beam: '0' is out of range|predict --model model --data test.txt --beam 0
+1|the model has no tree|predict --model model --data test.txt --beam 9
+1|the model has no tree|predict --model model --data test.txt --tree-alone
+1|sampler=tree|evaluate --model model --data test.txt --beam 9
 2|'exact' has no option 'probe'|predict --model model --data test.txt --index exact --probe 5
 1|standard input|predict --model model --data -
 1|broken.txt, line 2, column 6: |predict --model model --data broken.txt
@@ -573,6 +580,32 @@ for index in exact 'spherical --probe 5 --index-set clusters=2'; do
     expect "prediction by index $index" cmp -s found all
     expect 'recall is told' grep -q '^xsoftmax: index .* recall@5 1.0000, 100.00 % of the classes scored$' stderr
 done
+# A tree that the model carries is searched by a beam, or predicts alone.
+run 0 train --data train.txt --transform tfidf,unit --estimator negative-sampling --set sampler=tree --epochs 20 --eta 1 \
+    --model tree.model
+run 0 predict --model tree.model --data test.txt --top 2
+cp stdout all
+run 0 predict --model tree.model --data test.txt --top 2 --beam 5
+expect 'a beam of all classes finds the same' cmp -s all stdout
+says stderr 'beam of 5 in the tree over 5 classes; recall@2 1.0000, 100.00 % of the classes scored'
+run 0 predict --model tree.model --data test.txt --top 2 --beam 3
+says stderr ', 60.00 % of the classes scored'
+run 2 predict --model tree.model --data test.txt --beam 4
+says stderr 'accepted is 5 and above'
+run 0 predict --model tree.model --data test.txt --top 5 --tree-alone --probabilities
+expect 'the probabilities of the tree sum to one' test "$(awk -F '\t' '{ sum = 0
+    for (i = 1; i <= NF; i++) { split($i, a, ":"); sum += a[2] }
+    if (sum < 0.9999 || sum > 1.0001) bad++ } END { print bad + 0 }' stdout)" -eq 0
+run 0 evaluate --model tree.model --data test.txt --beam 5
+says stdout 'beam       5 of 5 classes scored a row'
+says stdout '  recall   @1 1.0000, @3 1.0000, @5 1.0000'
+run 0 evaluate --model tree.model --data test.txt --tree-alone --json
+says stdout '"tree_alone":{"width":0,"classes_scored":5,"recall":{"1":'
+run 2 evaluate --model tree.model --data test.txt --beam 2
+says stderr 'accepted is 5 and above'
+run 1 predict --model tree.model --data test.txt --index exact
+says stderr '--beam'
+
 run 0 predict --model m6 --data test.txt --probabilities
 expect 'probabilities add up to 1' test "$(awk -F '\t' '{ s = 0; for (i = 1; i <= NF; i++) { split($i, a, ":")
     s += a[2] } if (s < 0.9999 || s > 1.0001) bad++ } END { print bad + 0 }' stdout)" -eq 0

@@ -112,6 +112,14 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
     return XSM_OK;
 }
 
+/* Keeps a correction, or none, for as long as the index is built over its model. */
+static void hold(xsm_index *x, xsmi_correction *correction)
+{
+    xsmi_correction *before = x->correction;
+    x->correction = xsmi_correction_retain(correction);
+    xsmi_correction_release(before);
+}
+
 static void clear(xsm_index *x)
 {
     if (x->ops.clear) {
@@ -125,6 +133,7 @@ void xsm_index_free(xsm_index *x)
     if (x) {
         xsm_context *ctx = x->context;
         clear(x);
+        hold(x, NULL);
         xsmi_release(ctx, x->state, x->ops.state_size, 1);
         xsmi_release(ctx, x, 1, sizeof *x);
         xsm_context_free(ctx);
@@ -204,6 +213,7 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
 {
     const xsm_index *x = source->origin;
     const xsm_model *m = x->model;
+    const float *log_q = xsmi_correction_numbers(x->correction);
     bool columns = m->layout == XSM_LAYOUT_FEATURE_MAJOR;
     for (uint32_t f = 0; columns && f < x->width; f++) {
         for (uint32_t j = 0; j < count; j++) {
@@ -220,8 +230,8 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
         if (scale != 1.0f) {
             m->kernels->scale(row, x->width, scale);
         }
-        if (m->bias) {
-            row[x->width] = m->bias[k];
+        if (x->own_width > x->width) {
+            row[x->width] = (m->bias ? m->bias[k] : 0) + (log_q ? log_q[k] : 0);
         }
     }
 }
@@ -323,6 +333,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u numbers %zu floats apart", rows.width, rows.stride);
     }
     clear(x);
+    hold(x, NULL);
     x->rows = rows;
     x->model = NULL;
     x->count = rows.count;
@@ -336,18 +347,22 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
     if (!x || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
     }
-    if (model->correction) {
-        return xsmi_fail(
-            err, XSM_ERROR_UNSUPPORTED,
-            "the model's scores have a correction (%s) that depends on more than its weights, which are all that "
-            "an index sees",
-            xsm_model_correction(model));
+    const xsmi_correction *correction = model->correction;
+    if (correction && !xsmi_correction_numbers(correction)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's scores are made with a %s, and are no products of a class's weights and the "
+                         "features, all that an index can search; %s",
+                         xsmi_correction_kind(correction),
+                         xsmi_correction_tree(correction) ? "search the tree itself: xsm_predictor_options.beam, "
+                                                            "--beam on the command line"
+                                                          : "a predictor searches it without one");
     }
     clear(x);
     x->model = model;
     x->count = model->classes;
     x->width = model->features;
-    x->own_width = model->features + (model->bias != NULL);
+    hold(x, model->correction);
+    x->own_width = model->features + (model->bias || correction);
     return build(x, err);
 }
 

@@ -20,8 +20,9 @@ struct xsm_index {
     xsmi_index_common common;
     bool built;
     xsm_index_rows rows;              /* what it was built over, */
-    const xsm_model *model;           /* or the model */
-    uint32_t count, width, own_width; /* own_width: with the bias */
+    const xsm_model *model;           /* or the model, */
+    xsmi_correction *correction;      /* with what its scores had added then, numbers or NULL; a hold on it */
+    uint32_t count, width, own_width; /* own_width: with the bias, or what is added in its place */
 };
 
 /* Floats from query to query in memory of ours. */

@@ -88,18 +88,6 @@ void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code)
     }
 }
 
-/* A node's score, in four partial sums. */
-static inline float node_score(const float *node, const float *code, uint32_t dims)
-{
-    float part[4] = {0};
-    for (uint32_t i = 0; i < dims; i += 4) {
-        for (uint32_t l = 0; l < 4; l++) {
-            part[l] += node[i + l] * code[i + l];
-        }
-    }
-    return (part[0] + part[2]) + (part[1] + part[3]);
-}
-
 /* Adds up log(1 + e^t) = max(t, 0) + log(1 + e^-|t|) over a path, the second parts as a product of numbers up to 2. */
 typedef struct path_sum {
     double product, sum; /* a path is at most 31 nodes long: the product stays below 2^31 */
@@ -126,7 +114,7 @@ uint32_t xsmi_tree_draw(const xsmi_tree *t, const float *code, xsmi_stream *stre
         } else if (node * 2 >= leaves) {
             __builtin_prefetch(t->leaf_class + (2 * node - leaves), 0, 3);
         }
-        double s = (double)node_score(t->nodes + node * dims, code, dims);
+        double s = (double)xsmi_tree_node_score(t->nodes + node * dims, code, dims);
         double e = exp(-fabs(s));
         double right = s < 0 ? e / (1 + e) : 1 / (1 + e);
         /* 32 bits decide: each probability is right to 2^-32, and those of 0 and 1 are exact. */
@@ -144,7 +132,7 @@ double xsmi_tree_log_probability(const xsmi_tree *t, const float *code, uint32_t
     size_t leaves = xsmi_tree_leaves(t), leaf = leaves + t->class_leaf[class];
     for (uint32_t level = t->height; level > 0; level--) {
         size_t node = leaf >> level;
-        double s = (double)node_score(t->nodes + node * t->dims, code, t->dims);
+        double s = (double)xsmi_tree_node_score(t->nodes + node * t->dims, code, t->dims);
         double against = leaf >> (level - 1) & 1 ? -s : s;
         path_take(&path, against, exp(-fabs(s)));
     }

@@ -6,7 +6,7 @@
  * Each inner node is a logistic of a row's code, its principal components and a 1. The nodes lie as in a heap: node 1
  * is the root, those of node v are 2v (left) and 2v + 1 (right), leaf i is node 2^height + i. A leaf without a class is
  * reached with probability 0 exactly: the node above it has no weights and a bias of XSMI_TREE_SURE, for which the
- * probability of the other side is 1.
+ * probability of the other side is 1. Only a leaf can be without one: every inner node has a class below it.
  */
 #ifndef XSMI_TREE_H
 #define XSMI_TREE_H
@@ -41,6 +41,18 @@ void xsmi_tree_clear(xsmi_tree *t);
 xsm_status xsmi_tree_copy(xsm_context *ctx, const xsmi_tree *from, xsmi_tree *to, xsm_error *err);
 /* Fills leaf_class from class_leaf; false when that is not one leaf a class. */
 bool xsmi_tree_set_leaves(xsmi_tree *t);
+
+/* A node's score, in four partial sums. */
+static inline float xsmi_tree_node_score(const float *node, const float *code, uint32_t dims)
+{
+    float part[4] = {0};
+    for (uint32_t i = 0; i < dims; i += 4) {
+        for (uint32_t l = 0; l < 4; l++) {
+            part[l] += node[i + l] * code[i + l];
+        }
+    }
+    return (part[0] + part[2]) + (part[1] + part[3]);
+}
 
 /* A row's code, [dims]. */
 void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code);

@@ -52,9 +52,12 @@ static bool is_closed(const xsmi_tree *t, unsigned char *has_class)
     }
     for (size_t node = leaves - 1; node > 0; node--) {
         bool left = has_class[2 * node], right = has_class[2 * node + 1];
-        has_class[node] = left || right;
-        if (left == right) {
+        has_class[node] = 1;
+        if (left && right) {
             continue;
+        }
+        if (!left && !right) {
+            return false;
         }
         const float *w = t->nodes + node * t->dims;
         for (uint32_t i = 0; i < t->dims; i++) {

@@ -1,34 +1,10 @@
-/* Prediction: the best classes of rows, of all or of those that an index finds, with the scratch of one thread. */
-#include "index/index.h"
-#include "model/best_first.h"
-#include "model/model.h"
-#include "model/tiles.h"
-
-#include <xsoftmax/predict.h>
+/* Prediction: the best classes of rows, of all or of those that a search finds, with the scratch of one thread. */
+#include "train/predict.h"
 
 #include <math.h>
 #include <string.h>
 
 #define TOP_MAX 65536
-#define PIECE (XSMI_LANES * XSMI_EXACT_BLOCKS)
-
-struct xsm_predictor {
-    xsm_context *context;
-    const xsm_model *model;
-    uint32_t top;
-    /* For the rows of one piece. */
-    xsmi_features features[PIECE];
-    double log_sum_exp[PIECE];
-    float target_score[PIECE];
-    float *top_score;    /* [PIECE][top] */
-    uint32_t *top_class; /* [PIECE][top] */
-    void *scratch;
-    size_t scratch_size;
-    const xsmi_correction *correction; /* of the model when the scratch was sized */
-    /* With an index. */
-    const xsm_index *index;
-    uint64_t probed;
-};
 
 /* Of a model with a hierarchy, whether rows are searched best first: not for so many classes that tiles are faster. */
 static bool searches_hierarchy(const xsm_model *m, uint32_t top)
@@ -62,15 +38,18 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     if (o.index && (!o.index->built || o.index->model != model)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model", o.index->ops.name);
     }
-    if (o.index && model->correction) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the model's scores have a correction since the index was built, which does not see it");
+    if (o.index && model->correction != o.index->correction) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the model's scores have another correction since index '%s' was built; build it anew",
+                         o.index->ops.name);
     }
     uint32_t top = o.top ? o.top : 5;
     if (top > TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, TOP_MAX);
     }
     top = top < model->classes ? top : model->classes;
+    uint32_t beam;
+    XSMI_TRY(xsmi_beam_width(model, &o, top, &beam, err));
     xsm_context *ctx = xsmi_context_retain(model->context);
     xsm_predictor *p = xsmi_allocate(ctx, 1, sizeof *p);
     if (!p) {
@@ -82,6 +61,8 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->model = model;
     p->correction = model->correction;
     p->top = top;
+    p->beam = beam;
+    p->tree_alone = o.tree_alone;
     /* Enough for rows of either kind, so that nothing is allocated later. */
     size_t sparse = xsmi_model_exact_scratch(model, true, XSMI_EXACT_BLOCKS, top);
     size_t dense = xsmi_model_exact_scratch(model, false, XSMI_EXACT_BLOCKS, top);
@@ -91,12 +72,14 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
         xsmi_arena arena = {NULL, 0};
         (void)divide_search(p->index, top, &arena);
         p->scratch_size = arena.used;
+    } else if (p->beam > 0) {
+        p->scratch_size = xsmi_beam_scratch(p);
     }
     if (searches_hierarchy(model, top)) {
         p->scratch_size = xsmi_best_first_scratch(xsmi_correction_hierarchy(model->correction));
     }
-    p->top_score = xsmi_allocate(ctx, PIECE * (size_t)top, sizeof *p->top_score);
-    p->top_class = xsmi_allocate(ctx, PIECE * (size_t)top, sizeof *p->top_class);
+    p->top_score = xsmi_allocate(ctx, XSMI_PIECE * (size_t)top, sizeof *p->top_score);
+    p->top_class = xsmi_allocate(ctx, XSMI_PIECE * (size_t)top, sizeof *p->top_class);
     p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
     if (!p->top_score || !p->top_class || !p->scratch) {
         xsm_status status = xsmi_fail_memory(err, p->scratch_size, "a predictor");
@@ -111,8 +94,8 @@ void xsm_predictor_free(xsm_predictor *p)
 {
     if (p) {
         xsm_context *ctx = p->context;
-        xsmi_release(ctx, p->top_score, PIECE * (size_t)p->top, sizeof *p->top_score);
-        xsmi_release(ctx, p->top_class, PIECE * (size_t)p->top, sizeof *p->top_class);
+        xsmi_release(ctx, p->top_score, XSMI_PIECE * (size_t)p->top, sizeof *p->top_score);
+        xsmi_release(ctx, p->top_class, XSMI_PIECE * (size_t)p->top, sizeof *p->top_class);
         xsmi_release(ctx, p->scratch, p->scratch_size, 1);
         xsmi_release(ctx, p, 1, sizeof *p);
         xsm_context_free(ctx);
@@ -210,6 +193,10 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
         if (finite) {
             xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha, scores + (size_t)i * p->top,
                                      NULL);
+            if (p->correction) { /* numbers, which take no scratch */
+                xsmi_correction_add(p->correction, &x, classes + (size_t)i * p->top, p->top,
+                                    scores + (size_t)i * p->top, NULL);
+            }
         }
         for (uint32_t k = 0; k < p->top && finite; k++) {
             finite = isfinite(scores[(size_t)i * p->top + k]) != 0;
@@ -276,9 +263,12 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
     if (p->model->correction != p->correction) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
     }
-    if (p->index && probabilities) {
+    if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "probabilities need the scores of all classes, which an index is there to avoid");
+                         "probabilities need the scores of all classes, which a search is there to avoid");
+    }
+    if (p->beam > 0) {
+        return xsmi_beam_run(p, &batch, classes, scores, probabilities, err);
     }
     if (p->index) {
         return run_search(p, &batch, classes, scores, err);
@@ -286,8 +276,8 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
     if (searches_hierarchy(p->model, p->top)) {
         return run_best_first(p, &batch, classes, scores, probabilities, err);
     }
-    for (size_t first = 0; first < batch.count; first += PIECE) {
-        size_t rows = batch.count - first < PIECE ? (size_t)(batch.count - first) : PIECE;
+    for (size_t first = 0; first < batch.count; first += XSMI_PIECE) {
+        size_t rows = batch.count - first < XSMI_PIECE ? (size_t)(batch.count - first) : XSMI_PIECE;
         run_piece(p, &batch, first, rows);
         for (size_t i = 0; i < rows; i++) {
             if (!isfinite(p->log_sum_exp[i])) {

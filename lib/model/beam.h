@@ -1,0 +1,28 @@
+/*
+ * Beam search in a tree over the classes: from the root down, of each level's nodes those that the tree finds
+ * likeliest.
+ */
+#ifndef XSMI_BEAM_H
+#define XSMI_BEAM_H
+
+#include "model/tree.h"
+
+/* A node with the parts of its log-probability, -(sum + log product), as xsmi_tree_log_probability() adds them up. */
+typedef struct xsmi_beam_node {
+    double log_q, product, sum;
+    uint64_t node;
+} xsmi_beam_node;
+
+/* Nodes of scratch for a width. */
+static inline size_t xsmi_beam_nodes(uint32_t width)
+{
+    return 3 * (size_t)width;
+}
+
+/* The up to `width` classes that are left of the search, in no order, with their log-probabilities to the bit as
+ * xsmi_tree_log_probability() has them. A beam of K or more has every class. Returns how many: the smaller of `width`
+ * and K. O(width c log K) for codes of c. */
+uint32_t xsmi_tree_beam(const xsmi_tree *t, const float *code, uint32_t width, xsmi_beam_node *scratch,
+                        uint32_t *classes, double *log_q);
+
+#endif

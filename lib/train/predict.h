@@ -1,0 +1,46 @@
+/*
+ * Inside of predictors: one thread's scratch, for all classes (predict.c) or a beam in the model's tree
+ * (predict_beam.c).
+ */
+#ifndef XSMI_PREDICT_H
+#define XSMI_PREDICT_H
+
+#include "index/index.h"
+#include "model/best_first.h"
+#include "model/model.h"
+#include "model/tiles.h"
+
+#include <xsoftmax/predict.h>
+
+/* Rows that are scored against all classes together. */
+#define XSMI_PIECE (XSMI_LANES * XSMI_EXACT_BLOCKS)
+
+struct xsm_predictor {
+    xsm_context *context;
+    const xsm_model *model;
+    uint32_t top;
+    /* For the rows of one piece. */
+    xsmi_features features[XSMI_PIECE];
+    double log_sum_exp[XSMI_PIECE];
+    float target_score[XSMI_PIECE];
+    float *top_score;    /* [XSMI_PIECE][top] */
+    uint32_t *top_class; /* [XSMI_PIECE][top] */
+    void *scratch;
+    size_t scratch_size;
+    const xsmi_correction *correction; /* of the model when the scratch was sized */
+    const xsm_index *index;            /* or NULL */
+    uint32_t beam;                     /* width; 0 = none */
+    bool tree_alone;
+    uint64_t probed;
+};
+
+/* The width of the beam that options ask for, 0 for none. Checks what they say of it. */
+xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
+                           xsm_error *err);
+/* Bytes of scratch for a beam, SIZE_MAX = more than can be. */
+size_t xsmi_beam_scratch(const xsm_predictor *p);
+/* The rows of a batch; scores and probabilities may be NULL. */
+xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
+                         double *probabilities, xsm_error *err);
+
+#endif
