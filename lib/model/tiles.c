@@ -24,6 +24,9 @@
 /* Features gathered at once, so that scratch is bounded and a tile is never narrower than GATHER_LEAST. */
 #define GATHER_FEATURES 4096
 #define GATHER_LEAST 64
+/* Bytes of log-probabilities of all classes that a sweep over a hierarchy may take for each thread, more if one block's
+ * are. */
+#define SWEPT_BYTES ((size_t)32 << 20)
 /* Classes whose weights are gathered together: a cache line of the compact matrix. */
 #define GATHER_CLASSES 16
 
@@ -43,15 +46,22 @@ typedef struct scratch {
     /* with a tree for a correction: one block's */
     float *codes;    /* [XSMI_LANES][dims] */
     float *sweep;    /* what a sweep needs */
-    float *log_tree; /* [classes][XSMI_LANES]; with a hierarchy, too: what its sweep results in */
-    /* with a hierarchy: one block's */
-    float *stack; /* of its sweep */
+    float *log_tree; /* [classes][XSMI_LANES] */
+    /* with a hierarchy: log_tree for each block of some together, what sweeps result in, and for each */
+    float *stack; /* its sweep's */
     float *nodes; /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, where they come row by row */
 } scratch;
 
 static size_t used_words(const xsm_model *m)
 {
     return ((size_t)m->features + 63) / 64;
+}
+
+/* Blocks whose log-probabilities in a hierarchy are kept at once. */
+static size_t swept_together(const xsmi_hierarchy *h, size_t blocks)
+{
+    size_t most = SWEPT_BYTES / ((size_t)h->classes * XSMI_LANES * sizeof(float));
+    return most < 1 ? 1 : most < blocks ? most : blocks;
 }
 
 static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, scratch *s)
@@ -79,9 +89,10 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
     const xsmi_tree *tree = xsmi_correction_tree(m->correction);
     const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
     if (h) {
-        s->log_tree = xsmi_arena_take(arena, (size_t)h->classes * XSMI_LANES, sizeof *s->log_tree);
-        s->stack = xsmi_arena_take(arena, xsmi_hierarchy_stack(h), sizeof *s->stack);
-        s->nodes = xsmi_arena_take(arena, (size_t)XSMI_ROW_TILE * XSMI_LANES, sizeof *s->nodes);
+        size_t together = swept_together(h, blocks);
+        s->log_tree = xsmi_arena_take(arena, together * h->classes, XSMI_LANES * sizeof *s->log_tree);
+        s->stack = xsmi_arena_take(arena, together * xsmi_hierarchy_stack(h), sizeof *s->stack);
+        s->nodes = xsmi_arena_take(arena, together * XSMI_ROW_TILE, XSMI_LANES * sizeof *s->nodes);
     }
     if (tree) {
         s->codes = xsmi_arena_take(arena, (size_t)tree->dims * XSMI_LANES, sizeof *s->codes);
@@ -407,55 +418,70 @@ static void score_with_tree(const xsm_model *m, const xsmi_tile_rows *rows, uint
 /* -- hierarchies --------------------------------------------------------------------------------------------------- */
 
 typedef struct swept {
-    xsmi_hierarchy_sweep sweep;
-    float *nodes; /* scratch's */
-    size_t rows;  /* of the block */
+    xsmi_hierarchy_sweep sweep[XSMI_EXACT_BLOCKS];
+    float *nodes;         /* scratch's */
+    const size_t *counts; /* rows of each block */
 } swept;
 
-/* Takes a tile of nodes: as it comes, or when the last row's is there. */
+/* Takes a tile of nodes: as it comes, or when the block's last row's is there. */
 static void sweep_tile(void *state, const xsmi_tile *tile)
 {
     swept *w = state;
     if (tile->lanes) {
-        xsmi_hierarchy_take(&w->sweep, tile->scores, tile->count);
+        xsmi_hierarchy_take(&w->sweep[tile->block], tile->scores, tile->count);
         return;
     }
+    float *nodes = w->nodes + tile->block * XSMI_ROW_TILE * XSMI_LANES;
     for (uint32_t i = 0; i < tile->count; i++) {
-        w->nodes[(size_t)i * XSMI_LANES + tile->row] = tile->scores[i];
+        nodes[(size_t)i * XSMI_LANES + tile->row] = tile->scores[i];
     }
-    if (tile->row + 1 == w->rows) {
-        xsmi_hierarchy_take(&w->sweep, w->nodes, tile->count);
+    if (tile->row + 1 == w->counts[tile->block]) {
+        xsmi_hierarchy_take(&w->sweep[tile->block], nodes, tile->count);
     }
 }
 
-/* The nodes' scores of one block at a time become log-probabilities of all classes, which then are the tiles. */
+/* Hands out a block's log-probabilities as tiles. */
+static void give_swept(const scratch *s, const float *log_p, size_t block, size_t rows, bool lanes, uint32_t first,
+                       uint32_t end, xsmi_tile_consumer consume, void *state)
+{
+    const uint32_t most = lanes ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
+    for (uint32_t tile = first; tile < end; tile += most) {
+        uint32_t count = end - tile < most ? end - tile : most;
+        const float *from = log_p + (size_t)tile * XSMI_LANES;
+        if (lanes) {
+            xsmi_tile t = {block, 0, true, tile, count, from};
+            consume(state, &t);
+        }
+        for (size_t l = 0; !lanes && l < rows; l++) {
+            for (uint32_t c = 0; c < count; c++) {
+                s->scores[c] = from[(size_t)c * XSMI_LANES + l];
+            }
+            xsmi_tile t = {block, l, false, tile, count, s->scores};
+            consume(state, &t);
+        }
+    }
+}
+
+/* The nodes' scores of some blocks at a time become log-probabilities of all classes, which then are the tiles. */
 static void score_with_hierarchy(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end,
                                  scratch *s, xsmi_tile_consumer consume, void *state)
 {
     const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
     const bool lanes = xsmi_tiles_packed(m, rows->sparse);
-    const uint32_t most = lanes ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
-    for (size_t b = 0; b < rows->blocks; b++) {
-        xsmi_tile_rows block = {rows->features + b * XSMI_LANES, rows->counts + b, 1, rows->sparse};
-        swept w = {{h, m->kernels, s->log_tree, s->stack, 0, 0}, s->nodes, rows->counts[b]};
-        memset(s->nodes, 0, (size_t)XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
-        xsmi_hierarchy_start_sweep(&w.sweep);
-        score_plain(m, &block, 0, h->nodes, s, sweep_tile, &w);
-        for (uint32_t tile = first; tile < end; tile += most) {
-            uint32_t count = end - tile < most ? end - tile : most;
-            const float *from = s->log_tree + (size_t)tile * XSMI_LANES;
-            if (lanes) {
-                xsmi_tile t = {b, 0, true, tile, count, from};
-                consume(state, &t);
-                continue;
-            }
-            for (size_t l = 0; l < rows->counts[b]; l++) {
-                for (uint32_t c = 0; c < count; c++) {
-                    s->scores[c] = from[(size_t)c * XSMI_LANES + l];
-                }
-                xsmi_tile t = {b, l, false, tile, count, s->scores};
-                consume(state, &t);
-            }
+    const size_t together = swept_together(h, rows->blocks), each = (size_t)h->classes * XSMI_LANES;
+    for (size_t b = 0; b < rows->blocks; b += together) {
+        size_t some = rows->blocks - b < together ? rows->blocks - b : together;
+        xsmi_tile_rows group = {rows->features + b * XSMI_LANES, rows->counts + b, some, rows->sparse};
+        swept w = {.nodes = s->nodes, .counts = group.counts};
+        for (size_t i = 0; i < some; i++) {
+            w.sweep[i] = (xsmi_hierarchy_sweep){
+                h, m->kernels, s->log_tree + i * each, s->stack + i * xsmi_hierarchy_stack(h), 0, 0};
+            xsmi_hierarchy_start_sweep(&w.sweep[i]);
+        }
+        memset(s->nodes, 0, some * XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
+        score_plain(m, &group, 0, h->nodes, s, sweep_tile, &w);
+        for (size_t i = 0; i < some; i++) {
+            give_swept(s, s->log_tree + i * each, b + i, group.counts[i], lanes, first, end, consume, state);
         }
     }
 }
