@@ -310,5 +310,6 @@ int cli_info(const cli_command *command, int argc, char **argv);
 int cli_estimators(const cli_command *command, int argc, char **argv);
 int cli_samplers(const cli_command *command, int argc, char **argv);
 int cli_optimizers(const cli_command *command, int argc, char **argv);
+int cli_indexes(const cli_command *command, int argc, char **argv);
 
 #endif

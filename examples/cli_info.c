@@ -1,4 +1,4 @@
-/* xsoftmax info: what a file holds. xsoftmax estimators, samplers, optimizers: what there is to train with. */
+/* xsoftmax info: what a file holds. xsoftmax estimators, samplers, optimizers, indexes: what there is to train with. */
 #include "cli.h"
 
 #include <errno.h>
@@ -282,6 +282,43 @@ int cli_optimizers(const cli_command *command, int argc, char **argv)
     for (size_t i = 0; i < xsm_optimizer_count(); i++) {
         const xsm_optimizer_ops *ops = xsm_optimizer_at(i);
         printf("%-15s %s\n", xsm_optimizer_ops_name(ops), xsm_optimizer_ops_summary(ops));
+    }
+    return CLI_DONE;
+}
+
+static int show_index(const char *name)
+{
+    const xsm_index_ops *ops = xsm_index_find(name);
+    if (!ops) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_index *index = NULL;
+        if (xsm_index_new(NULL, name, &index, &err) == XSM_OK) {
+            xsm_index_free(index);
+        }
+        return cli_misuse("%s", err.message);
+    }
+    printf("%s: %s\n\nFor estimators that search: --set index=%s. Options, each given as --set NAME=VALUE:\n", name,
+           xsm_index_ops_summary(ops), name);
+    const xsm_option *option;
+    for (size_t i = 0; (option = xsm_index_ops_option(ops, i)) != NULL; i++) {
+        show_option("index.", option);
+    }
+    return CLI_DONE;
+}
+
+int cli_indexes(const cli_command *command, int argc, char **argv)
+{
+    const char *name = NULL;
+    int code = cli_parse(command, NULL, 0, &name, 1, argc, argv);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (name) {
+        return show_index(name);
+    }
+    for (size_t i = 0; i < xsm_index_count(); i++) {
+        const xsm_index_ops *ops = xsm_index_at(i);
+        printf("%-15s %s\n", xsm_index_ops_name(ops), xsm_index_ops_summary(ops));
     }
     return CLI_DONE;
 }

@@ -112,6 +112,12 @@ static int describe(cli_run *r)
     for (size_t i = 0; status == XSM_OK && (option = xsm_sampler_ops_option(of_sampler, i)) != NULL; i++) {
         status = describe_option(r, "sampler.", option->name, &err);
     }
+    char index[32];
+    const xsm_index_ops *of_index =
+        xsm_estimator_get(r->estimator, "index", index, sizeof index) > 0 ? xsm_index_find(index) : NULL;
+    for (size_t i = 0; status == XSM_OK && (option = xsm_index_ops_option(of_index, i)) != NULL; i++) {
+        status = describe_option(r, "index.", option->name, &err);
+    }
     int ok = status == XSM_OK && describe_optimizer(r, &err) == XSM_OK &&
              cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
              cli_train_note_whole(r, "seed", r->seed, &err) == XSM_OK &&

@@ -97,12 +97,13 @@ static int set_options(cli_run *r)
     if (xsm_estimator_set(r->estimator, "seed", number.text, &err) != XSM_OK) {
         return misused("--seed", &err);
     }
-    /* The sampler first: its own options, sampler.KEY, then find it whatever the order. */
+    /* The sampler or index first: its own options, sampler.KEY, then find it whatever the order. */
     for (size_t n = 0; n < 2 * r->sets.count; n++) {
         size_t i = n % r->sets.count;
         const char *set = r->sets.items[i];
         const char *equals = strchr(set, '=');
-        if ((strncmp(set, "sampler=", 8) == 0) != (n < r->sets.count)) {
+        int part = strncmp(set, "sampler=", 8) == 0 || strncmp(set, "index=", 6) == 0;
+        if (part != (n < r->sets.count)) {
             continue;
         }
         if (!equals || equals == set) {

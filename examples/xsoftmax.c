@@ -25,6 +25,7 @@ static const cli_command commands[] = {
     {"estimators", "[NAME]", "Lists the estimators, or the options of one.", NULL, cli_estimators},
     {"samplers", "[NAME]", "Lists the samplers, or the options of one.", NULL, cli_samplers},
     {"optimizers", "[NAME]", "Lists the optimizers, or the options of one.", NULL, cli_optimizers},
+    {"indexes", "[NAME]", "Lists the search indexes, or the options of one.", NULL, cli_indexes},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -203,9 +203,28 @@ static void every_estimator_resumes_to_the_same_bits(void **state)
     (void)state;
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)) != NULL; i++) {
+        if (ops->flags & XSM_ESTIMATOR_INDEX) { /* see searches_are_refused() */
+            continue;
+        }
         check_estimator(ops->name, "");
         check_estimator(ops->name, "ridge=0.5");
     }
+}
+
+/* What an index holds depends on the way that it came about. */
+static void searches_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    const setting s = {"decomp-mips", "", NULL, 1, false, true, 0};
+    rig r;
+    begin(&r, &s, &p, 1, 0, 0);
+    assert_ok(xsm_trainer_run(r.t, &err), err);
+    assert_fails(xsm_trainer_checkpoint(r.t, test_path("checkpoint"), &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "decomp-mips"));
+    end(&r);
+    test_problem_free(&p);
 }
 
 static void settings_resume_to_the_same_bits(void **state)
@@ -586,6 +605,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_estimator_resumes_to_the_same_bits),
+        cmocka_unit_test(searches_are_refused),
         cmocka_unit_test(settings_resume_to_the_same_bits),
         cmocka_unit_test(every_optimizer_resumes_to_the_same_bits),
         cmocka_unit_test(epochs_can_be_added),

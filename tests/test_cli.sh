@@ -176,7 +176,7 @@ done <<END
 2|--iterations is for --optimizer lbfgs|$good --iterations 3
 2|--tolerance is for --optimizer lbfgs|$good --tolerance 0.1
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
-1|draws classes at random; all rows at once take one|train --data train.txt --optimizer lbfgs
+1|looks at some classes only; all rows at once take one|train --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
 1|without a non-zero feature|$good --transform truncate=0
 2|--transform: |$good --transform truncate=x
@@ -281,7 +281,7 @@ done
 
 # --- help -----------------------------------------------------------------------------------------------------------------
 for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'predict --data x --help' 'info --help' \
-    'estimators --help' 'samplers --help' 'optimizers --help'; do
+    'estimators --help' 'samplers --help' 'optimizers --help' 'indexes --help'; do
     # shellcheck disable=SC2086
     run 0 $arguments
     says stdout 'Usage: xsoftmax'
@@ -290,7 +290,7 @@ done
 run 0 --version
 expect 'the version is a line' grep -q '^xsoftmax [0-9]*\.[0-9]*\.[0-9]*$' stdout
 run 0 estimators
-for name in softmax margin one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled hierarchical augment-reduce; do
+for name in softmax margin mips decomp-mips one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled hierarchical augment-reduce; do
     says stdout "$name "
 done
 run 0 estimators implicit
@@ -315,6 +315,15 @@ run 0 optimizers sgd
 says stdout 'no options'
 run 2 optimizers adam
 says stderr "accepted is 'sgd' or 'adagrad'"
+run 0 indexes
+says stdout 'exact '
+says stdout 'spherical '
+run 0 indexes spherical
+says stdout 'index.probe=0'
+run 2 indexes sherical
+says stderr "did you mean 'spherical'"
+run 0 estimators decomp-mips
+says stdout 'index=spherical'
 
 # --- train -----------------------------------------------------------------------------------------------------------------
 rm -f out.model out.csv

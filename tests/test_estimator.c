@@ -151,6 +151,8 @@ static void estimators_are_listed(void **state)
     static const char *const names[] = {"softmax",
                                         "bouchard",
                                         "margin",
+                                        "mips",
+                                        "decomp-mips",
                                         "one-vs-all",
                                         "one-vs-all-sampled",
                                         "ove",
@@ -179,9 +181,10 @@ static void estimators_are_listed(void **state)
         for (const xsm_option *o; (o = xsm_estimator_ops_option(ops, count)); count++) {
             assert_true(o->name && o->help && o->initial);
         }
-        bool sampler = ops->flags & XSM_ESTIMATOR_SAMPLER;
+        bool index = ops->flags & XSM_ESTIMATOR_INDEX, sampler = ops->flags & XSM_ESTIMATOR_SAMPLER;
+        assert_true(!index || strcmp(xsm_estimator_ops_option(ops, 2)->name, "index") == 0);
         assert_true(!sampler || strcmp(xsm_estimator_ops_option(ops, 2)->name, "sampler") == 0);
-        assert_int_equal(count, 2 + sampler + ops->option_count);
+        assert_int_equal(count, 2 + sampler + index + ops->option_count);
         /* one of the library's own tables through the host's door */
         xsm_error err = XSM_ERROR_INIT;
         xsm_estimator *e = NULL;
@@ -248,6 +251,10 @@ static void bind_checks_what_it_is_given(void **state)
             assert_ok(xsm_estimator_set(e, "tree", "balanced", &err), err);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             assert_int_equal(e->width, 3);
+        } else if (xsm_estimator_at(i)->flags & XSM_ESTIMATOR_INDEX) {
+            assert_ok(xsm_estimator_set(e, "candidates", "9", &err), err);
+            assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);
+            assert_non_null(strstr(err.message, "there are 8 classes"));
         } else if (!(xsm_estimator_at(i)->flags & XSM_ESTIMATOR_EXACT)) {
             assert_ok(xsm_estimator_set(e, "negatives", "8", &err), err);
             assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <xsoftmax/batch.h>
+#include <xsoftmax/index.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/option.h>
 #include <xsoftmax/sampler.h>
@@ -44,9 +45,12 @@
  * | `negative-sampling` | the label and m drawn | the same less log q, see xsm_model_correction() (Bamler 2020) |
  * | `ove-sampled` | the label and m drawn | the one-vs-each bound's optimum (Titsias 2016) |
  *
- * "Drawn" is by a sampler (sampler.h), any of them.
+ * | `mips` | the labels and the classes that a search finds | biased; near the loss's optimum (Yen et al. 2018) |
+ * | `decomp-mips` | the same, found by blocks of coordinates | biased, less (Yen et al. 2018) |
  *
- * `softmax`, `margin` and both `one-vs-all` take rows with several labels.
+ * "Drawn" is by a sampler (sampler.h), any of them; a search is by an index (index.h), any of them.
+ *
+ * `softmax`, `margin`, both `one-vs-all`, `sampled-softmax` and the two that search take rows with several labels.
  *
  * **Threads.** One thread at a time on one estimator; it uses its context's threads itself.
  *  @{ */
@@ -118,7 +122,8 @@ XSM_API void xsm_estimator_free(xsm_estimator *estimator);
 XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);
 
 /** Sets an option from text. Options can be set until the estimator is bound. Estimators that take a sampler have the
- *  option `sampler`, which makes a new one with its defaults, and that one's options as `sampler.KEY`.
+ *  option `sampler`, which makes a new one with its defaults, and that one's options as `sampler.KEY`; those that
+ *  search have `index` and `index.KEY` likewise.
  *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest option; #XSM_ERROR_RANGE or #XSM_ERROR_FORMAT for
  *          the value, the message saying what is accepted; #XSM_ERROR_STATE when it is bound */
 XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name, const char *value, xsm_error *err);
@@ -146,6 +151,24 @@ XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *nam
 XSM_API xsm_status xsm_estimator_set_sampler(xsm_estimator *estimator, xsm_sampler *sampler, xsm_error *err);
 /** The sampler that an estimator draws with, the estimator's or the host's; NULL for one that takes none. Borrowed. */
 XSM_API const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *estimator);
+
+/** Has an estimator that searches make its indexes like one of the host's: with its table and options, in place of what
+ *  the option `index` names. Copied; `like` need not stay.
+ *  @param estimator an estimator that searches, not bound
+ *  @param like      an index that is not built. NULL: back to what the options name
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_UNSUPPORTED for an estimator that does not search;
+ *          #XSM_ERROR_STATE when it is bound, or `like` is built; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_estimator_set_index(xsm_estimator *estimator, const xsm_index *like, xsm_error *err);
+/** What the indexes of an estimator that searches hold, one for each block of coordinates.
+ *  @param estimator an estimator
+ *  @param block     number of the block, from 0
+ *  @param[out] info filled; `rows` is 0 as long as the search has not begun
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_UNSUPPORTED for one that does not search; #XSM_ERROR_STATE when it
+ *          is not bound; #XSM_ERROR_RANGE for a block that is not there */
+XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint32_t block, xsm_index_info *info,
+                                            xsm_error *err);
 
 /** Prepares an estimator for a model and its training data: checks that they fit, sizes its state. Both must stay
  *  while the estimator is used. Binding again starts anew.

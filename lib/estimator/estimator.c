@@ -11,26 +11,46 @@
 #include <stdio.h>
 #include <string.h>
 
-static const xsm_option common_options[] = {
-    {"ridge", XSM_OPTION_DOUBLE, offsetof(xsmi_common_options, ridge), "0", 0, 1e30, NULL,
-     "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"},
-    {"seed", XSM_OPTION_INT, offsetof(xsmi_common_options, seed), "1", 0, 9007199254740992.0, NULL,
-     "names the random stream that classes are drawn from"},
+#define COMMON_OPTIONS                                                                                                 \
+    {"ridge",                                                                                                          \
+     XSM_OPTION_DOUBLE,                                                                                                \
+     offsetof(xsmi_common_options, ridge),                                                                             \
+     "0",                                                                                                              \
+     0,                                                                                                                \
+     1e30,                                                                                                             \
+     NULL,                                                                                                             \
+     "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"},                                    \
+    {                                                                                                                  \
+        "seed", XSM_OPTION_INT, offsetof(xsmi_common_options, seed), "1", 0, 9007199254740992.0, NULL,                 \
+            "names the random stream that classes are drawn from"                                                      \
+    }
+
+static const xsm_option common_options[] = {COMMON_OPTIONS};
+static const xsm_option sampled_options[] = {
+    COMMON_OPTIONS,
     {"sampler", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, sampler), "uniform", 0, 0, xsmi_sampler_names,
      "what classes are drawn with; its own options are set as sampler.KEY"},
 };
+static const xsm_option searched_options[] = {
+    COMMON_OPTIONS,
+    {"index", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, index), "spherical", 0, 0, xsmi_index_names,
+     "what classes are searched with; its own options are set as index.KEY"},
+};
 
-/* The options of an estimator; `sampler`, the last of the common ones, is for those that take one. */
+/* The options of an estimator, those that all of its kind have first. */
 static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, void *state)
 {
-    size_t count = sizeof common_options / sizeof common_options[0];
-    count -= ops->flags & XSM_ESTIMATOR_SAMPLER ? 0 : 1;
     xsmi_option_group group = {
         "estimator",
         ops->name,
-        {{common_options, count, sizeof common_options[0]}, {ops->options, ops->option_count, ops->option_size}},
+        {{common_options, sizeof common_options / sizeof common_options[0], sizeof common_options[0]},
+         {ops->options, ops->option_count, ops->option_size}},
         {common, state},
     };
+    if (ops->flags & (XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_INDEX)) {
+        group.table[0].options = ops->flags & XSM_ESTIMATOR_SAMPLER ? sampled_options : searched_options;
+        group.table[0].count++;
+    }
     return group;
 }
 
@@ -72,7 +92,7 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
     }
     const uint32_t flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE |
                            XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED |
-                           XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED;
+                           XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED | XSM_ESTIMATOR_INDEX;
     const uint32_t own = xsm_estimator_find(given->name) == given ? XSMI_ESTIMATOR_HIERARCHY : 0;
     if (ops->flags & ~(flags | own)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
@@ -94,6 +114,15 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s': the table needs width() and select(), or the flag for exact without the one "
                          "for proximal and without row_bound()",
+                         ops->name);
+    }
+    const uint32_t not_searched =
+        XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_SAMPLER;
+    if ((ops->flags & XSM_ESTIMATOR_INDEX) &&
+        ((ops->flags & not_searched) || ops->exact || ops->joint || !ops->search_plan || !ops->search)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': with the flag for an index the table needs search_plan() and search(), "
+                         "without exact(), joint() and the flags for exact, proximal, row state and sampler",
                          ops->name);
     }
     if (!ops->joint != !ops->joint_width || !ops->joint != !ops->joint_select || (ops->joint && exact)) {
@@ -161,6 +190,13 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
             return status;
         }
     }
+    if (ops.flags & XSM_ESTIMATOR_INDEX) {
+        xsm_status status = xsmi_estimator_make_index(e, err);
+        if (status != XSM_OK) {
+            xsm_estimator_free(e);
+            return status;
+        }
+    }
     *out = e;
     return XSM_OK;
 }
@@ -172,6 +208,8 @@ void xsmi_estimator_unbind(xsm_estimator *e)
             e->ops.unbind(e->state);
         }
         xsmi_spans_free(e->spans);
+        xsmi_searcher_free(e->searcher);
+        e->searcher = NULL;
         xsmi_estimator_unbind_sampler(e);
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
         e->spans = NULL;
@@ -187,6 +225,8 @@ void xsm_estimator_free(xsm_estimator *e)
         xsm_context *ctx = e->context;
         xsmi_estimator_unbind(e);
         xsm_sampler_free(e->own_sampler);
+        xsm_index_free(e->index != e->own_index ? e->index : NULL);
+        xsm_index_free(e->own_index);
         const xsmi_option_table own = options_of(&e->ops, NULL, NULL).table[1];
         for (size_t i = 0; i < own.count; i++) {
             const xsm_option *option = xsmi_option_at(&own, i);
@@ -212,15 +252,16 @@ uint64_t xsm_estimator_batch_limit(const xsm_estimator *e)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* KEY of an option's name "sampler.KEY" where there is a sampler, otherwise NULL. */
-static const char *sampler_key(const xsm_estimator *e, const char *name)
+/* KEY of an option's name "sampler.KEY" or "index.KEY", where there is a sampler or an index, otherwise NULL. */
+static const char *part_key(const xsm_estimator *e, const char *name)
 {
-    static const char prefix[] = "sampler.";
-    return e->sampler && name && strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : NULL;
+    const char *prefix = e->sampler ? "sampler." : "index.";
+    size_t length = strlen(prefix);
+    return (e->sampler || e->index) && name && strncmp(name, prefix, length) == 0 ? name + length : NULL;
 }
 
-/* The options, where one of that name may be set now. Those named "sampler.KEY" are the sampler's: *key is then KEY,
- * otherwise NULL. */
+/* The options, where one of that name may be set now. Those named "sampler.KEY" or "index.KEY" are the sampler's or
+ * the index's: *key is then KEY, otherwise NULL. */
 static xsm_status open_options(xsm_estimator *e, const char *name, xsmi_option_group *group, const char **key,
                                xsm_error *err)
 {
@@ -231,11 +272,10 @@ static xsm_status open_options(xsm_estimator *e, const char *name, xsmi_option_g
     if (e->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the estimator is bound", name);
     }
-    *key = sampler_key(e, name);
-    if (*key && e->sampler != e->own_sampler) {
-        return xsmi_fail(err, XSM_ERROR_STATE,
-                         "option '%s': estimator '%s' draws with a sampler of the host's; set its options", name,
-                         e->ops.name);
+    *key = part_key(e, name);
+    if (*key && (e->sampler != e->own_sampler || e->index != e->own_index)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "option '%s': estimator '%s' has a%s of the host's; set its options",
+                         name, e->ops.name, e->sampler ? " sampler" : "n index");
     }
     *group = options_of(&e->ops, &e->common, e->state);
     return XSM_OK;
@@ -249,18 +289,19 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
     void *values;
     XSMI_TRY(open_options(e, name, &group, &key, err));
     if (key) {
-        return xsm_sampler_set(e->own_sampler, key, value, err);
+        return e->sampler ? xsm_sampler_set(e->own_sampler, key, value, err)
+                          : xsm_index_set(e->own_index, key, value, err);
     }
     XSMI_TRY(xsmi_group_want(&group, name, &option, &values, err));
     if (value && option->type == XSM_OPTION_CLASSES) {
         return xsmi_class_list_parse(e, option, value, err);
     }
-    int32_t before = e->common.sampler;
+    xsmi_common_options before = e->common;
     XSMI_TRY(xsmi_group_set_text(&group, name, value, err));
     xsm_status status = XSM_OK;
-    if (values == (void *)&e->common && option->offset == offsetof(xsmi_common_options, sampler)) {
-        status = xsmi_estimator_make_sampler(e, err);
-        e->common.sampler = status == XSM_OK ? e->common.sampler : before;
+    if (values == (void *)&e->common && option->type == XSM_OPTION_CHOICE) {
+        status = e->sampler ? xsmi_estimator_make_sampler(e, err) : xsmi_estimator_make_index(e, err);
+        e->common = status == XSM_OK ? e->common : before;
     }
     return status;
 }
@@ -288,8 +329,9 @@ xsm_status xsm_estimator_set_double(xsm_estimator *e, const char *name, double v
     xsmi_option_group group;
     const char *key;
     XSMI_TRY(open_options(e, name, &group, &key, err));
-    return key ? xsm_sampler_set_double(e->own_sampler, key, value, err)
-               : xsmi_group_set_double(&group, name, value, err);
+    return !key         ? xsmi_group_set_double(&group, name, value, err)
+           : e->sampler ? xsm_sampler_set_double(e->own_sampler, key, value, err)
+                        : xsm_index_set_double(e->own_index, key, value, err);
 }
 
 xsm_status xsm_estimator_set_int(xsm_estimator *e, const char *name, int64_t value, xsm_error *err)
@@ -297,7 +339,9 @@ xsm_status xsm_estimator_set_int(xsm_estimator *e, const char *name, int64_t val
     xsmi_option_group group;
     const char *key;
     XSMI_TRY(open_options(e, name, &group, &key, err));
-    return key ? xsm_sampler_set_int(e->own_sampler, key, value, err) : xsmi_group_set_int(&group, name, value, err);
+    return !key         ? xsmi_group_set_int(&group, name, value, err)
+           : e->sampler ? xsm_sampler_set_int(e->own_sampler, key, value, err)
+                        : xsm_index_set_int(e->own_index, key, value, err);
 }
 
 size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer, size_t size)
@@ -305,9 +349,12 @@ size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer,
     if (!e) {
         return 0;
     }
-    const char *key = sampler_key(e, name);
+    const char *key = part_key(e, name);
     if (key) {
-        return xsm_sampler_get(e->sampler, key, buffer, size);
+        return e->sampler ? xsm_sampler_get(e->sampler, key, buffer, size) : xsm_index_get(e->index, key, buffer, size);
+    }
+    if (e->index != e->own_index && name && strcmp(name, "index") == 0) {
+        return (size_t)snprintf(buffer, buffer ? size : 0, "%s", e->index->ops.name);
     }
     if (e->sampler && e->sampler != e->own_sampler && name && strcmp(name, "sampler") == 0) {
         return (size_t)snprintf(buffer, buffer ? size : 0, "%s", e->sampler->ops.name);
@@ -466,6 +513,11 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
         }
     }
     status = status == XSM_OK ? check_correction(e, model, err) : status;
+    if (status == XSM_OK && e->index) {
+        xsm_search_plan plan = {.size = sizeof plan};
+        e->ops.search_plan(e->state, &plan);
+        status = xsmi_searcher_new(e->context, e->index, &plan, model, train->rows, &e->searcher, err);
+    }
     e->row_bound = status == XSM_OK && e->ops.row_bound ? e->ops.row_bound(e->state) : 0;
     if (status == XSM_OK && !(e->row_bound >= 0 && e->row_bound < INFINITY)) {
         status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': row_bound() is %g; accepted is 0 and above",
@@ -476,6 +528,8 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
             e->ops.unbind(e->state);
         }
         xsmi_estimator_unbind_sampler(e);
+        xsmi_searcher_free(e->searcher);
+        e->searcher = NULL;
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
         e->norms = NULL;
         return status;
@@ -509,9 +563,10 @@ xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
                                      exact ? "" : " with negatives=all");
         }
     }
-    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                     "estimator '%s' draws classes at random; all rows at once take one that looks at every class: %s",
-                     e->ops.name, accepted);
+    return xsmi_fail(
+        err, XSM_ERROR_UNSUPPORTED,
+        "estimator '%s' looks at some classes only; all rows at once take one that looks at every class: %s",
+        e->ops.name, accepted);
 }
 
 xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err)
@@ -759,6 +814,8 @@ xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, dou
     if (xsmi_estimator_is_joint(e, batch.count)) {
         XSMI_TRY(xsmi_estimator_check_joint(e, &batch, input, err));
         XSMI_TRY(xsmi_estimator_joint(e, &batch, eta, g, &finite, &largest, err));
+    } else if (e->searcher && xsmi_searcher_begun(e->searcher, e->position)) {
+        XSMI_TRY(xsmi_estimator_search(e, &batch, eta, g, input, &finite, &largest, err));
     } else {
         XSMI_TRY(one_by_one(e, &batch, eta, g, input, &finite, &largest, err));
     }

@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/option.h"
+#include "estimator/searched.h"
 #include "estimator/span.h"
 #include "model/model.h"
 #include "sampler/sampler.h"
@@ -27,6 +28,7 @@ typedef struct xsmi_common_options {
     double ridge;
     int64_t seed;
     int32_t sampler; /* the place in xsmi_sampler_names, of those that take one */
+    int32_t index;   /* the place in xsmi_index_names, of those that search */
 } xsmi_common_options;
 
 struct xsm_estimator {
@@ -54,6 +56,11 @@ struct xsm_estimator {
     xsmi_correction *correction; /* that the model needs, or NULL */
     float *codes;                /* [code_count] of the training rows while bound */
     size_t code_count;
+
+    /* Of those that search. */
+    xsm_index *own_index;    /* what the options name, never built */
+    xsm_index *index;        /* what the indexes are like: it, or a copy of the host's */
+    xsmi_searcher *searcher; /* while bound */
 };
 
 struct xsm_gradient {
@@ -182,6 +189,16 @@ xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model,
                                        uint64_t most_labels, xsm_error *err);
 void xsmi_estimator_unbind_sampler(xsm_estimator *e);
 
+/* -- indexes (searched.c) -------------------------------------------------------------------------------------------
+ */
+
+/* Makes the index that the option says, in place of the one that was there. */
+xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);
+/* A batch of which the classes are searched. Fills g but for its loss and its number of examples; *finite and *largest
+ * as xsmi_estimator_joint(). */
+xsm_status xsmi_estimator_search(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
+                                 const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err);
+
 /* Lists the classes of the examples first..first+count of a gradient, for estimators that are not exact. */
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 
@@ -243,6 +260,8 @@ xsm_status xsmi_hierarchical_bind(xsm_estimator *e, const xsm_model *model, cons
 extern const xsm_estimator_ops xsmi_softmax_ops;
 extern const xsm_estimator_ops xsmi_bouchard_ops;
 extern const xsm_estimator_ops xsmi_margin_ops;
+extern const xsm_estimator_ops xsmi_mips_ops;
+extern const xsm_estimator_ops xsmi_decomp_mips_ops;
 extern const xsm_estimator_ops xsmi_one_vs_all_ops;
 extern const xsm_estimator_ops xsmi_one_vs_all_sampled_ops;
 extern const xsm_estimator_ops xsmi_ove_ops;

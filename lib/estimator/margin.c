@@ -7,7 +7,6 @@
  */
 #include "estimator/estimator.h"
 #include "loss/loss.h"
-#include "math/simplex.h"
 #include "model/tiles.h"
 
 #include <math.h>
@@ -31,8 +30,7 @@ static const xsm_option options[] = {
 /* One thread's memory. */
 typedef struct places {
     float *best;             /* [K/RUN] of each run */
-    double *runs;            /* [K/RUN] the same, as points of the simplex */
-    double *run_scratch;     /* [K/RUN][2] */
+    double *run_scratch;     /* [K/RUN][3] */
     uint32_t *place;         /* [K] classes that may count */
     double *z, *g, *scratch; /* [K] their scores and coefficients, the labels first */
 } places;
@@ -42,8 +40,7 @@ static places divide_scratch(const margin_state *s, xsmi_arena *arena)
     places p;
     size_t runs = s->classes / RUN + 1;
     p.best = xsmi_arena_take(arena, runs, sizeof *p.best);
-    p.runs = xsmi_arena_take(arena, runs, sizeof *p.runs);
-    p.run_scratch = xsmi_arena_take(arena, runs, 2 * sizeof *p.run_scratch);
+    p.run_scratch = xsmi_arena_take(arena, runs, 3 * sizeof *p.run_scratch);
     p.place = xsmi_arena_take(arena, s->classes, sizeof *p.place);
     p.z = xsmi_arena_take(arena, s->classes, sizeof *p.z);
     p.g = xsmi_arena_take(arena, s->classes, sizeof *p.g);
@@ -69,25 +66,6 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes are more than 'margin' can address", s->classes);
     }
     return XSM_OK;
-}
-
-/* A score that no class with a coefficient is at or below, given the best of each run, the best of all, and the least
- * of P. */
-static double bar_of(const margin_state *s, const places *p, uint32_t runs, double most, double least)
-{
-    double bar = xsmi_loss_margin.least(s->mu, least, most);
-    size_t near = 0;
-    for (uint32_t run = 0; run < runs; run++) {
-        if ((double)p->best[run] > bar) {
-            p->runs[near++] = ((double)p->best[run] - most) / s->mu;
-        }
-    }
-    if (near > 1) {
-        xsmi_points points = {p->runs, NULL, near};
-        double among = most + s->mu * xsmi_simplex_threshold(&points, p->run_scratch);
-        bar = among > bar ? among : bar;
-    }
-    return bar - 1e-12 * fabs(bar); /* beyond rounding */
 }
 
 /* Fills the row of coefficients, where the scores are; returns the loss. */
@@ -118,7 +96,7 @@ static double take_row(const margin_state *s, const xsm_example *example, float 
         row[0] = NAN; /* is found out and told of */
         return NAN;
     }
-    double bar = bar_of(s, p, runs, (double)most, least);
+    double bar = xsmi_margin_bar(s->mu, least, (double)most, p->best, runs, p->run_scratch);
     for (uint32_t k = 0, run = 0; k < n; k += RUN, run++) {
         if ((double)p->best[run] > bar) {
             for (uint32_t j = k; j < n && j < k + RUN; j++) {

@@ -8,6 +8,8 @@ static const xsm_estimator_ops *const registry[] = {
     &xsmi_softmax_ops,
     &xsmi_bouchard_ops,
     &xsmi_margin_ops,
+    &xsmi_mips_ops,
+    &xsmi_decomp_mips_ops,
     &xsmi_one_vs_all_ops,
     &xsmi_one_vs_all_sampled_ops,
     &xsmi_ove_ops,

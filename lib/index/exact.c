@@ -113,12 +113,24 @@ static void take_tile(const float *tile, uint32_t classes, uint32_t first, uint3
     }
 }
 
+/* Copies a tile to lists that have room for every row. */
+static void copy_tile(const float *tile, uint32_t classes, uint32_t first, uint32_t queries, const xsmi_top *lists)
+{
+    for (uint32_t l = 0; l < queries; l++) {
+        for (uint32_t c = 0; c < classes; c++) {
+            lists[l].score[first + c] = tile[c * XSMI_LANES + l];
+            lists[l].class_of[first + c] = first + c;
+        }
+    }
+}
+
 static xsm_status query(const void *state, const xsm_index_block *block, xsm_error *err)
 {
     const exact_state *s = state;
     (void)err;
     xsmi_arena arena = {block->scratch, 0};
     places p = divide_scratch(s, &arena);
+    bool all = block->any_order && block->top == s->count && block->threshold == -INFINITY;
     xsmi_top lists[XSM_INDEX_QUERIES];
     float least[XSM_INDEX_QUERIES];
     uint32_t blocks = (block->count + XSMI_LANES - 1) / XSMI_LANES;
@@ -127,7 +139,9 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
         if (i < block->count) {
             lists[i] =
                 (xsmi_top){block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top, block->top};
-            xsmi_top_start(&lists[i]);
+            if (!all) {
+                xsmi_top_start(&lists[i]);
+            }
         }
     }
     for (uint32_t b = 0; b < blocks; b++) {
@@ -144,13 +158,19 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
             uint32_t at = b * XSMI_LANES, n = block->count - at < XSMI_LANES ? block->count - at : XSMI_LANES;
             s->kernels->score_tile(s->rows + first * s->stride, s->stride, classes, p.packed[b], s->width, 1, NULL,
                                    NULL, p.tile);
-            take_tile(p.tile, classes, first, n, lists + at, least + at);
+            if (all) {
+                copy_tile(p.tile, classes, first, n, lists + at);
+            } else {
+                take_tile(p.tile, classes, first, n, lists + at, least + at);
+            }
         }
         first += classes;
     }
     for (uint32_t i = 0; i < block->count; i++) {
-        xsmi_top_sort(&lists[i]);
-        uint32_t length = 0;
+        if (!all) {
+            xsmi_top_sort(&lists[i]);
+        }
+        uint32_t length = all ? block->top : 0;
         while (length < block->top && lists[i].class_of[length] != XSMI_NO_CLASS) {
             length++;
         }

@@ -112,6 +112,14 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
     return XSM_OK;
 }
 
+xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err)
+{
+    XSMI_TRY(xsm_index_new_from(of->context, &of->ops, out, err));
+    (*out)->common = of->common;
+    memcpy((*out)->state, of->state, of->ops.state_size); /* nothing but options, as long as it is not built */
+    return XSM_OK;
+}
+
 /* Keeps a correction, or none, for as long as the index is built over its model. */
 static void hold(xsm_index *x, xsmi_correction *correction)
 {
@@ -236,6 +244,24 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
     }
 }
 
+static void read_slice(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count, float *out,
+                       size_t stride)
+{
+    const xsm_index *x = source->origin;
+    const xsm_model *m = x->model;
+    for (uint32_t j = 0; j < count; j++) {
+        uint32_t k = rows ? rows[j] : first + j;
+        float *row = out + j * stride;
+        memcpy(row, m->weight + k * m->stride + x->first, x->width * sizeof *row);
+        if (m->row_scale) {
+            m->kernels->scale(row, x->width, (float)m->row_scale[k]);
+        }
+        if (m->bias) {
+            row[x->width] = m->bias[k];
+        }
+    }
+}
+
 static xsm_index_source source_of(const xsm_index *x)
 {
     xsm_index_source source = {
@@ -245,7 +271,10 @@ static xsm_index_source source_of(const xsm_index *x)
         .count = x->count,
         .width = x->own_width,
         .seed = (uint64_t)x->common.seed,
-        .read = x->model ? read_model : read_memory,
+        .read = x->sliced  ? read_slice
+                : x->model ? read_model
+                           : read_memory,
+        .wanted = x->wanted,
     };
     return source;
 }
@@ -255,6 +284,7 @@ static xsm_index_source source_of(const xsm_index *x)
 
 typedef struct check_job {
     const xsm_index_source *source;
+    const xsmi_kernels *kernels;
     const uint32_t *rows; /* NULL = all */
     uint32_t count;
     unsigned char *scratch;
@@ -271,9 +301,13 @@ static void run_check(void *state, size_t index, uint32_t thread)
     job->bad[index] = UINT32_MAX;
     job->source->read(job->source, job->rows ? job->rows + first : NULL, first, count, block, job->stride);
     for (uint32_t j = count; j-- > 0;) {
+        const float *row = block + j * job->stride;
+        if (job->kernels->dot(row, row, job->source->width) < INFINITY) {
+            continue; /* else a square may be too large */
+        }
         float most = 0;
         for (uint32_t i = 0; i < job->source->width; i++) {
-            float size = fabsf(block[j * job->stride + i]);
+            float size = fabsf(row[i]);
             most = size > most || size != size ? size : most;
         }
         if (!(most < INFINITY)) {
@@ -287,7 +321,7 @@ static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t 
 {
     xsm_index_source source = source_of(x);
     size_t jobs = ((size_t)count + CHECK_ROWS - 1) / CHECK_ROWS, threads = xsm_context_threads(x->context);
-    check_job job = {&source, rows, count, NULL, xsmi_index_query_stride(x), NULL};
+    check_job job = {&source, xsmi_context_kernels(x->context), rows, count, NULL, xsmi_index_query_stride(x), NULL};
     size_t each = CHECK_ROWS * job.stride * sizeof(float);
     job.scratch = xsmi_allocate(x->context, threads, each);
     job.bad = xsmi_allocate(x->context, jobs, sizeof *job.bad);
@@ -336,6 +370,8 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
     hold(x, NULL);
     x->rows = rows;
     x->model = NULL;
+    x->sliced = false;
+    x->wanted = 0;
     x->count = rows.count;
     x->width = rows.width;
     x->own_width = rows.width + (rows.bias != NULL);
@@ -359,10 +395,27 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
     }
     clear(x);
     x->model = model;
+    x->sliced = false;
+    x->wanted = 0;
     x->count = model->classes;
     x->width = model->features;
     hold(x, model->correction);
     x->own_width = model->features + (model->bias || correction);
+    return build(x, err);
+}
+
+xsm_status xsmi_index_build_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
+                                  xsm_error *err)
+{
+    clear(x);
+    hold(x, NULL);
+    x->model = model;
+    x->sliced = true;
+    x->first = first;
+    x->wanted = wanted;
+    x->count = model->classes;
+    x->width = width;
+    x->own_width = width + (model->bias != NULL);
     return build(x, err);
 }
 

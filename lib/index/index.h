@@ -23,7 +23,17 @@ struct xsm_index {
     const xsm_model *model;           /* or the model, */
     xsmi_correction *correction;      /* with what its scores had added then, numbers or NULL; a hold on it */
     uint32_t count, width, own_width; /* own_width: with the bias, or what is added in its place */
+    bool sliced;                      /* over the model's features first..first+width, without its alpha */
+    uint32_t first;
+    uint32_t wanted; /* rows that searches will ask for; 0 = not known */
 };
+
+/* An index with the table and the options of one that has not been built. */
+xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err);
+/* Builds it over the features first..first+width of a class-major model, `wanted` rows a search. Rows leave out the
+ * model's alpha, which all share and a step may change: queries have to bring it, and the bias's coordinate too. */
+xsm_status xsmi_index_build_slice(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width,
+                                  uint32_t wanted, xsm_error *err);
 
 /* Floats from query to query in memory of ours. */
 size_t xsmi_index_query_stride(const xsm_index *index);
@@ -33,6 +43,8 @@ size_t xsmi_index_scratch(const xsm_index *index, uint32_t top);
  * Lists and lengths are checked to be such. */
 xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
 
+/* Names for an option of that choice, ended by NULL. */
+extern const char *const xsmi_index_names[];
 extern const xsm_index_ops xsmi_exact_index_ops;
 extern const xsm_index_ops xsmi_spherical_index_ops;
 

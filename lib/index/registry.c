@@ -1,4 +1,4 @@
-/* The built-in indexes: a new one is its file and a line here. */
+/* The built-in indexes: a new one is its file and a line in each of these lists. */
 #include "index/index.h"
 
 #include <string.h>
@@ -7,6 +7,10 @@ static const xsm_index_ops *const registry[] = {
     &xsmi_exact_index_ops,
     &xsmi_spherical_index_ops,
 };
+const char *const xsmi_index_names[] = {"exact", "spherical", NULL};
+
+_Static_assert(sizeof xsmi_index_names / sizeof *xsmi_index_names == sizeof registry / sizeof *registry + 1,
+               "each index has a name");
 
 size_t xsm_index_count(void)
 {

@@ -21,7 +21,9 @@ typedef struct spherical_state {
 
 static const xsm_option options[] = {
     {"clusters", XSM_OPTION_INT, offsetof(spherical_state, clusters), "0", 0, XSM_CLASSES_MAX, NULL,
-     "clusters, C; 0 = 8 times the square root of K, at most K/4"},
+     "clusters, C; 0 = 8 times the square root of K, at most K/4; for estimators that ask for Q rows, 10 K/Q if that "
+     "is "
+     "less"},
     {"probe", XSM_OPTION_INT, offsetof(spherical_state, probe), "0", 0, XSM_CLASSES_MAX, NULL,
      "rows that a query scores, at least: the best clusters are probed until they hold so many; 0 = 8 times the square "
      "root of K"},
@@ -29,7 +31,7 @@ static const xsm_option options[] = {
      "times that the centres move"},
     {"samples", XSM_OPTION_INT, offsetof(spherical_state, samples), "32", 1, 1000000, NULL,
      "rows a cluster that the centres are found from, at most"},
-    {"drift", XSM_OPTION_DOUBLE, offsetof(spherical_state, drift), "0.5", 0, 1e9, NULL,
+    {"drift", XSM_OPTION_DOUBLE, offsetof(spherical_state, drift), "4", 0, 1e9, NULL,
      "moves from cluster to cluster, as a part of K, after which updates build all anew"},
 };
 
@@ -40,9 +42,16 @@ static void clear(void *state)
     s->moved = s->rebuilds = 0;
 }
 
-static xsmi_sphere_settings settings_of(const spherical_state *s, uint64_t seed)
+static xsmi_sphere_settings settings_of(const spherical_state *s, const xsm_index_source *source)
 {
-    xsmi_sphere_settings settings = {s->clusters, s->iterations, s->samples, seed};
+    xsmi_sphere_settings settings = {s->clusters, s->iterations, s->samples, s->seed};
+    int64_t some = (int64_t)lround(8 * sqrt((double)source->count)), quarter = source->count / 4 + 1;
+    if (settings.clusters == 0) {
+        settings.clusters = some < quarter ? some : quarter;
+        /* A tenth of what is wanted in each: more of them take longer to rank than to probe. */
+        int64_t tenths = source->wanted ? 10 * (int64_t)source->count / source->wanted : settings.clusters;
+        settings.clusters = tenths < settings.clusters ? tenths : settings.clusters;
+    }
     return settings;
 }
 
@@ -50,7 +59,7 @@ static xsm_status build(void *state, const xsm_index_source *source, xsm_error *
 {
     spherical_state *s = state;
     s->seed = source->seed;
-    xsmi_sphere_settings settings = settings_of(s, s->seed);
+    xsmi_sphere_settings settings = settings_of(s, source);
     return xsmi_sphere_build(&s->sphere, &settings, source, err);
 }
 
@@ -62,7 +71,11 @@ static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
     if (from != into) {
         uint32_t hole = s->place_of[k], last = --from->count;
         if (hole != last) {
-            memcpy(from->rows + hole * s->stride, from->rows + last * s->stride, s->stride * sizeof *row);
+            float *to_row = xsmi_cluster_row(s, from, hole);
+            const float *last_row = xsmi_cluster_row(s, from, last);
+            for (size_t f = 0; f < s->width; f++) {
+                to_row[f * XSMI_LANES] = last_row[f * XSMI_LANES];
+            }
             from->classes[hole] = from->classes[last];
             s->place_of[from->classes[hole]] = hole;
         }
@@ -70,7 +83,7 @@ static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
         s->place_of[k] = into->count++;
         into->classes[s->place_of[k]] = k;
     }
-    memcpy(into->rows + s->place_of[k] * s->stride, row, s->width * sizeof *row);
+    xsmi_cluster_put(s, into, s->place_of[k], row);
 }
 
 static xsm_status update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
@@ -111,7 +124,7 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
     /* Rows much longer than the longest of then have directions alone to tell them apart. */
     if (status == XSM_OK && ((double)s->moved > s->drift * sphere->count || longest > 4 * sphere->longest)) {
         xsmi_sphere anew;
-        xsmi_sphere_settings settings = settings_of(s, s->seed);
+        xsmi_sphere_settings settings = settings_of(s, source);
         status = xsmi_sphere_build(&anew, &settings, source, err);
         if (status == XSM_OK) {
             xsmi_sphere_clear(sphere);
@@ -126,29 +139,30 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
 /* -- searches ------------------------------------------------------------------------------------------------------ */
 
 typedef struct places {
-    float *packed, *tile;
+    float *tile;      /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of a block of rows */
+    float *queries;   /* [XSM_INDEX_QUERIES][query stride] those that probe a cluster */
     float *ranks;     /* [XSM_INDEX_QUERIES][C] products with the centres */
     uint32_t *heap;   /* [C] */
     uint32_t *chosen; /* [XSM_INDEX_QUERIES][C] clusters of each query */
     uint32_t *counts; /* [XSM_INDEX_QUERIES] */
     uint32_t *starts; /* [C+1] */
     uint32_t *askers; /* [XSM_INDEX_QUERIES][C] queries by cluster */
-    float *scores;    /* of the rows of a cluster */
+    uint32_t *places; /* [XSM_INDEX_QUERIES][C] beside them: where a cluster's rows begin in the query's list */
 } places;
 
 static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
 {
     places p;
     size_t c = s->clusters, all = c * XSM_INDEX_QUERIES;
-    p.packed = xsmi_arena_take(arena, (size_t)s->width * XSMI_LANES, sizeof *p.packed);
-    p.tile = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES, sizeof *p.tile);
+    p.tile = xsmi_arena_take(arena, XSM_INDEX_QUERIES * XSMI_LANES, sizeof *p.tile);
+    p.queries = xsmi_arena_take(arena, XSM_INDEX_QUERIES * s->stride, sizeof *p.queries);
     p.ranks = xsmi_arena_take(arena, all, sizeof *p.ranks);
     p.heap = xsmi_arena_take(arena, c, sizeof *p.heap);
     p.chosen = xsmi_arena_take(arena, all, sizeof *p.chosen);
     p.counts = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.counts);
     p.starts = xsmi_arena_take(arena, c + 1, sizeof *p.starts);
     p.askers = xsmi_arena_take(arena, all, sizeof *p.askers);
-    p.scores = xsmi_arena_take(arena, s->identity_count, sizeof *p.scores);
+    p.places = xsmi_arena_take(arena, all, sizeof *p.places);
     return p;
 }
 
@@ -162,22 +176,13 @@ static size_t scratch(const void *state, uint32_t top)
 
 static void rank_centres(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
 {
-    for (uint32_t at = 0; at < block->count; at += XSMI_LANES) {
-        const float *x[XSMI_LANES];
-        uint32_t n = block->count - at < XSMI_LANES ? block->count - at : XSMI_LANES;
-        for (uint32_t l = 0; l < n; l++) {
-            x[l] = block->queries + (at + l) * block->stride;
-        }
-        s->kernels->pack(x, n, s->width, p->packed);
-        for (uint32_t c = 0; c < s->clusters; c += XSMI_CLASS_TILE) {
-            uint32_t some = s->clusters - c < XSMI_CLASS_TILE ? s->clusters - c : XSMI_CLASS_TILE;
-            s->kernels->score_tile(s->centres + c * s->stride, s->stride, some, p->packed, s->width, 1, NULL, NULL,
-                                   p->tile);
-            for (uint32_t l = 0; l < n; l++) {
-                for (uint32_t j = 0; j < some; j++) {
-                    p->ranks[(size_t)(at + l) * s->clusters + c + j] = p->tile[j * XSMI_LANES + l];
-                }
-            }
+    size_t width = (size_t)s->width + 1; /* the last of which is 0 in queries */
+    for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
+        uint32_t some = s->clusters - c < XSMI_LANES ? s->clusters - c : XSMI_LANES;
+        s->kernels->score_tile(block->queries, block->stride, block->count, s->packed_centres + c * width, s->width, 1,
+                               NULL, NULL, p->tile);
+        for (uint32_t i = 0; i < block->count; i++) {
+            memcpy(p->ranks + (size_t)i * s->clusters + c, p->tile + i * XSMI_LANES, some * sizeof *p->ranks);
         }
     }
 }
@@ -228,7 +233,7 @@ static uint64_t choose(const xsmi_sphere *s, const float *rank, uint64_t rows, u
     return held;
 }
 
-/* Lists for each cluster the queries that probe it. */
+/* Lists for each cluster the queries that probe it, and where its rows go when a list takes them as they come. */
 static void list_askers(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
 {
     memset(p->starts, 0, ((size_t)s->clusters + 1) * sizeof *p->starts);
@@ -241,14 +246,72 @@ static void list_askers(const xsmi_sphere *s, const xsm_index_block *block, cons
         p->starts[c + 1] += p->starts[c];
     }
     for (uint32_t i = 0; i < block->count; i++) {
+        uint32_t begin = 0;
         for (uint32_t j = 0; j < p->counts[i]; j++) {
-            p->askers[p->starts[p->chosen[(size_t)i * s->clusters + j]]++] = i;
+            uint32_t c = p->chosen[(size_t)i * s->clusters + j], at = p->starts[c]++;
+            p->askers[at] = i;
+            p->places[at] = begin;
+            begin += s->cluster[c].count;
         }
     }
     for (uint32_t c = s->clusters; c > 0; c--) {
         p->starts[c] = p->starts[c - 1];
     }
     p->starts[0] = 0;
+}
+
+/* Takes what was scored of a cluster's rows as it is, as far as there is room. */
+static void take_all(const xsm_index_block *block, uint32_t query, uint32_t place, const float *scores,
+                     const uint32_t *classes, uint32_t count)
+{
+    uint32_t room = place < block->top ? block->top - place : 0;
+    count = count < room ? count : room;
+    if (count > 0) {
+        memcpy(block->scores + (size_t)query * block->top + place, scores, count * sizeof *scores);
+        memcpy(block->classes + (size_t)query * block->top + place, classes, count * sizeof *classes);
+    }
+}
+
+static void take_best(const xsm_index_block *block, uint32_t query, const float *scores, const uint32_t *classes,
+                      uint32_t count)
+{
+    size_t place = (size_t)query * block->top;
+    xsmi_top list = {block->scores + place, block->classes + place, block->top};
+    for (uint32_t j = 0; j < count; j++) {
+        if (scores[j] >= list.score[0] && scores[j] > block->threshold) {
+            xsmi_top_offer_any(&list, scores[j], classes[j]);
+        }
+    }
+}
+
+/* Scores a cluster's rows for the queries that probe it, a block of rows for all of them. */
+static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t c, bool all)
+{
+    const xsmi_cluster *cluster = &s->cluster[c];
+    const uint32_t *askers = p->askers + p->starts[c], *begins = p->places + p->starts[c];
+    uint32_t count = p->starts[c + 1] - p->starts[c];
+    const float *queries = block->queries + askers[0] * block->stride;
+    size_t stride = block->stride;
+    if (count > 1) {
+        queries = p->queries;
+        stride = s->stride;
+        for (uint32_t a = 0; a < count; a++) {
+            memcpy(p->queries + a * stride, block->queries + askers[a] * block->stride, s->width * sizeof *queries);
+        }
+    }
+    for (uint32_t first = 0; first < cluster->count; first += XSMI_LANES) {
+        uint32_t rows = cluster->count - first < XSMI_LANES ? cluster->count - first : XSMI_LANES;
+        s->kernels->score_tile(queries, stride, count, cluster->rows + (size_t)first * s->width, s->width, 1, NULL,
+                               NULL, p->tile);
+        for (uint32_t a = 0; a < count; a++) {
+            const float *scores = p->tile + a * XSMI_LANES;
+            if (all) {
+                take_all(block, askers[a], begins[a] + first, scores, cluster->classes + first, rows);
+            } else {
+                take_best(block, askers[a], scores, cluster->classes + first, rows);
+            }
+        }
+    }
 }
 
 static xsm_status query(const void *state, const xsm_index_block *block, xsm_error *err)
@@ -258,35 +321,32 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
     (void)err;
     xsmi_arena arena = {block->scratch, 0};
     places p = divide_scratch(s, &arena);
-    xsmi_top lists[XSM_INDEX_QUERIES];
     uint64_t rows = state_of->probe ? (uint64_t)state_of->probe : (uint64_t)ceil(8 * sqrt((double)s->count));
-    rows = rows > block->top ? rows : block->top;
+    /* Without an order, and with a list as long as what is probed, there is nothing to select. */
+    bool all = block->any_order && block->threshold == -INFINITY && (!state_of->probe || rows <= block->top);
+    rows = all || rows < block->top ? block->top : rows;
     rank_centres(s, block, &p);
     for (uint32_t i = 0; i < block->count; i++) {
         block->probed[i] = choose(s, p.ranks + (size_t)i * s->clusters, rows, p.heap,
                                   p.chosen + (size_t)i * s->clusters, &p.counts[i]);
-        lists[i] =
-            (xsmi_top){block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top, block->top};
-        xsmi_top_start(&lists[i]);
+        block->lengths[i] = block->probed[i] < block->top ? (uint32_t)block->probed[i] : block->top;
+        if (!all) {
+            xsmi_top list = {block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top,
+                             block->top};
+            xsmi_top_start(&list);
+        }
     }
     list_askers(s, block, &p);
     for (uint32_t c = 0; c < s->clusters; c++) {
-        const xsmi_cluster *cluster = &s->cluster[c];
-        for (uint32_t a = p.starts[c]; a < p.starts[c + 1]; a++) {
-            uint32_t i = p.askers[a];
-            s->kernels->gather_scores(cluster->rows, s->stride, s->identity, cluster->count,
-                                      block->queries + i * block->stride, s->width, p.scores, NULL);
-            for (uint32_t j = 0; j < cluster->count; j++) {
-                if (p.scores[j] >= lists[i].score[0] && p.scores[j] > block->threshold) {
-                    xsmi_top_offer_any(&lists[i], p.scores[j], cluster->classes[j]);
-                }
-            }
+        if (p.starts[c + 1] > p.starts[c]) {
+            probe(s, block, &p, c, all);
         }
     }
-    for (uint32_t i = 0; i < block->count; i++) {
-        xsmi_top_sort(&lists[i]);
+    for (uint32_t i = 0; !all && i < block->count; i++) {
+        xsmi_top list = {block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top, block->top};
+        xsmi_top_sort(&list);
         uint32_t length = 0;
-        while (length < block->top && lists[i].class_of[length] != XSMI_NO_CLASS) {
+        while (length < block->top && list.class_of[length] != XSMI_NO_CLASS) {
             length++;
         }
         block->lengths[i] = length;

@@ -10,11 +10,12 @@
 
 #include "index/index.h"
 
-/* A cluster: its rows and their classes, one after another. */
+/* A cluster: its rows and their classes. Rows lie in blocks of XSMI_LANES, packed as the kernels take examples, so that
+ * a probe is one stream in which queries stand in for weights. */
 typedef struct xsmi_cluster {
-    float *rows;       /* [capacity][stride] */
-    uint32_t *classes; /* [capacity] */
-    uint32_t count, capacity;
+    float *rows;              /* [capacity/XSMI_LANES][width][XSMI_LANES] */
+    uint32_t *classes;        /* [capacity] */
+    uint32_t count, capacity; /* capacity: a multiple of XSMI_LANES */
 } xsmi_cluster;
 
 /* What is built, and built anew when it has drifted. */
@@ -22,22 +23,36 @@ typedef struct xsmi_sphere {
     xsm_context *context;
     const xsmi_kernels *kernels;
     uint32_t count, width; /* K, D; a centre has D + 1 numbers */
-    size_t stride;         /* of rows and centres */
+    size_t stride;         /* of rows on their way, and of centres */
     double longest;        /* M^2 */
     float *mean;           /* [stride] of all rows */
     uint32_t clusters;     /* C */
     float *centres;        /* [C][stride] of length 1 */
+    float *packed_centres; /* [ceil(C/XSMI_LANES)][width + 1][XSMI_LANES] the same */
     xsmi_cluster *cluster; /* [C] */
     uint32_t *cluster_of;  /* [K] */
     uint32_t *place_of;    /* [K] in its cluster */
-    uint32_t *identity;    /* [identity_count] 0, 1, 2, ...: rows of a cluster, as the kernels ask for them */
-    uint32_t identity_count;
 } xsmi_sphere;
 
 typedef struct xsmi_sphere_settings {
     int64_t clusters, iterations, samples;
     uint64_t seed;
 } xsmi_sphere_settings;
+
+/* Where the first number of a cluster's row is; the others follow XSMI_LANES apart. */
+static inline float *xsmi_cluster_row(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
+{
+    return c->rows + (size_t)(place / XSMI_LANES) * s->width * XSMI_LANES + place % XSMI_LANES;
+}
+
+/* Writes a row to its place. */
+static inline void xsmi_cluster_put(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place, const float *row)
+{
+    float *to = xsmi_cluster_row(s, c, place);
+    for (size_t f = 0; f < s->width; f++) {
+        to[f * XSMI_LANES] = row[f];
+    }
+}
 
 /* Makes a sphere of all rows. On failure it is left empty. */
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,

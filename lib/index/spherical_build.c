@@ -25,6 +25,32 @@ double xsmi_sphere_prepare(const xsmi_sphere *s, float *row)
     return square;
 }
 
+/* Floats of a cluster of that capacity. */
+static size_t room_of(const xsmi_sphere *s, uint32_t capacity)
+{
+    return (size_t)capacity * s->width;
+}
+
+/* Whole blocks of rows. */
+static uint32_t whole_blocks(uint32_t count)
+{
+    return (count + XSMI_LANES - 1) / XSMI_LANES * XSMI_LANES;
+}
+
+/* The centres once more, as rows and queries are held against them: to be called when they have moved. */
+static void pack_centres(xsmi_sphere *s)
+{
+    size_t width = (size_t)s->width + 1;
+    for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
+        const float *x[XSMI_LANES];
+        uint32_t n = s->clusters - c < XSMI_LANES ? s->clusters - c : XSMI_LANES;
+        for (uint32_t l = 0; l < n; l++) {
+            x[l] = s->centres + (c + l) * s->stride;
+        }
+        s->kernels->pack(x, n, width, s->packed_centres + c * width);
+    }
+}
+
 /* -- nearest centres ----------------------------------------------------------------------------------------------- */
 
 typedef struct assign_job {
@@ -37,18 +63,30 @@ typedef struct assign_job {
 } assign_job;
 
 typedef struct assign_places {
-    float *packed, *tile, *best;
-    uint32_t *best_cluster;
+    float *tile;   /* [ASSIGN_GROUP][XSMI_LANES] */
+    float *scores; /* [ASSIGN_GROUP][C rounded up] */
 } assign_places;
+
+/* Rows that are held against the centres together. */
+#define ASSIGN_GROUP 56
 
 static assign_places divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
 {
     assign_places p;
-    p.packed = xsmi_arena_take(arena, (size_t)(s->width + 1) * XSMI_LANES, sizeof *p.packed);
-    p.tile = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES, sizeof *p.tile);
-    p.best = xsmi_arena_take(arena, XSMI_LANES, sizeof *p.best);
-    p.best_cluster = xsmi_arena_take(arena, XSMI_LANES, sizeof *p.best_cluster);
+    p.tile = xsmi_arena_take(arena, (size_t)ASSIGN_GROUP * XSMI_LANES, sizeof *p.tile);
+    p.scores = xsmi_arena_take(arena, (size_t)ASSIGN_GROUP * whole_blocks(s->clusters), sizeof *p.scores);
     return p;
+}
+
+/* The first place of the largest of n scores. */
+static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32_t n)
+{
+    float most = kernels->row_max(scores, n);
+    uint32_t place = 0;
+    while (place + 1 < n && scores[place] != most) {
+        place++;
+    }
+    return scores[place] == most ? place : 0;
 }
 
 static void run_assign(void *state, size_t index, uint32_t thread)
@@ -58,30 +96,19 @@ static void run_assign(void *state, size_t index, uint32_t thread)
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
     assign_places p = divide_assign(s, &arena);
     uint32_t first = (uint32_t)index * PIECE, end = job->count - first < PIECE ? job->count : first + PIECE;
-    for (uint32_t at = first; at < end; at += XSMI_LANES) {
-        const float *x[XSMI_LANES];
-        uint32_t n = end - at < XSMI_LANES ? end - at : XSMI_LANES;
-        for (uint32_t l = 0; l < n; l++) {
-            x[l] = job->rows + (at + l) * s->stride;
-        }
-        s->kernels->pack(x, n, (size_t)s->width + 1, p.packed);
-        for (uint32_t l = 0; l < XSMI_LANES; l++) {
-            p.best[l] = -INFINITY;
-            p.best_cluster[l] = 0;
-        }
-        for (uint32_t c = 0; c < s->clusters; c += XSMI_CLASS_TILE) {
-            uint32_t some = s->clusters - c < XSMI_CLASS_TILE ? s->clusters - c : XSMI_CLASS_TILE;
-            s->kernels->score_tile(s->centres + c * s->stride, s->stride, some, p.packed, (size_t)s->width + 1, 1, NULL,
-                                   NULL, p.tile);
-            for (uint32_t j = 0; j < some; j++) {
-                const float *scores = p.tile + j * XSMI_LANES;
-                for (uint32_t l = 0; l < XSMI_LANES; l++) {
-                    p.best_cluster[l] = scores[l] > p.best[l] ? c + j : p.best_cluster[l];
-                    p.best[l] = scores[l] > p.best[l] ? scores[l] : p.best[l];
-                }
+    size_t all = whole_blocks(s->clusters), width = (size_t)s->width + 1;
+    for (uint32_t at = first; at < end; at += ASSIGN_GROUP) {
+        uint32_t n = end - at < ASSIGN_GROUP ? end - at : ASSIGN_GROUP;
+        for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
+            s->kernels->score_tile(job->rows + at * s->stride, s->stride, n, s->packed_centres + c * width, width, 1,
+                                   NULL, NULL, p.tile);
+            for (uint32_t i = 0; i < n; i++) {
+                memcpy(p.scores + i * all + c, p.tile + i * XSMI_LANES, XSMI_LANES * sizeof *p.tile);
             }
         }
-        memcpy(job->cluster + at, p.best_cluster, n * sizeof *job->cluster);
+        for (uint32_t i = 0; i < n; i++) {
+            job->cluster[at + i] = best_of(s->kernels, p.scores + i * all, s->clusters);
+        }
     }
 }
 
@@ -355,6 +382,7 @@ static xsm_status move_centres(xsmi_sphere *s, row_sample *of, int64_t iteration
         status = xsmi_fail_memory(err, of->count * sizeof *order, "the members of clusters");
     }
     for (int64_t i = 0; i < iterations && status == XSM_OK; i++) {
+        pack_centres(s);
         status = xsmi_sphere_assign(s, of->rows, of->count, of->cluster, err);
         if (status == XSM_OK) {
             sort_by_cluster(of->cluster, of->count, s->clusters, starts, order);
@@ -450,36 +478,18 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
     if (c->count < c->capacity) {
         return true;
     }
-    uint32_t capacity = c->capacity + c->capacity / 2 + 8;
-    size_t each = s->stride * sizeof *c->rows;
-    float *rows = xsmi_allocate(s->context, capacity, each);
+    uint32_t capacity = whole_blocks(c->capacity + c->capacity / 2 + 1);
+    float *rows = xsmi_allocate_zero(s->context, room_of(s, capacity), sizeof *rows);
     uint32_t *classes = xsmi_allocate(s->context, capacity, sizeof *classes);
-    uint32_t *identity = s->identity;
-    if (capacity > s->identity_count) {
-        identity = xsmi_allocate(s->context, capacity, sizeof *identity);
-    }
-    if (!rows || !classes || !identity) {
-        xsmi_release(s->context, rows, capacity, each);
+    if (!rows || !classes) {
+        xsmi_release(s->context, rows, room_of(s, capacity), sizeof *rows);
         xsmi_release(s->context, classes, capacity, sizeof *classes);
-        if (identity != s->identity) {
-            xsmi_release(s->context, identity, capacity, sizeof *identity);
-        }
         return false;
     }
-    if (identity != s->identity) {
-        for (uint32_t i = 0; i < capacity; i++) {
-            identity[i] = i;
-        }
-        xsmi_release(s->context, s->identity, s->identity_count, sizeof *s->identity);
-        s->identity = identity;
-        s->identity_count = capacity;
-    }
-    if (c->count > 0) {
-        memcpy(rows, c->rows, c->count * each);
-        memcpy(classes, c->classes, c->count * sizeof *classes);
-    }
-    xsmi_release(s->context, c->rows, c->capacity, each);
-    xsmi_release(s->context, c->classes, c->capacity, sizeof *c->classes);
+    memcpy(rows, c->rows, room_of(s, c->capacity) * sizeof *rows);
+    memcpy(classes, c->classes, c->count * sizeof *classes);
+    xsmi_release(s->context, c->rows, room_of(s, c->capacity), sizeof *rows);
+    xsmi_release(s->context, c->classes, c->capacity, sizeof *classes);
     c->rows = rows;
     c->classes = classes;
     c->capacity = capacity;
@@ -489,29 +499,26 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
 static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *counts, const xsm_index_source *source, xsm_error *err)
 {
     for (uint32_t c = 0; c < s->clusters; c++) {
-        size_t each = s->stride * sizeof(float);
-        uint32_t capacity = counts[c] + counts[c] / 8 + 1;
-        s->cluster[c].rows = xsmi_allocate(s->context, capacity, each);
+        uint32_t capacity = whole_blocks(counts[c] + counts[c] / 8 + 1);
+        s->cluster[c].rows = xsmi_allocate_zero(s->context, room_of(s, capacity), sizeof(float));
         s->cluster[c].classes = xsmi_allocate(s->context, capacity, sizeof(uint32_t));
         s->cluster[c].capacity = capacity;
         if (!s->cluster[c].rows || !s->cluster[c].classes) {
-            return xsmi_fail_memory(err, capacity * each, "the rows of a cluster");
+            return xsmi_fail_memory(err, room_of(s, capacity) * sizeof(float), "the rows of a cluster");
         }
-        s->identity_count = capacity > s->identity_count ? capacity : s->identity_count;
     }
-    s->identity = xsmi_allocate(s->context, s->identity_count, sizeof *s->identity);
-    if (!s->identity) {
-        return xsmi_fail_memory(err, s->identity_count * sizeof *s->identity, "the rows of a cluster");
-    }
-    for (uint32_t i = 0; i < s->identity_count; i++) {
-        s->identity[i] = i;
+    float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
+    if (!row) {
+        return xsmi_fail_memory(err, s->stride * sizeof *row, "a row");
     }
     for (uint32_t k = 0; k < s->count; k++) {
         xsmi_cluster *c = &s->cluster[s->cluster_of[k]];
-        source->read(source, NULL, k, 1, c->rows + c->count * s->stride, s->stride);
+        source->read(source, NULL, k, 1, row, s->stride);
+        xsmi_cluster_put(s, c, c->count, row);
         c->classes[c->count] = k;
         s->place_of[k] = c->count++;
     }
+    xsmi_release(s->context, row, s->stride, sizeof *row);
     return XSM_OK;
 }
 
@@ -521,7 +528,7 @@ void xsmi_sphere_clear(xsmi_sphere *s)
         return;
     }
     for (uint32_t c = 0; s->cluster && c < s->clusters; c++) {
-        xsmi_release(s->context, s->cluster[c].rows, s->cluster[c].capacity, s->stride * sizeof(float));
+        xsmi_release(s->context, s->cluster[c].rows, room_of(s, s->cluster[c].capacity), sizeof(float));
         xsmi_release(s->context, s->cluster[c].classes, s->cluster[c].capacity, sizeof(uint32_t));
     }
     xsmi_release(s->context, s->cluster, s->clusters, sizeof *s->cluster);
@@ -529,7 +536,8 @@ void xsmi_sphere_clear(xsmi_sphere *s)
     xsmi_release(s->context, s->centres, s->clusters, s->stride * sizeof *s->centres);
     xsmi_release(s->context, s->cluster_of, s->count, sizeof *s->cluster_of);
     xsmi_release(s->context, s->place_of, s->count, sizeof *s->place_of);
-    xsmi_release(s->context, s->identity, s->identity_count, sizeof *s->identity);
+    xsmi_release(s->context, s->packed_centres, (size_t)whole_blocks(s->clusters) * ((size_t)s->width + 1),
+                 sizeof *s->packed_centres);
     memset(s, 0, sizeof *s);
 }
 
@@ -542,11 +550,11 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     s->count = source->count;
     s->width = source->width;
     s->stride = xsmi_row_stride((size_t)source->width + 1);
-    int64_t some = (int64_t)lround(8 * sqrt((double)s->count)), quarter = s->count / 4 + 1;
-    int64_t clusters = settings->clusters ? settings->clusters : some < quarter ? some : quarter;
-    s->clusters = clusters < s->count ? (uint32_t)clusters : s->count;
+    s->clusters = settings->clusters < s->count ? (uint32_t)settings->clusters : s->count;
     s->mean = xsmi_allocate_zero(s->context, s->stride, sizeof *s->mean);
     s->centres = xsmi_allocate_zero(s->context, s->clusters, s->stride * sizeof *s->centres);
+    s->packed_centres = xsmi_allocate(s->context, (size_t)whole_blocks(s->clusters) * ((size_t)s->width + 1),
+                                      sizeof *s->packed_centres);
     s->cluster = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->cluster);
     s->cluster_of = xsmi_allocate(s->context, s->count, sizeof *s->cluster_of);
     s->place_of = xsmi_allocate(s->context, s->count, sizeof *s->place_of);
@@ -554,7 +562,8 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
     uint32_t *order = xsmi_allocate(s->context, s->count, sizeof *order);
     xsm_status status = XSM_OK;
-    if (!s->mean || !s->centres || !s->cluster || !s->cluster_of || !s->place_of || !counts || !starts || !order) {
+    if (!s->mean || !s->centres || !s->packed_centres || !s->cluster || !s->cluster_of || !s->place_of || !counts ||
+        !starts || !order) {
         status = xsmi_fail_memory(err, s->count * sizeof *s->place_of, "clusters");
     }
     if (status == XSM_OK) {
@@ -567,10 +576,12 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
         status = find_centres(s, settings, source, err);
     }
     if (status == XSM_OK) {
+        pack_centres(s);
         status = assign_all(s, source, err);
     }
     if (status == XSM_OK) {
         repair(s, counts, starts, order);
+        pack_centres(s);
         status = fill_clusters(s, counts, source, err);
     }
     xsmi_release(s->context, counts, s->clusters, sizeof *counts);

@@ -57,6 +57,12 @@ extern const xsmi_loss xsmi_loss_margin;
 extern const xsmi_loss xsmi_loss_triplet;
 extern const xsmi_loss xsmi_loss_nca;
 
+/* A bar as least() of the margin's, or a higher one, given also the best score of each of some runs of classes of N:
+ * the best of the runs alone have a projection, whose threshold is at or below that of all. 3 doubles of scratch a run.
+ */
+double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
+                       double *scratch);
+
 /* All of them, ended by NULL; and their names, ended by NULL, for tables of options. */
 extern const xsmi_loss *const xsmi_losses[];
 extern const char *const xsmi_loss_names[];

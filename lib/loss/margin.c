@@ -101,6 +101,24 @@ static double least_score(double mu, double least_positive, double largest_negat
     return near > below ? near : below;
 }
 
+double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
+                       double *scratch)
+{
+    double bar = least_score(mu, least_positive, largest_negative);
+    size_t near = 0;
+    for (size_t run = 0; run < runs; run++) {
+        if ((double)best[run] > bar) {
+            scratch[near++] = ((double)best[run] - largest_negative) / mu;
+        }
+    }
+    if (near > 1) {
+        xsmi_points points = {scratch, NULL, near};
+        double among = largest_negative + mu * xsmi_simplex_threshold(&points, scratch + runs);
+        bar = among > bar ? among : bar;
+    }
+    return bar - 1e-12 * fabs(bar); /* beyond rounding */
+}
+
 const xsmi_loss xsmi_loss_margin = {
     .name = "margin",
     .gradient = margin,

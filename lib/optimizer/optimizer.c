@@ -353,6 +353,15 @@ static size_t count_places(const xsm_gradient *g)
     return count;
 }
 
+static size_t count_listed(const xsm_gradient *g)
+{
+    size_t count = 0;
+    for (uint64_t i = 0; i < g->examples; i++) {
+        count += g->lengths[i];
+    }
+    return count;
+}
+
 static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, double alpha,
                               xsm_error *err)
 {
@@ -447,7 +456,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     double alpha;
     XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &alpha, err));
     xsm_status status;
-    size_t listed = g->exact ? count_places(g) : (size_t)(g->examples * g->width);
+    size_t listed = g->exact ? count_places(g) : count_listed(g);
     if (g->exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
         status = apply_exact(o, &batch, g, eta, alpha, err);
     } else if (batch.count == 1 && !g->exact) {

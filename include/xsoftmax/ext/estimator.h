@@ -38,7 +38,11 @@ enum {
     XSM_ESTIMATOR_CORRECTED = 32,
     XSM_ESTIMATOR_OTHER_LOSS = 64, /**< Neither the log-loss nor a way to it: runs are compared by its own loss. */
     /** Steps that nothing bounds: a rate that does well for a while may blow up later. xsm_tune_eta() is careful. */
-    XSM_ESTIMATOR_UNBOUNDED = 128
+    XSM_ESTIMATOR_UNBOUNDED = 128,
+    /** Search indexes over the rows of weights find the classes: search() works on what they found, select() and
+     *  gradient() are for the examples before the search begins. The library builds the indexes and reads rows again
+     *  that its gradients named. */
+    XSM_ESTIMATOR_INDEX = 256
 };
 
 /** What an estimator is bound to. */
@@ -129,6 +133,45 @@ typedef struct xsm_state_tensor {
     void *data;       /**< [lines][width], in the state; valid until unbind(). */
 } xsm_state_tensor;
 
+/** Value of xsm_search_plan::startup: as many examples as there are rows where all weights are zero when the estimator
+ *  is bound, for all classes score alike then; otherwise none. */
+#define XSM_SEARCH_STARTUP_AUTO UINT64_MAX
+
+/** What an estimator with #XSM_ESTIMATOR_INDEX wants to be searched. Starts as zeros but for `size`. */
+typedef struct xsm_search_plan {
+    size_t size;         /**< sizeof(xsm_search_plan). */
+    uint32_t blocks;     /**< B: the coordinates are cut into so many blocks, with an index for each; 1 to D. */
+    uint32_t candidates; /**< Q: classes that each index lists for an example, 1 to K. */
+    uint64_t startup;    /**< Examples before the search begins, or #XSM_SEARCH_STARTUP_AUTO. */
+} xsm_search_plan;
+
+/** What was found for one or more examples, and room for the gradient. Scores are z_k = sum_j z_kj, where z_kj is the
+ *  part of the coordinates in block j, and a bias is shared out evenly; everything here is **B z_kj**, so that z_k is
+ *  the mean over the blocks. */
+typedef struct xsm_search_block {
+    size_t size;                 /**< sizeof(xsm_search_block). */
+    const xsm_example *examples; /**< [count]. */
+    uint64_t count;              /**< Examples. */
+    uint64_t batch;              /**< Examples n in the whole batch, of which these are some. */
+    uint64_t width;              /**< Places a row of `classes` and `coefficients`. */
+    uint32_t blocks;             /**< B. */
+    uint32_t candidates;         /**< Q. */
+    const uint32_t *found;       /**< [count][B][Q] classes that the indexes listed, in any order, none twice in a list;
+                                      labels may be among them. */
+    const uint32_t *found_length; /**< [count][B] how many, at most Q. */
+    float *found_score;           /**< [count][B][Q] their B z_kj; may be overwritten. */
+    /** Writes B z_kj of any classes to parts[c*B + j]. */
+    void (*score)(const struct xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
+                  float *parts);
+    double eta;          /**< Learning rate. */
+    uint32_t *classes;   /**< [count][width] to be filled: classes with a coefficient, none twice. */
+    uint32_t *lengths;   /**< [count] to be filled. */
+    float *coefficients; /**< [count][width] to be filled: each example's own, the library takes the mean. */
+    double *losses;      /**< [count] estimate of each example's loss, to be filled. */
+    void *scratch;       /**< Bytes that scratch() asked for, aligned to 64; contents undefined. NULL for 0. */
+    const void *origin;  /**< The library's. */
+} xsm_search_block;
+
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_estimator_ops {
     size_t size;               /**< Required: sizeof(xsm_estimator_ops). */
@@ -147,14 +190,14 @@ struct xsm_estimator_ops {
     xsm_status (*bind)(void *state, const xsm_problem *problem, xsm_error *err);
     /** Releases what bind() allocated; must be fine on a state that bind() left half-made or never saw. */
     void (*unbind)(void *state);
-    /** Required unless exact: the most classes that select() lists for an example, labels included. */
+    /** Required unless exact: the most classes that select(), or search(), lists for an example, labels included. */
     uint64_t (*width)(const void *state);
     /** Required unless exact: lists the classes to score of each example, at most width() each, in
      *  classes[i*width + j], no class twice, and their number in lengths[i]. Depends on nothing but the state after
      *  bind() and the example. */
     void (*select)(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                    uint32_t *lengths);
-    /** Bytes of scratch memory that gradient() is to get. NULL = 0. */
+    /** Bytes of scratch memory that gradient() and search() are to get. NULL = 0. */
     size_t (*scratch)(const void *state);
     /** Required: fills coefficients and losses. Cannot fail: coefficients that are not finite are reported as
      *  divergence by the library, which then does not use the gradient. */
@@ -192,6 +235,11 @@ struct xsm_estimator_ops {
      *  numbers, and resuming writes them back over what bind() made. Floating-point numbers must be finite.
      *  Needed for checkpoints with #XSM_ESTIMATOR_ROW_STATE; NULL = nothing changes. */
     int32_t (*state_tensor)(void *state, uint32_t index, xsm_state_tensor *tensor);
+    /** Required with #XSM_ESTIMATOR_INDEX: says what is to be searched. Called once, after bind(). */
+    void (*search_plan)(const void *state, xsm_search_plan *plan);
+    /** Required with #XSM_ESTIMATOR_INDEX: fills lists, coefficients and losses from what was found. As gradient(), it
+     *  is called from several threads at once and cannot fail. */
+    void (*search)(void *state, const xsm_search_block *block);
 };
 
 /** What xsm_estimator_check() is to hold a table to, beyond what every table must keep. */

@@ -38,6 +38,8 @@ typedef struct xsm_index_source {
      * may read at once. */
     void (*read)(const struct xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
                  float *out, size_t stride);
+    uint32_t wanted;   /**< Rows that a search will ask for; 0 = not known. Some tables cut their rows to it. */
+    uint32_t reserved; /**< Zero. */
 } xsm_index_source;
 
 /** Queries of one call, at most #XSM_INDEX_QUERIES, and room for what is found. */
@@ -54,6 +56,9 @@ typedef struct xsm_index_block {
     uint32_t *lengths;    /**< [n] to be filled: how many of each query. */
     uint64_t *probed;     /**< [n] rows that were scored; 0 unless the table fills it. */
     void *scratch;        /**< Bytes that scratch() asked for, aligned to 64; contents undefined. NULL for 0. */
+    int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a choice of rows need not say
+                               which are the best of them, when `top` is enough for all. */
+    int32_t reserved2;    /**< Zero. */
 } xsm_index_block;
 
 /** Most queries of an #xsm_index_block. */
