@@ -25,7 +25,7 @@ static const char usage[] =
     "  --dimension 100      --window 5        --negatives 5     --epochs 5       --eta 0.05\n"
     "  --min-count 5        --subsample 1e-4  --power 0.75      --seed 1         --batch 0 (by the vocabulary)\n"
     "  --threads 0 (all)    --output FILE (output vectors, too)  --history FILE (loss by epoch, CSV)\n"
-    "  --also FILE (the vectors in a second format)\n"
+    "  --also FILE (the vectors in a second format)     --fit 0 (iterations of full gradients afterwards)\n"
     "  --estimator NAME     --set OPTION=VALUE (of the estimator; may be repeated)\n"
     "Files ending in .vec are text, all others safetensors.\n";
 
@@ -37,7 +37,7 @@ typedef struct settings {
     const char *text, *vectors, *also, *output, *history, *estimator;
     const char *set[SETTINGS_MOST];
     int set_count;
-    long dimension, threads;
+    long dimension, threads, fit;
     xsm_corpus_options corpus;
     xsm_skipgram_options skipgram;
 } settings;
@@ -89,6 +89,8 @@ static bool read_setting(settings *s, const char *key, const char *value)
         s->dimension = (long)n;
     } else if (strcmp(key, "threads") == 0 && read_count(key, value, 0, 4096, &n)) {
         s->threads = (long)n;
+    } else if (strcmp(key, "fit") == 0 && read_count(key, value, 0, 1e9, &n)) {
+        s->fit = (long)n;
     } else if (strcmp(key, "window") == 0 && read_count(key, value, 1, 256, &n)) {
         s->skipgram.window = (uint32_t)n;
     } else if (strcmp(key, "negatives") == 0 && read_count(key, value, 1, 256, &n)) {
@@ -108,8 +110,8 @@ static bool read_setting(settings *s, const char *key, const char *value)
     } else if (strcmp(key, "subsample") == 0 && read_number(key, value, 1e-12, 1e9, &n)) {
         s->skipgram.subsample = n;
     } else {
-        static const char *const keys[] = {"dimension", "threads",   "window", "negatives", "epochs",   "batch",
-                                           "seed",      "min-count", "eta",    "power",     "subsample"};
+        static const char *const keys[] = {"dimension", "fit",  "threads",   "window", "negatives", "epochs",
+                                           "batch",     "seed", "min-count", "eta",    "power",     "subsample"};
         bool known = false;
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
             known |= strcmp(key, keys[i]) == 0;
@@ -138,6 +140,28 @@ static int32_t show_progress(void *user, const xsm_progress *p)
         }
     }
     return 0;
+}
+
+static int32_t show_fit(void *user, const xsm_progress *p)
+{
+    (void)user;
+    fprintf(stderr, "step %llu of %llu  %.1f s  objective %.5f\n", (unsigned long long)p->step,
+            (unsigned long long)p->steps, p->seconds, p->objective);
+    return 0;
+}
+
+/* Full gradients after sampling. */
+static xsm_status fit(const settings *s, xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input,
+                      xsm_model *output, xsm_error *err)
+{
+    xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    o.iterations = (uint64_t)s->fit;
+    o.window = s->skipgram.window;
+    o.subsample = s->skipgram.subsample;
+    o.seed = s->skipgram.seed;
+    o.progress = show_fit;
+    xsm_model_clear_correction(output); /* of the sampler, which full gradients do without */
+    return xsm_skipgram_fit(ctx, corpus, input, output, &o, NULL, err);
 }
 
 static bool is_text(const char *path)
@@ -212,6 +236,9 @@ static int train(const settings *s)
     }
     if (status == XSM_OK) {
         status = xsm_skipgram_run(trainer, &err);
+    }
+    if (status == XSM_OK && s->fit) {
+        status = fit(s, ctx, corpus, input, output, &err);
     }
     if (status == XSM_OK) {
         status = save(input, s->vectors, &err);

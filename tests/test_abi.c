@@ -142,6 +142,7 @@ static void test_starting_values(void **state)
     STARTS(xsm_corpus_options, XSM_CORPUS_OPTIONS_INIT);
     STARTS(xsm_corpus_info, XSM_CORPUS_INFO_INIT);
     STARTS(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT);
+    STARTS(xsm_skipgram_fit_options, XSM_SKIPGRAM_FIT_OPTIONS_INIT);
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     assert_true(view.decay == 1); /* no ridge */
     view.decay = 0;
@@ -506,6 +507,25 @@ static xsm_status new_skipgram(fixture *f, void *object, xsm_error *err)
     return with_corpus(f, options_of_words, object, err);
 }
 
+static xsm_status fit_words(xsm_corpus *corpus, void *object, xsm_error *err)
+{
+    xsm_model *input = NULL, *output = NULL;
+    xsm_skipgram_fit_options all = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    all.subsample = 1; /* two words are too frequent for any other */
+    memcpy((char *)object + offsetof(xsm_skipgram_fit_options, subsample), &all.subsample, sizeof all.subsample);
+    assert_ok(xsm_word_model_new(NULL, corpus, 2, 1, 1, &input, err), *err);
+    assert_ok(xsm_word_model_new(NULL, corpus, 2, 1, 2, &output, err), *err);
+    xsm_status status = xsm_skipgram_fit(NULL, corpus, input, output, object, NULL, err);
+    xsm_model_free(input);
+    xsm_model_free(output);
+    return status;
+}
+
+static xsm_status fit_skipgram(fixture *f, void *object, xsm_error *err)
+{
+    return with_corpus(f, fit_words, object, err);
+}
+
 static xsm_status progress_of_words(xsm_corpus *corpus, void *object, xsm_error *err)
 {
     return train_words(corpus, NULL, object, err);
@@ -649,6 +669,7 @@ static void test_every_function(void **state)
     SIZES(xsm_class_map, XSM_CLASS_MAP_INIT, get_corpus_classes);
     SIZES(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT, new_skipgram);
     SIZES(xsm_progress, progress, get_skipgram_progress);
+    SIZES(xsm_skipgram_fit_options, XSM_SKIPGRAM_FIT_OPTIONS_INIT, fit_skipgram);
     SIZES(xsm_fit_options, XSM_FIT_OPTIONS_INIT, fit_with);
     SIZES(xsm_fit_result, XSM_FIT_RESULT_INIT, fit_for);
     SIZES(xsm_tune_options, XSM_TUNE_OPTIONS_INIT, tune);

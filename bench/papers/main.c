@@ -21,6 +21,8 @@ static const figure figures[] = {
      figure_umax_table3},
     {"umax_rates", "Fagan and Iyengar 2018, Figures 2 and 3: log-loss against the learning rate", figure_umax_rates},
     {"umax_optimum", "how far from the exact optimum the methods end with rates that fall as 1/t", figure_umax_optimum},
+    {"ldgs_words", "Yen et al. 2018, Figure 3 in shape: the collapsed skip-gram objective by epoch and time",
+     figure_ldgs_words},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0], THREADS_MAX = 256 };
 

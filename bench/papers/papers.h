@@ -65,5 +65,6 @@ void figure_ove_amazoncat(const papers *p);
 void figure_umax_table3(const papers *p);
 void figure_umax_rates(const papers *p);
 void figure_umax_optimum(const papers *p);
+void figure_ldgs_words(const papers *p);
 
 #endif

@@ -61,6 +61,28 @@ typedef struct xsm_skipgram_options {
         sizeof(xsm_skipgram_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL                                            \
     }
 
+/** Settings of xsm_skipgram_fit(). Start with #XSM_SKIPGRAM_FIT_OPTIONS_INIT. */
+typedef struct xsm_skipgram_fit_options {
+    size_t size;         /**< sizeof(xsm_skipgram_fit_options). */
+    uint64_t iterations; /**< Steps of the input vectors, and as many of the output vectors; 0 = 10. */
+    double eta;          /**< Size of the first steps, above 0; 0 = 0.5. */
+    double subsample;    /**< As in #xsm_skipgram_options. */
+    uint64_t seed;       /**< Of what is drawn from the text. */
+    uint64_t memory;     /**< Bytes for counts of pairs at least 64 V; 0 = 2^30. */
+    uint32_t window;     /**< As in #xsm_skipgram_options. */
+    int32_t reserved;    /**< Zero. */
+    /** Or NULL. Called before the first step and after each: `step` counts the steps of either kind, `epoch` the
+     *  iterations, `loss` and `objective` are the objective, `eta` the size of the last step. */
+    xsm_progress_function progress;
+    void *progress_user; /**< Handed to progress(). */
+} xsm_skipgram_fit_options;
+
+/** Starting value of an #xsm_skipgram_fit_options. */
+#define XSM_SKIPGRAM_FIT_OPTIONS_INIT                                                                                  \
+    {                                                                                                                  \
+        sizeof(xsm_skipgram_fit_options), 0, 0, 0, 0, 0, 0, 0, NULL, NULL                                              \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -114,6 +136,28 @@ XSM_API void xsm_skipgram_free(xsm_skipgram *trainer);
 XSM_API xsm_status xsm_skipgram_run(xsm_skipgram *trainer, xsm_error *err);
 /** Fills `progress` (its size set by the caller) with where the trainer is. */
 XSM_API xsm_status xsm_skipgram_get_progress(const xsm_skipgram *trainer, xsm_progress *progress, xsm_error *err);
+
+/** Lowers the collapsed objective of a skip-gram model by full gradients (Yen et al., Loss decomposition for fast
+ * learning in large output spaces, 2018, eq. 9): the mean over all pairs of centre x and context y in the text, taken
+ * together by x and y, of logsum_k exp(z_k) - z_y, z_k = w_k . phi_x. The pairs are drawn from the text once, as
+ * xsm_skipgram_run() draws an epoch's. Each iteration takes a step of all input vectors, then one of all output
+ * vectors; a vector's step is `eta` times the mean gradient of the pairs that it is in. A step that does not lower the
+ * objective is taken back, and half as large a one tried; after one that does, the next is a tenth larger. Zero vectors
+ * have zero gradients: start from vectors that an epoch or so of xsm_skipgram_run() has trained.
+ *  @param context context whose threads are used, or NULL
+ *  @param corpus  the text
+ *  @param input   as for xsm_skipgram_new()
+ *  @param output  as for xsm_skipgram_new()
+ *  @param options settings, or NULL
+ *  @param[out] objective the objective at the end, or NULL
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK, also when no step lowers the objective any more; #XSM_CANCELLED (the vectors are the best so far);
+ *          #XSM_ERROR_DIVERGED when the objective is not finite at the vectors given; #XSM_ERROR_DATA for a text
+ * without pairs; what xsm_skipgram_new() returns for models, corpus and options; #XSM_ERROR_LIMIT, #XSM_ERROR_MEMORY,
+ *          #XSM_ERROR_IO, #XSM_ERROR_RUNNER. O(V^2 D) a step, at the speed of arithmetic; the text is read once, or in
+ * each step as often as the counts of pairs are larger than `memory`. */
+XSM_API xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
+                                    const xsm_skipgram_fit_options *options, double *objective, xsm_error *err);
 
 /** Writes word vectors as text, as word2vec and fastText do (`.vec`): a line "V D", then a line for each word, its name
  *  and D numbers, all that float32 needs to be read back as it was. Replaces what is at `path` in one piece.

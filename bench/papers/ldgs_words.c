@@ -1,0 +1,164 @@
+/*
+ * Yen et al., Loss decomposition for fast learning in large output spaces, 2018, Figure 3 in shape: the collapsed
+ * skip-gram objective by epoch and by time, for negative sampling and for exact full-gradient steps after one epoch of
+ * it. The paper's text, BillionW (K = 458,000), is not at hand: Penn Treebank stands in.
+ */
+#include "papers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EPOCHS = 10, WINDOW = 8, DIMENSION = 100, SIZES = 3, PATH_LENGTH = 4096 };
+
+static const uint32_t sizes[SIZES] = {5, 15, 25}; /* words drawn a context */
+
+typedef struct experiment {
+    const papers *p;
+    xsm_corpus *corpus;
+    xsm_model *input, *output; /* as one epoch of negative sampling leaves them */
+    curves *by_epoch, *by_second;
+    report *table;
+    double first_seconds; /* of that epoch */
+} experiment;
+
+static void make_models(const experiment *e, xsm_model **input, xsm_model **output)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    papers_check(xsm_word_model_new(e->p->context, e->corpus, DIMENSION, 0.5 / DIMENSION, 1, input, &err), &err);
+    papers_check(xsm_word_model_new(e->p->context, e->corpus, DIMENSION, 0, 1, output, &err), &err);
+}
+
+static int32_t stop_at_once(void *user, const xsm_progress *p)
+{
+    *(double *)user = p->objective;
+    return 1;
+}
+
+static xsm_skipgram_fit_options fit_options(void)
+{
+    xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    o.window = WINDOW;
+    o.iterations = EPOCHS - 1;
+    o.seed = 7; /* the same pairs for all */
+    return o;
+}
+
+static double objective_of(const experiment *e, xsm_model *input, xsm_model *output)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_skipgram_fit_options o = fit_options();
+    double objective = 0;
+    o.progress = stop_at_once;
+    o.progress_user = &objective;
+    xsm_status status = xsm_skipgram_fit(e->p->context, e->corpus, input, output, &o, NULL, &err);
+    papers_check(status == XSM_CANCELLED ? XSM_OK : status, &err);
+    return objective;
+}
+
+static void add_point(const experiment *e, const char *method, double epoch, double seconds, double objective)
+{
+    char row[40];
+    snprintf(row, sizeof row, "epoch %g", epoch);
+    curves_point(e->by_epoch, method, epoch, objective);
+    curves_point(e->by_second, method, seconds, objective);
+    report_cell(e->table, row, method, PAPERS_NONE, objective);
+}
+
+/* Told at the end of each epoch, while the trainer stands still. */
+static int32_t end_epoch(void *user, const xsm_progress *p)
+{
+    (void)user;
+    return p->epoch_ended;
+}
+
+static void run_sampling(experiment *e, uint32_t negatives, uint64_t epochs)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *input = NULL, *output = NULL;
+    xsm_skipgram *trainer = NULL;
+    xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
+    char name[40];
+    snprintf(name, sizeof name, "word2vec, %u", negatives);
+    make_models(e, &input, &output);
+    o.window = WINDOW;
+    o.negatives = negatives;
+    o.epochs = epochs;
+    o.seed = 1;
+    o.progress = end_epoch;
+    papers_check(xsm_skipgram_new(e->p->context, e->corpus, input, output, NULL, &o, &trainer, &err), &err);
+    for (xsm_status status = XSM_CANCELLED; status == XSM_CANCELLED;) {
+        status = xsm_skipgram_run(trainer, &err);
+        papers_check(status == XSM_CANCELLED ? XSM_OK : status, &err);
+        xsm_progress p = {.size = sizeof p};
+        papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
+        if (status == XSM_CANCELLED) {
+            add_point(e, name, (double)p.epoch, p.seconds, objective_of(e, input, output));
+            e->first_seconds = p.seconds;
+        }
+    }
+    xsm_skipgram_free(trainer);
+    if (epochs == 1) { /* where the full gradients start */
+        e->input = input;
+        e->output = output;
+    } else {
+        xsm_model_free(input);
+        xsm_model_free(output);
+    }
+}
+
+static int32_t end_step(void *user, const xsm_progress *p)
+{
+    const experiment *e = user;
+    if (p->step % 2 == 0) {
+        add_point(e, "GD, exact", 1 + (double)p->step / 2, e->first_seconds + p->seconds, p->objective);
+    }
+    return 0;
+}
+
+static bool text_of(const papers *p, char path[PATH_LENGTH])
+{
+    const char *root = getenv("XSM_DATA");
+    int length = snprintf(path, PATH_LENGTH, "%s/text/ptb.%s.txt.gz", root ? root : BENCH_SOURCE_ROOT "/../shared/data",
+                          p->quick ? "test" : "train");
+    return length > 0 && length < PATH_LENGTH && access(path, R_OK) == 0;
+}
+
+void figure_ldgs_words(const papers *p)
+{
+    char path[PATH_LENGTH];
+    report *r =
+        report_new(p, "ldgs_words", "Yen et al. 2018, Figure 3 in shape: the collapsed skip-gram objective (eq. 9)");
+    report_note(
+        r, "Penn Treebank in place of BillionW; D 100, window 8, t 1e-4; GD starts from one epoch of word2vec with "
+           "5 drawn. The paper has curves without numbers.");
+    if (!text_of(p, path)) {
+        papers_say("skipped: no Penn Treebank at %s (set XSM_DATA)", path);
+        report_end(r);
+        return;
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
+    options.max_words = p->quick ? 300 : 0;
+    experiment e = {.p = p, .table = r};
+    papers_check(xsm_corpus_open(p->context, path, &options, &e.corpus, &err), &err);
+    e.by_epoch = curves_new(p, "ldgs_words-epochs", "epoch");
+    e.by_second = curves_new(p, "ldgs_words-seconds", "seconds");
+    const uint64_t epochs = p->quick ? 2 : EPOCHS;
+    for (int i = 0; i < SIZES; i++) {
+        run_sampling(&e, sizes[i], epochs);
+        papers_say("  word2vec, %u drawn", sizes[i]);
+    }
+    run_sampling(&e, 5, 1);
+    xsm_skipgram_fit_options o = fit_options();
+    o.iterations = epochs - 1;
+    o.progress = end_step;
+    o.progress_user = &e;
+    papers_check(xsm_skipgram_fit(p->context, e.corpus, e.input, e.output, &o, NULL, &err), &err);
+    curves_end(e.by_epoch);
+    curves_end(e.by_second);
+    report_end(r);
+    xsm_model_free(e.input);
+    xsm_model_free(e.output);
+    xsm_corpus_free(e.corpus);
+}

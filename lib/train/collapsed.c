@@ -1,0 +1,370 @@
+/*
+ * Yen et al., Loss decomposition for fast learning in large output spaces, 2018, eq. 9: the skip-gram objective with
+ * equal pairs taken together, f = sum_x q_x [ logsum_k exp(w_k . phi_x) - sum_y q_{y|x} w_y . phi_x ], df/dphi_x = q_x
+ * sum_k (p_{k|x} - q_{k|x}) w_k,   df/dw_k = sum_x q_x (p_{k|x} - q_{k|x}) phi_x, and full-gradient steps of input and
+ * output vectors in turn. Scores exist for a group of centres at a time.
+ */
+#include "train/collapsed.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    GROUP = 64, /* centres whose scores exist at once */
+    TILE = 512, /* words that one job changes the gradient of */
+    HALVINGS = 30
+};
+
+struct xsmi_collapsed {
+    xsm_context *context;
+    const xsmi_kernels *kernels;
+    xsm_model *input, *output;
+    xsm_dataset *rows; /* the input vectors */
+    xsmi_cooccurrence counts;
+    uint32_t words;
+    size_t dimension, stride, score_stride;
+    float *scores;   /* [GROUP][score_stride] */
+    float *gradient; /* [V][stride] */
+    double losses[GROUP];
+    uint64_t *pairs[2]; /* [V] by word as centre, as context */
+    uint64_t all;
+    bool counted;
+};
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_collapsed_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
+                              const xsm_skipgram_fit_options *o, xsmi_collapsed **out, xsm_error *err)
+{
+    xsmi_collapsed *c = xsmi_allocate(ctx, 1, sizeof *c);
+    if (!c) {
+        return xsmi_fail_memory(err, sizeof *c, "the collapsed objective");
+    }
+    memset(c, 0, sizeof *c);
+    c->context = xsmi_context_retain(ctx);
+    c->kernels = xsmi_context_kernels(ctx);
+    c->input = input;
+    c->output = output;
+    c->words = corpus->info.words;
+    c->dimension = input->features;
+    c->stride = xsmi_row_stride(input->features);
+    c->score_stride = xsmi_row_stride(c->words);
+    c->scores = xsmi_allocate(ctx, GROUP * c->score_stride, sizeof *c->scores);
+    c->gradient = xsmi_allocate(ctx, c->words * c->stride, sizeof *c->gradient);
+    c->pairs[0] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
+    c->pairs[1] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
+    xsm_status status = XSM_OK;
+    if (!c->scores || !c->gradient || !c->pairs[0] || !c->pairs[1]) {
+        status = xsmi_fail_memory(err, c->words * c->stride * sizeof *c->gradient, "the collapsed objective");
+    }
+    if (status == XSM_OK) {
+        status = xsm_dataset_from_dense(ctx, input->weight, c->words, input->features, input->stride, NULL, XSM_BORROW,
+                                        &c->rows, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_cooccurrence_start(&c->counts, ctx, corpus, o->window, o->subsample, o->seed, o->memory, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_collapsed_free(c);
+        return status;
+    }
+    *out = c;
+    return XSM_OK;
+}
+
+void xsmi_collapsed_free(xsmi_collapsed *c)
+{
+    if (c) {
+        xsm_context *ctx = c->context;
+        xsmi_cooccurrence_clear(&c->counts);
+        xsm_dataset_free(c->rows);
+        xsmi_release(ctx, c->scores, GROUP * c->score_stride, sizeof *c->scores);
+        xsmi_release(ctx, c->gradient, c->words * c->stride, sizeof *c->gradient);
+        xsmi_release(ctx, c->pairs[0], c->words, sizeof(uint64_t));
+        xsmi_release(ctx, c->pairs[1], c->words, sizeof(uint64_t));
+        xsmi_release(ctx, c, 1, sizeof *c);
+        xsm_context_free(ctx);
+    }
+}
+
+const float *xsmi_collapsed_gradient(const xsmi_collapsed *c)
+{
+    return c->gradient;
+}
+
+const uint64_t *xsmi_collapsed_pairs(const xsmi_collapsed *c, int side, uint64_t *all)
+{
+    *all = c->all;
+    return c->pairs[side];
+}
+
+/* -- a group of centres -------------------------------------------------------------------------------------------- */
+
+typedef struct group {
+    xsmi_collapsed *c;
+    int side;
+    uint32_t first, count;
+} group;
+
+/* Turns a centre's scores into n_x p_k - n_xk, and takes its loss; its own gradient when that is wanted. */
+static void turn_row(void *state, size_t index, uint32_t thread)
+{
+    const group *g = state;
+    xsmi_collapsed *c = g->c;
+    const xsmi_cooccurrence *n = &c->counts;
+    const uint32_t word = g->first + (uint32_t)index, row = word - n->first;
+    float *z = c->scores + index * c->score_stride, *gradient = c->gradient + word * c->stride;
+    (void)thread;
+    double total = 0, scores = 0;
+    for (uint64_t i = n->offsets[row]; i < n->offsets[row + 1]; i++) {
+        total += n->numbers[i];
+        scores += (double)n->numbers[i] * (double)z[n->contexts[i]];
+    }
+    const float most = c->kernels->row_max(z, c->words);
+    const double sum = c->kernels->row_sum_exp(z, c->words, most), shift = (double)most + log(sum);
+    c->losses[index] = total > 0 ? total * shift - scores : 0;
+    c->kernels->row_softmax(z, c->words, most, (float)(total / sum), z);
+    for (uint64_t i = n->offsets[row]; i < n->offsets[row + 1]; i++) {
+        z[n->contexts[i]] -= (float)n->numbers[i];
+    }
+    if (g->side == XSMI_INPUT) {
+        memset(gradient, 0, c->dimension * sizeof *gradient);
+        if (total > 0) {
+            c->kernels->column_sums(c->output->weight, c->output->stride, NULL, z, c->words, c->dimension, gradient);
+            c->kernels->scale(gradient, c->dimension, (float)(1 / total));
+        }
+    }
+}
+
+/* Adds the group to the gradients of some output vectors. */
+static void add_tile(void *state, size_t index, uint32_t thread)
+{
+    const group *g = state;
+    xsmi_collapsed *c = g->c;
+    const size_t first = index * TILE, count = c->words - first < TILE ? c->words - first : TILE;
+    const float *x[GROUP];
+    (void)thread;
+    for (uint32_t i = 0; i < g->count; i++) {
+        x[i] = c->input->weight + (size_t)(g->first + i) * c->input->stride;
+    }
+    c->kernels->rank_update(c->gradient + first * c->stride, c->stride, count, c->scores + first, c->score_stride, x,
+                            g->count, c->dimension, 1);
+}
+
+static xsm_status take_group(xsmi_collapsed *c, int side, uint32_t first, uint32_t count, double *loss, xsm_error *err)
+{
+    group g = {c, side, first, count};
+    xsm_batch batch = xsm_batch_range(c->rows, first, count);
+    XSMI_TRY(xsm_model_score_range(c->output, &batch, 0, c->words, c->scores, c->score_stride, err));
+    XSMI_TRY(xsmi_run(c->context, turn_row, &g, count, err));
+    for (uint32_t i = 0; i < count; i++) {
+        *loss += c->losses[i];
+    }
+    return side == XSMI_OUTPUT ? xsmi_run(c->context, add_tile, &g, (c->words + TILE - 1) / TILE, err) : XSM_OK;
+}
+
+static void count_pairs(xsmi_collapsed *c)
+{
+    const xsmi_cooccurrence *n = &c->counts;
+    for (uint32_t k = n->first; k < n->end; k++) {
+        for (uint64_t i = n->offsets[k - n->first]; i < n->offsets[k - n->first + 1]; i++) {
+            c->pairs[XSMI_INPUT][k] += n->numbers[i];
+            c->pairs[XSMI_OUTPUT][n->contexts[i]] += n->numbers[i];
+            c->all += n->numbers[i];
+        }
+    }
+}
+
+xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm_error *err)
+{
+    double loss = 0;
+    if (side == XSMI_OUTPUT) {
+        memset(c->gradient, 0, c->words * c->stride * sizeof *c->gradient);
+    }
+    for (uint32_t first = 0; first < c->words; first = c->counts.end) {
+        XSMI_TRY(xsmi_cooccurrence_count(&c->counts, first, err));
+        if (!c->counted) {
+            count_pairs(c);
+        }
+        for (uint32_t at = first; at < c->counts.end; at += GROUP) {
+            const uint32_t count = c->counts.end - at < GROUP ? c->counts.end - at : GROUP;
+            XSMI_TRY(take_group(c, side, at, count, &loss, err));
+        }
+    }
+    c->counted = true;
+    if (c->all == 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "%s: no two words of the vocabulary stand together",
+                         c->counts.text.corpus->path);
+    }
+    for (uint32_t k = 0; side == XSMI_OUTPUT && k < c->words; k++) {
+        const double n = (double)c->pairs[XSMI_OUTPUT][k];
+        c->kernels->scale(c->gradient + k * c->stride, c->dimension, n > 0 ? (float)(1 / n) : 0);
+    }
+    *objective = loss / (double)c->all;
+    return XSM_OK;
+}
+
+/* -- steps --------------------------------------------------------------------------------------------------------- */
+
+static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_corpus *corpus,
+                               xsm_skipgram_fit_options *o, xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_skipgram_fit_options", err));
+    xsm_skipgram_options text = XSM_SKIPGRAM_OPTIONS_INIT;
+    text.window = o->window;
+    text.subsample = o->subsample;
+    text.eta = o->eta == 0 ? 0.5 : o->eta;
+    XSMI_TRY(xsmi_skipgram_read_options(&text, corpus, &text, err));
+    o->window = text.window;
+    o->subsample = text.subsample;
+    o->eta = text.eta;
+    o->iterations = o->iterations ? o->iterations : 10;
+    o->memory = o->memory ? o->memory : UINT64_C(1) << 30;
+    if (o->memory < UINT64_C(64) * corpus->info.words || o->memory > SIZE_MAX / 4) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "%llu bytes for counts of pairs; accepted are %llu (64 for each word) and "
+                         "up",
+                         (unsigned long long)o->memory, 64ULL * corpus->info.words);
+    }
+    return XSM_OK;
+}
+
+typedef struct descent {
+    xsmi_collapsed *at;
+    xsm_model *models[2];
+    float *before; /* [V][stride] the vectors before a step */
+    float *slope;  /* [V][stride] the gradient there */
+    size_t floats;
+    double eta[2], objective;
+    xsm_skipgram_fit_options options;
+    uint64_t steps;
+    double start;
+} descent;
+
+/* The vectors of one side: those before the step, less eta times the gradient. */
+static void move(const descent *d, int side, double eta)
+{
+    xsm_model *m = d->models[side];
+    for (uint32_t k = 0; k < m->classes; k++) {
+        float *row = m->weight + (size_t)k * m->stride;
+        memcpy(row, d->before + k * d->at->stride, m->features * sizeof *row);
+        if (eta > 0) {
+            m->kernels->axpby(row, d->slope + k * d->at->stride, m->features, (float)-eta, 1);
+        }
+    }
+}
+
+static bool tell(const descent *d, double eta)
+{
+    if (!d->options.progress) {
+        return false;
+    }
+    xsm_progress p;
+    memset(&p, 0, sizeof p);
+    p.size = sizeof p;
+    p.step = d->steps;
+    p.steps = 2 * d->options.iterations;
+    p.epoch = d->steps / 2;
+    p.epochs = d->options.iterations;
+    p.epoch_ended = d->steps > 0 && d->steps % 2 == 0;
+    p.examples = d->steps * d->at->all;
+    p.eta = eta;
+    p.seconds = xsmi_seconds() - d->start;
+    p.loss = p.objective = d->objective;
+    p.gradient_norm = (double)NAN;
+    return d->options.progress(d->options.progress_user, &p) != 0;
+}
+
+/* A step of one side, from the gradient that is there; leaves the gradient of the other side. *moved = false when no
+ * step lowers the objective. */
+static xsm_status take_step(descent *d, int side, bool *moved, xsm_error *err)
+{
+    xsm_model *m = d->models[side];
+    for (uint32_t k = 0; k < m->classes; k++) {
+        memcpy(d->before + k * d->at->stride, m->weight + (size_t)k * m->stride, m->features * sizeof(float));
+    }
+    memcpy(d->slope, d->at->gradient, d->floats * sizeof(float));
+    *moved = false;
+    xsm_status status = XSM_OK;
+    for (int i = 0; i < HALVINGS && !*moved && status == XSM_OK; i++) {
+        double f;
+        move(d, side, d->eta[side]);
+        status = xsmi_collapsed_at(d->at, !side, &f, err);
+        if (status == XSM_OK && f < d->objective) { /* false for NaN */
+            d->objective = f;
+            *moved = true;
+        } else {
+            d->eta[side] /= 2;
+        }
+    }
+    if (!*moved) {
+        move(d, side, 0);
+    }
+    return status;
+}
+
+static xsm_status run(descent *d, xsm_error *err)
+{
+    XSMI_TRY(xsmi_collapsed_at(d->at, XSMI_INPUT, &d->objective, err));
+    if (!isfinite(d->objective)) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED, "the collapsed objective is not finite at these vectors");
+    }
+    bool stop = tell(d, 0), any = true;
+    for (uint64_t i = 0; i < d->options.iterations && any && !stop; i++) {
+        any = false;
+        for (int side = XSMI_INPUT; side <= XSMI_OUTPUT && !stop; side++) {
+            bool moved;
+            XSMI_TRY(take_step(d, side, &moved, err));
+            any |= moved;
+            d->steps++;
+            stop = tell(d, moved ? d->eta[side] : 0);
+            d->eta[side] *= 1.1;
+            if (!moved) {
+                double same; /* the gradient is that of a step that was taken back */
+                XSMI_TRY(xsmi_collapsed_at(d->at, !side, &same, err));
+            }
+        }
+    }
+    return stop
+               ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps", (unsigned long long)d->steps)
+               : XSM_OK;
+}
+
+xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
+                            const xsm_skipgram_fit_options *options, double *objective, xsm_error *err)
+{
+    if (!corpus || !input || !output) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_fit: %s is NULL",
+                         !corpus  ? "the corpus"
+                         : !input ? "the input model"
+                                  : "the output model");
+    }
+    descent d = {.options = XSM_SKIPGRAM_FIT_OPTIONS_INIT, .models = {input, output}, .start = xsmi_seconds()};
+    XSMI_TRY(read_options(options, corpus, &d.options, err));
+    XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));
+    if (input->correction || output->correction) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the %s model's scores are corrected by what a sampler drew; clear "
+                         "its correction",
+                         input->correction ? "input" : "output");
+    }
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    d.eta[0] = d.eta[1] = d.options.eta;
+    xsm_status status = xsmi_collapsed_new(ctx, corpus, input, output, &d.options, &d.at, err);
+    if (status == XSM_OK) {
+        d.floats = d.at->words * d.at->stride;
+        d.before = xsmi_allocate(ctx, d.floats, sizeof *d.before);
+        d.slope = xsmi_allocate(ctx, d.floats, sizeof *d.slope);
+        status = d.before && d.slope ? run(&d, err)
+                                     : xsmi_fail_memory(err, d.floats * sizeof *d.before, "a step of all vectors");
+    }
+    if (objective && (status == XSM_OK || status == XSM_CANCELLED)) {
+        *objective = d.objective;
+    }
+    xsmi_release(ctx, d.before, d.floats, sizeof *d.before);
+    xsmi_release(ctx, d.slope, d.floats, sizeof *d.slope);
+    xsmi_collapsed_free(d.at);
+    xsm_context_free(ctx);
+    return status;
+}

@@ -1,0 +1,35 @@
+/*
+ * How often words stand in each other's windows, counted in bounded memory: for as many centres at once as there is
+ * room, in as many passes over the text as that takes.
+ */
+#ifndef XSMI_COOCCURRENCE_H
+#define XSMI_COOCCURRENCE_H
+
+#include "train/skipgram.h"
+
+typedef struct xsmi_cooccurrence {
+    xsm_context *context;
+    xsmi_centres text;
+    uint32_t words;
+    /* Open addressing; a key is centre << 32 | context, counts of 0 are free slots. */
+    uint64_t *keys;
+    uint32_t *counts;
+    size_t slots, used;
+    bool overflow; /* of a count */
+    /* The centres first..end, as rows: contexts rising. */
+    uint32_t first, end;
+    uint64_t *offsets;  /* [words+1], of which end-first+1 are in use */
+    uint32_t *contexts; /* [capacity] */
+    uint32_t *numbers;  /* [capacity] */
+    size_t capacity;
+} xsmi_cooccurrence;
+
+/* `memory`: bytes for the table and the rows. Fine to clear after a failure. */
+xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
+                                   double subsample, uint64_t seed, uint64_t memory, xsm_error *err);
+void xsmi_cooccurrence_clear(xsmi_cooccurrence *c);
+/* Counts the centres from `first` on, up to c->end; what is drawn from the text is the same in every pass. Does nothing
+ * when they are there already. */
+xsm_status xsmi_cooccurrence_count(xsmi_cooccurrence *c, uint32_t first, xsm_error *err);
+
+#endif

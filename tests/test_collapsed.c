@@ -1,0 +1,345 @@
+/*
+ * The collapsed skip-gram objective: counts in bounded memory, the objective by definition, its gradients against
+ * central differences, and steps that lower it.
+ */
+#include "training.h"
+
+#include <xsoftmax/skipgram.h>
+
+#include "train/collapsed.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 30, D = 7 };
+
+static const char *random_text(const char *name, int lines, uint32_t words, uint64_t seed)
+{
+    char *text = malloc((size_t)lines * 120);
+    size_t used = 0;
+    assert_non_null(text);
+    for (int i = 0; i < lines; i++) {
+        uint32_t topic = (uint32_t)(test_next(&seed) % 3);
+        for (int j = 0; j < 12; j++) {
+            uint32_t w = (uint32_t)((double)words / 3 * pow(test_uniform(&seed), 2)) * 3 + topic;
+            used += (size_t)sprintf(text + used, "w%u ", w);
+        }
+        text[used - 1] = '\n';
+    }
+    const char *path = test_file(name, text, used);
+    free(text);
+    return path;
+}
+
+static xsm_corpus *corpus_of(xsm_context *ctx, const char *path)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
+    xsm_corpus *c = NULL;
+    options.min_count = 1;
+    assert_ok(xsm_corpus_open(ctx, path, &options, &c, &err), err);
+    return c;
+}
+
+static xsm_model *vectors(xsm_context *ctx, const xsm_corpus *c, double spread, uint64_t seed)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    assert_ok(xsm_word_model_new(ctx, c, D, spread, seed, &m, &err), err);
+    return m;
+}
+
+/* Counts by definition: a full matrix. */
+static double *matrix_of(xsm_context *ctx, const xsm_corpus *c, uint32_t window, double subsample)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
+    assert_ok(xsm_corpus_get_info(c, &info, &err), err);
+    double *n = calloc((size_t)info.words * info.words, sizeof *n);
+    assert_non_null(n);
+    xsmi_centres text;
+    assert_ok(xsmi_centres_open(&text, ctx, c, window, subsample, 5, &err), err);
+    assert_ok(xsmi_centres_rewind(&text, &err), err);
+    for (;;) {
+        xsmi_centre at;
+        bool found;
+        assert_ok(xsmi_centres_next(&text, &at, &found, &err), err);
+        if (!found) {
+            break;
+        }
+        for (uint32_t i = 0; i < at.before + 1 + at.after; i++) {
+            n[(size_t)at.words[at.before] * info.words + at.words[i]] += i != at.before;
+        }
+    }
+    xsmi_centres_close(&text, ctx);
+    return n;
+}
+
+/* The counts are those of the text however little memory there is, in more passes. */
+static void counts_are_right(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    xsm_corpus *c = corpus_of(ctx, random_text("counts", 3000, 900, 1));
+    xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
+    assert_ok(xsm_corpus_get_info(c, &info, &err), err);
+    double *wanted = matrix_of(ctx, c, 4, 1e-2);
+    int passes[2] = {0, 0};
+    for (int small = 0; small < 2; small++) {
+        xsmi_cooccurrence n;
+        assert_ok(xsmi_cooccurrence_start(&n, ctx, c, 4, 1e-2, 5, small ? 1 : 1 << 24, &err), err);
+        double *seen = calloc((size_t)info.words * info.words, sizeof *seen);
+        assert_non_null(seen);
+        for (uint32_t first = 0; first < info.words; first = n.end) {
+            assert_ok(xsmi_cooccurrence_count(&n, first, &err), err);
+            assert_true(n.first == first && n.end > first);
+            passes[small]++;
+            for (uint32_t k = first; k < n.end; k++) {
+                for (uint64_t i = n.offsets[k - first]; i < n.offsets[k - first + 1]; i++) {
+                    assert_true(i == n.offsets[k - first] || n.contexts[i] > n.contexts[i - 1]);
+                    seen[(size_t)k * info.words + n.contexts[i]] += n.numbers[i];
+                }
+            }
+        }
+        assert_memory_equal(seen, wanted, (size_t)info.words * info.words * sizeof *seen);
+        free(seen);
+        xsmi_cooccurrence_clear(&n);
+    }
+    assert_int_equal(passes[0], 1);
+    assert_true(passes[1] > 3);
+    free(wanted);
+    xsm_corpus_free(c);
+    xsm_context_free(ctx);
+}
+
+/* The objective in double, by definition. */
+static double objective_of(const double *n, uint32_t words, const double *in, const double *out)
+{
+    double loss = 0, all = 0;
+    for (uint32_t x = 0; x < words; x++) {
+        double z[WORDS + 8], most = -INFINITY, sum = 0;
+        for (uint32_t k = 0; k < words; k++) {
+            z[k] = 0;
+            for (int i = 0; i < D; i++) {
+                z[k] += in[x * D + i] * out[k * D + i];
+            }
+            most = fmax(most, z[k]);
+        }
+        for (uint32_t k = 0; k < words; k++) {
+            sum += exp(z[k] - most);
+        }
+        for (uint32_t y = 0; y < words; y++) {
+            loss += n[x * words + y] * (most + log(sum) - z[y]);
+            all += n[x * words + y];
+        }
+    }
+    return loss / all;
+}
+
+static void gradients_are_right(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = test_context(2, TEST_BUILT_IN, test_cpu_disable());
+    xsm_corpus *c = corpus_of(ctx, random_text("gradient", 60, WORDS, 2));
+    xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
+    assert_ok(xsm_corpus_get_info(c, &info, &err), err);
+    const uint32_t words = info.words;
+    assert_true(words > 20 && words <= WORDS);
+    double *n = matrix_of(ctx, c, 3, 1);
+    xsm_model *models[2] = {vectors(ctx, c, 1, 1), vectors(ctx, c, 1, 2)};
+    double w[2][WORDS * D];
+    for (int m = 0; m < 2; m++) {
+        for (uint32_t k = 0; k < words; k++) {
+            for (uint32_t i = 0; i < D; i++) {
+                w[m][k * D + i] = test_weight(models[m], k, i);
+            }
+        }
+    }
+    xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    o.window = 3;
+    o.subsample = 1;
+    o.seed = 5;
+    o.memory = 1 << 20;
+    xsmi_collapsed *at = NULL;
+    assert_ok(xsmi_collapsed_new(ctx, c, models[0], models[1], &o, &at, &err), err);
+    for (int side = 0; side < 2; side++) {
+        double f, exact = objective_of(n, words, w[0], w[1]);
+        assert_ok(xsmi_collapsed_at(at, side, &f, &err), err);
+        assert_true(fabs(f - exact) < 1e-6 * exact);
+        uint64_t all;
+        const uint64_t *pairs = xsmi_collapsed_pairs(at, side, &all);
+        for (uint32_t k = 0; k < words; k++) {
+            for (uint32_t i = 0; i < D; i++) {
+                double *place = &w[side][k * D + i], held = *place, h = 1e-5;
+                *place = held + h;
+                double up = objective_of(n, words, w[0], w[1]);
+                *place = held - h;
+                double slope = (up - objective_of(n, words, w[0], w[1])) / (2 * h);
+                *place = held;
+                double got =
+                    (double)xsmi_collapsed_gradient(at)[k * xsmi_row_stride(D) + i] * (double)pairs[k] / (double)all;
+                if (!(fabs(got - slope) < 1e-6)) {
+                    fail_msg("side %d, word %u, place %u: %g instead of %g", side, k, i, got, slope);
+                }
+            }
+        }
+    }
+    xsmi_collapsed_free(at);
+    free(n);
+    xsm_model_free(models[0]);
+    xsm_model_free(models[1]);
+    xsm_corpus_free(c);
+    xsm_context_free(ctx);
+}
+
+static double seen[64];
+static int seen_count;
+
+static int32_t keep_objective(void *user, const xsm_progress *p)
+{
+    const uint64_t *stop = user;
+    assert_true(seen_count < 64 && p->objective == p->loss);
+    seen[seen_count++] = p->objective;
+    return *stop && p->step == *stop;
+}
+
+/* Every step lowers the objective, to below that of the words' frequencies alone; the same bits on any threads. */
+static void steps_lower_it(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    const char *path = random_text("steps", 400, 60, 3);
+    uint64_t hashes[3][2];
+    for (int way = 0; way < 3; way++) {
+        xsm_context *ctx = way == 0   ? test_context(1, TEST_BUILT_IN, test_cpu_disable())
+                           : way == 1 ? test_context(3, TEST_PTHREADS, test_cpu_disable())
+                                      : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
+        xsm_corpus *c = corpus_of(ctx, path);
+        xsm_model *in = vectors(ctx, c, 0.3, 1), *out = vectors(ctx, c, 0.3, 2);
+        xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+        uint64_t stop = 0;
+        o.iterations = 12;
+        o.subsample = 1;
+        o.memory = 64 * 1024; /* several passes for the 60 words */
+        o.progress = keep_objective;
+        o.progress_user = &stop;
+        seen_count = 0;
+        double objective = 0;
+        assert_ok(xsm_skipgram_fit(ctx, c, in, out, &o, &objective, &err), err);
+        assert_int_equal(seen_count, 25);
+        for (int i = 1; i < seen_count; i++) {
+            assert_true(seen[i] <= seen[i - 1]);
+        }
+        assert_true(objective == seen[24] && objective < seen[0] - 0.5);
+        hashes[way][0] = test_hash(in);
+        hashes[way][1] = test_hash(out);
+        assert_memory_equal(hashes[way], hashes[0], sizeof hashes[0]);
+        /* Stopped by the callback. */
+        seen_count = 0;
+        stop = 3;
+        assert_int_equal(xsm_skipgram_fit(ctx, c, in, out, &o, &objective, &err), XSM_CANCELLED);
+        assert_true(seen_count == 4 && objective == seen[3]);
+        xsm_model_free(in);
+        xsm_model_free(out);
+        xsm_corpus_free(c);
+        xsm_context_free(ctx);
+    }
+}
+
+static void bad_arguments(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_corpus *c = corpus_of(NULL, random_text("errors", 20, 20, 4));
+    xsm_model *in = vectors(NULL, c, 1, 1), *out = vectors(NULL, c, 1, 2);
+    xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    double objective = -1;
+#define FAILS(corpus, input, output, status)                                                                           \
+    assert_fails(xsm_skipgram_fit(NULL, corpus, input, output, &o, &objective, &err), status, err)
+    FAILS(NULL, in, out, XSM_ERROR_ARGUMENT);
+    FAILS(c, NULL, out, XSM_ERROR_ARGUMENT);
+    FAILS(c, in, NULL, XSM_ERROR_ARGUMENT);
+    FAILS(c, in, in, XSM_ERROR_ARGUMENT);
+    o.eta = -1;
+    FAILS(c, in, out, XSM_ERROR_RANGE);
+    o.eta = 0;
+    o.subsample = NAN;
+    FAILS(c, in, out, XSM_ERROR_RANGE);
+    o.subsample = 0;
+    o.window = 300;
+    FAILS(c, in, out, XSM_ERROR_RANGE);
+    o.window = 0;
+    o.memory = 5;
+    FAILS(c, in, out, XSM_ERROR_RANGE);
+    o.memory = 0;
+    o.subsample = 1;
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(in, &p, &err), err);
+    p.weight[0] = 3e38f;
+    p.weight[1] = -3e38f;
+    assert_ok(xsm_model_parameters(out, &p, &err), err);
+    for (uint32_t k = 0; k < p.classes; k++) {
+        p.weight[k * p.class_step] = p.weight[k * p.class_step + 1] = 1e9f * (k % 2 ? 1 : -1);
+        p.weight[k * p.class_step] *= 2;
+    }
+    FAILS(c, in, out, XSM_ERROR_DIVERGED);
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
+    c = corpus_of(NULL, test_file("lonely", TEXT("a\nb\na\n")));
+    in = vectors(NULL, c, 1, 1);
+    out = vectors(NULL, c, 1, 2);
+    FAILS(c, in, out, XSM_ERROR_DATA);
+    assert_true(objective == -1);
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
+}
+
+static xsm_status fit_all(void *state, xsm_context *ctx, xsm_error *err)
+{
+    xsm_corpus *c = NULL;
+    xsm_model *in = NULL, *out = NULL;
+    xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
+    options.min_count = 1;
+    xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    o.iterations = 1;
+    o.subsample = 1;
+    o.memory = 1 << 16;
+    xsm_status status = xsm_corpus_open(ctx, state, &options, &c, err);
+    status = status != XSM_OK ? status : xsm_word_model_new(ctx, c, 4, 0.5, 1, &in, err);
+    status = status != XSM_OK ? status : xsm_word_model_new(ctx, c, 4, 0.5, 2, &out, err);
+    status = status != XSM_OK ? status : xsm_skipgram_fit(ctx, c, in, out, &o, NULL, err);
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
+    return status;
+}
+
+static void every_allocation(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s", random_text("memory", 10, 12, 6));
+    assert_true(test_every_allocation(fit_all, path) > 20);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    test_files_end();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_right), cmocka_unit_test(gradients_are_right), cmocka_unit_test(steps_lower_it),
+        cmocka_unit_test(bad_arguments),    cmocka_unit_test(every_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}
