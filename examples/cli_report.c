@@ -38,6 +38,7 @@ char *cli_train_json(const cli_run *r)
     cli_json_whole(&json, "epochs", r->end.epoch);
     cli_json_whole(&json, "steps", r->end.step);
     cli_tune_json(&json, r);
+    cli_choose_json(&json, r);
     cli_json_real(&json, "train_seconds", r->end.seconds);
     cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
@@ -112,7 +113,8 @@ void cli_train_report(const cli_run *r)
             printf("%-10s eta %s, chosen in %s%s\n", "rate", cli_real(r->eta, &a), cli_seconds(r->tuned.seconds, &b),
                    r->restarts ? ", then made smaller as training diverged" : "");
         } else {
-            printf("%-10s eta %s, as given\n", "rate", cli_real(r->eta, &a));
+            printf("%-10s eta %s, %s%s\n", "rate", cli_real(r->eta, &a), r->eta_chosen ? "chosen" : "as given",
+                   r->restarts ? ", then made smaller as training diverged" : "");
         }
         print_steps(r);
     }

@@ -80,7 +80,11 @@ static void release(cli_run *r)
     xsm_dataset_free(r->train_rows);
     xsm_transform_free(r->transform);
     xsm_optimizer_free(r->optimizer);
-    xsm_estimator_free(r->estimator);
+    if (!r->choice || r->choice_given) {
+        xsm_estimator_free(r->estimator);
+    }
+    xsm_choice_free(r->choice);
+    free(r->schedule_made);
     xsm_context_free(r->context);
     cli_list_free(&r->sets);
 }
@@ -90,6 +94,7 @@ static int train(cli_run *r)
     char *json = NULL;
     int code = cli_train_prepare(r);
     code = code == CLI_GO_ON ? cli_train_read(r) : code;
+    code = code == CLI_GO_ON && r->choose ? cli_choose(r) : code;
     code = code == CLI_GO_ON ? cli_train_make_model(r) : code;
     code = code == CLI_GO_ON ? cli_train_run(r) : code;
     code = code == CLI_GO_ON ? finish(r, &json) : code;
@@ -110,6 +115,12 @@ static int train(cli_run *r)
                     r->checkpoint_path ? "; the same command goes on with --resume " : "",
                     r->checkpoint_path ? r->checkpoint_path : "");
         }
+        if (r->spent && !r->stopped) {
+            cli_buffer done, all, seconds;
+            fprintf(stderr, "xsoftmax: the time budget of %s ended training after %s of %s%s\n",
+                    cli_seconds(r->time_budget, &seconds), cli_grouped(r->end.step, &done),
+                    cli_grouped(r->end.steps, &all), r->full ? " iterations at most" : " steps");
+        }
         code = CLI_DONE;
     }
     free(json);
@@ -120,8 +131,6 @@ int cli_train(const cli_command *command, int argc, char **argv)
 {
     cli_run r = {
         .format = CLI_DATA_INIT,
-        .estimator_name = "implicit",
-        .optimizer_name = "sgd",
         .seed = 1,
         .ridge = -1,
         .bias = 1,
@@ -129,6 +138,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .checkpoint_every = -1,
         .fit = XSM_FIT_RESULT_INIT,
         .tuned = XSM_TUNING_INFO_INIT,
+        .chosen = XSM_CHOICE_INFO_INIT,
         .raw_info = XSM_DATASET_INFO_INIT,
         .train_info = XSM_DATASET_INFO_INIT,
         .test_info = XSM_DATASET_INFO_INIT,
@@ -146,19 +156,22 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"transform", CLI_TEXT, &r.transform_text, "STEPS", "of tfidf, unit and truncate=N, with commas, in that order",
          NULL, 0, 0, 0, 0},
         {NULL, CLI_HEADING, NULL, NULL, "Method", NULL, 0, 0, 0, 0},
-        {"estimator", CLI_TEXT, &r.estimator_name, "NAME", "see 'xsoftmax estimators' (implicit)", NULL, 0, 0, 0, 0},
+        {"estimator", CLI_TEXT, &r.estimator_name, "NAME", "see 'xsoftmax estimators' (chosen from the rows)", NULL, 0,
+         0, 0, 0},
         {"set", CLI_LIST, &r.sets, "KEY=VALUE",
          "an option of the estimator (see 'xsoftmax estimators NAME'); of the optimizer: optimizer.KEY", NULL, 0, 0, 0,
          0},
-        {"ridge", CLI_REAL, &r.ridge, "MU", "add (MU/2) ||W||^2 to the sum of the losses (0)", NULL, 0, INFINITY, 0, 0},
+        {"ridge", CLI_REAL, &r.ridge, "MU",
+         "add (MU/2) ||W||^2 to the sum of the losses (0, or chosen with the estimator)", NULL, 0, INFINITY, 0, 0},
         {"bias", CLI_CHOICE, &r.bias, "yes|no|only",
          "give every class a bias; only: nothing else, whatever the features (yes)", bias_words, 0, 0, 0, 0},
         {"optimizer", CLI_TEXT, &r.optimizer_name, "NAME",
-         "sgd, adagrad, or lbfgs: all rows at once, for estimators that look at every class (sgd)", NULL, 0, 0, 0, 0},
+         "sgd, adagrad, or lbfgs: all rows at once, for estimators that look at every class (sgd, or chosen)", NULL, 0,
+         0, 0, 0},
         {"iterations", CLI_WHOLE, &r.iterations, "N", "lbfgs: at most so many (1000)", NULL, 1, 2147483647, 0, 0},
         {"tolerance", CLI_REAL, &r.tolerance, "X", "lbfgs: relative accuracy of the objective (1e-6)", NULL, 0,
          0.999999, 1, 0},
-        {"epochs", CLI_WHOLE, &r.epochs, "N", "times to go through the rows (10)", NULL, 1, 1e9, 0, 0},
+        {"epochs", CLI_WHOLE, &r.epochs, "N", "times to go through the rows (10, or chosen)", NULL, 1, 1e9, 0, 0},
         {"eta", CLI_REAL, &r.eta, "auto|X", "learning rate to start with; auto tries some on a part of the rows (auto)",
          eta_words, 0, 1e14, 1, 0},
         {"schedule", CLI_TEXT, &r.schedule_text, "HOW",
@@ -170,6 +183,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
          9007199254740992.0, 0, 0},
         {"threads", CLI_WHOLE, &r.threads, "T", "threads; the result is the same with any number (all)", NULL, 1, 4096,
          0, 0},
+        {"time-budget", CLI_REAL, &r.time_budget, "SECONDS", "choose and train within so many seconds", NULL, 0, 1e9, 1,
+         0},
         {NULL, CLI_HEADING, NULL, NULL, "Results", NULL, 0, 0, 0, 0},
         {"model", CLI_TEXT, &r.model_path, "OUT", "save the model here", NULL, 0, 0, 0, 0},
         {"history", CLI_TEXT, &r.history_path, "CSV", "evaluate after each epoch and write the figures here", NULL, 0,

@@ -17,7 +17,11 @@ typedef struct cli_run {
     uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias, order, json;
-    int full; /* all rows at once: lbfgs */
+    double time_budget;  /* seconds; 0 = none */
+    int full;            /* all rows at once: lbfgs */
+    int choose;          /* what was not given is chosen from the rows */
+    int transform_asked; /* --transform was given, or features do not matter */
+    char *schedule_made; /* the text of a schedule that was chosen */
     int32_t schedule;
     double factor;
 
@@ -32,14 +36,18 @@ typedef struct cli_run {
     xsm_dataset *train_rows, *test_rows;
     xsm_model *model;
     xsm_trainer *trainer;
-    xsm_tuning *tuning; /* NULL: the learning rate was given */
+    xsm_choice *choice; /* NULL: nothing was to be chosen; else it holds the estimator */
+    xsm_choice_info chosen;
+    int choice_given, eta_chosen; /* the estimator was given; the rate was not */
+    xsm_tuning *tuning;           /* NULL: the learning rate was given, or is part of the choice */
     xsm_tuning_info tuned;
 
     uint64_t dropped;
     xsm_dataset_info raw_info, train_info, test_info;
     uint64_t unlabelled_dropped;
     cli_history history;
-    double started;
+    double began, started;   /* choosing, training */
+    int spent;               /* the time budget ended the run */
     xsm_progress end;        /* where training ended */
     xsm_fit_result fit;      /* of lbfgs */
     uint64_t evaluated_step; /* that the figures below are of */
@@ -62,6 +70,11 @@ xsm_status cli_train_note_whole(cli_run *run, const char *name, uint64_t value, 
 int cli_train_run(cli_run *run);
 /* Evaluates the model as it is now, unless the trainer has just done so. */
 int cli_train_evaluate(cli_run *run);
+
+/* Chooses from the rows what the flags left open, and says on standard error what and why. */
+int cli_choose(cli_run *run);
+/* The JSON members that tell of it. */
+void cli_choose_json(cli_json *json, const cli_run *run);
 
 /* Chooses the learning rate of a run, for the model as it is made, and prints what was tried on standard error. */
 int cli_tune(cli_run *run, const xsm_trainer_options *options);

@@ -21,6 +21,10 @@ int cli_train_read(cli_run *r)
         (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &r->dropped, &err) != XSM_OK)) {
         return cli_fail("%s: %s", r->data, err.message);
     }
+    if (!r->estimator_name && !r->transform_asked && r->raw_info.sparse &&
+        xsm_transform_new(r->context, "unit", &r->transform, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
     /* A transform that truncates can leave rows empty, so rows are dropped after it as well, and only then is it
      * known which classes there are. */
     if (r->transform &&

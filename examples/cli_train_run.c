@@ -23,7 +23,8 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
     }
     cli_checkpoint_tick(r);
     cli_bar(progress, r->started);
-    return cli_stop_requested();
+    r->spent = r->time_budget > 0 && cli_clock() - r->began > r->time_budget;
+    return cli_stop_requested() || r->spent;
 }
 
 static xsm_trainer_options step_options(cli_run *r)
@@ -123,7 +124,9 @@ static int start_again(cli_run *r)
 int cli_train_run(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    cli_stop_install();
+    if (!r->choose) { /* else it is already */
+        cli_stop_install();
+    }
     int code = r->full ? CLI_GO_ON : choose_rate(r);
     if (code != CLI_GO_ON) {
         return code;
@@ -134,7 +137,7 @@ int cli_train_run(cli_run *r)
     r->started = cli_clock();
     xsm_status status = r->full ? run_fit(r, &err) : run_steps(r, &err);
     cli_note_clear();
-    while (status == XSM_ERROR_DIVERGED && r->tuning && r->restarts < RESTARTS_MOST) {
+    while (status == XSM_ERROR_DIVERGED && (r->tuning || r->eta_chosen) && r->restarts < RESTARTS_MOST) {
         code = start_again(r);
         if (code != CLI_GO_ON) {
             return code;
@@ -145,7 +148,7 @@ int cli_train_run(cli_run *r)
     if (status != XSM_OK && status != XSM_CANCELLED) {
         return cli_library_failed(&err);
     }
-    r->stopped = status == XSM_CANCELLED;
+    r->stopped = status == XSM_CANCELLED && (!r->spent || cli_stop_requested());
     if (cli_checkpoint_finish(r) != CLI_GO_ON) {
         return CLI_FAILED;
     }

@@ -40,7 +40,7 @@ static int choose_optimizer(cli_run *r)
     const char *steps[] = {r->epochs ? "epochs" : NULL, r->eta != 0 ? "eta" : NULL,
                            r->schedule_text ? "schedule" : NULL, r->batch ? "batch" : NULL,
                            r->order >= 0 ? "order" : NULL};
-    r->full = strcmp(r->optimizer_name, "lbfgs") == 0;
+    r->full = r->optimizer_name && strcmp(r->optimizer_name, "lbfgs") == 0;
     for (size_t i = 0; r->full && i < sizeof steps / sizeof steps[0]; i++) {
         if (steps[i]) {
             return cli_misuse("--%s means nothing to lbfgs, which takes all rows at once; --iterations and --tolerance "
@@ -51,10 +51,13 @@ static int choose_optimizer(cli_run *r)
     if (!r->full && (r->iterations || r->tolerance > 0)) {
         return cli_misuse("--%s is for --optimizer lbfgs alone", r->iterations ? "iterations" : "tolerance");
     }
-    r->epochs = r->epochs ? r->epochs : 10;
     r->eta = r->eta > 0 ? r->eta : (double)NAN;
-    r->schedule_text = r->schedule_text ? r->schedule_text : "step:0.9";
-    r->batch = r->batch ? r->batch : 1;
+    if (!r->choose) {
+        r->optimizer_name = r->optimizer_name ? r->optimizer_name : "sgd";
+        r->epochs = r->epochs ? r->epochs : 10;
+        r->schedule_text = r->schedule_text ? r->schedule_text : "step:0.9";
+        r->batch = r->batch ? r->batch : 1;
+    }
     r->order = r->order >= 0 ? r->order : XSM_ORDER_SHUFFLE;
     r->iterations = r->iterations ? r->iterations : 1000;
     r->tolerance = r->tolerance > 0 ? r->tolerance : 1e-6;
@@ -128,7 +131,8 @@ static int set_options(cli_run *r)
 static int make_optimizer(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    if (!r->full && xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
+    if (r->optimizer_name && !r->full &&
+        xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
         return err.status == XSM_ERROR_NAME ? cli_misuse("--optimizer: %s, or lbfgs", err.message)
                                             : misused("--optimizer", &err);
     }
@@ -168,8 +172,15 @@ int cli_train_prepare(cli_run *r)
         r->transform_text = "truncate=0";
     }
     xsm_error err = XSM_ERROR_INIT;
+    r->transform_asked = r->transform_text != NULL;
+    r->choose = !r->estimator_name || r->time_budget > 0;
+    if (!r->estimator_name && r->sets.count > 0) {
+        return cli_misuse("--set is about an estimator: name it with --estimator");
+    }
     int code = choose_optimizer(r);
-    code = code == CLI_GO_ON ? read_schedule(r) : code;
+    if (code == CLI_GO_ON && r->schedule_text) {
+        code = read_schedule(r);
+    }
     if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {
         code = cli_misuse("--data and --test cannot both be standard input");
     }
@@ -180,14 +191,18 @@ int cli_train_prepare(cli_run *r)
         code = cli_context(r->threads, &r->context);
     }
     code = code == CLI_GO_ON ? make_optimizer(r) : code;
-    code = code == CLI_GO_ON ? make_estimator(r) : code;
+    code = code == CLI_GO_ON && r->estimator_name ? make_estimator(r) : code;
+    if (r->format.labels < 0) {
+        r->format.labels = XSM_LABELS_FIRST;
+    }
     if (code == CLI_GO_ON && r->transform_text &&
         xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {
         code = misused("--transform", &err);
     }
     const char *inputs[] = {r->data, r->test ? r->test : r->data, r->label_names, NULL};
     code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, inputs) : code;
-    code = code == CLI_GO_ON ? cli_checkpoint_recall(r) : code;
+    /* What is chosen from the same rows is the same again. */
+    code = code == CLI_GO_ON && !r->choose ? cli_checkpoint_recall(r) : code;
     if (code == CLI_GO_ON && r->model_path) {
         code = cli_output_plan(CLI_OUTPUT_MODEL, "model", r->model_path, inputs);
     }

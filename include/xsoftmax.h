@@ -6,6 +6,7 @@
 #define XSOFTMAX_H
 
 #include <xsoftmax/batch.h>
+#include <xsoftmax/choose.h>
 #include <xsoftmax/context.h>
 #include <xsoftmax/corpus.h>
 #include <xsoftmax/dataset.h>

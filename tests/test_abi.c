@@ -136,6 +136,9 @@ static void test_starting_values(void **state)
     STARTS(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
     STARTS(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
     STARTS(xsm_fit_result, XSM_FIT_RESULT_INIT);
+    STARTS(xsm_choose_options, XSM_CHOOSE_OPTIONS_INIT);
+    STARTS(xsm_choice_info, XSM_CHOICE_INFO_INIT);
+    STARTS(xsm_choice_trial, XSM_CHOICE_TRIAL_INIT);
     STARTS(xsm_tune_options, XSM_TUNE_OPTIONS_INIT);
     STARTS(xsm_tune_trial, XSM_TUNE_TRIAL_INIT);
     STARTS(xsm_tuning_info, XSM_TUNING_INFO_INIT);
@@ -536,6 +539,23 @@ static xsm_status get_skipgram_progress(fixture *f, void *object, xsm_error *err
     return with_corpus(f, progress_of_words, object, err);
 }
 
+static xsm_status choose(fixture *f, void *object, xsm_error *err)
+{
+    xsm_choice *made = NULL;
+    xsm_status status = xsm_choose(NULL, f->data, object, &made, err);
+    xsm_choice_free(made);
+    return status;
+}
+
+static xsm_status get_choice(fixture *f, void *object, xsm_error *err)
+{
+    xsm_choice *made = NULL;
+    assert_int_equal(xsm_choose(NULL, f->data, NULL, &made, NULL), XSM_OK);
+    xsm_status status = xsm_choice_get_info(made, object, err);
+    xsm_choice_free(made);
+    return status;
+}
+
 /* On objects of its own: the fixture's are trained. Calls get() if it is there, or hands `object` in as options. */
 static xsm_status tune_with(const fixture *f, const xsm_tune_options *options,
                             xsm_status (*get)(const xsm_tuning *, void *, xsm_error *), void *object, xsm_error *err)
@@ -673,6 +693,8 @@ static void test_every_function(void **state)
     SIZES(xsm_fit_options, XSM_FIT_OPTIONS_INIT, fit_with);
     SIZES(xsm_fit_result, XSM_FIT_RESULT_INIT, fit_for);
     SIZES(xsm_tune_options, XSM_TUNE_OPTIONS_INIT, tune);
+    SIZES(xsm_choose_options, XSM_CHOOSE_OPTIONS_INIT, choose);
+    SIZES(xsm_choice_info, XSM_CHOICE_INFO_INIT, get_choice);
     SIZES(xsm_tuning_info, XSM_TUNING_INFO_INIT, get_tuning_info);
     SIZES(xsm_tune_trial, XSM_TUNE_TRIAL_INIT, get_trial);
     SIZES(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT, evaluate);

@@ -107,8 +107,8 @@ refuse() {
     fi
 }
 
-run 0 train --data train.txt --model model --epochs 2
-good='train --data train.txt --model out.model --history out.csv --epochs 1'
+run 0 train --estimator implicit --data train.txt --model model --epochs 2
+good='train --estimator implicit --data train.txt --model out.model --history out.csv --epochs 1'
 while IFS='|' read -r wanted message arguments; do
     [ -n "$wanted" ] || continue
     refuse "$wanted" "$message" "$arguments"
@@ -122,7 +122,7 @@ done <<END
 2|train needs --data FILE|train --model out.model
 2|--data needs a value: --data FILE|train --data
 2|--data needs a value|train --data --json
-2|--data: the value is empty|train --data ''
+2|--data: the value is empty|train --estimator implicit --data ''
 2|--data is given twice|train --data train.txt --data train.txt
 2|--json is given twice|$good --json --json
 2|--json takes no value|$good --json=yes
@@ -160,13 +160,13 @@ done <<END
 2|--schedule: '' is not a factor|$good --schedule step:
 2|--schedule: '0' is not a factor|$good --schedule step:0
 2|--schedule: '0.9x' is not a factor|$good --schedule step:0.9x
-2|--estimator: |$good --estimator implict
-2|did you mean 'implicit'|$good --estimator implict
+2|--estimator: |train --data train.txt --estimator implict
+2|did you mean 'implicit'|train --data train.txt --estimator implict
 2|--optimizer: no optimizer 'adam'; accepted is 'sgd' or 'adagrad', or lbfgs|$good --optimizer adam
-2|optimizer 'adagrad' has no option 'inital'; did you mean 'initial'?|train --data train.txt --optimizer adagrad --set optimizer.inital=1
+2|optimizer 'adagrad' has no option 'inital'; did you mean 'initial'?|train --estimator implicit --data train.txt --optimizer adagrad --set optimizer.inital=1
 2|--set optimizer.initial: lbfgs has|train --data train.txt --optimizer lbfgs --estimator softmax --set optimizer.initial=1
 2|optimizer 'sgd' has no option 'initial'|$good --set optimizer.initial=1
-1|does not go with the proximal steps of the estimator|train --data train.txt --optimizer adagrad
+1|does not go with the proximal steps of the estimator|train --data train.txt --estimator implicit --optimizer adagrad
 1|does not go with a ridge|train --data train.txt --estimator ove --ridge 1 --optimizer adagrad
 2|--eta means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --eta 1
 2|--batch means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --batch 4
@@ -176,7 +176,7 @@ done <<END
 2|--iterations is for --optimizer lbfgs|$good --iterations 3
 2|--tolerance is for --optimizer lbfgs|$good --tolerance 0.1
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
-1|looks at some classes only; all rows at once take one|train --data train.txt --optimizer lbfgs
+1|looks at some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
 1|without a non-zero feature|$good --transform truncate=0
 2|--transform: |$good --transform truncate=x
@@ -187,34 +187,36 @@ done <<END
 2|--set: |$good --set negatives=many
 2|--set: |$good --set solver=guess
 2|--set negatives is given twice|$good --set negatives=1 --set negatives=2
+2|--set is about an estimator|train --data train.txt --set negatives=3
+2|--time-budget: '0' is out of range|$good --time-budget 0
 2|--set seed: use --seed alone|$good --set seed=1
 2|--set ridge: use --ridge alone|$good --ridge 1 --set ridge=1
-2|--evaluate-every needs --history|train --data train.txt --evaluate-every 2
+2|--evaluate-every needs --history|train --estimator implicit --data train.txt --evaluate-every 2
 2|--evaluate-every: '0' is out of range|$good --evaluate-every 0
-2|cannot both be standard input|train --data - --test -
-2|--model: train.txt would replace a file that is read|train --data train.txt --model train.txt
-2|--history: test.txt would replace|train --data train.txt --test test.txt --history test.txt
-2|--history: ./out.csv is the place of another output|train --data train.txt --model out.csv --history ./out.csv
-1|missing.txt: |train --data missing.txt --model out.model
+2|cannot both be standard input|train --estimator implicit --data - --test -
+2|--model: train.txt would replace a file that is read|train --estimator implicit --data train.txt --model train.txt
+2|--history: test.txt would replace|train --estimator implicit --data train.txt --test test.txt --history test.txt
+2|--history: ./out.csv is the place of another output|train --estimator implicit --data train.txt --model out.csv --history ./out.csv
+1|missing.txt: |train --estimator implicit --data missing.txt --model out.model
 1|missing.txt: |$good --test missing.txt
-1|broken.txt, line 2, column 6: |train --data broken.txt --model out.model --history out.csv
+1|broken.txt, line 2, column 6: |train --estimator implicit --data broken.txt --model out.model --history out.csv
 1|broken.txt, line 2, column 6: |$good --test broken.txt
-1|empty.txt|train --data empty.txt --model out.model
-1|folder|train --data folder --model out.model
-1|unlabelled.txt|train --data unlabelled.txt --model out.model
+1|empty.txt|train --estimator implicit --data empty.txt --model out.model
+1|folder|train --estimator implicit --data folder --model out.model
+1|unlabelled.txt|train --estimator implicit --data unlabelled.txt --model out.model
 1|unlabelled.txt: no row has a label|$good --test unlabelled.txt
 1|missing.txt|$good --label-names missing.txt
 1|short-names.txt|$good --label-names short-names.txt
 1|empty|$good --label-names empty.txt
-1|folder: cannot write: is a directory|train --data train.txt --model folder
-1|nowhere/m: cannot write: nowhere|train --data train.txt --model nowhere/m
-1|folder/: cannot write|train --data train.txt --history folder/
+1|folder: cannot write: is a directory|train --estimator implicit --data train.txt --model folder
+1|nowhere/m: cannot write: nowhere|train --estimator implicit --data train.txt --model nowhere/m
+1|folder/: cannot write|train --estimator implicit --data train.txt --history folder/
 1|negatives|$good --set negatives=5
 1|step|train --data huge.txt --model out.model --history out.csv --eta 1e14 --estimator softmax --epochs 50
-1|kind|train --data dense.tsv --label-column king --model out.model
-1|label|train --data dense.tsv --model out.model
-1|/dev/full|train --data train.txt --epochs 1 --eta 1 --model /dev/full
-1|history|train --data train.txt --epochs 1 --eta 1 --model out.model --history /dev/full
+1|kind|train --estimator implicit --data dense.tsv --label-column king --model out.model
+1|label|train --estimator implicit --data dense.tsv --model out.model
+1|/dev/full|train --estimator implicit --data train.txt --epochs 1 --eta 1 --model /dev/full
+1|history|train --estimator implicit --data train.txt --epochs 1 --eta 1 --model out.model --history /dev/full
 2|evaluate needs --model FILE|evaluate
 2|evaluate needs --data FILE|evaluate --model model
 2|unknown option '--top'|evaluate --model model --data test.txt --top 3
@@ -254,7 +256,7 @@ done <<END
 2|unknown option '--json'|estimators --json
 END
 if [ "$(id -u)" -ne 0 ]; then
-    refuse 1 'readonly: Permission denied' 'train --data train.txt --model readonly/m'
+    refuse 1 'readonly: Permission denied' 'train --estimator implicit --data train.txt --model readonly/m'
 fi
 
 # A model that is cut short or altered is refused, whatever the command.
@@ -327,7 +329,7 @@ says stdout 'index=spherical'
 
 # --- train -----------------------------------------------------------------------------------------------------------------
 rm -f out.model out.csv
-run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
+run 0 train --estimator implicit --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
     --model m1 --history h1.csv --threads 1
 says stdout '301 rows, 20 features, 5 classes'
 says stdout 'dropped: 1 rows without a label, 1 without a feature'
@@ -360,7 +362,7 @@ rm -f m0
 printf '__label__sport the team won the game\n__label__vote the party lost the vote\n\nno label\n#x y\n' >words.txt
 sed 's/__label__/#/' words.txt >hash.txt
 printf 'a game\nparty\n' >new.txt
-run 0 train --data words.txt --word-ngrams 2 --min-chars 2 --max-chars 3 --buckets 500 --epochs 5 --eta 1 --model text.model
+run 0 train --estimator implicit --data words.txt --word-ngrams 2 --min-chars 2 --max-chars 3 --buckets 500 --epochs 5 --eta 1 --model text.model
 says stdout '2 rows'
 run 0 info text.model
 says stdout 'n-grams of up to 2 words; n-grams of 2 to 3 characters in 500 buckets'
@@ -376,12 +378,12 @@ says stdout 'error      0.00 %'
 run 0 info words.txt --min-count 2
 says stdout 'data, words, sparse'
 says stdout 'features               1'
-run 0 train --data hash.txt --label-prefix '#' --epochs 5 --eta 1 --model hash.model
+run 0 train --estimator implicit --data hash.txt --label-prefix '#' --epochs 5 --eta 1 --model hash.model
 run 0 evaluate --model hash.model --data hash.txt
 says stdout '3 rows with a label'
-run 2 train --data words.txt --min-chars 3
+run 2 train --estimator implicit --data words.txt --min-chars 3
 says stderr '--max-chars must be as large or larger'
-run 2 train --data words.txt --word-ngrams 17
+run 2 train --estimator implicit --data words.txt --word-ngrams 17
 says stderr '1 to 16'
 # Formats: there and back again is the same file, and a model trained on the cache is the same model.
 run 0 convert --data train.txt --to cache --output all.cache
@@ -421,18 +423,18 @@ run 1 info not.cache --format cache
 says stderr 'safetensors'
 
 # The same bits for any number of threads, and with the history or without.
-run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
+run 0 train --estimator implicit --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
     --model m2 --threads 2
 expect 'the same model from two threads' cmp m1 m2
 packed=train.txt
 [ "$gzip" = no-gzip ] || packed=train.txt.gz
-run 0 train --data $packed --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
+run 0 train --estimator implicit --data $packed --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
     --model m3 --threads 3
 expect 'the same model from compressed data' cmp m1 m3
-run 0 train --data=train.txt --test=test.txt --transform=tfidf,unit --epochs=20 --eta=3 --label-names=names.txt \
+run 0 train --estimator implicit --data=train.txt --test=test.txt --transform=tfidf,unit --epochs=20 --eta=3 --label-names=names.txt \
     --model=m4 --seed=2
 expect 'another model from another seed' test "$(cmp -s m1 m4 && echo same)" = ''
-run 0 train --data train.txt --epochs 3 --history h2.csv --evaluate-every 2
+run 0 train --estimator implicit --data train.txt --epochs 3 --history h2.csv --evaluate-every 2
 expect 'the last epoch is in the history' test "$(tail -n 1 h2.csv | cut -d , -f 1)" = 3
 expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" = ',,,,'
 
@@ -442,15 +444,15 @@ run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove -
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
 expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\
-\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\
+\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\
 \"precision\":{\"1\":$number,\"3\":$number,\"5\":$number},\"ndcg\":{\"1\":$number,\"3\":$number,\"5\":$number},\
 \"psp\":{\"1\":$number,\"3\":$number,\"5\":$number},\"psndcg\":{\"1\":$number,\"3\":$number,\"5\":$number}}}\$" stdout
-run 0 train --data train.txt --json --epochs 1
+run 0 train --estimator implicit --data train.txt --json --epochs 1
 expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' stdout
-run 0 train --data train.txt --test strange.txt --json --epochs 1
+run 0 train --estimator implicit --data train.txt --test strange.txt --json --epochs 1
 says stdout '"unseen_test_labels":1,'
 
 # All rows at once.
@@ -479,22 +481,22 @@ says stdout '"iterations":2,'
 says stdout '"end":"iterations"'
 
 # The learning rate, chosen: said on standard error, in the JSON and in the model.
-run 0 train --data train.txt --json --epochs 20 --model auto.model
+run 0 train --estimator implicit --data train.txt --json --epochs 20 --model auto.model
 trial="{\"eta\":$number,\"round\":[123],\"rows\":[0-9]*,\"epochs\":[0-9]*,\"objective\":$number,\
 \"outcome\":\"[a-z]*\"}"
 expect 'the JSON of a rate chosen' \
-    grep -q "\"steps\":6020,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"restarts\":0,\"train" stdout
+    grep -q "\"steps\":6020,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"restarts\":0,\"choice\":null,\"train" stdout
 says stderr 'learning rate '
 expect 'a line for each rate' test "$(wc -l <stderr)" -ge 9
 rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
 says stderr "learning rate $rate, chosen in "
 run 0 info auto.model
 expect 'the rate in the model' grep -q "training.eta *$rate\$" stdout
-run 0 train --data train.txt --epochs 20 --model given.model --eta "$rate"
+run 0 train --estimator implicit --data train.txt --epochs 20 --model given.model --eta "$rate"
 expect 'nothing is chosen when a rate is given' test ! -s stderr
 says stdout "eta $rate, as given"
 expect 'the model of the same rate, given' cmp auto.model given.model
-run 0 train --data train.txt --epochs 20 --model again.model --eta auto --threads 1
+run 0 train --estimator implicit --data train.txt --epochs 20 --model again.model --eta auto --threads 1
 expect 'the same choice on one thread' cmp auto.model again.model
 says stdout "eta $rate, chosen in "
 
@@ -513,13 +515,59 @@ expect 'the model of that rate, given' cmp again.model given.model
 run 1 train --data outliers.txt --epochs 3 --estimator sampled-softmax --eta "${rate}0"
 says stderr 'training diverged'
 
+# Nothing said: everything is chosen, told of in three lines and in the JSON, and the same on any number of threads.
+run 0 train --data train.txt --test test.txt --json --model default.model
+expect 'three lines' test "$(wc -l <stderr)" -eq 3
+says stderr 'chosen     softmax, by '
+says stderr ' rows in '
+expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"optimizer\":\"[a-z]*\",\"ridge\":$number,\
+\"factor\":\($number\|null\),\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"seconds\":$number,\
+\"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"eta\":$number,\"ridge\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
+\"best_epoch\":[0-9]*,\"loss\":$number,\"precision\":$number}" stdout
+expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout
+run 0 train --data train.txt --threads 3 --model default3.model
+expect 'the same choice on three threads' cmp default.model default3.model
+run 0 info default.model
+says stdout 'unit'
+
+# What is given stays, and giving what was chosen gives the same model.
+run 0 train --data train.txt --epochs 3 --json --model chosen.model
+rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
+factor=$(sed 's/.*"factor":\([^,]*\),.*/\1/' stdout)
+ridge=$(sed 's/.*"optimizer":"sgd","ridge":\([^,]*\),"factor".*/\1/' stdout)
+says stdout '"epochs":3,"steps":903,'
+run 0 train --data train.txt --estimator softmax --labels first --transform unit --epochs 3 --eta "$rate" --ridge "$ridge" \
+    --schedule "step:$factor" --model told.model
+expect 'the model of the same settings, given' cmp chosen.model told.model
+run 0 train --data train.txt --optimizer lbfgs --ridge 0.5
+says stderr 'softmax, by lbfgs'
+says stderr 'ridge 0.5, '
+run 0 train --data train.txt --eta 0.3 --batch 4 --schedule constant
+says stderr 'rate 0.3, '
+says stderr 'batches of 4, '
+says stdout 'eta 0.3, as given'
+run 0 train --data train.txt --labels all
+says stderr 'one-vs-all, by sgd: '
+says stderr '1 - nDCG@5'
+run 0 train --data dense.csv
+says stderr 'nothing was tried: too few rows'
+
+# A time budget ends what would take hours.
+run 0 train --data train.txt --time-budget 0.3 --estimator implicit --epochs 100000000 --model budget.model
+says stderr 'as given'
+says stderr 'in the budget of 0.3 s:'
+says stderr 'the time budget of 0.30 s ended training after '
+run 0 info budget.model
+run 0 train --data train.txt --time-budget 100 --json
+says stdout '"budget_seconds":100,"gave_up":"nothing"}'
+
 # The bias alone, whatever the features: the model takes new rows as they are.
 run 0 train --data train.txt --test test.txt --bias only --estimator softmax --optimizer lbfgs --model bias.model
 says stdout '5 classes x 0 features with bias'
 run 0 evaluate --model bias.model --data test.txt
 run 0 predict --model bias.model --data test.txt --top 2
 expect 'every row has the same answer' test "$(sort -u stdout | wc -l)" -eq 1
-run 0 train --data train.txt --bias only --epochs 2 --json
+run 0 train --estimator implicit --data train.txt --bias only --epochs 2 --json
 says stdout '"features":0,'
 
 # Rows without a first line are taken as the training file was: its first feature has the index 0.
@@ -535,29 +583,29 @@ says stdout '3 rows, 2 features, 2 classes'
 run 0 train --data dense.tsv --label-column kind --estimator softmax
 run 0 train --data small.svm --format libsvm --index-base 0 --estimator softmax
 says stdout '2 rows, 3 features, 2 classes'
-run 0 train --data train.txt --labels smallest --schedule constant --order file --ridge 0.1
+run 0 train --estimator implicit --data train.txt --labels smallest --schedule constant --order file --ridge 0.1
 run 0 train --data train.txt --schedule inverse --estimator umax
 run 0 train --data train.txt --schedule sqrt --transform truncate=9 --estimator softmax --model cut.model
 says stdout '9 features'
 run 0 evaluate --model cut.model --data test.txt
 code=0
-"$xsoftmax" train --data - --epochs 1 --model m5 <train.txt >stdout 2>stderr || code=$?
+"$xsoftmax" train --estimator implicit --data - --epochs 1 --model m5 <train.txt >stdout 2>stderr || code=$?
 expect 'training rows from standard input' test "$code" -eq 0
-run 0 train --data train.txt --epochs 1 --model /dev/null --history /dev/null
+run 0 train --estimator implicit --data train.txt --epochs 1 --model /dev/null --history /dev/null
 
 # A link is followed, and a file's rights stay.
 mkdir real
 echo old >real/m
 chmod 640 real/m
 ln -s real/m link
-run 0 train --data train.txt --epochs 1 --model link
+run 0 train --estimator implicit --data train.txt --epochs 1 --model link
 expect 'the link is still one' test -L link
 expect 'the model went where the link leads' test "$(wc -c <real/m)" -gt 100
 expect 'the rights stay' test "$(stat -c %a real/m)" = 640
 
 # --- evaluate and predict ---------------------------------------------------------------------------------------------------
 # What train said about the test rows, evaluate says too: it applies the transform and keeps the labels as training did.
-run 0 train --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --model m6 --json
+run 0 train --estimator implicit --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --model m6 --json
 sed 's/.*"test"://; s/}$//' stdout >trained
 run 0 evaluate --model m6 --data test.txt --json
 sed 's/.*"test"://; s/}$//' stdout >evaluated
@@ -649,7 +697,7 @@ wait_for_training() {
 
 for signal in INT TERM; do
     echo old >stop.model
-    env --default-signal=INT "$xsoftmax" train --data train.txt --epochs 100000000 --schedule constant --eta 0.1 \
+    env --default-signal=INT "$xsoftmax" train --estimator implicit --data train.txt --epochs 100000000 --schedule constant --eta 0.1 \
         --evaluate-every 1000 --model stop.model --history stop.csv --json >stdout 2>stderr </dev/null &
     process=$!
     wait_for_training stop.csv
@@ -669,31 +717,31 @@ done
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------------
 # Stopped on the way and resumed with the chosen rate of before: the model of the run that was not stopped.
-run 0 train --data train.txt --epochs 40 --model whole.model
-"$xsoftmax" train --data train.txt --epochs 3 --eta "$("$xsoftmax" info whole.model | sed -n 's/^ *training.eta *//p')" \
+run 0 train --estimator implicit --data train.txt --epochs 40 --model whole.model
+"$xsoftmax" train --estimator implicit --data train.txt --epochs 3 --eta "$("$xsoftmax" info whole.model | sed -n 's/^ *training.eta *//p')" \
     --checkpoint run.checkpoint --model part.model >stdout 2>stderr || wrong 'a run with a checkpoint'
-run 0 train --data train.txt --epochs 40 --resume run.checkpoint --checkpoint run.checkpoint --model resumed.model
+run 0 train --estimator implicit --data train.txt --epochs 40 --resume run.checkpoint --checkpoint run.checkpoint --model resumed.model
 expect 'resumed to the same model' cmp -s whole.model resumed.model
 run 0 predict --model run.checkpoint --data train.txt
 run 0 info run.checkpoint
-run 1 train --data train.txt --epochs 2 --resume run.checkpoint
+run 1 train --estimator implicit --data train.txt --epochs 2 --resume run.checkpoint
 says stderr 'beyond the 2 epochs of this run'
-run 1 train --data train.txt --resume run.checkpoint --epochs 40 --ridge 2
+run 1 train --estimator implicit --data train.txt --resume run.checkpoint --epochs 40 --ridge 2
 says stderr 'made with estimator.ridge = 0, this run has 2'
-run 1 train --data test.txt --resume run.checkpoint --epochs 40
+run 1 train --estimator implicit --data test.txt --resume run.checkpoint --epochs 40
 says stderr 'run.checkpoint: the checkpoint was made with'
-run 1 train --data train.txt --resume whole.model --eta 1
+run 1 train --estimator implicit --data train.txt --resume whole.model --eta 1
 says stderr 'not a checkpoint'
-run 1 train --data train.txt --resume missing.checkpoint
+run 1 train --estimator implicit --data train.txt --resume missing.checkpoint
 says stderr 'missing.checkpoint'
 run 2 train --data train.txt --checkpoint-every 5
 says stderr '--checkpoint-every needs --checkpoint'
 run 2 train --data train.txt --estimator softmax --optimizer lbfgs --checkpoint x
 says stderr 'lbfgs takes all rows at once'
-run 2 train --data train.txt --checkpoint train.txt
+run 2 train --estimator implicit --data train.txt --checkpoint train.txt
 says stderr 'would replace a file that is read'
-run 1 train --data train.txt --checkpoint missing-folder/x --model m
-env --default-signal=INT "$xsoftmax" train --data train.txt --epochs 100000000 --schedule constant --eta 0.1 \
+run 1 train --estimator implicit --data train.txt --checkpoint missing-folder/x --model m
+env --default-signal=INT "$xsoftmax" train --estimator implicit --data train.txt --epochs 100000000 --schedule constant --eta 0.1 \
     --checkpoint stop.checkpoint --checkpoint-every 0 >stdout 2>stderr </dev/null &
 process=$!
 tries=0
@@ -711,7 +759,7 @@ rm -f ./*.checkpoint whole.model part.model resumed.model
 
 # While a learning rate is chosen there is nothing to keep yet.
 echo old >stop.model
-env --default-signal=INT "$xsoftmax" train --data train.txt --epochs 100000000 --schedule constant --model stop.model --history stop.csv \
+env --default-signal=INT "$xsoftmax" train --estimator implicit --data train.txt --epochs 100000000 --schedule constant --model stop.model --history stop.csv \
     >stdout 2>stderr </dev/null &
 process=$!
 sleep 1

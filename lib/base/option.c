@@ -72,13 +72,17 @@ bool xsmi_parse_int(const char *text, int64_t *value)
     return true;
 }
 
-/* Shortest text that reads back as the same number, with a point whatever the locale. */
 static size_t print_double(double value, char *buffer, size_t size)
 {
+    return xsmi_print_double(value, 0, buffer, size);
+}
+
+size_t xsmi_print_double(double value, int digits, char *buffer, size_t size)
+{
     char text[64];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) {
+    for (int n = digits > 0 ? digits : 6; n <= 17; n++) {
+        snprintf(text, sizeof text, "%.*g", n, value);
+        if (digits > 0 || strtod(text, NULL) == value) {
             break;
         }
     }

@@ -57,6 +57,9 @@ xsm_status xsmi_fail_name(xsm_error *err, const char *kind, const char *name, si
                           const char *(*name_at)(const void *, size_t));
 /* Parses a whole text as a number, whatever the locale; false when it is none or does not fit. */
 bool xsmi_parse_double(const char *text, double *value);
+/* Writes a number with so many significant digits, or, with 0, the shortest text that reads back as the same one; with
+ * a point whatever the locale. Returns its length, as snprintf() does. */
+size_t xsmi_print_double(double value, int digits, char *buffer, size_t size);
 bool xsmi_parse_int(const char *text, int64_t *value);
 
 #endif

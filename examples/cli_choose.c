@@ -1,0 +1,132 @@
+/* xsoftmax train without --estimator, or with --time-budget: what is chosen from the rows, as the user sees it. */
+#include "cli_train.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LINES = 3 };
+
+static int32_t on_progress(void *user, const xsm_choose_progress *progress)
+{
+    cli_buffer eta, ridge;
+    (void)user;
+    if (progress->eta > 0) {
+        cli_note("choosing: run %llu, %s with eta %s, ridge %s", (unsigned long long)progress->trial,
+                 progress->estimator, cli_real(progress->eta, &eta), cli_real(progress->ridge, &ridge));
+    } else {
+        cli_note("choosing: run %llu, %s by lbfgs with ridge %s", (unsigned long long)progress->trial,
+                 progress->estimator, cli_real(progress->ridge, &ridge));
+    }
+    return cli_stop_requested();
+}
+
+/* Takes the choice over as if it had been given. */
+static int take(cli_run *r)
+{
+    cli_buffer number;
+    r->estimator = xsm_choice_estimator(r->choice);
+    r->estimator_name = xsm_estimator_name(r->estimator);
+    r->optimizer_name = r->chosen.optimizer;
+    if (!r->full && strcmp(r->optimizer_name, "lbfgs") == 0) {
+        r->full = 1;
+        r->iterations = r->chosen.iterations;
+    }
+    if (r->full) {
+        return CLI_GO_ON;
+    }
+    r->eta_chosen = isnan(r->eta);
+    r->eta = r->chosen.eta;
+    r->epochs = r->chosen.epochs;
+    r->batch = r->chosen.batch;
+    r->schedule = r->chosen.schedule;
+    r->factor = r->chosen.factor;
+    if (!r->schedule_text) {
+        r->schedule_text = r->schedule_made = cli_format("step:%s", cli_real(r->factor, &number));
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    if (!r->optimizer && xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    return CLI_GO_ON;
+}
+
+int cli_choose(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_choose_options options = XSM_CHOOSE_OPTIONS_INIT;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    run.epochs = r->epochs;
+    run.batch = r->batch;
+    run.eta = isnan(r->eta) ? 0 : r->eta;
+    run.order = r->order;
+    run.seed = r->seed;
+    run.schedule = r->schedule;
+    run.factor = r->factor;
+    options.run = &run;
+    options.keep_schedule = r->schedule_text != NULL;
+    options.estimator = r->estimator;
+    options.optimizer = r->optimizer_name;
+    options.ridge = r->ridge;
+    options.keep_ridge = r->ridge >= 0;
+    options.seconds = r->time_budget;
+    options.bias = r->bias != 0;
+    options.progress = on_progress;
+    r->choice_given = r->estimator != NULL;
+    r->began = cli_clock();
+    cli_stop_install();
+    xsm_status status = xsm_choose(r->context, r->train_rows, &options, &r->choice, &err);
+    cli_note_clear();
+    if (status == XSM_CANCELLED) {
+        return cli_fail("stopped while choosing how to train; no model was trained");
+    }
+    if (status != XSM_OK || xsm_choice_get_info(r->choice, &r->chosen, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    for (size_t i = 0; i < LINES; i++) {
+        fprintf(stderr, "%-10s %s\n", i == 0 ? "chosen" : "", xsm_choice_line(r->choice, i));
+    }
+    return take(r);
+}
+
+void cli_choose_json(cli_json *json, const cli_run *r)
+{
+    if (!r->choice) {
+        cli_json_null(json, "choice");
+        return;
+    }
+    cli_json_open(json, "choice");
+    cli_json_open_list(json, "why");
+    for (size_t i = 0; i < LINES; i++) {
+        cli_json_text(json, NULL, xsm_choice_line(r->choice, i));
+    }
+    cli_json_close_list(json);
+    cli_json_text(json, "optimizer", r->chosen.optimizer);
+    cli_json_real(json, "ridge", r->chosen.ridge);
+    cli_json_real(json, "factor", r->full ? (double)NAN : r->chosen.factor);
+    cli_json_whole(json, "held", r->chosen.held);
+    cli_json_real(json, "held_loss", r->chosen.loss);
+    cli_json_real(json, "held_precision", r->chosen.precision);
+    cli_json_real(json, "seconds", r->chosen.seconds);
+    cli_json_open_list(json, "trials");
+    for (uint64_t i = 0; i < r->chosen.trials; i++) {
+        xsm_choice_trial trial = XSM_CHOICE_TRIAL_INIT;
+        (void)xsm_choice_get_trial(r->choice, i, &trial, NULL);
+        cli_json_open(json, NULL);
+        cli_json_text(json, "estimator", trial.estimator);
+        cli_json_text(json, "optimizer", trial.optimizer);
+        cli_json_real(json, "eta", trial.eta > 0 ? trial.eta : (double)NAN);
+        cli_json_real(json, "ridge", trial.ridge);
+        cli_json_whole(json, "rows", trial.rows);
+        cli_json_whole(json, "epochs", trial.epochs);
+        cli_json_whole(json, "best_epoch", trial.best_epoch);
+        cli_json_real(json, "loss", trial.loss);
+        cli_json_real(json, "precision", trial.precision);
+        cli_json_close(json);
+    }
+    cli_json_close_list(json);
+    if (r->time_budget > 0) {
+        cli_json_real(json, "budget_seconds", r->time_budget);
+        cli_json_text(json, "gave_up", r->spent ? "steps" : r->chosen.gave_up ? "trials or epochs" : "nothing");
+    }
+    cli_json_close(json);
+}

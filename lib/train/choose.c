@@ -1,0 +1,498 @@
+/*
+ * A way to train, found by short runs that are judged on rows held back.
+ *
+ * Few things are tried, in the order of what they matter: the ways that the counts allow, for each a learning rate and
+ * a ridge by walking on while it gets better. Everything about the plan is decided by counts of work; with a time
+ * budget, a pilot says how much work a second does.
+ */
+#include "train/choose.h"
+#include "train/trainer.h"
+
+#include "optimizer/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Work: multiplications, as far as one number can tell. A step of a sampled class goes to memory for what the next
+ * class of an exact step finds beside it. */
+#define EXACT_COST 2.0
+#define SAMPLED_COST 16.0
+#define OVERHEAD 8.0 /* non-zeros that a row costs anyway */
+/* Up to so much work a pass over all rows and classes is cheap. */
+#define CHEAP 6e9
+/* lbfgs is tried up to so many multiplications a pass, and weights. */
+#define FIT_PASS 5e7
+#define FIT_WEIGHTS 2e6
+/* Trials may do so many times the run's work, and so much anyway. */
+#define EXACT_SHARE 3.0
+#define SAMPLED_SHARE 1.0
+#define ANYWAY 3e9
+/* Of a time budget: the trials' part, and what is left for what estimates do not see. */
+#define TRIAL_TIME 0.35
+#define SAFE_TIME 0.9
+/* Rows held back: a share, at most, and at least for trials to make sense. */
+#define HELD_SHARE 0.1
+enum { HELD_MOST = 2000, HELD_LEAST = 10, ROWS_LEAST = 100, EPOCHS_EXACT = 10, EPOCHS_SAMPLED = 5, FIT_MOST = 200 };
+/* Of the trials' work, what judging may take. */
+#define JUDGING 0.2
+/* Trials of a way, for the plan. */
+enum { TRIALS_EXACT = 7, TRIALS_SAMPLED = 4 };
+/* Places of rates and ridges are half powers of ten: rates in 1 / mean ||x||^2, ridges in 0.1. */
+enum { PLACE_MOST = 10 };
+#define RIDGE_UNIT 0.1
+
+/* -- ways -----------------------------------------------------------------------------------------------------------
+ */
+
+/* How much work an example is to a bound estimator. */
+static double cost(const xsmi_chooser *c, const xsm_estimator *e)
+{
+    double places = c->nonzeros + OVERHEAD;
+    return e->exact ? EXACT_COST * (double)c->train->classes * places : SAMPLED_COST * (double)e->width * places;
+}
+
+/* Binds the way's estimator to all rows: finds out early what does not fit, and what a step costs. */
+static xsm_status measure(xsmi_chooser *c, xsmi_way *way, xsm_error *err)
+{
+    if (!c->model) {
+        xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+        o.bias = c->options.bias != 0;
+        XSMI_TRY(xsm_model_new_linear(c->context, c->train->features, c->train->classes, &o, &c->model, err));
+    }
+    xsm_status status = xsm_estimator_bind(way->estimator, c->model, c->train, err);
+    if (status == XSM_OK && way->full) {
+        status = xsmi_estimator_check_full(way->estimator, err);
+    }
+    if (status == XSM_OK) {
+        way->exact = way->estimator->exact;
+        way->ranked = c->several || (way->estimator->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) != 0;
+        way->work = cost(c, way->estimator);
+        xsmi_estimator_unbind(way->estimator);
+    }
+    return status;
+}
+
+/* Adds an estimator of ours, with up to two options. */
+static xsm_status add_way(xsmi_chooser *c, const char *name, const char *const (*settings)[2], bool full,
+                          xsm_error *err)
+{
+    xsmi_way *way = &c->ways[c->way_count];
+    *way = (xsmi_way){.own = true, .full = full};
+    XSMI_TRY(xsm_estimator_new(c->context, name, &way->estimator, err));
+    c->way_count++;
+    for (size_t i = 0; settings && settings[i][0]; i++) {
+        XSMI_TRY(xsm_estimator_set(way->estimator, settings[i][0], settings[i][1], err));
+    }
+    XSMI_TRY(xsm_estimator_set_int(way->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
+    return measure(c, way, err);
+}
+
+static bool is_lbfgs(const xsmi_chooser *c)
+{
+    return c->options.optimizer && strcmp(c->options.optimizer, "lbfgs") == 0;
+}
+
+/* Which ways there are to compare. */
+static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
+{
+    static const char *const few[][2] = {{"negatives", "20"}, {"sampler", "frequency"}, {NULL, NULL}};
+    static const char *const more[][2] = {{"negatives", "50"}, {"sampler", "frequency"}, {NULL, NULL}};
+    static const char *const uniform[][2] = {{"negatives", "50"}, {NULL, NULL}};
+    const bool lbfgs = is_lbfgs(c);
+    if (c->options.estimator) {
+        c->ways[0] = (xsmi_way){.estimator = c->options.estimator, .full = lbfgs};
+        c->ways[0].ridge = c->ridge < 0 ? c->options.estimator->common.ridge : c->ridge;
+        c->way_count = 1;
+        return measure(c, &c->ways[0], err);
+    }
+    const double n = (double)c->train->rows, k = (double)c->train->classes, places = c->nonzeros + OVERHEAD;
+    const bool cheap = EXACT_COST * n * k * places <= CHEAP || k <= 100;
+    if (lbfgs) {
+        return add_way(c, "softmax", NULL, true, err);
+    }
+    if (cheap) {
+        XSMI_TRY(add_way(c, c->several ? "one-vs-all" : "softmax", NULL, false, err));
+        if (c->several) {
+            return add_way(c, "softmax", NULL, false, err);
+        }
+        /* Batches, epochs and rates are no matter of lbfgs: who gives them wants steps. */
+        bool steps =
+            c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule;
+        bool small = n * k * places <= FIT_PASS && k * (double)c->train->features <= FIT_WEIGHTS;
+        return small && !steps ? add_way(c, "softmax", NULL, true, err) : XSM_OK;
+    }
+    if (c->several) {
+        XSMI_TRY(add_way(c, "sampled-softmax", more, false, err));
+        return add_way(c, "one-vs-all-sampled", uniform, false, err);
+    }
+    XSMI_TRY(add_way(c, "nce", few, false, err));
+    return add_way(c, "sampled-softmax", more, false, err);
+}
+
+/* -- the plan -------------------------------------------------------------------------------------------------------
+ */
+
+/* Means over the rows, and whether rows have several labels. */
+static void survey(xsmi_chooser *c)
+{
+    const xsm_dataset *d = c->train;
+    double squares = 0, count = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        xsmi_features x = xsmi_dataset_features(d, i);
+        squares += (double)xsmi_context_kernels(c->context)->dot(x.values, x.values, x.count);
+        count += (double)x.count;
+    }
+    c->nonzeros = count / (double)d->rows;
+    c->squared = squares / (double)d->rows;
+    c->squared = isfinite(c->squared) && c->squared > 0 ? c->squared : 1;
+    c->several = d->label_total > d->rows;
+}
+
+static double per_second(const xsmi_chooser *c)
+{
+    return c->work_seconds > 0 ? c->work / c->work_seconds : (double)INFINITY;
+}
+
+/* Holds rows back and takes as many others as the work allows; none when there are too few. */
+static xsm_status plan(xsmi_chooser *c, xsm_error *err)
+{
+    const double n = (double)c->train->rows;
+    const xsmi_way *first = &c->ways[0];
+    double most = 0, trials = 0, judged = (double)c->train->classes * (c->nonzeros + OVERHEAD) * EXACT_COST;
+    for (size_t i = 0; i < c->way_count; i++) {
+        const xsmi_way *w = &c->ways[i];
+        double count = w->exact ? TRIALS_EXACT : TRIALS_SAMPLED;
+        trials += w->full ? 0 : count;
+        most = fmax(most, w->work);
+    }
+    trials = fmax(trials, TRIALS_EXACT);
+    double share = first->exact ? EXACT_SHARE : SAMPLED_SHARE;
+    double allowed = share * n * (double)c->epochs * most + ANYWAY;
+    if (isfinite(c->deadline)) {
+        allowed = fmin(allowed, (c->deadline - xsmi_seconds()) * per_second(c));
+    }
+    double each = allowed / trials / (double)c->epochs; /* work of an epoch */
+    double held = fmin(fmin(HELD_SHARE * n, HELD_MOST), JUDGING * each / judged);
+    double rows = fmin((1 - JUDGING) * each / most, n);
+    if (!(held >= HELD_LEAST && rows >= ROWS_LEAST && n >= ROWS_LEAST)) {
+        c->cut_short = isfinite(c->deadline) && n >= ROWS_LEAST;
+        return XSM_OK;
+    }
+    xsm_dataset *rest;
+    XSMI_TRY(xsm_dataset_split(c->train, held / n, c->run.seed, &c->held, &rest, err));
+    if (rows < 0.95 * (double)rest->rows) {
+        xsm_dataset *unused;
+        xsm_status status = xsm_dataset_split(rest, rows / (double)rest->rows, c->run.seed, &c->rows, &unused, err);
+        xsm_dataset_free(rest);
+        if (status == XSM_OK) {
+            xsm_dataset_free(unused);
+        }
+        return status;
+    }
+    c->rows = rest;
+    return XSM_OK;
+}
+
+/* -- the search -----------------------------------------------------------------------------------------------------
+ */
+
+/* One significant digit: 3, not 3.1623. Negative powers of ten are no numbers of ours: dividing by one rounds once. */
+static double rounded(double x)
+{
+    double power = floor(log10(x) + 1e-9), unit = pow(10, fabs(power));
+    return power < 0 ? floor(x * unit + 0.5) / unit : floor(x / unit + 0.5) * unit;
+}
+
+static double rate_at(const xsmi_chooser *c, int place)
+{
+    return rounded(pow(10, place / 2.0) / c->squared);
+}
+
+static double ridge_at(int place)
+{
+    return rounded(RIDGE_UNIT * pow(10, place / 2.0));
+}
+
+static const xsm_choice_trial *last_trial(const xsmi_chooser *c)
+{
+    return &c->result->trials[c->result->info.trials - 1];
+}
+
+typedef struct best {
+    const xsmi_way *way;
+    uint64_t trial; /* UINT64_MAX: none */
+    double loss;
+} best;
+
+/* Tries, and says whether that was better than the best of this way so far. Past the deadline it tries nothing. */
+static xsm_status attempt(xsmi_chooser *c, best *b, double eta, double ridge, bool *better, xsm_error *err)
+{
+    *better = false;
+    if (xsmi_seconds() > c->deadline) {
+        c->cut_short = true;
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_choose_try(c, b->way, eta, ridge, err));
+    const xsm_choice_trial *t = last_trial(c);
+    if (t->best_epoch > 0 && t->loss < b->loss) {
+        b->loss = t->loss;
+        b->trial = c->result->info.trials - 1;
+        *better = true;
+    }
+    return XSM_OK;
+}
+
+static xsm_status at_place(xsmi_chooser *c, best *b, bool rates, int place, double eta, double ridge, bool *better,
+                           xsm_error *err)
+{
+    return rates ? attempt(c, b, rate_at(c, place), ridge, better, err)
+                 : attempt(c, b, eta, ridge_at(place), better, err);
+}
+
+/* Walks over rates (at that ridge) or ridges (at that rate), from two places on in the direction that is better, down
+ * also while there is nothing that did not diverge. */
+static xsm_status walk(xsmi_chooser *c, best *b, bool rates, double eta, double ridge, xsm_error *err)
+{
+    bool better;
+    XSMI_TRY(at_place(c, b, rates, 0, eta, ridge, &better, err));
+    XSMI_TRY(at_place(c, b, rates, 1, eta, ridge, &better, err));
+    const int step = better ? 1 : -1;
+    for (int place = better ? 2 : -1; place <= PLACE_MOST && place >= -2 * PLACE_MOST; place += step) {
+        XSMI_TRY(at_place(c, b, rates, place, eta, ridge, &better, err));
+        if (!better && isfinite(b->loss)) {
+            break;
+        }
+        if (c->cut_short) {
+            break;
+        }
+    }
+    return XSM_OK;
+}
+
+/* A ridge beside none: a small one first, and larger ones while they are better, or else a smaller one. */
+static xsm_status try_ridges(xsmi_chooser *c, best *b, xsm_error *err)
+{
+    const double eta = c->result->trials[b->trial].eta;
+    bool better;
+    XSMI_TRY(attempt(c, b, eta, ridge_at(0), &better, err));
+    if (!better) {
+        return attempt(c, b, eta, ridge_at(-2), &better, err);
+    }
+    for (int place = 1; better && place <= PLACE_MOST; place++) {
+        XSMI_TRY(attempt(c, b, eta, ridge_at(place), &better, err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status search_way(xsmi_chooser *c, best *b, xsm_error *err)
+{
+    /* Other optimizers than sgd need not go with a ridge. */
+    const bool plain = !c->options.optimizer || is_lbfgs(c) || strcmp(c->options.optimizer, "sgd") == 0;
+    const bool open = c->ridge < 0 && b->way->own && plain;
+    const double ridge = c->ridge >= 0 ? c->ridge : b->way->ridge;
+    bool better;
+    if (b->way->full) {
+        return open ? walk(c, b, false, 0, 0, err) : attempt(c, b, 0, ridge, &better, err);
+    }
+    XSMI_TRY(c->run.eta > 0 ? attempt(c, b, c->run.eta, ridge, &better, err) : walk(c, b, true, 0, ridge, err));
+    return open && b->way->exact && b->trial != UINT64_MAX && !c->cut_short ? try_ridges(c, b, err) : XSM_OK;
+}
+
+static xsm_status search(xsmi_chooser *c, best *found, xsm_error *err)
+{
+    *found = (best){&c->ways[0], UINT64_MAX, (double)INFINITY};
+    for (size_t i = 0; c->held && i < c->way_count; i++) {
+        best b = {&c->ways[i], UINT64_MAX, (double)INFINITY};
+        XSMI_TRY(search_way(c, &b, err));
+        if (b.loss < found->loss) {
+            *found = b;
+        }
+    }
+    if (c->held && found->trial == UINT64_MAX && !c->cut_short) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                         "training with estimator '%s' diverged in every trial; try rows of unit length, or a ridge",
+                         c->ways[0].estimator->ops.name);
+    }
+    return XSM_OK;
+}
+
+/* -- what came of it ------------------------------------------------------------------------------------------------
+ */
+
+/* Epochs that fit into what is left of the budget; the rate then falls as far in fewer. */
+static void fit_budget(xsmi_chooser *c, const xsmi_way *way)
+{
+    xsm_choice_info *info = &c->result->info;
+    if (!(c->options.seconds > 0) || way->full) {
+        return;
+    }
+    double left = SAFE_TIME * (c->began + c->options.seconds - xsmi_seconds());
+    double epoch = (double)c->train->rows * way->work / per_second(c);
+    double fits = floor(left / epoch);
+    if (fits < (double)info->epochs && c->run.epochs == 0) {
+        info->epochs = fits > 1 ? (uint64_t)fits : 1;
+        info->factor = c->options.keep_schedule ? info->factor : xsmi_choose_factor(info->epochs);
+        c->cut_epochs = true;
+    } else if (fits < (double)info->epochs) {
+        c->cut_epochs = true; /* as many as were asked for; the budget will end them */
+    }
+}
+
+static void conclude(xsmi_chooser *c, const best *b)
+{
+    xsm_choice *r = c->result;
+    xsm_choice_info *info = &r->info;
+    const xsm_choice_trial *t = b->trial == UINT64_MAX ? NULL : &r->trials[b->trial];
+    xsmi_way *way = &c->ways[b->way - c->ways];
+    info->optimizer = way->full ? "lbfgs" : c->options.optimizer ? c->options.optimizer : "sgd";
+    info->ridge = t ? t->ridge : c->ridge >= 0 ? c->ridge : way->ridge;
+    info->held = c->held ? c->held->rows : 0;
+    info->loss = t ? t->loss : (double)NAN;
+    info->precision = t ? t->precision : (double)NAN;
+    if (way->full) {
+        info->iterations = FIT_MOST;
+    } else {
+        info->eta = t ? t->eta : c->run.eta > 0 ? c->run.eta : rate_at(c, 0);
+        info->epochs = c->run.epochs ? c->run.epochs : t ? t->best_epoch : c->epochs;
+        info->batch = c->run.batch ? c->run.batch : 1;
+        info->schedule = c->options.keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
+        /* A trial that the deadline ended says nothing of epochs that it did not come to. */
+        if (t && c->run.epochs == 0 && c->cut_short && t->best_epoch == t->epochs) {
+            info->epochs = c->epochs;
+        }
+        info->factor = c->options.keep_schedule ? c->run.factor : xsmi_choose_factor(info->epochs);
+    }
+    way->estimator->common.ridge = info->ridge;
+    r->estimator = way->estimator;
+    r->own = way->own;
+    way->own = false; /* the result's now */
+    fit_budget(c, way);
+    info->gave_up = c->cut_short || c->cut_epochs;
+    info->seconds = xsmi_seconds() - c->began;
+    xsmi_choose_tell(c, way);
+}
+
+static xsm_status choose(xsmi_chooser *c, xsm_error *err)
+{
+    c->result = xsmi_allocate_zero(c->context, 1, sizeof *c->result);
+    if (!c->result) {
+        return xsmi_fail_memory(err, sizeof *c->result, "a choice");
+    }
+    c->result->context = xsmi_context_retain(c->context);
+    c->result->info.size = sizeof c->result->info;
+    survey(c);
+    XSMI_TRY(list_ways(c, err));
+    c->epochs = c->run.epochs ? c->run.epochs : c->ways[0].exact ? EPOCHS_EXACT : EPOCHS_SAMPLED;
+    if (c->options.seconds > 0) {
+        c->deadline = c->began + TRIAL_TIME * c->options.seconds;
+        XSMI_TRY(xsmi_choose_pilot(c, &c->ways[0], c->run.eta > 0 ? c->run.eta : rate_at(c, 0), err));
+    }
+    XSMI_TRY(plan(c, err));
+    best found;
+    XSMI_TRY(search(c, &found, err));
+    conclude(c, &found);
+    return XSM_OK;
+}
+
+static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
+{
+    xsm_choose_options *o = &c->options;
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, options, "xsm_choose_options", err));
+    XSMI_TRY(xsmi_options_read(&c->run, sizeof c->run, sizeof c->run, o->run, "xsm_trainer_options", err));
+    if (c->run.eta != 0) {
+        XSMI_TRY(xsmi_check_eta(c->run.eta, err));
+    }
+    if (!(o->seconds >= 0) || isinf(o->seconds)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the time budget is %g seconds; accepted is above 0, or 0 for none",
+                         o->seconds);
+    }
+    if (o->keep_ridge && !(o->ridge >= 0 && isfinite(o->ridge))) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the ridge is %g; accepted is 0 and more", o->ridge);
+    }
+    if (o->keep_schedule && c->run.schedule == XSM_SCHEDULE_STEP && c->run.factor == 0) {
+        c->run.factor = 0.9;
+    }
+    c->ridge = o->keep_ridge ? o->ridge : -1;
+    return XSM_OK;
+}
+
+xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
+                      xsm_choice **out, xsm_error *err)
+{
+    if (!train || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
+    }
+    xsmi_chooser c = {.train = train,
+                      .options = XSM_CHOOSE_OPTIONS_INIT,
+                      .run = XSM_TRAINER_OPTIONS_INIT,
+                      .began = xsmi_seconds(),
+                      .deadline = (double)INFINITY};
+    XSMI_TRY(read_options(&c, options, err));
+    XSMI_TRY(xsmi_context_acquire(context, &c.context, err));
+    const xsm_estimator *given = c.options.estimator;
+    const double before = given ? given->common.ridge : 0;
+    xsm_status status = choose(&c, err);
+    if (status != XSM_OK && c.options.estimator) {
+        c.options.estimator->common.ridge = before;
+        xsmi_estimator_unbind(c.options.estimator);
+    }
+    for (size_t i = 0; i < c.way_count; i++) {
+        if (c.ways[i].own) {
+            xsm_estimator_free(c.ways[i].estimator);
+        }
+    }
+    xsm_model_free(c.model);
+    xsm_dataset_free(c.held);
+    xsm_dataset_free(c.rows);
+    if (status == XSM_OK) {
+        *out = c.result;
+    } else {
+        xsm_choice_free(c.result);
+    }
+    xsm_context_free(c.context);
+    return status;
+}
+
+void xsm_choice_free(xsm_choice *r)
+{
+    if (r) {
+        xsm_context *ctx = r->context;
+        if (r->own) {
+            xsm_estimator_free(r->estimator);
+        }
+        xsmi_release(ctx, r->trials, r->trial_capacity, sizeof *r->trials);
+        xsmi_release(ctx, r, 1, sizeof *r);
+        xsm_context_free(ctx);
+    }
+}
+
+xsm_status xsm_choice_get_info(const xsm_choice *r, xsm_choice_info *info, xsm_error *err)
+{
+    if (!r) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_info: the choice is NULL");
+    }
+    return xsmi_options_write(&r->info, sizeof r->info, sizeof r->info, info, "xsm_choice_info", err);
+}
+
+xsm_estimator *xsm_choice_estimator(const xsm_choice *r)
+{
+    return r ? r->estimator : NULL;
+}
+
+const char *xsm_choice_line(const xsm_choice *r, size_t index)
+{
+    return r && index < sizeof r->line / sizeof r->line[0] ? r->line[index] : NULL;
+}
+
+xsm_status xsm_choice_get_trial(const xsm_choice *r, uint64_t index, xsm_choice_trial *trial, xsm_error *err)
+{
+    if (!r) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_trial: the choice is NULL");
+    }
+    if (index >= r->info.trials) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "trial %llu of %llu; accepted is below that", (unsigned long long)index,
+                         (unsigned long long)r->info.trials);
+    }
+    const xsm_choice_trial *t = &r->trials[index];
+    return xsmi_options_write(t, sizeof *t, sizeof *t, trial, "xsm_choice_trial", err);
+}

@@ -1,0 +1,64 @@
+/*
+ * Inside of the choice of a way to train: choose.c plans and searches, choose_trial.c runs, choose_words.c tells.
+ */
+#ifndef XSMI_CHOOSE_H
+#define XSMI_CHOOSE_H
+
+#include "estimator/estimator.h"
+
+#include <xsoftmax/choose.h>
+
+/* A way to train, whose numbers are still open. */
+typedef struct xsmi_way {
+    xsm_estimator *estimator;
+    bool own;     /* made here */
+    bool full;    /* lbfgs */
+    bool exact;   /* looks at every class */
+    bool ranked;  /* judged by 1 - nDCG@5 in place of the log-loss */
+    double work;  /* of an example, roughly in multiplications */
+    double ridge; /* to begin with */
+} xsmi_way;
+
+enum { XSMI_WAYS_MOST = 3 };
+
+struct xsm_choice {
+    xsm_context *context;
+    xsm_choice_info info;
+    xsm_estimator *estimator;
+    bool own;
+    xsm_choice_trial *trials; /* [info.trials] */
+    size_t trial_capacity;
+    char line[3][256];
+};
+
+typedef struct xsmi_chooser {
+    xsm_context *context;
+    const xsm_dataset *train;
+    xsm_choose_options options;
+    xsm_trainer_options run;  /* 0: open */
+    double ridge;             /* < 0: open */
+    bool several;             /* labels a row */
+    double nonzeros, squared; /* means of a row */
+    xsmi_way ways[XSMI_WAYS_MOST];
+    size_t way_count;
+    uint64_t epochs;           /* of trials, and most of the run */
+    xsm_model *model;          /* of the trials, one after the other; NULL before the first */
+    xsm_dataset *held, *rows;  /* held back; what trials go through */
+    double began, deadline;    /* on the clock; of the trials, infinite without a budget */
+    double work, work_seconds; /* trained in trials so far */
+    bool cut_short;            /* the deadline ended the search */
+    bool cut_epochs;           /* the budget made the run shorter */
+    xsm_choice *result;
+} xsmi_chooser;
+
+/* Runs a trial and adds it to the result's. One that diverged has an infinite loss; one that the deadline ended counts
+ * with the epochs that it had, if any. */
+xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, double ridge, xsm_error *err);
+/* One pass over a few rows, to see how fast that is. */
+xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, xsm_error *err);
+/* The factor by which the rate falls to a tenth in so many epochs. */
+double xsmi_choose_factor(uint64_t epochs);
+/* Writes the three lines. `best` is the trial that won, NULL without any. */
+void xsmi_choose_tell(const xsmi_chooser *c, const xsmi_way *way);
+
+#endif

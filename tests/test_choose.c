@@ -1,0 +1,389 @@
+/* The choice of a way to train: what it tries, that it is good, that what is given is kept, and time budgets. */
+#include "training.h"
+
+#include <xsoftmax.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 600, FEATURES = 12, CLASSES = 6 };
+
+/* Rows whose class is where a linear function of ours is largest, so that there is something to learn. */
+static test_problem make_problem(uint64_t rows, uint32_t features, uint32_t classes)
+{
+    test_problem p = test_problem_new(rows, features, classes, true, 5);
+    uint64_t stream = 77, *offsets = malloc((rows + 1) * sizeof *offsets);
+    double *truth = malloc((size_t)classes * features * sizeof *truth);
+    assert_non_null(offsets);
+    assert_non_null(truth);
+    for (size_t i = 0; i < (size_t)classes * features; i++) {
+        truth[i] = 2 * test_uniform(&stream) - 1;
+    }
+    for (uint64_t i = 0; i < rows; i++) {
+        double best = -INFINITY;
+        offsets[i] = i;
+        for (uint32_t k = 0; k < classes; k++) {
+            double z = 0;
+            for (uint32_t j = 0; j < features; j++) {
+                z += truth[(size_t)k * features + j] * (double)p.x[i * features + j];
+            }
+            if (z > best) {
+                best = z;
+                p.labels[i] = k;
+            }
+        }
+    }
+    offsets[rows] = rows;
+    xsm_dataset *data = test_relabel(&p, true, classes, offsets, p.labels);
+    xsm_dataset_free(p.data);
+    p.data = data;
+    free(truth);
+    free(offsets);
+    return p;
+}
+
+static xsm_choice *choose(xsm_context *ctx, const xsm_dataset *data, const xsm_choose_options *options)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_choice *c = NULL;
+    assert_ok(xsm_choose(ctx, data, options, &c, &err), err);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(strlen(xsm_choice_line(c, i)) > 10);
+    }
+    assert_null(xsm_choice_line(c, 3));
+    return c;
+}
+
+static xsm_choice_info info_of(const xsm_choice *c)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_choice_info info = XSM_CHOICE_INFO_INIT;
+    assert_ok(xsm_choice_get_info(c, &info, &err), err);
+    return info;
+}
+
+static xsm_choice_trial trial_of(const xsm_choice *c, uint64_t index)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_choice_trial trial = XSM_CHOICE_TRIAL_INIT;
+    assert_ok(xsm_choice_get_trial(c, index, &trial, &err), err);
+    return trial;
+}
+
+/* Trains as chosen. Returns the share of rows of `test` whose best class is wrong. */
+static double error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_dataset *test)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_choice_info info = info_of(c);
+    xsm_dataset_info data = XSM_DATASET_INFO_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_model *m = NULL;
+    assert_ok(xsm_dataset_get_info(train, &data, &err), err);
+    assert_ok(xsm_model_new_linear(NULL, data.features, data.classes, NULL, &m, &err), err);
+    if (strcmp(info.optimizer, "lbfgs") == 0) {
+        xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
+        o.iterations = info.iterations;
+        assert_ok(xsm_fit_batch(NULL, m, train, xsm_choice_estimator(c), &o, NULL, &err), err);
+    } else {
+        xsm_optimizer *optimizer = NULL;
+        xsm_trainer *trainer = NULL;
+        xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
+        o.epochs = info.epochs;
+        o.batch = info.batch;
+        o.eta = info.eta;
+        o.schedule = info.schedule;
+        o.factor = info.factor;
+        assert_ok(xsm_optimizer_new(NULL, info.optimizer, &optimizer, &err), err);
+        assert_ok(xsm_trainer_new(NULL, m, train, xsm_choice_estimator(c), optimizer, &o, &trainer, &err), err);
+        assert_ok(xsm_trainer_run(trainer, &err), err);
+        xsm_trainer_free(trainer);
+        xsm_optimizer_free(optimizer);
+    }
+    assert_ok(xsm_evaluate(NULL, m, test, NULL, &metrics, &err), err);
+    xsm_model_free(m);
+    return metrics.error;
+}
+
+/* The classes are separable: what was chosen must say so of rows that nobody saw, where chance is wrong in 5 of 6. */
+static void good_by_default(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(4 * ROWS, FEATURES, CLASSES);
+    xsm_dataset *test = NULL, *train = NULL;
+    assert_ok(xsm_dataset_split(p.data, 0.25, 3, &test, &train, &err), err);
+    xsm_choice *c = choose(NULL, train, NULL);
+    xsm_choice_info info = info_of(c);
+    assert_string_equal(xsm_estimator_name(xsm_choice_estimator(c)), "softmax");
+    assert_true(info.held >= 100 && info.trials >= 4);
+    assert_true(info.precision > 0.8);
+    double best = INFINITY;
+    for (uint64_t i = 0; i < info.trials; i++) {
+        xsm_choice_trial t = trial_of(c, i);
+        best = fmin(best, t.loss);
+        assert_true(t.rows + info.held <= 3 * ROWS && t.best_epoch <= t.epochs);
+    }
+    assert_true(info.loss == best);
+    assert_true(error_of(c, train, test) < 0.2);
+    xsm_choice_trial none = XSM_CHOICE_TRIAL_INIT;
+    assert_int_equal(xsm_choice_get_trial(c, info.trials, &none, &err), XSM_ERROR_RANGE);
+    xsm_choice_free(c);
+    xsm_dataset_free(test);
+    xsm_dataset_free(train);
+    test_problem_free(&p);
+}
+
+/* Plans depend on counts, results on data and seed: any number of threads chooses alike. */
+static void same_on_any_threads(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    xsm_choice *first = choose(NULL, p.data, NULL);
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        xsm_context *ctx = NULL;
+        xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
+        o.threads = threads;
+        assert_ok(xsm_context_new(&o, &ctx, &err), err);
+        xsm_choice *c = choose(ctx, p.data, NULL);
+        assert_int_equal(info_of(c).trials, info_of(first).trials);
+        for (uint64_t i = 0; i < info_of(c).trials; i++) {
+            assert_true(trial_of(c, i).loss == trial_of(first, i).loss);
+            assert_true(trial_of(c, i).eta == trial_of(first, i).eta);
+        }
+        assert_true(info_of(c).eta == info_of(first).eta && info_of(c).epochs == info_of(first).epochs);
+        assert_string_equal(xsm_choice_line(c, 1), xsm_choice_line(first, 1));
+        xsm_choice_free(c);
+        xsm_context_free(ctx);
+    }
+    xsm_choice_free(first);
+    test_problem_free(&p);
+}
+
+/* What the caller gives stays, and an estimator of the caller's is handed back with its options, not bound. */
+static void what_is_given_stays(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    xsm_estimator *e = test_estimator(NULL, "implicit", "negatives=3 ridge=0.25");
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    run.epochs = 4;
+    run.eta = 0.7;
+    run.batch = 2;
+    run.schedule = XSM_SCHEDULE_INVERSE;
+    o.run = &run;
+    o.estimator = e;
+    o.keep_schedule = 1;
+    xsm_choice *c = choose(NULL, p.data, &o);
+    xsm_choice_info info = info_of(c);
+    char text[40];
+    assert_ptr_equal(xsm_choice_estimator(c), e);
+    assert_int_equal(info.epochs, 4);
+    assert_int_equal(info.batch, 2);
+    assert_int_equal(info.schedule, XSM_SCHEDULE_INVERSE);
+    assert_true(info.eta == 0.7 && info.ridge == 0.25);
+    assert_int_equal(info.trials, 1);
+    xsm_estimator_get(e, "ridge", text, sizeof text);
+    assert_string_equal(text, "0.25");
+    assert_ok(xsm_estimator_set(e, "negatives", "2", &err), err); /* not bound any more */
+    xsm_choice_free(c);
+    o.keep_ridge = 1;
+    o.ridge = 2;
+    c = choose(NULL, p.data, &o);
+    assert_true(info_of(c).ridge == 2);
+    xsm_choice_free(c);
+    xsm_estimator_free(e);
+
+    memset(&run, 0, sizeof run);
+    run.size = sizeof run;
+    o = (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
+    o.optimizer = "lbfgs";
+    c = choose(NULL, p.data, &o);
+    assert_string_equal(info_of(c).optimizer, "lbfgs");
+    assert_true(info_of(c).eta == 0 && info_of(c).iterations > 0 && info_of(c).ridge > 0);
+    assert_true(error_of(c, p.data, p.data) < 0.2);
+    xsm_choice_free(c);
+    test_problem_free(&p);
+}
+
+/* Several labels a row: an estimator that takes them, judged by their ranking. */
+static void several_labels(void **state)
+{
+    (void)state;
+    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    uint64_t offsets[ROWS + 1];
+    uint32_t labels[2 * ROWS];
+    for (uint64_t i = 0; i <= ROWS; i++) {
+        offsets[i] = 2 * i;
+    }
+    for (uint64_t i = 0; i < ROWS; i++) {
+        uint32_t a = p.labels[i], b = (a + 1) % CLASSES;
+        labels[2 * i] = a < b ? a : b;
+        labels[2 * i + 1] = a < b ? b : a;
+    }
+    xsm_dataset *data = test_relabel(&p, true, CLASSES, offsets, labels);
+    xsm_choice *c = choose(NULL, data, NULL);
+    int seen[2] = {0, 0};
+    for (uint64_t i = 0; i < info_of(c).trials; i++) {
+        xsm_choice_trial t = trial_of(c, i);
+        seen[0] += strcmp(t.estimator, "one-vs-all") == 0;
+        seen[1] += strcmp(t.estimator, "softmax") == 0;
+        assert_true(t.loss >= 0 && (t.loss <= 1 || isinf(t.loss))); /* 1 - nDCG@5 */
+    }
+    assert_true(seen[0] >= 3 && seen[1] >= 3);
+    assert_true(info_of(c).precision > 0.8);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    test_problem_free(&p);
+}
+
+/* So many classes that scoring them all in every step is not cheap: ways that sample, on a part of the rows. */
+static void many_classes(void **state)
+{
+    (void)state;
+    enum { MANY = 30000, N = 12000 };
+    test_problem p = test_problem_new(N, FEATURES, 2, true, 4);
+    uint64_t *offsets = malloc((N + 1) * sizeof *offsets);
+    assert_non_null(offsets);
+    for (uint64_t i = 0; i <= N; i++) {
+        offsets[i] = i;
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        p.labels[i] = i * 7 % MANY;
+    }
+    xsm_dataset *data = test_relabel(&p, true, MANY, offsets, p.labels);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.bias = 1;
+    xsm_choice *c = choose(NULL, data, &o);
+    int seen[2] = {0, 0};
+    for (uint64_t i = 0; i < info_of(c).trials; i++) {
+        seen[0] += strcmp(trial_of(c, i).estimator, "nce") == 0;
+        seen[1] += strcmp(trial_of(c, i).estimator, "sampled-softmax") == 0;
+    }
+    assert_true(seen[0] >= 3 && seen[1] >= 3);
+    assert_string_equal(xsm_sampler_name(xsm_estimator_sampler(xsm_choice_estimator(c))), "frequency");
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    free(offsets);
+    test_problem_free(&p);
+}
+
+/* A budget ends the trials, and says what it took. */
+static void budgets(void **state)
+{
+    (void)state;
+    test_problem p = make_problem(20 * ROWS, 40, 60);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.seconds = 0.02;
+    xsm_choice *c = choose(NULL, p.data, &o);
+    xsm_choice_info info = info_of(c);
+    assert_true(info.gave_up == 1);
+    assert_non_null(strstr(xsm_choice_line(c, 2), "in the budget of 0.02 s"));
+    assert_true(info.epochs >= 1 && info.eta > 0);
+    xsm_choice_free(c);
+    o.seconds = 1e6;
+    c = choose(NULL, p.data, &o);
+    assert_true(info_of(c).gave_up == 0);
+    xsm_choice_free(c);
+    test_problem_free(&p);
+}
+
+/* Too few rows to hold any back: something sensible all the same. */
+static void few_rows(void **state)
+{
+    (void)state;
+    test_problem p = make_problem(40, FEATURES, CLASSES);
+    xsm_choice *c = choose(NULL, p.data, NULL);
+    xsm_choice_info info = info_of(c);
+    assert_true(info.held == 0 && info.trials == 0 && info.eta > 0 && info.epochs > 0 && isnan(info.loss));
+    assert_non_null(strstr(xsm_choice_line(c, 2), "too few rows"));
+    assert_true(error_of(c, p.data, p.data) < 0.5);
+    xsm_choice_free(c);
+    test_problem_free(&p);
+}
+
+static int32_t stop_at(void *user, const xsm_choose_progress *p)
+{
+    uint64_t *left = user;
+    assert_true(p->size == sizeof *p && p->trial >= 1 && p->seconds >= 0 && strlen(p->estimator) > 0);
+    return (*left)-- == 0;
+}
+
+static void refuses(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    xsm_estimator *e = test_estimator(NULL, "ove", "negatives=2");
+    xsm_choice *c = NULL;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    assert_int_equal(xsm_choose(NULL, NULL, &o, &c, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_choose(NULL, p.data, &o, NULL, &err), XSM_ERROR_ARGUMENT);
+    o.seconds = -1;
+    assert_int_equal(xsm_choose(NULL, p.data, &o, &c, &err), XSM_ERROR_RANGE);
+    o.seconds = NAN;
+    assert_int_equal(xsm_choose(NULL, p.data, &o, &c, &err), XSM_ERROR_RANGE);
+    o.seconds = 0;
+    o.keep_ridge = 1;
+    o.ridge = -1;
+    assert_int_equal(xsm_choose(NULL, p.data, &o, &c, &err), XSM_ERROR_RANGE);
+    o.keep_ridge = 0;
+    o.estimator = e;
+    o.optimizer = "lbfgs";
+    assert_int_equal(xsm_choose(NULL, p.data, &o, &c, &err), XSM_ERROR_UNSUPPORTED);
+    o.optimizer = "sdg";
+    assert_int_equal(xsm_choose(NULL, p.data, &o, &c, &err), XSM_ERROR_NAME);
+    o.optimizer = NULL;
+    uint64_t left = 3;
+    o.progress = stop_at;
+    o.progress_user = &left;
+    assert_int_equal(xsm_choose(NULL, p.data, &o, &c, &err), XSM_CANCELLED);
+    assert_null(c);
+    assert_ok(xsm_estimator_set(e, "negatives", "2", &err), err); /* not bound */
+    assert_int_equal(xsm_choice_get_info(NULL, NULL, &err), XSM_ERROR_ARGUMENT);
+    assert_null(xsm_choice_estimator(NULL));
+    assert_null(xsm_choice_line(NULL, 0));
+    xsm_choice_free(NULL);
+    xsm_estimator_free(e);
+    test_problem_free(&p);
+}
+
+static xsm_status choose_once(void *state, xsm_context *ctx, xsm_error *err)
+{
+    test_problem *p = state;
+    xsm_choice *c = NULL;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    run.epochs = 1;
+    o.run = &run;
+    xsm_status status = xsm_choose(ctx, p->data, &o, &c, err);
+    xsm_choice_free(c);
+    return status;
+}
+
+static void every_allocation(void **state)
+{
+    (void)state;
+    test_problem p = make_problem(150, 5, 3);
+    assert_true(test_every_allocation(choose_once, &p) > 20);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_by_default),
+        cmocka_unit_test(same_on_any_threads),
+        cmocka_unit_test(what_is_given_stays),
+        cmocka_unit_test(several_labels),
+        cmocka_unit_test(many_classes),
+        cmocka_unit_test(budgets),
+        cmocka_unit_test(few_rows),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(every_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
