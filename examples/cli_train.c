@@ -166,7 +166,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"bias", CLI_CHOICE, &r.bias, "yes|no|only",
          "give every class a bias; only: nothing else, whatever the features (yes)", bias_words, 0, 0, 0, 0},
         {"optimizer", CLI_TEXT, &r.optimizer_name, "NAME",
-         "sgd, adagrad, or lbfgs: all rows at once, for estimators that look at every class (sgd, or chosen)", NULL, 0,
+         "sgd, adagrad, or lbfgs: all rows at once, where every class is looked at (sgd, or chosen)", NULL, 0,
          0, 0, 0},
         {"iterations", CLI_WHOLE, &r.iterations, "N", "lbfgs: at most so many (1000)", NULL, 1, 2147483647, 0, 0},
         {"tolerance", CLI_REAL, &r.tolerance, "X", "lbfgs: relative accuracy of the objective (1e-6)", NULL, 0,
