@@ -21,6 +21,10 @@ static const figure figures[] = {
      figure_umax_table3},
     {"umax_rates", "Fagan and Iyengar 2018, Figures 2 and 3: log-loss against the learning rate", figure_umax_rates},
     {"umax_optimum", "how far from the exact optimum the methods end with rates that fall as 1/t", figure_umax_optimum},
+    {"adversarial_eurlex", "Bamler and Mandt 2020, appendix A.2: the exact softmax against negative sampling",
+     figure_adversarial_eurlex},
+    {"adversarial_curves", "Bamler and Mandt 2020, Figure 1: test accuracy and log-likelihood against time",
+     figure_adversarial_curves},
     {"ldgs_words", "Yen et al. 2018, Figure 3 in shape: the collapsed skip-gram objective by epoch and time",
      figure_ldgs_words},
 };

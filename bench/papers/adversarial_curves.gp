@@ -1,0 +1,29 @@
+# Figure 1 of Bamler and Mandt 2020: accuracy and log-likelihood on test rows against training time.
+name = "adversarial_curves"
+sets = "made poetry-author-uni kg-fb15k237 s3rec-beauty"
+titles = "'Amazon-670K in shape' Poetry FB15k-237 Beauty"
+count = 0
+do for [s=1:words(sets)] {
+    count = count + there("-".word(sets, s)."-accuracy")
+}
+width = 1000; height = 60 + 340 * count
+load scripts."/style.inc"
+set multiplot layout count,2 margins 0.08, 0.98, 0.08 + 0.03 / count, 1 - 0.1 / count spacing 0.09, 0.24 / count
+set logscale x
+set format x "%g"
+set key at screen 0.5, 0.005 center bottom horizontal maxrows 1
+do for [s=1:words(sets)] {
+    part = "-".word(sets, s)
+    if (there(part."-accuracy")) {
+        do for [what in "accuracy likelihood"] {
+            set title word(titles, s)
+            set xlabel "training time, s"
+            set ylabel (what eq "accuracy" ? "test accuracy" : "test log-likelihood")
+            stats file(part."-".what) using 1 skip 1 nooutput
+            plot for [i=2:STATS_columns] file(part."-".what) using 1:i with linespoints linetype i-1 \
+                title columnheader(i)
+            unset key
+        }
+    }
+}
+unset multiplot

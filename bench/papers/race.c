@@ -1,0 +1,119 @@
+/* A trainer that is stopped and goes on: each time it is, the model is evaluated. */
+#include "race.h"
+
+#include <string.h>
+
+enum { HELD_OUT_MOST = 2000, EPOCHS_ENOUGH = 1000000 };
+
+xsm_dataset *race_hold_out(data_pair *data)
+{
+    xsm_dataset *held = NULL, *rest = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    double share = data->rows / 10 > HELD_OUT_MOST ? (double)HELD_OUT_MOST / (double)data->rows : 0.1;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    papers_check(xsm_dataset_split(data->train, share, 1, &held, &rest, &err), &err);
+    xsm_dataset_free(data->train);
+    data->train = rest;
+    papers_check(xsm_dataset_get_info(rest, &info, &err), &err);
+    data->rows = info.rows;
+    return held;
+}
+
+static int32_t stop_at(void *user, const xsm_progress *progress)
+{
+    return progress->seconds >= *(const double *)user;
+}
+
+static void add_point(const papers *p, race *r, const xsm_model *model, const xsm_dataset *rows, double seconds)
+{
+    xsm_metrics metrics = evaluate(p, model, rows);
+    r->seconds[r->count] = seconds;
+    r->log_loss[r->count] = metrics.log_loss;
+    r->accuracy[r->count++] = 1 - metrics.error;
+}
+
+racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer)
+{
+    static const char option[] = "sampler=";
+    xsm_error err = XSM_ERROR_INIT;
+    racer r = {m, optimizer, NULL, 0};
+    if (m->options && strncmp(m->options, option, sizeof option - 1) == 0) {
+        papers_check(xsm_sampler_new(p->context, m->options + sizeof option - 1, &r.sampler, &err), &err);
+        double start = papers_clock();
+        papers_check(xsm_sampler_bind(r.sampler, data->train, &err), &err);
+        r.fit = papers_clock() - start;
+    }
+    return r;
+}
+
+void racer_free(racer *r)
+{
+    xsm_sampler_free(r->sampler);
+}
+
+race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, const racer *who, double eta,
+              double seconds)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_progress progress = {.size = sizeof progress};
+    xsm_model *model = NULL;
+    xsm_estimator *estimator = NULL;
+    xsm_optimizer *optimizer = NULL;
+    xsm_trainer *trainer = NULL;
+    race r = {.count = 0};
+    double until = 0;
+    shape.bias = 1;
+    papers_check(xsm_model_new_linear(p->context, data->features, data->classes, &shape, &model, &err), &err);
+    papers_check(xsm_estimator_new(p->context, who->method->estimator, &estimator, &err), &err);
+    papers_check(xsm_estimator_set_int(estimator, "negatives", who->method->negatives, &err), &err);
+    if (who->sampler) {
+        papers_check(xsm_estimator_set_sampler(estimator, who->sampler, &err), &err);
+    }
+    papers_check(xsm_optimizer_new(p->context, who->optimizer, &optimizer, &err), &err);
+    options.epochs = EPOCHS_ENOUGH;
+    options.batch = who->method->batch;
+    options.eta = eta;
+    options.schedule = XSM_SCHEDULE_CONSTANT;
+    options.seed = 1;
+    options.progress = stop_at;
+    options.progress_user = &until;
+    double start = papers_clock();
+    papers_check(xsm_trainer_new(p->context, model, data->train, estimator, optimizer, &options, &trainer, &err), &err);
+    double before = who->fit + papers_clock() - start;
+    for (int i = RACE_POINTS - 1; i >= 0 && !r.diverged; i--) {
+        until = ldexp(seconds, -i) - before;
+        if (until <= 0) {
+            continue; /* not begun by then */
+        }
+        xsm_status status = xsm_trainer_run(trainer, &err);
+        r.diverged = status == XSM_ERROR_DIVERGED;
+        papers_check(r.diverged || status == XSM_CANCELLED ? XSM_OK : status, &err);
+        papers_check(xsm_trainer_get_progress(trainer, &progress, &err), &err);
+        if (!r.diverged) {
+            add_point(p, &r, model, rows, before + progress.seconds);
+        }
+    }
+    r.epochs = (double)progress.examples / (double)data->rows;
+    xsm_trainer_free(trainer);
+    xsm_optimizer_free(optimizer);
+    xsm_estimator_free(estimator);
+    xsm_model_free(model);
+    return r;
+}
+
+double race_reached(const race *r, double accuracy)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->accuracy[i] < accuracy) {
+            continue;
+        }
+        if (i == 0) {
+            return r->seconds[0];
+        }
+        double share = (accuracy - r->accuracy[i - 1]) / (r->accuracy[i] - r->accuracy[i - 1]);
+        return r->seconds[i - 1] * pow(r->seconds[i] / r->seconds[i - 1], share);
+    }
+    return PAPERS_NONE;
+}

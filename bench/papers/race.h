@@ -1,0 +1,38 @@
+/*
+ * Training against the clock: what a method has learned after so many seconds.
+ */
+#ifndef PAPERS_RACE_H
+#define PAPERS_RACE_H
+
+#include "learn.h"
+
+enum { RACE_POINTS = 9 };
+
+typedef struct race {
+    bool diverged;
+    double epochs; /* passed at the end */
+    size_t count;  /* points, in the order of time */
+    double seconds[RACE_POINTS], log_loss[RACE_POINTS], accuracy[RACE_POINTS];
+} race;
+
+/* A tenth of a set's training rows, at most 2,000, to choose settings on; they are taken out of the training rows. */
+xsm_dataset *race_hold_out(data_pair *data);
+/* What a method's runs have in common: its sampler is fitted once, and the time counts for each of them. */
+typedef struct racer {
+    const method *method;
+    const char *optimizer;
+    xsm_sampler *sampler; /* NULL: the method has none */
+    double fit;           /* seconds */
+} racer;
+
+racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer);
+void racer_free(racer *r);
+/* Trains a new model for so many seconds, the sampler's fit included, and evaluates on `rows` on the way, at times that
+ * double. Evaluating does not count. eta stays as it is. Where the fit leaves nothing of the time, there are no points.
+ */
+race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, const racer *who, double eta,
+              double seconds);
+/* The first moment at which an accuracy is reached, between points on a line in log time; NaN for never. */
+double race_reached(const race *r, double accuracy);
+
+#endif
