@@ -215,8 +215,8 @@ XSM_API xsm_status xsm_estimator_gradient(xsm_estimator *estimator, const xsm_ba
  *  @param stride    floats from row to row, >= D
  *  @param err       what went wrong, or NULL
  *  @return as xsm_estimator_gradient(); #XSM_ERROR_SHAPE for the stride; #XSM_ERROR_UNSUPPORTED where the estimator
- *          takes several rows as a whole (`implicit` with n > 1). O(n m D) beside the gradient's own cost, m the
- * classes that it names */
+ *          takes several rows as a whole (`implicit` with n > 1), and for an embedding model. O(n m D) beside the
+ * gradient's own cost, m the classes that it names */
 XSM_API xsm_status xsm_estimator_gradient_input(xsm_estimator *estimator, const xsm_batch *batch, double eta,
                                                 xsm_gradient *gradient, float *input_gradient, size_t stride,
                                                 xsm_error *err);

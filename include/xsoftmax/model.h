@@ -16,14 +16,21 @@
  * A linear model scores class k of a row x as z_k = w_k . x + b_k, with weights W (K rows of D float32) and, if asked
  * for, a bias b. All start at zero.
  *
+ * An **embedding model** has a vector v_j of H floats for each of its F features, and scores a row's hidden vector phi
+ * in place of the row: phi = activation(sum_j x_j v_j) and z_k = w_k . phi + b_k, the sum over the features that the
+ * row lists, or their mean (the sum over how many there are). A row of words, of items bought, of an entity and a
+ * relation is such a bag of features. Its vectors start at random, W and b at zero. Whatever works on a linear model,
+ * estimators, samplers, indexes, training, prediction, evaluation, works on it in the same way; a step changes the
+ * vectors of the features that its rows have, and no others.
+ *
  * **On disk** a model is one safetensors file: tensors `weight` [K,D] (also with D = 0), `labels` [K] int64 (the data
  * file's label of each class, or its number) and, where the model has them, `class_counts` [K] int64 (training rows of
- * each class), `bias` [K], `idf` float32 (the weights of tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a
- * line), `vocabulary` (likewise, the words of text); metadata with the format version, the estimator and its options,
- * the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own 16 digits are zeros. The
- * file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of another program with a
- * float32 `weight` and perhaps a `bias`, such as PyTorch's `Linear` layers have, loads too; without version and
- * checksum, its structure is all that is checked.
+ * each class), `bias` [K], `embedding` [F,H] (an embedding model's vectors; its `weight` is [K,H]), `idf` float32 (the
+ * weights of tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a line), `vocabulary` (likewise, the words of
+ * text); metadata with the format version, the estimator and its options, the transform for new rows, and a checksum:
+ * the XXH3-64 of the whole file in which its own 16 digits are zeros. The file is replaced in one piece, and mapped,
+ * not read, when loaded. A safetensors file of another program with a float32 `weight` and perhaps a `bias`, such as
+ * PyTorch's `Linear` layers have, loads too; without version and checksum, its structure is all that is checked.
  *
  * **Threads.** Functions that take a model const may run at once. A model being trained must not be used otherwise.
  *  @{ */
@@ -48,6 +55,58 @@ typedef struct xsm_model_options {
 #define XSM_MODEL_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
         sizeof(xsm_model_options), 0, 0                                                                                \
+    }
+
+/** What is made of the sum of a row's vectors. */
+enum {
+    XSM_ACTIVATION_IDENTITY = 0, /**< The sum itself: the model is linear in the row, through H numbers. */
+    XSM_ACTIVATION_RELU = 1,     /**< max(0, s). */
+    XSM_ACTIVATION_TANH = 2      /**< tanh(s). */
+};
+
+/** How a row's vectors are put together. */
+enum {
+    XSM_POOL_SUM = 0, /**< sum_j x_j v_j. */
+    XSM_POOL_MEAN = 1 /**< The sum over the number of features that the row lists; of a dense row, F. */
+};
+
+/** Longest hidden vectors. */
+#define XSM_HIDDEN_MAX 65536
+
+/** Settings of a new embedding model. Start with #XSM_EMBEDDING_OPTIONS_INIT. */
+typedef struct xsm_embedding_options {
+    size_t size;        /**< sizeof(xsm_embedding_options). */
+    int32_t bias;       /**< 1 = with a bias, 0 = without. */
+    int32_t activation; /**< An XSM_ACTIVATION_* value. */
+    int32_t pool;       /**< An XSM_POOL_* value. */
+    int32_t tied;      /**< 1 = one set of vectors, v_j = w_j, where features and classes are the same things: words, or
+                            items bought. F = K then, and W starts at random. */
+    uint64_t seed;     /**< Of the random start, below 2^63. */
+    double scale;      /**< Every number starts uniform in [-scale, scale]; 0 = sqrt(3/H), which gives a vector a
+                            squared length of 1 on average. At most 1e6. */
+    int32_t reserved;  /**< Zero. */
+    int32_t reserved2; /**< Zero. */
+} xsm_embedding_options;
+
+/** Starting value of an #xsm_embedding_options: without bias, identity, sum, not tied. */
+#define XSM_EMBEDDING_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(xsm_embedding_options), 0, 0, 0, 0, 0, 0, 0, 0                                                          \
+    }
+
+/** Raw vectors of features. The vector of feature j begins at `vectors[j*feature_step]`. */
+typedef struct xsm_embedding_parameters {
+    size_t size;         /**< sizeof(xsm_embedding_parameters). */
+    float *vectors;      /**< The vectors; of tied ones, xsm_parameters::weight. */
+    size_t feature_step; /**< Floats from a vector to the next. */
+    uint32_t features;   /**< F. */
+    uint32_t hidden;     /**< H. */
+} xsm_embedding_parameters;
+
+/** Starting value of an #xsm_embedding_parameters. */
+#define XSM_EMBEDDING_PARAMETERS_INIT                                                                                  \
+    {                                                                                                                  \
+        sizeof(xsm_embedding_parameters), NULL, 0, 0, 0                                                                \
     }
 
 /** How to load a model. Start with #XSM_LOAD_OPTIONS_INIT. */
@@ -95,21 +154,43 @@ extern "C" {
  *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
                                         const xsm_model_options *options, xsm_model **out, xsm_error *err);
+/** Makes an embedding model.
+ *  @param context  context, or NULL
+ *  @param features F, 1 to #XSM_FEATURES_MAX
+ *  @param hidden   H, 1 to #XSM_HIDDEN_MAX
+ *  @param classes  K, 1 to #XSM_CLASSES_MAX
+ *  @param options  settings, or NULL
+ *  @param[out] out the model, the caller's to release with xsm_model_free()
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_SHAPE for tied vectors of other than as many features as classes;
+ *          #XSM_ERROR_LIMIT when F*H or K*H floats cannot be addressed; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER;
+ *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW. O((F + K) H) */
+XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
+                                           const xsm_embedding_options *options, xsm_model **out, xsm_error *err);
 /** Releases a model; NULL is fine. */
 XSM_API void xsm_model_free(xsm_model *model);
 
 /** K. */
 XSM_API uint32_t xsm_model_classes(const xsm_model *model);
-/** D, the number of features of the rows that the model scores (after its transform). */
+/** D, the number of features of the rows that the model scores (after its transform); of an embedding model, F. */
 XSM_API uint32_t xsm_model_features(const xsm_model *model);
 /** D of the rows as they are read, before the model's transform. */
 XSM_API uint32_t xsm_model_input_features(const xsm_model *model);
+/** H of an embedding model, 0 of a linear one. */
+XSM_API uint32_t xsm_model_hidden(const xsm_model *model);
+/** Fills `options` (start it with #XSM_EMBEDDING_OPTIONS_INIT) with what an embedding model was made with; one whose
+ * file came from another program has the defaults.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STATE for a linear model; #XSM_ERROR_STRUCT_OLD,
+ *          #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_get_embedding(const xsm_model *model, xsm_embedding_options *options, xsm_error *err);
 /** 1 with a bias, else 0. */
 XSM_API int32_t xsm_model_has_bias(const xsm_model *model);
 /** Order of the weights in memory, an XSM_LAYOUT_* value. */
 XSM_API int32_t xsm_model_layout(const xsm_model *model);
-/** Reorders the weights; needs memory for a second copy meanwhile, and copies a mapped file to memory. O(K D).
- *  @return #XSM_OK; #XSM_ERROR_RANGE for a layout that is none; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER.
+/** Reorders the weights (an embedding model's W; its vectors stay as they are); needs memory for a second copy
+ * meanwhile, and copies a mapped file to memory. O(K D).
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a layout that is none; #XSM_ERROR_UNSUPPORTED for
+ *          feature-major tied vectors; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER.
  *          The model's scores are as before, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
@@ -146,8 +227,8 @@ XSM_API const char *xsm_model_transform_description(const xsm_model *model);
 /** Applies the model's transform, if it has one, to rows as they were read. */
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself (`format_version`, `checksum`,
- *  `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `library`) are refused. NULL removes the
- * entry.
+ *  `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`, `library`) are refused.
+ * NULL removes the entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_FORMAT for text that is not UTF-8; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, NULL if it is not there; valid until the model changes. */
@@ -161,6 +242,20 @@ XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index)
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_STRUCT_OLD,
  *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
+/** The same for the vectors of an embedding model's features; xsm_model_parameters() gives its W [K,H] and bias.
+ *  @return as xsm_model_parameters(); #XSM_ERROR_STATE for a linear model */
+XSM_API xsm_status xsm_model_embedding_parameters(xsm_model *model, xsm_embedding_parameters *parameters,
+                                                  xsm_error *err);
+/** Computes the hidden vectors phi of the rows of a batch.
+ *  @param model  an embedding model
+ *  @param batch  n rows with the model's F
+ *  @param[out] out row i's H floats at out[i*stride]
+ *  @param stride floats from row to row, >= H
+ *  @param err    what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STATE for a linear model; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE.
+ *          O(nnz H) */
+XSM_API xsm_status xsm_model_hidden_vectors(const xsm_model *model, const xsm_batch *batch, float *out, size_t stride,
+                                            xsm_error *err);
 
 /** Scores chosen classes of the rows of a batch.
  *  @param model   the model

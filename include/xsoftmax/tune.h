@@ -120,7 +120,8 @@ extern "C" {
  *  rows that they go through, a third of all in runs of ten epochs. The estimator and the optimizer are bound to other
  *  rows on the way.
  *  @param context   context whose threads are used, or NULL
- *  @param model     the model to be trained, still all zeros; it is all zeros again afterwards, also on failure
+ *  @param model     the model to be trained, new: all zeros, but for the vectors of an embedding model; it is as new
+ *                   again afterwards, also on failure
  *  @param train     the rows of the run
  *  @param estimator the estimator of the run; not bound afterwards, so that options can be set
  *  @param optimizer the optimizer of the run

@@ -18,10 +18,11 @@ enum {
     XSMI_STREAM_SPLIT = 3,
     XSMI_STREAM_PERMUTE = 4,
     XSMI_STREAM_TUNE = 5,
-    XSMI_STREAM_PCA = 6,      /* position = feature */
-    XSMI_STREAM_TEXT = 12,    /* position = lines of text over all passes */
-    XSMI_STREAM_WORDS = 13,   /* position = centre words over all passes */
-    XSMI_STREAM_VECTORS = 14, /* position = word */
+    XSMI_STREAM_PCA = 6,       /* position = feature */
+    XSMI_STREAM_EMBEDDING = 7, /* position = feature */
+    XSMI_STREAM_TEXT = 12,     /* position = lines of text over all passes */
+    XSMI_STREAM_WORDS = 13,    /* position = centre words over all passes */
+    XSMI_STREAM_VECTORS = 14,  /* position = word */
     XSMI_STREAM_CLUSTERS = 20,
     XSMI_STREAM_CHECK = 21
 };

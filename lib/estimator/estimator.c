@@ -446,6 +446,12 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
 {
     const bool nodes = xsmi_correction_hierarchy(model->correction) != NULL;
     const bool takes_nodes = (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY) != 0;
+    if (takes_nodes && model->layer && model->layer->tied) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' has weights for the nodes of a tree, not for classes: the features' vectors "
+                         "cannot be tied to them",
+                         e->ops.name);
+    }
     if (nodes && !takes_nodes) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree, which estimator '%s' would take for "
@@ -471,20 +477,20 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
                          : !model ? "the model"
                                   : "the data");
     }
-    if ((model->features != train->features && !labels_alone) || model->classes != train->classes) {
+    if ((xsmi_model_input(model) != train->features && !labels_alone) || model->classes != train->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "the model has %u features and %u classes, the data %u features and %u classes",
-                         model->features, model->classes, train->features, train->classes);
+                         xsmi_model_input(model), model->classes, train->features, train->classes);
     }
     uint64_t most_labels;
     XSMI_TRY(check_labels(e, train, &most_labels, err));
     xsmi_estimator_unbind(e);
     bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
-    double longest = INFINITY; /* not known of rows that come with their batches */
-    if (!labels_alone) {
+    e->labels_alone = labels_alone;
+    double longest = INFINITY; /* not known of rows that vary */
+    if (!xsmi_estimator_rows_vary(e, model)) {
         XSMI_TRY(take_norms(e, model, train, &longest, err));
     }
-    e->labels_alone = labels_alone;
     xsm_problem problem = {
         .size = sizeof problem,
         .context = e->context,
@@ -715,6 +721,10 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
     if (job->input && job->finite[index]) {
         job->finite[index] = xsmi_input_gradient_take(job->input, e, g, job->eta, first, count);
     }
+    if (e->model->layer && job->finite[index]) {
+        xsmi_gradient_take_layer(e, g, job->batch, first, count, &job->largest[index]);
+        job->finite[index] = job->largest[index] * job->eta < XSMI_STEP_LIMIT; /* false for NaN too */
+    }
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -752,7 +762,9 @@ static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double et
                              const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err)
 {
     XSMI_TRY(xsmi_gradient_reserve(g, e, batch->count, xsm_context_threads(e->context), false, err));
-    XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, err));
+    XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, eta, err));
+    const xsmi_input_gradient of_layer = {g->hidden_gradient, g->value_stride};
+    input = e->model->layer ? &of_layer : input;
     if (g->exact) {
         XSMI_TRY(xsm_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, err));
     }

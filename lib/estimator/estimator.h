@@ -79,13 +79,20 @@ struct xsm_gradient {
     xsmi_correction *correction; /* that the model needs, or NULL */
     double *losses;              /* [examples] */
     unsigned char *scratch;      /* [slots][scratch_each], a slot a thread */
-    const float *values;         /* [examples] the rows' features, value_stride apart; NULL = those of the data */
+    const float
+        *values; /* [examples] the rows as the output layer sees them, value_stride apart; NULL = as in the data */
     size_t value_stride;
-    float *codes; /* [examples][code length] what the sampler knows of such rows */
+    float *hidden, *hidden_gradient; /* [examples][value_stride] with a first layer, of this batch: phi, and
+                                        dL/d(sum_j x_j v_j) */
+    size_t hidden_capacity;
+    double layer_decay; /* factor that the ridge asks of the first layer's vectors */
+    float *codes;       /* [examples][code length] what the sampler knows of rows that came with the batch; or NULL */
+    bool coded;
     size_t code_capacity;
     size_t scratch_each, scratch_bytes;
     double decay, loss, row_bound;
-    double largest; /* max over places of |g| ||(x,1)||: bounds every change of a weight or bias, per unit of eta */
+    double largest; /* max over places of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight or
+                       bias, per unit of eta */
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
     size_t expected_capacity, draw_capacity;
 };
@@ -119,10 +126,18 @@ static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
     return 1 / (1 + eta * e->decay_rate);
 }
 
+/* Whether the rows that are scored are not those of the training data: they come with their batches, or are hidden
+ * vectors. */
+static inline bool xsmi_estimator_rows_vary(const xsm_estimator *e, const xsm_model *m)
+{
+    return e->labels_alone || m->layer;
+}
+
 /* The order of the weights that suits a bound estimator: feature-major when it scores every class of sparse rows. */
 static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 {
-    return e->exact && e->train->sparse && !e->labels_alone ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    return e->exact && e->train->sparse && !xsmi_estimator_rows_vary(e, e->model) ? XSM_LAYOUT_FEATURE_MAJOR
+                                                                                  : XSM_LAYOUT_CLASS_MAJOR;
 }
 
 /* The features of an example of a gradient. */
@@ -155,8 +170,12 @@ xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *gi
 /* Refuses what cannot be had of batches as wholes. */
 xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
                                       xsm_error *err);
-/* Has a gradient's rows be those of a batch; makes the codes of rows that come with it. */
-xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err);
+/* Has a gradient's rows be those of a batch, or their hidden vectors; makes the codes of rows that come with it. */
+xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
+                                    xsm_error *err);
+/* Takes the gradient of the examples first..first+count back through the first layer; raises *largest. */
+void xsmi_gradient_take_layer(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, uint64_t first,
+                              uint64_t count, double *largest);
 /* Sets ||x||^2 of the examples first..first+count where their rows came with the batch. */
 void xsmi_gradient_measure(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 /* Fills dL/dx of the examples first..first+count, whose coefficients are there; false when one is not finite. */

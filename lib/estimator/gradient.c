@@ -36,6 +36,8 @@ void xsmi_gradient_clear(xsm_gradient *g)
     xsmi_release(ctx, g->draws, g->draw_capacity, sizeof *g->draws);
     xsmi_release(ctx, g->scratch, g->scratch_bytes, 1);
     xsmi_release(ctx, g->codes, g->code_capacity, sizeof *g->codes);
+    xsmi_release(ctx, g->hidden, g->hidden_capacity, sizeof *g->hidden);
+    xsmi_release(ctx, g->hidden_gradient, g->hidden_capacity, sizeof *g->hidden_gradient);
     xsmi_correction_release(g->correction);
     memset(g, 0, sizeof *g);
     g->context = ctx;
@@ -137,6 +139,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     fits = fits && reserve(g->context, (void **)&g->scratch, &g->scratch_bytes, bytes, 1);
     g->examples = 0;
     g->values = NULL;
+    g->coded = false;
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",
                          (unsigned long long)examples, (unsigned long long)width);

@@ -35,6 +35,12 @@ xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *gi
 xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
                                       xsm_error *err)
 {
+    if (e->model->layer) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' takes a batch of several rows as a whole, for which they must not change; the "
+                         "hidden vectors of an embedding model do: give it one row at a time",
+                         e->ops.name);
+    }
     if (batch->values || input) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' takes a batch of several rows as a whole, for which their features must be "
@@ -45,10 +51,10 @@ xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, const xsm_batch *b
     return XSM_OK;
 }
 
-xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
+/* -- a batch's rows ------------------------------------------------------------------------------------------------ */
+
+static xsm_status take_codes(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
 {
-    g->values = batch->values;
-    g->value_stride = batch->stride;
     const size_t length = e->sampler && !e->exact && batch->values ? e->sampler->code_length : 0;
     size_t count;
     if (!xsmi_multiply((size_t)batch->count, length, &count)) {
@@ -63,9 +69,53 @@ xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, con
         }
         g->code_capacity = count;
     }
+    g->coded = length > 0;
     for (size_t i = 0; length > 0 && i < batch->count; i++) {
         xsmi_sampler_encode_batch(e->sampler, batch, i, g->codes + i * length);
     }
+    return XSM_OK;
+}
+
+static xsm_status take_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
+                              xsm_error *err)
+{
+    const xsm_model *m = e->model;
+    const size_t stride = xsmi_row_stride(m->features);
+    size_t count;
+    if (!xsmi_multiply((size_t)batch->count, stride, &count)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "hidden vectors");
+    }
+    if (count > g->hidden_capacity) {
+        xsmi_release(g->context, g->hidden, g->hidden_capacity, sizeof *g->hidden);
+        xsmi_release(g->context, g->hidden_gradient, g->hidden_capacity, sizeof *g->hidden_gradient);
+        g->hidden_capacity = 0;
+        g->hidden_gradient = NULL;
+        g->hidden = xsmi_allocate(g->context, count, sizeof *g->hidden);
+        if (g->hidden) {
+            g->hidden_gradient = xsmi_allocate(g->context, count, sizeof *g->hidden_gradient);
+        }
+        if (!g->hidden_gradient) {
+            xsmi_release(g->context, g->hidden, count, sizeof *g->hidden);
+            g->hidden = NULL;
+            return xsmi_fail_memory(err, 2 * count * sizeof *g->hidden, "hidden vectors");
+        }
+        g->hidden_capacity = count;
+    }
+    g->values = g->hidden;
+    g->value_stride = stride;
+    g->layer_decay = 1 / (1 + eta * e->common.ridge / (double)e->train->rows);
+    return xsmi_model_hidden(m, batch, g->hidden, stride, err);
+}
+
+xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
+                                    xsm_error *err)
+{
+    XSMI_TRY(take_codes(e, g, batch, err));
+    if (e->model->layer) {
+        return take_hidden(e, g, batch, eta, err);
+    }
+    g->values = batch->values;
+    g->value_stride = batch->stride;
     return XSM_OK;
 }
 
@@ -74,6 +124,23 @@ void xsmi_gradient_measure(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     for (uint64_t i = first; g->values && i < first + count; i++) {
         xsmi_features x = xsmi_gradient_features(e, g, i);
         g->example[i].squared_norm = (double)e->model->kernels->dot(x.values, x.values, x.count);
+    }
+}
+
+void xsmi_gradient_take_layer(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, uint64_t first,
+                              uint64_t count, double *largest)
+{
+    const xsm_model *m = e->model;
+    for (uint64_t i = first; i < first + count; i++) {
+        xsmi_features x = xsmi_batch_features(batch, (size_t)i);
+        float *gradient = g->hidden_gradient + i * g->value_stride;
+        xsmi_layer_before(m, &x, g->hidden + i * g->value_stride, gradient);
+        double square = (double)m->kernels->dot(gradient, gradient, m->features), reach = 0;
+        for (size_t j = 0; j < x.count; j++) {
+            reach = fabs((double)x.values[j]) > reach ? fabs((double)x.values[j]) : reach;
+        }
+        reach *= sqrt(square);
+        *largest = reach <= *largest ? *largest : reach; /* what is no number gets in, and is found out */
     }
 }
 
@@ -146,6 +213,12 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
     if (e && e->model && stride < e->model->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", stride,
                          e->model->features);
+    }
+    if (e && e->model && e->model->layer) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "the model has a first layer of its own, whose vectors an optimizer changes: the gradient goes "
+            "no further down");
     }
     xsmi_input_gradient input = {input_gradient, stride};
     return xsmi_estimator_gradient(e, batch, eta, g, &input, err);

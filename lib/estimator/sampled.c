@@ -64,16 +64,16 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     e->rule.label_probabilities = plan.label_probabilities != 0;
     if (!s->bound) {
         XSMI_TRY(xsm_sampler_bind(s, train, err));
-    } else if (s->classes != train->classes || (s->features != model->features && !e->labels_alone)) {
+    } else if (s->classes != train->classes || (s->features != xsmi_model_input(model) && !e->labels_alone)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "sampler '%s' is bound to rows of %u features and %u classes, the data have %u and %u",
                          s->ops.name, s->features, s->classes, train->features, train->classes);
     }
-    if (e->labels_alone && s->code_length > 0 && s->features != model->features) {
+    if (e->labels_alone && s->code_length > 0 && s->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "sampler '%s' draws by the features of a row, and is bound to rows of %u, but those of the "
                          "batches will have %u; bind it to such rows first",
-                         s->ops.name, s->features, model->features);
+                         s->ops.name, s->features, xsmi_model_input(model));
     }
     if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {
         XSMI_TRY(xsmi_sampler_correction(s, &e->correction, err));
@@ -116,7 +116,7 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         const xsm_example *example = &g->example[i];
         uint64_t place = i * g->width;
         const size_t length = e->sampler->code_length;
-        const float *code = g->values ? g->codes + i * length : e->codes ? e->codes + example->row * length : NULL;
+        const float *code = g->coded ? g->codes + i * length : e->codes ? e->codes + example->row * length : NULL;
         g->lengths[i] = xsmi_sampler_list(e->sampler, &e->rule, code, (uint64_t)e->common.seed, example->position,
                                           example->labels, (uint32_t)example->label_count, g->classes + place,
                                           g->log_expected + place, g->draws + place);

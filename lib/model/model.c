@@ -178,6 +178,7 @@ void xsm_model_free(xsm_model *m)
         return;
     }
     xsm_context *ctx = m->context;
+    xsmi_layer_free(m);
     release_weights(m);
     xsmi_release(ctx, m->row_scale, m->classes, sizeof *m->row_scale);
     xsmi_model_clear_classes(m);
@@ -195,7 +196,7 @@ uint32_t xsm_model_classes(const xsm_model *m)
 
 uint32_t xsm_model_features(const xsm_model *m)
 {
-    return m ? m->features : 0;
+    return m ? xsmi_model_input(m) : 0;
 }
 
 int32_t xsm_model_has_bias(const xsm_model *m)
@@ -308,6 +309,10 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (layout == m->layout) {
         return XSM_OK;
     }
+    if (m->layer && m->layer->tied) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "tied vectors are class-major");
+    }
+    XSMI_TRY(xsmi_layer_own(m, err));
     xsmi_model_drop_row_lengths(m);
     if (m->row_scale) {
         XSMI_TRY(xsmi_model_fold(m, err)); /* a class's weights will not lie together any more */
@@ -317,6 +322,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
 {
+    XSMI_TRY(xsmi_layer_own(m, err)); /* first: what is copied last lets go of the mapping */
     return m->weight_count > 0 ? XSM_OK : rebuild(m, m->layout, err);
 }
 

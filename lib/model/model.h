@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "data/dataset.h"
 #include "model/correction.h"
+#include "model/layer.h"
 
 #include <xsoftmax/model.h>
 
@@ -27,8 +28,9 @@ typedef struct xsmi_row_length {
 struct xsm_model {
     xsm_context *context;
     const xsmi_kernels *kernels;
-    uint32_t classes, features;
+    uint32_t classes, features; /* of the output layer: `features` is H where there is a first layer */
     int32_t layout;
+    xsmi_layer *layer; /* NULL: rows are scored as they are */
 
     /* Class-major: row k at weight + k*stride, stride >= features. Feature-major: row j at weight + j*stride,
      * stride >= classes. Read-only when mapped. */
@@ -70,9 +72,10 @@ void xsmi_model_drop_row_lengths(xsm_model *m);
 void xsmi_model_sum_row_length(xsm_model *m, uint32_t k);
 /* Multiplies alpha and row_scale into the rows, in parallel. row_scale is kept, all ones, where row_length is. */
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
-/* Whether every weight and bias is zero. O(K D). */
+/* Whether every weight and bias of the output layer is zero; of tied vectors, whether they are a new model's. O(K D).
+ */
 bool xsmi_model_is_zero(const xsm_model *m);
-/* Makes them so, and the scales one, of a model whose weights are in memory of its own. */
+/* Makes them so, a first layer's vectors those of a new model, and the scales one, in memory of the model's own. */
 void xsmi_model_zero(xsm_model *m);
 /* A bit for so many floats of `weight`, a cache line; xsmi_model_marks() says how many bits there are. */
 #define XSMI_MARK_FLOATS ((size_t)16)
@@ -90,6 +93,12 @@ xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm
 /* The same for rows of so many features; `what` of that many wants them. */
 xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
                            xsm_error *err);
+
+/* D of the rows that a model takes. */
+static inline uint32_t xsmi_model_input(const xsm_model *m)
+{
+    return m->layer ? m->layer->features : m->features;
+}
 
 static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
 {
@@ -110,6 +119,20 @@ static inline bool xsmi_batch_sparse(const xsm_batch *batch)
 {
     return !batch->values && batch->dataset->sparse;
 }
+
+/* What the output layer sees of a row: the row, or its hidden vector, made in `room` [features]. */
+static inline xsmi_features xsmi_model_seen(const xsm_model *m, const xsmi_features *x, float *room)
+{
+    if (!m->layer) {
+        return *x;
+    }
+    xsmi_layer_hidden(m, x, room);
+    xsmi_features hidden = {room, NULL, m->features};
+    return hidden;
+}
+
+/* The hidden vectors of a batch, in parallel (layer.c). */
+xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, float *out, size_t stride, xsm_error *err);
 
 /* Adds the gradient with respect to a row's features that `count` classes make, sum_k coefficients_k w_k, to out
  * [features]: classes NULL = first, first+1, ... The order of the sum is that of the list. (backward.c) */
@@ -141,15 +164,16 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
 /* Has the model hold a correction, or none (NULL). */
 void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
 
-/* Scores of m classes of one row, scales and bias included, without the model's correction: what training works on.
- * Inner loop: no checks, no allocation. Dense rows that are coming are asked for meanwhile; NULL = none. */
+/* Scores of m classes of one row, as the output layer sees it, scales and bias included, without the model's
+ * correction: what training works on. Inner loop: no checks, no allocation. Dense rows that are coming are asked for
+ * meanwhile; NULL = none. */
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                               double alpha, float *scores, const xsmi_coming *coming);
 
-/* The same as the model means them: with its correction, or log-probabilities in a hierarchy. `scratch` holds
- * xsmi_correction_code() floats. */
-void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              float *scores, float *scratch);
+/* The same as the model means them: with its correction, or log-probabilities in a hierarchy. The row as it is, and as
+ * the output layer sees it. `scratch` holds xsmi_correction_code() floats. */
+void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const xsmi_features *seen,
+                              const uint32_t *classes, size_t count, float *scores, float *scratch);
 
 /*
  * Exact scores of one block of at most XSMI_LANES rows against every class, folded into the results as they come; the

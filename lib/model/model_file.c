@@ -5,6 +5,7 @@
  *     class_counts I64 [K]      training rows of each class, if they are known; their sum in the metadata
  *     weight       F32 [K, D]
  *     bias         F32 [K]      if there is one
+ *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied
  *     idf          F32 [n]      if the transform has weights
  *     correction, tree_* or     what correction_file.c says, if there is one
  *     hierarchy
@@ -147,7 +148,7 @@ typedef struct contents {
 } contents;
 
 /* Most tensors of a model and of the factors of its weights. */
-#define MODEL_TENSORS (7 + XSMI_CORRECTION_TENSORS + 4)
+#define MODEL_TENSORS (8 + XSMI_CORRECTION_TENSORS + 5)
 
 static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
 {
@@ -172,6 +173,9 @@ static void list_contents(const xsm_model *m, contents *c)
     }
     if (c->extras) {
         add_tensor(c, XSMI_STATE_SCALE, XSMI_DTYPE_F64, 1, 1, 0);
+        if (m->layer) {
+            add_tensor(c, XSMI_STATE_LAYER_SCALE, XSMI_DTYPE_F64, 1, 1, 0);
+        }
         if (m->row_scale) {
             add_tensor(c, XSMI_STATE_ROW_SCALE, XSMI_DTYPE_F64, 1, m->classes, 0);
         }
@@ -186,6 +190,7 @@ static void list_contents(const xsm_model *m, contents *c)
     if (m->bias) {
         add_tensor(c, "bias", XSMI_DTYPE_F32, 1, m->classes, 0);
     }
+    c->count += xsmi_layer_tensor(m, c->tensors + c->count);
     if (m->transform) {
         c->idf = xsmi_transform_idf(m->transform, &c->idf_count);
     }
@@ -242,6 +247,9 @@ static xsm_status write_lengths(const xsm_model *m, bool ages, xsmi_container_wr
 static xsm_status write_scales(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
 {
     XSMI_TRY(xsmi_container_write(w, &m->alpha, sizeof m->alpha, err));
+    if (m->layer) {
+        XSMI_TRY(xsmi_container_write(w, &m->layer->alpha, sizeof m->layer->alpha, err));
+    }
     if (m->row_scale) {
         XSMI_TRY(xsmi_container_write(w, m->row_scale, m->classes * sizeof *m->row_scale, err));
     }
@@ -266,6 +274,9 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
     if (m->bias) {
         XSMI_TRY(write_bias(m, w, err));
     }
+    if (m->layer && !m->layer->tied) {
+        XSMI_TRY(xsmi_layer_write(m, c->extras != NULL, w, err));
+    }
     if (c->idf) {
         XSMI_TRY(xsmi_container_write(w, c->idf, c->idf_count * sizeof *c->idf, err));
     }
@@ -285,7 +296,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
 {
     list_contents(m, c);
     size_t count = m->metadata_count;
-    size_t capacity = count + 5 + (c->extras ? c->extras->metadata_count : 0);
+    size_t capacity = count + 6 + (c->extras ? c->extras->metadata_count : 0);
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
@@ -304,7 +315,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
     if (vocabulary) {
         metadata[count++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
     }
-    char features[16], rows[32];
+    char features[16], rows[32], layer[XSMI_LAYER_TEXT];
     if (m->counts) {
         snprintf(rows, sizeof rows, "%" PRIu64, m->rows);
         metadata[count++] = (xsmi_entry){XSMI_KEY_TRAINING_ROWS, rows};
@@ -313,6 +324,10 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
         snprintf(features, sizeof features, "%" PRIu32, xsmi_transform_features(m->transform));
         metadata[count++] = (xsmi_entry){XSMI_KEY_TRANSFORM, xsm_transform_description(m->transform)};
         metadata[count++] = (xsmi_entry){XSMI_KEY_INPUT_FEATURES, features};
+    }
+    if (m->layer) {
+        xsmi_layer_describe(m->layer, layer, sizeof layer);
+        metadata[count++] = (xsmi_entry){XSMI_KEY_FIRST_LAYER, layer};
     }
     if (m->index_base != XSM_INDEX_BASE_AUTO) {
         const char *base = m->index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
@@ -392,8 +407,8 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
     static const char *const known[] = {
-        "weight",     "bias",        "labels",    "label_names",     "class_counts",         "idf",      "correction",
-        "tree_nodes", "tree_leaves", "tree_mean", "tree_directions", XSMI_VOCABULARY_TENSOR, "hierarchy"};
+        "weight",     "bias",        "labels",    "label_names",     "class_counts",         "idf",       "correction",
+        "tree_nodes", "tree_leaves", "tree_mean", "tree_directions", XSMI_VOCABULARY_TENSOR, "hierarchy", "embedding"};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         /* "state.*": of a checkpoint alone */
@@ -403,10 +418,11 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
             found |= strcmp(t->name, known[k]) == 0;
         }
         if (!found) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT,
-                             "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                             "class_counts, idf, vocabulary, correction, hierarchy and those of a tree are known",
-                             s->name, t->name);
+            return xsmi_fail(
+                err, XSM_ERROR_FORMAT,
+                "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
+                "class_counts, embedding, idf, vocabulary, correction, hierarchy and those of a tree are known",
+                s->name, t->name);
         }
     }
     return XSM_OK;
@@ -570,9 +586,9 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
                                             idf ? (uint32_t)idf->shape[0] : 0, &m->transform, &inner),
                      &inner, err));
     uint32_t output = xsmi_transform_output_features(m->transform);
-    if (output != m->features) {
+    if (output != xsmi_model_input(m)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the transform yields %u features, the model has %u", s->name,
-                         output, m->features);
+                         output, xsmi_model_input(m));
     }
     return XSM_OK;
 }
@@ -583,7 +599,10 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     source s = {container, name};
     xsm_model *m = NULL;
     XSMI_TRY(new_model(&s, ctx, &m, err));
-    xsm_status status = load_classes(&s, m, err);
+    xsm_status status = xsmi_layer_read(m, container, name, err);
+    if (status == XSM_OK) {
+        status = load_classes(&s, m, err);
+    }
     if (status == XSM_OK) {
         status = xsmi_vocabulary_read(ctx, container, name, &m->vocabulary, err);
     }
@@ -594,7 +613,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
         status = xsmi_model_load_scales(m, container, name, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_correction_read(ctx, container, name, m->classes, m->features, &m->correction, err);
+        status = xsmi_correction_read(ctx, container, name, m->classes, xsmi_model_input(m), &m->correction, err);
     }
     if (status == XSM_OK) {
         status = xsmi_model_take_metadata(m, container, err);

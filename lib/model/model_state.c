@@ -38,15 +38,20 @@ static xsm_status read_numbers(const xsmi_container *file, const char *path, con
 xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, const char *path, xsm_error *err)
 {
     const char *version = xsmi_container_metadata(file, XSMI_KEY_CHECKPOINT);
-    const double *scale, *row_scale;
+    const double *scale, *row_scale, *layer_scale;
     if (strcmp(version, "1") != 0) {
         return xsmi_fail(err, XSM_ERROR_FILE_VERSION, "%s: a checkpoint of version '%s'; this release reads 1", path,
                          version);
     }
     XSMI_TRY(read_numbers(file, path, XSMI_STATE_SCALE, 1, &scale, err));
     XSMI_TRY(read_numbers(file, path, XSMI_STATE_ROW_SCALE, m->classes, &row_scale, err));
-    if (!scale) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: a checkpoint without the tensor '%s'", path, XSMI_STATE_SCALE);
+    XSMI_TRY(read_numbers(file, path, XSMI_STATE_LAYER_SCALE, 1, &layer_scale, err));
+    if (!scale || (m->layer && !layer_scale)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: a checkpoint without the tensor '%s'", path,
+                         scale ? XSMI_STATE_LAYER_SCALE : XSMI_STATE_SCALE);
+    }
+    if (m->layer) {
+        m->layer->alpha = *layer_scale;
     }
     if (row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
@@ -89,6 +94,7 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR && (from->row_scale || row_length)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the checkpoint is of a class-major model, this one is feature-major");
     }
+    XSMI_TRY(xsmi_layer_check_restore(m, from, err));
     XSMI_TRY(xsmi_model_own(m, err));
     double *scales = NULL;
     xsmi_row_length *lengths = NULL;
@@ -105,6 +111,7 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
     }
     /* Nothing fails from here on. */
     copy_weights(m, from);
+    xsmi_layer_restore(m, from);
     if (m->bias) {
         memcpy(m->bias, from->bias, m->classes * sizeof *m->bias);
     }

@@ -26,6 +26,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
  * an xsmi_row_length. */
 #define XSMI_STATE_PREFIX "state."
 #define XSMI_STATE_SCALE "state.scale"
+#define XSMI_STATE_LAYER_SCALE "state.layer_scale" /* F64 [1] */
 #define XSMI_STATE_ROW_SCALE "state.row_scale"
 #define XSMI_STATE_ROW_LENGTH "state.row_length"
 #define XSMI_STATE_ROW_AGE "state.row_length_age"
@@ -49,11 +50,21 @@ xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer
 xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
                                 uint32_t features, xsmi_correction **out, xsm_error *err);
 
+/* A first layer in a model's file (layer_file.c): the text of its metadata, its tensor (false: it has none), its data,
+ * and back. */
+#define XSMI_LAYER_TEXT 160
+void xsmi_layer_describe(const xsmi_layer *l, char *text, size_t size);
+bool xsmi_layer_tensor(const xsm_model *m, xsmi_tensor *tensor);
+/* `raw`: as they lie in memory, for a checkpoint. */
+xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer *w, xsm_error *err);
+xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err);
+
 /* Metadata of a model's file that only the library writes, besides the container's own. */
 #define XSMI_KEY_TRANSFORM "transform"
 #define XSMI_KEY_INPUT_FEATURES "input_features"
 #define XSMI_KEY_TRAINING_ROWS "training_rows" /* where there are class_counts */
-#define XSMI_KEY_INDEX_BASE "index_base"       /* first feature index of the data files, 0 or 1 */
+#define XSMI_KEY_FIRST_LAYER "first_layer"
+#define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
 /* XSMI_KEY_CHECKPOINT and all that begins with it and a dot (safetensors.h) are the library's as well. */
 bool xsmi_metadata_reserved(const char *key);
 

@@ -15,7 +15,7 @@
 
 xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch, xsm_error *err)
 {
-    return xsmi_batch_read(given, "a model", m->features, batch, err);
+    return xsmi_batch_read(given, "a model", xsmi_model_input(m), batch, err);
 }
 
 /* A host's own features, without its dataset. */
@@ -147,15 +147,15 @@ static void score_paths(const xsm_model *m, const xsmi_hierarchy *h, const xsmi_
     }
 }
 
-void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              float *scores, float *scratch)
+void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const xsmi_features *seen,
+                              const uint32_t *classes, size_t count, float *scores, float *scratch)
 {
     const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
     if (h) {
-        score_paths(m, h, x, classes, count, scores);
+        score_paths(m, h, seen, classes, count, scores);
         return;
     }
-    xsmi_model_score_classes(m, x, classes, count, m->alpha, scores, NULL);
+    xsmi_model_score_classes(m, seen, classes, count, m->alpha, scores, NULL);
     if (m->correction) {
         xsmi_correction_add(m->correction, x, classes, count, scores, scratch);
     }
@@ -169,6 +169,7 @@ typedef struct scores_job {
     float *scores;
     float *codes; /* [threads][code], for the correction */
     size_t code;
+    float *hidden; /* [threads][features], for a first layer */
 } scores_job;
 
 static void score_rows(void *state, size_t index, uint32_t thread)
@@ -179,8 +180,9 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     uint64_t end = job->batch->count - first < JOB_ROWS ? job->batch->count : first + JOB_ROWS;
     for (uint64_t i = first; i < end; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
+        xsmi_features seen = xsmi_model_seen(m, &x, job->hidden + thread * (size_t)m->features);
         const uint32_t *classes = job->classes + i * job->count;
-        xsmi_model_chosen_scores(m, &x, classes, job->count, job->scores + i * job->count,
+        xsmi_model_chosen_scores(m, &x, &seen, classes, job->count, job->scores + i * job->count,
                                  job->codes + thread * job->code);
     }
 }
@@ -211,8 +213,8 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
                              classes[i], i % count, i / count, m->classes);
         }
     }
-    scores_job job = {m, batch, classes, count, scores, NULL, 0};
-    size_t threads = xsm_context_threads(m->context);
+    scores_job job = {m, batch, classes, count, scores, NULL, 0, NULL};
+    size_t threads = xsm_context_threads(m->context), hidden = m->layer ? m->features : 0;
     if (m->correction) {
         job.code = xsmi_correction_code(m->correction);
         job.codes = xsmi_allocate(m->context, threads, job.code * sizeof *job.codes);
@@ -220,7 +222,15 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
             return xsmi_fail_memory(err, threads * job.code * sizeof *job.codes, "scratch of scoring");
         }
     }
-    xsm_status status = xsmi_run(m->context, score_rows, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+    xsm_status status = XSM_OK;
+    if (hidden > 0) {
+        job.hidden = xsmi_allocate(m->context, threads, hidden * sizeof *job.hidden);
+        status = job.hidden ? XSM_OK : xsmi_fail_memory(err, threads * hidden * sizeof *job.hidden, "hidden vectors");
+    }
+    if (status == XSM_OK) {
+        status = xsmi_run(m->context, score_rows, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+    }
+    xsmi_release(m->context, job.hidden, threads, hidden * sizeof *job.hidden);
     xsmi_release(m->context, job.codes, threads, job.code * sizeof *job.codes);
     return status;
 }

@@ -48,9 +48,15 @@ typedef struct scratch {
     float *sweep;    /* what a sweep needs */
     float *log_tree; /* [classes][XSMI_LANES] */
     /* with a hierarchy: log_tree for each block of some together, what sweeps result in, and for each */
-    float *stack; /* its sweep's */
-    float *nodes; /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, where they come row by row */
+    float *stack;  /* its sweep's */
+    float *nodes;  /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, where they come row by row */
+    float *hidden; /* [blocks][XSMI_LANES][hidden_stride], with a first layer */
 } scratch;
+
+static size_t hidden_stride(const xsm_model *m)
+{
+    return m->layer ? xsmi_row_stride(m->features) : 0;
+}
 
 static size_t used_words(const xsm_model *m)
 {
@@ -86,6 +92,7 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
         s->compact = xsmi_arena_take(arena, CACHE_BYTES, 1);
         s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
     }
+    s->hidden = xsmi_arena_take(arena, blocks * XSMI_LANES * hidden_stride(m), sizeof *s->hidden);
     const xsmi_tree *tree = xsmi_correction_tree(m->correction);
     const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
     if (h) {
@@ -343,9 +350,22 @@ static void score_gathered(const xsm_model *m, const xsmi_tile_rows *rows, uint3
     }
 }
 
+/* Rows as the output layer sees them. */
 static void score_plain(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, scratch *s,
                         xsmi_tile_consumer consume, void *state)
 {
+    xsmi_features hidden[XSMI_TILE_ROWS];
+    xsmi_tile_rows seen = *rows;
+    if (m->layer) {
+        for (size_t b = 0; b < rows->blocks; b++) {
+            for (size_t l = b * XSMI_LANES; l < b * XSMI_LANES + rows->counts[b]; l++) {
+                hidden[l] = xsmi_model_seen(m, &rows->features[l], s->hidden + l * hidden_stride(m));
+            }
+        }
+        seen.features = hidden;
+        seen.sparse = false;
+        rows = &seen;
+    }
     if (xsmi_tiles_packed(m, rows->sparse)) {
         score_packed(m, rows, first, end, s, consume, state);
     } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {

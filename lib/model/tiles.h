@@ -15,7 +15,7 @@
 /* Classes of a tile of one row's scores: one row's part of it stays in the first cache. */
 #define XSMI_ROW_TILE 512
 
-/* The rows of one call. All dense, or all sparse. */
+/* The rows of one call, as the model takes them. All dense, or all sparse. */
 typedef struct xsmi_tile_rows {
     const xsmi_features *features; /* [blocks][XSMI_LANES] */
     const size_t *counts;          /* [blocks] rows of the block, at most XSMI_LANES */
@@ -37,7 +37,7 @@ typedef void (*xsmi_tile_consumer)(void *state, const xsmi_tile *tile);
 /* Whether tiles hold the rows of a block as lanes. */
 static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
 {
-    return !sparse && m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    return (!sparse || m->layer) && m->layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
 /* Bytes of scratch for `blocks` blocks; SIZE_MAX when they cannot be counted. */

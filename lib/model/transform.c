@@ -15,7 +15,7 @@ uint32_t xsm_model_input_features(const xsm_model *m)
     if (!m) {
         return 0;
     }
-    return m->transform ? xsmi_transform_features(m->transform) : m->features;
+    return m->transform ? xsmi_transform_features(m->transform) : xsmi_model_input(m);
 }
 
 xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform, xsm_error *err)
@@ -30,9 +30,9 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
         if (input == 0) {
             return xsmi_fail(err, XSM_ERROR_STATE, "the transform is not fitted; see xsm_transform_fit()");
         }
-        if (output != m->features) {
+        if (output != xsmi_model_input(m)) {
             return xsmi_fail(err, XSM_ERROR_SHAPE, "the transform yields %u features, the model has %u", output,
-                             m->features);
+                             xsmi_model_input(m));
         }
         uint32_t idf_count = 0;
         const float *idf = xsmi_transform_idf(transform, &idf_count);

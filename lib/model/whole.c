@@ -1,6 +1,7 @@
 /*
  * Passes over all parameters of a model: whether they are zero, zero again, their squared norm.
  */
+#include "base/random.h"
 #include "model/model.h"
 
 #include <string.h>
@@ -22,8 +23,28 @@ static bool all_zero(const float *values, size_t count)
     return true;
 }
 
+/* Whether tied vectors are those that a new model starts with, a check of some. */
+static bool is_started(const xsm_model *m)
+{
+    const xsmi_layer *l = m->layer;
+    for (size_t j = 0; j < l->features; j += l->features / 64 + 1) {
+        xsmi_stream stream;
+        xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
+        for (size_t h = 0; h < m->features; h++) {
+            float start = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1));
+            if (m->weight[j * m->stride + h] != start) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool xsmi_model_is_zero(const xsm_model *m)
 {
+    if (m->layer && m->layer->tied) {
+        return is_started(m) && (!m->bias || all_zero(m->bias, m->classes));
+    }
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     size_t rows = class_major ? m->classes : m->features, columns = class_major ? m->features : m->classes;
     for (size_t r = 0; r < rows; r++) {
@@ -52,6 +73,9 @@ static void zero_rest(xsm_model *m)
     m->row_scale = NULL;
     xsmi_model_drop_row_lengths(m);
     m->alpha = 1;
+    if (m->layer) {
+        xsmi_layer_start(m);
+    }
 }
 
 void xsmi_model_zero(xsm_model *m)
@@ -128,7 +152,7 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
     }
     xsmi_release(m->context, job.parts, jobs, sizeof *job.parts);
     if (status == XSM_OK) {
-        *norm = sum * m->alpha * m->alpha;
+        *norm = sum * m->alpha * m->alpha + xsmi_layer_squared_norm(m);
     }
     return status;
 }

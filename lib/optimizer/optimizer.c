@@ -161,6 +161,11 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }
+    if (model->layer && !o->ops->layers) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "optimizer '%s' takes linear models, and this one has a first layer; 'sgd' takes both",
+                         o->ops->name);
+    }
     XSMI_TRY(xsmi_model_own(model, err));
     unbind(o);
     o->model = model;
@@ -225,8 +230,7 @@ static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, 
 /* Multiplications that a job should come to. */
 #define JOB_WORK 2e4
 
-/* Multiplications that a row takes for a class, about. */
-static double row_work(const xsm_batch *batch)
+double xsmi_optimizer_row_work(const xsm_batch *batch)
 {
     const xsm_dataset *data = batch->dataset;
     return batch->values  ? (double)batch->features + 1
@@ -314,7 +318,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
     }
     o->starts[groups] = n;
     /* Classes do not depend on each other, so jobs can be as long as makes it worth waking a thread for them. */
-    size_t each = (size_t)(JOB_WORK / (row_work(batch) * (double)n / (double)groups)) + 1;
+    size_t each = (size_t)(JOB_WORK / (xsmi_optimizer_row_work(batch) * (double)n / (double)groups)) + 1;
     class_job job = {o, batch, g, places, o->starts, groups, each, eta, alpha};
     return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
 }
@@ -369,7 +373,7 @@ static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xs
     uint32_t threads = xsm_context_threads(o->context);
     /* Elements do not depend on each other, so pieces can be cut as it suits the threads. Whole cache lines of classes
      * for each; too little work is not worth waking anyone. */
-    double work = (double)classes * (double)batch->count * row_work(batch);
+    double work = (double)classes * (double)batch->count * xsmi_optimizer_row_work(batch);
     uint32_t pieces = threads > 1 && work > 10 * JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
     range_job job = {o, batch, g, pieces == 1 ? classes : each, eta, alpha};
@@ -449,8 +453,21 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     }
     XSMI_TRY(check(o, g->proximal, g->decay != 1, g->row_bound > 0, err));
     xsm_model *m = o->model;
+    if (m->layer && (!g->hidden || g->values != g->hidden)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has a first layer, and the gradient is not of such a model");
+    }
+    if (m->layer && m->layer->tied && g->row_bound > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a bound on the rows of weights goes with vectors that are not tied");
+    }
     if (g->correction) {
         xsmi_model_set_correction(m, g->correction);
+    }
+    xsm_batch rows = batch;
+    if (m->layer) { /* the output layer's rows are the hidden vectors that the gradient was taken at */
+        batch.values = g->hidden;
+        batch.stride = g->value_stride;
+        batch.features = m->features;
     }
     XSMI_TRY(xsmi_optimizer_prepare(o, &batch, g, err));
     double alpha;
@@ -469,6 +486,9 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     }
     if (status == XSM_OK) {
         m->alpha = alpha;
+    }
+    if (status == XSM_OK && m->layer) {
+        status = xsmi_optimizer_step_layer(o, &rows, g, eta, err);
     }
     return status;
 }

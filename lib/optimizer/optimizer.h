@@ -19,6 +19,7 @@ struct xsm_optimizer_ops {
     const xsm_option *options; /* [option_count] */
     uint32_t option_count;
     bool proximal; /* takes gradients with shrinks, a decay or a bound on rows: steps scale rows, too */
+    bool layers;   /* takes models with a first layer, whose step is plain (first_layer.c) */
 
     /* Makes what the steps on o->model keep; called again for every xsm_optimizer_bind(). On failure the layer calls
      * unbind(). Both NULL where nothing is kept. */
@@ -71,6 +72,13 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_batch *batch, cons
 /* The alpha after a decay; multiplies scales that have grown small into the rows first. The caller sets m->alpha to it
  * when the step is done. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err);
+
+/* Multiplications that a row of a batch takes for one class, about. */
+double xsmi_optimizer_row_work(const xsm_batch *batch);
+
+/* The step of the first layer, after that of the output layer (first_layer.c). */
+xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                                     xsm_error *err);
 
 /* The registry: a line each in registry.c. */
 extern const xsm_optimizer_ops xsmi_sgd_ops;

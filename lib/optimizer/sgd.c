@@ -208,6 +208,7 @@ const xsm_optimizer_ops xsmi_sgd_ops = {
     .name = "sgd",
     .summary = "plain steps, with ridge and proximal steps by lazy scales",
     .proximal = true,
+    .layers = true,
     .step = step,
     .step_class = step_class,
     .step_range = step_range,

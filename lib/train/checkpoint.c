@@ -188,7 +188,7 @@ static xsm_status find(const xsmi_container *file, const char *path, const xsmi_
 static xsm_status check_unknown(const xsmi_container *file, const char *path, const parts *p, xsm_error *err)
 {
     static const char *const models[] = {XSMI_STATE_SCALE, XSMI_STATE_ROW_SCALE, XSMI_STATE_ROW_LENGTH,
-                                         XSMI_STATE_ROW_AGE};
+                                         XSMI_STATE_ROW_AGE, XSMI_STATE_LAYER_SCALE};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(file, i)) != NULL; i++) {
         bool known = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) != 0;

@@ -51,6 +51,7 @@ typedef struct places {
     uint32_t *top_class; /* [JOB_ROWS][top] */
     double *best;        /* [top] the largest weights of a row's labels, falling */
     float *code;         /* for the model's correction */
+    float *hidden;       /* for its first layer */
     void *model;         /* the model's own */
 } places;
 
@@ -63,6 +64,7 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
     const xsmi_correction *correction = job->model->correction;
     p.code = xsmi_arena_take(arena, correction ? xsmi_correction_code(correction) : 0, sizeof *p.code);
+    p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
     size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, XSMI_EXACT_BLOCKS, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
@@ -129,7 +131,7 @@ static bool add_measures(const evaluate_job *job, size_t index, const uint32_t *
 }
 
 static void take_row(const evaluate_job *job, size_t index, uint64_t row, double log_sum_exp, float target_score,
-                     const uint32_t *top_class, double *best, float *code)
+                     const uint32_t *top_class, const places *here)
 {
     partial *p = &job->partials[index];
     const xsm_model *m = job->model;
@@ -142,7 +144,10 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
     p->rows++;
     size_t known = 0;
     double target = 0;
-    xsmi_features x = xsmi_dataset_features(job->dataset, row);
+    xsmi_features x = xsmi_dataset_features(job->dataset, row), seen = x;
+    if (count > 1) {
+        seen = xsmi_model_seen(m, &x, here->hidden);
+    }
     for (size_t j = 0; j < count; j++) {
         if (labels[j] >= m->classes) {
             p->unseen_labels++;
@@ -150,7 +155,7 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
         }
         float score = target_score;
         if (count > 1) {
-            xsmi_model_chosen_scores(m, &x, &labels[j], 1, &score, code);
+            xsmi_model_chosen_scores(m, &x, &seen, &labels[j], 1, &score, here->code);
         }
         target += score;
         known++;
@@ -163,7 +168,7 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
         p->known_rows++;
         p->log_loss += log_sum_exp - target / (double)known;
     }
-    p->wrong += !add_measures(job, index, labels, count, top_class, best);
+    p->wrong += !add_measures(job, index, labels, count, top_class, here->best);
 }
 
 static void run_rows(void *state, size_t index, uint32_t thread)
@@ -206,8 +211,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     memset(job->measures + index * MEASURES * job->top, 0, MEASURES * job->top * sizeof *job->measures);
     job->partials[index].failed = UINT64_MAX;
     for (size_t i = 0; i < rows; i++) {
-        take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top, here.best,
-                 here.code);
+        take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top, &here);
     }
     xsmi_dataset_passed(job->dataset, first, rows);
 }
@@ -284,8 +288,8 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
                          "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o.propensity_a,
                          o.propensity_b);
     }
-    if (model->features != dataset->features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", model->features,
+    if (xsmi_model_input(model) != dataset->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
     }
     xsm_context *ctx = context ? context : model->context;

@@ -314,6 +314,10 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
                          : !train ? "the data"
                                   : "the estimator");
     }
+    if (model->layer) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "all rows at once (L-BFGS) take a linear model; train an embedding model by steps");
+    }
     fit t = {.model = model, .train = train, .estimator = estimator, .err = err};
     t.options.size = sizeof t.options;
     XSMI_TRY(read_options(options, &t.options, err));
@@ -322,9 +326,9 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
         /* A struct that we cannot fill is found out before the work. */
         XSMI_TRY(xsmi_options_read(&r, sizeof r, sizeof r, result, "xsm_fit_result", err));
     }
-    if (t.options.test && t.options.test->features != model->features) {
+    if (t.options.test && t.options.test->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", t.options.test->features,
-                         model->features);
+                         xsmi_model_input(model));
     }
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_full(estimator, err));

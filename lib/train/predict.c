@@ -26,6 +26,20 @@ static search_places divide_search(const xsm_index *index, uint32_t top, xsmi_ar
     return p;
 }
 
+/* What a search of a hierarchy takes of the scratch. */
+typedef struct best_first_places {
+    void *search;
+    float *hidden; /* for a first layer */
+} best_first_places;
+
+static best_first_places divide_best_first(const xsm_model *m, xsmi_arena *arena)
+{
+    best_first_places p;
+    p.search = xsmi_arena_take(arena, xsmi_best_first_scratch(xsmi_correction_hierarchy(m->correction)), 1);
+    p.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *p.hidden);
+    return p;
+}
+
 xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
                              xsm_error *err)
 {
@@ -76,7 +90,9 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
         p->scratch_size = xsmi_beam_scratch(p);
     }
     if (searches_hierarchy(model, top)) {
-        p->scratch_size = xsmi_best_first_scratch(xsmi_correction_hierarchy(model->correction));
+        xsmi_arena arena = {NULL, 0};
+        (void)divide_best_first(model, &arena);
+        p->scratch_size = arena.used;
     }
     p->top_score = xsmi_allocate(ctx, XSMI_PIECE * (size_t)top, sizeof *p->top_score);
     p->top_class = xsmi_allocate(ctx, XSMI_PIECE * (size_t)top, sizeof *p->top_class);
@@ -165,7 +181,10 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
     for (uint32_t i = 0; i < rows; i++) {
         xsmi_features x = xsmi_batch_features(batch, first + i);
         float *query = places.queries + i * stride;
-        for (size_t j = 0; j < x.count; j++) {
+        if (p->model->layer) {
+            xsmi_layer_hidden(p->model, &x, query);
+        }
+        for (size_t j = 0; !p->model->layer && j < x.count; j++) {
             query[x.index ? x.index[j] : j] = x.values[j];
         }
         if (p->index->own_width > p->index->width) {
@@ -189,6 +208,9 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
     for (uint32_t i = 0; i < rows; i++) {
         uint64_t row = xsmi_batch_row(batch, first + i);
         xsmi_features x = xsmi_batch_features(batch, first + i);
+        if (m->layer) {
+            x = (xsmi_features){places.queries + i * stride, NULL, m->features};
+        }
         bool finite = lengths[i] == p->top;
         if (finite) {
             xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha, scores + (size_t)i * p->top,
@@ -227,9 +249,12 @@ static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t 
 static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
                                  double *probabilities, xsm_error *err)
 {
+    xsmi_arena arena = {p->scratch, 0};
+    best_first_places places = divide_best_first(p->model, &arena);
     for (size_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, i);
-        uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, p->scratch);
+        x = xsmi_model_seen(p->model, &x, places.hidden);
+        uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, places.search);
         if (opened == 0) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
                              (unsigned long long)xsmi_batch_row(batch, i));

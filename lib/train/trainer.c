@@ -73,12 +73,15 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     }
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
-    if (o.test && o.test->features != model->features) {
+    if (o.test && o.test->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", o.test->features,
-                         model->features);
+                         xsmi_model_input(model));
     }
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
+    if (model->layer && xsmi_estimator_is_joint(estimator, o.batch)) {
+        XSMI_TRY(xsmi_estimator_check_joint(estimator, NULL, NULL, err));
+    }
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
     if (estimator->correction) {
         xsmi_model_set_correction(model, estimator->correction);

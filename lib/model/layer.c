@@ -1,0 +1,430 @@
+/* The first layer of an embedding model. Tied vectors are the output layer's rows, with its scales. */
+#include "model/layer.h"
+
+#include "base/random.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const xsmi_activation_names[] = {"identity", "relu", "tanh", NULL};
+const char *const xsmi_pool_names[] = {"sum", "mean", NULL};
+
+/* Features whose values are scaled, or whose vectors change, in one call of a kernel. */
+#define GROUP 64
+/* Vectors that are one job of setting all. */
+#define PASS_VECTORS 1024
+
+/* -- life -----------------------------------------------------------------------------------------------------------
+ */
+
+static xsm_status fail_too_large(const xsm_model *m, uint32_t features, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_LIMIT, "%u features with vectors of %u are more floats than can be addressed",
+                     features, m->features);
+}
+
+static xsm_status allocate(xsm_model *m, uint32_t features, float **weight, size_t *stride, size_t *count,
+                           xsm_error *err)
+{
+    *stride = xsmi_row_stride(m->features);
+    if (!xsmi_multiply(features, *stride, count) || *count > SIZE_MAX / 2 / sizeof(float)) {
+        return fail_too_large(m, features, err);
+    }
+    *weight = xsmi_allocate_zero(m->context, *count, sizeof **weight);
+    return *weight ? XSM_OK : xsmi_fail_memory(err, *count * sizeof **weight, "the features' vectors");
+}
+
+xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
+                          xsm_error *err)
+{
+    xsmi_layer *l = xsmi_allocate(m->context, 1, sizeof *l);
+    if (!l) {
+        return xsmi_fail_memory(err, sizeof *l, "a first layer");
+    }
+    memset(l, 0, sizeof *l);
+    l->features = features;
+    l->made = *options;
+    l->tied = options->tied != 0;
+    l->alpha = 1;
+    xsm_status status = XSM_OK;
+    if (mapped) {
+        /* Never written to: it is copied first. */
+        l->weight = (float *)(uintptr_t)mapped;
+        l->stride = m->features;
+    } else if (!l->tied) {
+        status = allocate(m, features, &l->weight, &l->stride, &l->weight_count, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_release(m->context, l, 1, sizeof *l);
+        return status;
+    }
+    m->layer = l;
+    return XSM_OK;
+}
+
+void xsmi_layer_free(xsm_model *m)
+{
+    xsmi_layer *l = m->layer;
+    if (l) {
+        if (l->weight_count > 0) {
+            xsmi_release(m->context, l->weight, l->weight_count, sizeof *l->weight);
+        }
+        xsmi_release(m->context, l, 1, sizeof *l);
+        m->layer = NULL;
+    }
+}
+
+static void start_vectors(void *state, size_t index, uint32_t thread)
+{
+    xsm_model *m = state;
+    xsmi_layer *l = m->layer;
+    float *weight = l->tied ? m->weight : l->weight;
+    size_t stride = l->tied ? m->stride : l->stride;
+    size_t first = index * PASS_VECTORS, rest = l->features - first;
+    (void)thread;
+    for (size_t j = first; j < first + (rest < PASS_VECTORS ? rest : PASS_VECTORS); j++) {
+        xsmi_stream stream;
+        xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
+        for (size_t h = 0; h < m->features; h++) {
+            weight[j * stride + h] = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1));
+        }
+    }
+}
+
+void xsmi_layer_start(xsm_model *m)
+{
+    m->layer->alpha = 1;
+    size_t jobs = ((size_t)m->layer->features + PASS_VECTORS - 1) / PASS_VECTORS;
+    if (xsmi_run(m->context, start_vectors, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail; this must not */
+        for (size_t i = 0; i < jobs; i++) {
+            start_vectors(m, i, 0);
+        }
+    }
+}
+
+double xsmi_layer_squared_norm(const xsm_model *m)
+{
+    const xsmi_layer *l = m->layer;
+    double sum = 0;
+    for (size_t j = 0; l && !l->tied && j < l->features; j++) {
+        const float *row = l->weight + j * l->stride;
+        double squares = 0;
+        for (size_t h = 0; h < m->features; h++) {
+            squares += (double)row[h] * (double)row[h];
+        }
+        sum += squares;
+    }
+    return l ? sum * l->alpha * l->alpha : 0;
+}
+
+xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err)
+{
+    xsmi_layer *l = m->layer;
+    if (!l || l->tied || l->weight_count > 0) {
+        return XSM_OK;
+    }
+    float *weight;
+    size_t stride, count;
+    XSMI_TRY(allocate(m, l->features, &weight, &stride, &count, err));
+    for (size_t j = 0; j < l->features; j++) {
+        memcpy(weight + j * stride, l->weight + j * l->stride, m->features * sizeof *weight);
+    }
+    l->weight = weight;
+    l->stride = stride;
+    l->weight_count = count;
+    return XSM_OK;
+}
+
+void xsmi_layer_fold(xsm_model *m)
+{
+    xsmi_layer *l = m->layer;
+    if (l && l->alpha != 1) {
+        for (size_t j = 0; j < l->features; j++) {
+            m->kernels->scale(l->weight + j * l->stride, m->features, (float)l->alpha);
+        }
+        l->alpha = 1;
+    }
+}
+
+xsm_status xsmi_layer_check_restore(const xsm_model *m, const xsm_model *from, xsm_error *err)
+{
+    const xsmi_layer *a = m->layer, *b = from->layer;
+    if (!a != !b || (a && (a->features != b->features || a->tied != b->tied || a->made.pool != b->made.pool ||
+                           a->made.activation != b->made.activation))) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %s, the checkpoint's %s",
+                         !a   ? "no first layer"
+                         : !b ? "a first layer"
+                              : "another first layer",
+                         !a   ? "has one"
+                         : !b ? "has none"
+                              : "one of other features or settings");
+    }
+    return XSM_OK;
+}
+
+void xsmi_layer_restore(xsm_model *m, const xsm_model *from)
+{
+    xsmi_layer *l = m->layer;
+    if (l) {
+        for (size_t j = 0; !l->tied && j < l->features; j++) {
+            memcpy(l->weight + j * l->stride, from->layer->weight + j * from->layer->stride,
+                   m->features * sizeof *l->weight);
+        }
+        l->made = from->layer->made;
+        l->alpha = from->layer->alpha;
+    }
+}
+
+/* -- forward and back -----------------------------------------------------------------------------------------------
+ */
+
+static float pool_factor(const xsmi_layer *l, const xsmi_features *x)
+{
+    return l->made.pool == XSM_POOL_MEAN && x->count > 0 ? 1 / (float)x->count : 1;
+}
+
+/* Scale of a tied vector. */
+static double tied_scale(const xsm_model *m, double alpha, uint32_t j)
+{
+    return m->row_scale ? alpha * m->row_scale[j] : alpha;
+}
+
+static void sum_tied(const xsm_model *m, const xsmi_features *x, float *out)
+{
+    float values[GROUP];
+    uint32_t index[GROUP];
+    for (size_t start = 0; start < x->count; start += GROUP) {
+        size_t count = x->count - start < GROUP ? x->count - start : GROUP;
+        for (size_t i = 0; i < count; i++) {
+            index[i] = x->index ? x->index[start + i] : (uint32_t)(start + i);
+            values[i] = (float)((double)x->values[start + i] * tied_scale(m, m->alpha, index[i]));
+        }
+        m->kernels->column_sums(m->weight, m->stride, index, values, count, m->features, out);
+    }
+}
+
+void xsmi_layer_hidden(const xsm_model *m, const xsmi_features *x, float *out)
+{
+    const xsmi_layer *l = m->layer;
+    const size_t h = m->features;
+    float scale = pool_factor(l, x);
+    memset(out, 0, h * sizeof *out);
+    if (l->tied) {
+        sum_tied(m, x, out);
+    } else {
+        m->kernels->column_sums(l->weight, l->stride, x->index, x->values, x->count, h, out);
+        scale *= (float)l->alpha;
+    }
+    if (scale != 1) {
+        m->kernels->scale(out, h, scale);
+    }
+    if (l->made.activation == XSM_ACTIVATION_RELU) {
+        for (size_t j = 0; j < h; j++) {
+            out[j] = out[j] < 0 ? 0 : out[j]; /* what is no number stays so, and is found out */
+        }
+    } else if (l->made.activation == XSM_ACTIVATION_TANH) {
+        for (size_t j = 0; j < h; j++) {
+            out[j] = (float)tanh((double)out[j]);
+        }
+    }
+}
+
+void xsmi_layer_before(const xsm_model *m, const xsmi_features *x, const float *hidden, float *gradient)
+{
+    const xsmi_layer *l = m->layer;
+    const float factor = pool_factor(l, x);
+    for (size_t j = 0; j < m->features; j++) {
+        float slope = factor;
+        if (l->made.activation == XSM_ACTIVATION_RELU) {
+            slope = hidden[j] > 0 ? factor : 0;
+        } else if (l->made.activation == XSM_ACTIVATION_TANH) {
+            slope = factor * (1 - hidden[j] * hidden[j]);
+        }
+        gradient[j] *= slope;
+    }
+}
+
+void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, double eta, double alpha,
+                     size_t piece, size_t pieces)
+{
+    const xsmi_layer *l = m->layer;
+    float *weight = l->tied ? m->weight : l->weight;
+    const size_t stride = l->tied ? m->stride : l->stride;
+    uint32_t rows[GROUP];
+    float amounts[GROUP];
+    size_t held = 0;
+    for (size_t i = 0; i < x->count; i++) {
+        uint32_t j = x->index ? x->index[i] : (uint32_t)i;
+        if (x->values[i] == 0 || j % pieces != piece) {
+            continue;
+        }
+        double scale = l->tied ? tied_scale(m, alpha, j) : alpha;
+        rows[held] = j;
+        amounts[held++] = (float)(-eta * (double)x->values[i] / scale);
+        if (held == GROUP) {
+            m->kernels->scatter_update(weight, stride, rows, held, gradient, m->features, amounts, NULL);
+            held = 0;
+        }
+    }
+    if (held > 0) {
+        m->kernels->scatter_update(weight, stride, rows, held, gradient, m->features, amounts, NULL);
+    }
+}
+
+/* -- what the host sees -------------------------------------------------------------------------------------------- */
+
+static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidden, xsm_embedding_options *o,
+                               xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_embedding_options", err));
+    if (o->bias != 0 && o->bias != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.bias is %d; accepted are 0 and 1", o->bias);
+    }
+    if (o->activation < XSM_ACTIVATION_IDENTITY || o->activation > XSM_ACTIVATION_TANH) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_embedding_options.activation is %d, which is no XSM_ACTIVATION_* value", o->activation);
+    }
+    if (o->pool != XSM_POOL_SUM && o->pool != XSM_POOL_MEAN) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.pool is %d, which is no XSM_POOL_* value",
+                         o->pool);
+    }
+    if (o->tied != 0 && o->tied != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.tied is %d; accepted are 0 and 1", o->tied);
+    }
+    if (o->seed > INT64_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.seed is %llu; accepted is 0 to 2^63-1",
+                         (unsigned long long)o->seed);
+    }
+    if (o->reserved != 0 || o->reserved2 != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the reserved members of xsm_embedding_options must be 0");
+    }
+    if (!(o->scale >= 0 && o->scale <= 1e6)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.scale is %g; accepted is 0 to 1e6", o->scale);
+    }
+    if (o->scale == 0) {
+        o->scale = sqrt(3.0 / hidden);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
+                                   const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
+{
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_embedding: out is NULL");
+    }
+    if (features < 1 || features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u", features, XSM_FEATURES_MAX);
+    }
+    if (hidden < 1 || hidden > XSM_HIDDEN_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "hidden vectors of %u; accepted are 1 to %u", hidden, XSM_HIDDEN_MAX);
+    }
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    XSMI_TRY(read_options(options, hidden, &o, err));
+    if (o.tied && features != classes) {
+        return xsmi_fail(
+            err, XSM_ERROR_SHAPE,
+            "tied vectors are both the features' and the classes': %u features and %u classes must be as many",
+            features, classes);
+    }
+    xsm_model_options linear = XSM_MODEL_OPTIONS_INIT;
+    linear.bias = o.bias;
+    xsm_model *m;
+    XSMI_TRY(xsm_model_new_linear(context, hidden, classes, &linear, &m, err));
+    xsm_status status = xsmi_layer_new(m, features, &o, NULL, err);
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    xsmi_layer_start(m);
+    *out = m;
+    return XSM_OK;
+}
+
+uint32_t xsm_model_hidden(const xsm_model *m)
+{
+    return m && m->layer ? m->features : 0;
+}
+
+xsm_status xsm_model_get_embedding(const xsm_model *m, xsm_embedding_options *options, xsm_error *err)
+{
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_embedding: model is NULL");
+    }
+    if (!m->layer) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no hidden vectors");
+    }
+    xsm_embedding_options o = m->layer->made;
+    return xsmi_options_write(&o, sizeof o, sizeof o, options, "xsm_embedding_options", err);
+}
+
+xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
+{
+    if (!m || !parameters) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_parameters: %s is NULL",
+                         m ? "parameters" : "model");
+    }
+    xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
+    XSMI_TRY(xsmi_options_read(&p, sizeof p, sizeof p, parameters, "xsm_embedding_parameters", err));
+    if (!m->layer) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
+    }
+    xsmi_layer *l = m->layer;
+    if (l->tied) {
+        xsm_parameters w = XSM_PARAMETERS_INIT;
+        XSMI_TRY(xsm_model_parameters(m, &w, err));
+    } else {
+        XSMI_TRY(xsmi_layer_own(m, err));
+        xsmi_layer_fold(m);
+    }
+    p.vectors = l->tied ? m->weight : l->weight;
+    p.feature_step = l->tied ? m->stride : l->stride;
+    p.features = l->features;
+    p.hidden = m->features;
+    return xsmi_options_write(&p, sizeof p, sizeof p, parameters, "xsm_embedding_parameters", err);
+}
+
+/* Rows that are one job. */
+#define JOB_ROWS 16
+
+typedef struct hidden_job {
+    const xsm_model *model;
+    const xsm_batch *batch;
+    float *out;
+    size_t stride;
+} hidden_job;
+
+static void run_hidden(void *state, size_t index, uint32_t thread)
+{
+    const hidden_job *job = state;
+    size_t first = index * JOB_ROWS, rest = (size_t)job->batch->count - first;
+    (void)thread;
+    for (size_t i = first; i < first + (rest < JOB_ROWS ? rest : JOB_ROWS); i++) {
+        xsmi_features x = xsmi_batch_features(job->batch, i);
+        xsmi_layer_hidden(job->model, &x, job->out + i * job->stride);
+    }
+}
+
+xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, float *out, size_t stride, xsm_error *err)
+{
+    hidden_job job = {m, batch, out, stride};
+    return xsmi_run(m->context, run_hidden, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+}
+
+xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, float *out, size_t stride,
+                                    xsm_error *err)
+{
+    if (!m || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_hidden_vectors: %s is NULL", m ? "out" : "model");
+    }
+    if (!m->layer) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no hidden vectors");
+    }
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
+    if (stride < m->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "hidden vectors %zu floats apart, of %u", stride, m->features);
+    }
+    return xsmi_model_hidden(m, &batch, out, stride, err);
+}

@@ -1,0 +1,930 @@
+/*
+ * Embedding models: hidden vectors against sums in double, the first layer's step against central differences of the
+ * loss for every registered estimator, the same bits on any number of threads, and everything that works on a linear
+ * model on them: evaluation, prediction, indexes, corrections, files.
+ */
+#include "training.h"
+
+#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/fit.h>
+#include <xsoftmax/index.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/trainer.h>
+#include <xsoftmax/tune.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FEATURES = 9, HIDDEN = 5, CLASSES = 7, ROWS = 40 };
+
+typedef struct kind {
+    int32_t activation, pool;
+    bool tied, bias, sparse;
+} kind;
+
+static xsm_model *new_model(xsm_context *ctx, uint32_t features, uint32_t hidden, uint32_t classes, const kind *k)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_model *m = NULL;
+    o.activation = k->activation;
+    o.pool = k->pool;
+    o.tied = k->tied;
+    o.bias = k->bias;
+    o.seed = 3;
+    assert_ok(xsm_model_new_embedding(ctx, features, hidden, classes, &o, &m, &err), err);
+    return m;
+}
+
+/* Fills W and the bias with random numbers. */
+static void fill(xsm_model *m, uint64_t seed)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    for (uint32_t k = 0; k < w.classes; k++) {
+        for (uint32_t j = 0; j < w.features; j++) {
+            w.weight[k * w.class_step + j * w.feature_step] = (float)(2 * test_uniform(&seed) - 1);
+        }
+        if (w.bias) {
+            w.bias[k] = (float)(2 * test_uniform(&seed) - 1);
+        }
+    }
+}
+
+static xsm_embedding_parameters vectors_of(xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    return v;
+}
+
+static uint64_t hash_of(xsm_model *m)
+{
+    uint64_t hash = test_hash(m);
+    xsm_embedding_parameters v = vectors_of(m);
+    for (uint32_t j = 0; j < v.features; j++) {
+        for (uint32_t h = 0; h < v.hidden; h++) {
+            uint32_t bits;
+            memcpy(&bits, &v.vectors[j * v.feature_step + h], sizeof bits);
+            hash = (hash ^ bits) * UINT64_C(0x100000001B3);
+        }
+    }
+    return hash;
+}
+
+/* A vector's number as the model means it. */
+static double vector_at(const xsm_model *m, uint32_t j, uint32_t h)
+{
+    return m->layer->tied ? test_weight(m, j, h) : (double)m->layer->weight[j * m->layer->stride + h] * m->layer->alpha;
+}
+
+static void hidden_in_double(const xsm_model *m, const float *x, uint32_t features, bool sparse, double *out)
+{
+    size_t count = 0;
+    for (uint32_t j = 0; j < features; j++) {
+        count += !sparse || x[j] != 0;
+    }
+    for (uint32_t h = 0; h < m->features; h++) {
+        double sum = 0;
+        for (uint32_t j = 0; j < features; j++) {
+            sum += (double)x[j] * vector_at(m, j, h);
+        }
+        sum /= m->layer->made.pool == XSM_POOL_MEAN && count > 0 ? (double)count : 1;
+        switch (m->layer->made.activation) {
+        case XSM_ACTIVATION_RELU:
+            sum = sum > 0 ? sum : 0;
+            break;
+        case XSM_ACTIVATION_TANH:
+            sum = tanh(sum);
+            break;
+        default:
+            break;
+        }
+        out[h] = sum;
+    }
+}
+
+/* Every kind, one after another. */
+static bool next_kind(kind *k, int *number)
+{
+    int n = (*number)++;
+    k->activation = n % 3;
+    k->pool = n / 3 % 2;
+    k->tied = n / 6 % 2;
+    k->bias = n / 12 % 2;
+    k->sparse = n / 24 % 2;
+    return n < 48;
+}
+
+/* -- forward ------------------------------------------------------------------------------------------------------- */
+
+static void hidden_vectors_and_scores_are_what_they_should_be(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    int number = 0;
+    for (kind k; next_kind(&k, &number);) {
+        const uint32_t features = k.tied ? CLASSES : FEATURES;
+        test_problem p = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
+        xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k);
+        fill(m, 8);
+        assert_int_equal(xsm_model_features(m), features);
+        assert_int_equal(xsm_model_hidden(m), HIDDEN);
+        m->alpha = 0.5;
+        m->layer->alpha = 0.75;
+        if (number % 5 == 0) {
+            assert_ok(xsmi_model_need_row_scale(m, &err), err);
+            for (uint32_t c = 0; c < CLASSES; c++) {
+                m->row_scale[c] = 0.25 + 0.125 * c;
+            }
+        }
+        float hidden[ROWS][HIDDEN + 2], scores[ROWS * CLASSES], some[ROWS * 2];
+        uint32_t classes[ROWS * 2];
+        for (uint32_t i = 0; i < ROWS * 2; i++) {
+            classes[i] = (i * 5 + 1) % CLASSES;
+        }
+        xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+        assert_ok(xsm_model_hidden_vectors(m, &batch, hidden[0], HIDDEN + 2, &err), err);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, scores, CLASSES, &err), err);
+        assert_ok(xsm_model_scores(m, &batch, classes, 2, some, &err), err);
+        for (uint64_t i = 0; i < ROWS; i++) {
+            double want[HIDDEN];
+            hidden_in_double(m, p.x + i * features, features, k.sparse, want);
+            for (uint32_t h = 0; h < HIDDEN; h++) {
+                assert_true(fabs((double)hidden[i][h] - want[h]) < 1e-6);
+            }
+            for (uint32_t c = 0; c < CLASSES; c++) {
+                double z = test_bias(m, c);
+                for (uint32_t h = 0; h < HIDDEN; h++) {
+                    z += want[h] * test_weight(m, c, h);
+                }
+                assert_true(fabs((double)scores[i * CLASSES + c] - z) < 4e-6);
+                for (uint32_t s = 0; s < 2; s++) {
+                    assert_true(classes[i * 2 + s] != c || fabs((double)some[i * 2 + s] - z) < 4e-6);
+                }
+            }
+        }
+        /* Rows of the host's own are rows, too. */
+        xsm_batch values = xsm_batch_values(p.x, ROWS, features, features);
+        float again[ROWS * 2];
+        if (!k.sparse) {
+            assert_ok(xsm_model_scores(m, &values, classes, 2, again, &err), err);
+            assert_memory_equal(again, some, sizeof some);
+        }
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* The start: vectors of squared length 1 on average, each feature's the same whatever the others; W and b zero. */
+static void a_new_model_is_seeded(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    kind k = {0};
+    xsm_model *a = new_model(NULL, 2000, 24, 3, &k), *b = new_model(NULL, 500, 24, 4, &k);
+    xsm_embedding_parameters v = vectors_of(a), w = vectors_of(b);
+    double square = 0, mean = 0;
+    for (uint32_t j = 0; j < 2000; j++) {
+        for (uint32_t h = 0; h < 24; h++) {
+            double x = (double)v.vectors[j * v.feature_step + h];
+            assert_true(fabs(x) <= sqrt(3.0 / 24) + 1e-7);
+            square += x * x;
+            mean += x;
+            assert_true(j >= 500 || w.vectors[j * w.feature_step + h] == v.vectors[j * v.feature_step + h]);
+        }
+    }
+    assert_true(fabs(square / 2000 - 1) < 0.02); /* four deviations of that mean */
+    assert_true(fabs(mean / 48000) < 4 * sqrt(1.0 / 24 / 48000));
+    assert_true(xsmi_model_is_zero(a));
+    xsm_model_free(b);
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT, got = XSM_EMBEDDING_OPTIONS_INIT;
+    o.seed = 4;
+    o.scale = 0.25;
+    o.pool = XSM_POOL_MEAN;
+    assert_ok(xsm_model_new_embedding(NULL, 500, 24, 3, &o, &b, &err), err);
+    w = vectors_of(b);
+    float most = 0;
+    for (uint32_t h = 0; h < 24; h++) {
+        assert_true(w.vectors[h] != v.vectors[h]);
+        most = fmaxf(most, fabsf(w.vectors[h]));
+    }
+    assert_true(most > 0.15f && most <= 0.25f);
+    assert_ok(xsm_model_get_embedding(b, &got, &err), err);
+    assert_memory_equal(&got, &o, sizeof o);
+    xsm_model_free(b);
+    xsm_model_free(a);
+}
+
+/* -- the step ------------------------------------------------------------------------------------------------------ */
+
+static const char *smooth_options(const char *name)
+{
+    static const char *const table[][2] = {
+        {"umax", "delta=100"}, {"ove", "negatives=4"}, {"implicit", "negatives=3 tolerance=1e-13"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strcmp(table[i][0], name) == 0) {
+            return table[i][1];
+        }
+    }
+    return "";
+}
+
+/* Always with the same draws. */
+static double loss_of(xsm_estimator *e, xsm_model *m, const xsm_dataset *data, uint64_t n, double eta, xsm_gradient *g)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_batch batch = xsm_batch_range(data, 2, n);
+    assert_ok(xsm_estimator_bind(e, m, data, &err), err);
+    assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
+    return test_view(g).loss;
+}
+
+/* The step on the vectors is -eta times the slope of the loss in them; of tied ones, through both of their places. */
+static void check_step(const char *name, const kind *k, uint64_t n, double alpha)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const uint32_t features = k->tied ? CLASSES : FEATURES;
+    const double eta = 0x1p-4;
+    test_problem p = test_problem_new(ROWS, features, CLASSES, k->sparse, 3);
+    xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, k);
+    fill(m, 8);
+    if (!k->tied) {
+        m->layer->alpha = alpha;
+    }
+    xsm_estimator *e = test_estimator(NULL, name, smooth_options(name));
+    xsm_gradient *g = test_gradient(NULL);
+    float *vectors = k->tied ? m->weight : m->layer->weight;
+    const size_t stride = k->tied ? m->stride : m->layer->stride;
+    double want[FEATURES][HIDDEN], before[FEATURES][HIDDEN];
+    const float h = 0x1p-7f;
+    for (uint32_t j = 0; j < features; j++) {
+        for (uint32_t d = 0; d < HIDDEN; d++) {
+            float *at = &vectors[j * stride + d], held = *at;
+            static const float steps[4] = {-2, -1, 1, 2};
+            double loss[4];
+            volatile float moved[4];
+            for (int s = 0; s < 4; s++) {
+                moved[s] = *at = held + steps[s] * h;
+                loss[s] = loss_of(e, m, p.data, n, eta, g);
+            }
+            *at = held;
+            want[j][d] = (8 * (loss[2] - loss[1]) - (loss[3] - loss[0])) /
+                         (6 * ((double)moved[2] - (double)moved[1]) * (k->tied ? 1 : alpha));
+            before[j][d] = vector_at(m, j, d);
+        }
+    }
+    double loss = loss_of(e, m, p.data, n, eta, g);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_batch batch = xsm_batch_range(p.data, 2, n);
+    assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
+    for (uint32_t j = 0; j < features; j++) {
+        for (uint32_t d = 0; d < HIDDEN; d++) {
+            double slope = (before[j][d] - vector_at(m, j, d)) / eta;
+            /* A rectifier's corner may lie within the differences: that is seen where both sides disagree. */
+            if (!(fabs(slope - want[j][d]) <= 6e-5 * (1 + fabs(slope)) + 2e-5 * fabs(loss))) {
+                fail_msg("%s, activation %d, pool %d, tied %d, batch %llu: feature %u number %u: differences say %.8g, "
+                         "the step %.8g",
+                         name, k->activation, k->pool, k->tied, (unsigned long long)n, j, d, want[j][d], slope);
+            }
+        }
+    }
+    xsm_optimizer_free(o);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void every_estimator_steps_the_vectors_down_their_slope(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+        const xsm_estimator_ops *ops = xsm_estimator_at(i);
+        if (ops->flags & XSM_ESTIMATOR_PROXIMAL) {
+            continue; /* see the next test */
+        }
+        kind identity = {.activation = XSM_ACTIVATION_IDENTITY, .sparse = true};
+        kind tanh_mean = {.activation = XSM_ACTIVATION_TANH, .pool = XSM_POOL_MEAN, .bias = true};
+        kind tied = {.activation = XSM_ACTIVATION_IDENTITY, .pool = XSM_POOL_MEAN, .tied = true, .sparse = true};
+        check_step(ops->name, &identity, 1, 1);
+        check_step(ops->name, &identity, 6, 0.75);
+        check_step(ops->name, &tanh_mean, 6, 1);
+        check_step(ops->name, &tied, 1, 1);
+        check_step(ops->name, &tied, 6, 1);
+    }
+    kind relu = {.activation = XSM_ACTIVATION_RELU, .sparse = true, .bias = true};
+    check_step("softmax", &relu, 1, 1);
+    check_step("sampled-softmax", &relu, 6, 1);
+}
+
+/* What a network of the host's would do with the gradient that it gets (test_input_gradient holds that against
+ * differences, of proximal steps too). */
+static void the_first_layer_is_a_network_as_a_host_would_have_it(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+        const xsm_estimator_ops *ops = xsm_estimator_at(i);
+        const uint64_t n = ops->joint ? 1 : 6;
+        const double eta = 0x1p-4;
+        kind k = {.activation = XSM_ACTIVATION_TANH, .pool = XSM_POOL_MEAN, .bias = true, .sparse = true};
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+        test_problem narrow = {.features = HIDDEN, .classes = CLASSES};
+        xsm_model *m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+        xsm_model *linear = test_model(NULL, &narrow, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        fill(m, 8);
+        fill(linear, 8);
+        xsm_estimator *e = test_estimator(NULL, ops->name, "ridge=0.5"),
+                      *host = test_estimator(NULL, ops->name, "ridge=0.5");
+        xsm_gradient *g = test_gradient(NULL), *of_host = test_gradient(NULL);
+        xsm_optimizer *o = test_optimizer(NULL, m), *p_o = test_optimizer(NULL, linear);
+        xsm_batch batch = xsm_batch_range(p.data, 2, n);
+        float hidden[6 * HIDDEN], back[6 * HIDDEN];
+        double want[FEATURES][HIDDEN];
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        assert_ok(xsm_estimator_bind_labels(host, linear, p.data, &err), err);
+        assert_ok(xsm_model_hidden_vectors(m, &batch, hidden, HIDDEN, &err), err);
+        xsm_batch values = xsm_batch_values(hidden, n, HIDDEN, HIDDEN);
+        values.dataset = p.data;
+        values.first = 2;
+        assert_ok(xsm_estimator_gradient_input(host, &values, eta, of_host, back, HIDDEN, &err), err);
+        assert_ok(xsm_optimizer_apply(p_o, &values, of_host, eta, &err), err);
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            for (uint32_t h = 0; h < HIDDEN; h++) {
+                double v = vector_at(m, j, h) / (1 + eta * 0.5 / ROWS);
+                for (uint64_t r = 0; r < n; r++) {
+                    const float *x = p.x + (2 + r) * FEATURES;
+                    double count = 0, phi = (double)hidden[r * HIDDEN + h];
+                    for (uint32_t f = 0; f < FEATURES; f++) {
+                        count += x[f] != 0;
+                    }
+                    v -= eta * (double)x[j] / count * (1 - phi * phi) * (double)back[r * HIDDEN + h];
+                }
+                want[j][h] = v;
+            }
+        }
+        assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
+        assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            for (uint32_t h = 0; h < HIDDEN; h++) {
+                if (!(fabs(vector_at(m, j, h) - want[j][h]) < 1e-6 * (1 + fabs(want[j][h])))) {
+                    fail_msg("%s: feature %u number %u: %.8g, and %.8g by hand", ops->name, j, h, vector_at(m, j, h),
+                             want[j][h]);
+                }
+            }
+        }
+        assert_true(test_hash(m) == test_hash(linear)); /* the output layer has taken the host's step */
+        xsm_optimizer_free(p_o);
+        xsm_optimizer_free(o);
+        xsm_gradient_free(of_host);
+        xsm_gradient_free(g);
+        xsm_estimator_free(host);
+        xsm_estimator_free(e);
+        xsm_model_free(linear);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* -- training ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t train(const test_problem *p, const kind *k, const char *name, const char *options, uint64_t batch,
+                      xsm_context *ctx, double eta)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = new_model(ctx, p->features, 33, p->classes, k);
+    xsm_estimator *e = test_estimator(ctx, name, options);
+    xsm_optimizer *o = test_optimizer(ctx, m);
+    xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
+    settings.epochs = 2;
+    settings.batch = batch;
+    settings.eta = eta;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &settings, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    uint64_t hash = hash_of(m);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return hash;
+}
+
+static void training_gives_the_same_bits_on_any_machine(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *options;
+        uint64_t batch;
+        kind k;
+    } runs[] = {
+        {"softmax", "ridge=0.5", 32, {.activation = XSM_ACTIVATION_RELU, .bias = true}},
+        {"sampled-softmax", "negatives=7 ridge=0.5", 200, {.pool = XSM_POOL_MEAN, .sparse = true}},
+        {"negative-sampling", "sampler=tree", 96, {.activation = XSM_ACTIVATION_TANH, .sparse = true, .bias = true}},
+        {"umax", "ridge=0.5", 130, {.sparse = true}},
+        {"implicit", "ridge=0.5", 1, {.pool = XSM_POOL_MEAN, .sparse = true, .bias = true}},
+        {"implicit", "ridge=0.5", 1, {.tied = true, .sparse = true}},
+        {"nce", "ridge=0.5", 130, {.tied = true, .sparse = true, .bias = true}},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        test_problem p = test_problem_new(500, 60, 60, runs[i].k.sparse, 4);
+        uint64_t want = 0;
+        for (int machine = 0; machine < 5; machine++) {
+            static const uint32_t threads[5] = {1, 2, 5, 3, 4};
+            static const int runners[5] = {TEST_BUILT_IN, TEST_BUILT_IN, TEST_BUILT_IN, TEST_REVERSED, TEST_PTHREADS};
+            xsm_context *ctx = test_context(threads[machine], runners[machine], machine == 1 ? UINT32_MAX & 7 : 0);
+            uint64_t hash = train(&p, &runs[i].k, runs[i].name, runs[i].options, runs[i].batch, ctx, 0.1);
+            want = machine == 0 ? hash : want;
+            if (hash != want) {
+                fail_msg("%s %s: other bits on machine %d", runs[i].name, runs[i].options, machine);
+            }
+            xsm_context_free(ctx);
+        }
+        test_problem_free(&p);
+    }
+}
+
+/* Which of two words of two is right depends on the other: a linear model cannot, one with a rectifier can. */
+static void a_hidden_layer_learns_what_a_linear_model_cannot(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { N = 400 };
+    uint64_t offsets[N + 1] = {0};
+    uint32_t index[2 * N], labels[N];
+    float values[2 * N];
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t a = i & 1, b = i >> 1 & 1;
+        index[2 * i] = a;
+        index[2 * i + 1] = 2 + b;
+        values[2 * i] = values[2 * i + 1] = 1;
+        labels[i] = a ^ b;
+        offsets[i + 1] = 2 * (i + 1);
+    }
+    xsm_labels given = {sizeof given, 2, 0, NULL, labels};
+    xsm_dataset *data = NULL;
+    assert_ok(xsm_dataset_from_csr(NULL, offsets, index, values, N, 4, &given, XSM_BORROW, &data, &err), err);
+    for (int hidden = 0; hidden < 2; hidden++) {
+        kind k = {.activation = XSM_ACTIVATION_RELU, .bias = true};
+        xsm_model *m = NULL;
+        if (hidden) {
+            m = new_model(NULL, 4, 8, 2, &k);
+        } else {
+            assert_ok(xsm_model_new_linear(NULL, 4, 2, NULL, &m, &err), err);
+        }
+        xsm_estimator *e = test_estimator(NULL, "softmax", "");
+        xsm_optimizer *o = test_optimizer(NULL, m);
+        xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
+        settings.epochs = 60;
+        settings.batch = 4;
+        settings.eta = 0.2;
+        settings.evaluate_every = 60;
+        settings.test = data;
+        xsm_trainer *t = NULL;
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        assert_ok(xsm_trainer_new(NULL, m, data, e, o, &settings, &t, &err), err);
+        assert_ok(xsm_trainer_run(t, &err), err);
+        assert_ok(xsm_evaluate(NULL, m, data, NULL, &metrics, &err), err);
+        assert_true(hidden ? metrics.error == 0 && metrics.log_loss < 0.1 : metrics.log_loss > 0.69);
+        xsm_trainer_free(t);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+    }
+    xsm_dataset_free(data);
+}
+
+/* A ridge shrinks the vectors by 1/(1 + eta mu/N) a step, however small their scale becomes. */
+static void a_strong_ridge_shrinks_the_vectors(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    kind k = {.sparse = true};
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    xsm_model *m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+    xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "ridge=80"); /* a third left a step */
+    xsm_gradient *g = test_gradient(NULL);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    uint32_t absent = UINT32_MAX; /* a feature that row 3 has not */
+    for (uint32_t j = 0; j < FEATURES; j++) {
+        absent = p.x[3 * FEATURES + j] == 0 ? j : absent;
+    }
+    double start = vector_at(m, absent, 1);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    for (int step = 1; step <= 40; step++) {
+        xsm_batch batch = xsm_batch_range(p.data, 3, 1);
+        assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+        assert_ok(xsm_optimizer_apply(o, &batch, g, 1, &err), err);
+        double want = start / pow(3, step);
+        assert_true(fabs(vector_at(m, absent, 1) - want) <= 2e-6 * fabs(want) + 1e-30);
+        assert_true(m->layer->alpha > 1e-7);
+    }
+    xsm_optimizer_free(o);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- evaluation, prediction, indexes, corrections ------------------------------------------------------------------ */
+
+static void evaluation_prediction_and_search_agree_with_the_scores(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t starts[ROWS + 1];
+    uint32_t labels[2 * ROWS];
+    for (uint32_t i = 0; i < ROWS; i++) { /* some rows with two labels */
+        starts[i] = i + i / 2;
+        labels[starts[i]] = i % CLASSES;
+        labels[starts[i] + i % 2] = (i + i % 2) % CLASSES;
+    }
+    starts[ROWS] = ROWS + ROWS / 2;
+    for (int corrected = 0; corrected < 3; corrected++) {
+        kind k = {.activation = XSM_ACTIVATION_TANH, .bias = true, .sparse = true};
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+        xsm_dataset *several = test_relabel(&p, true, CLASSES, starts, labels);
+        xsm_model *m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+        fill(m, 9);
+        if (corrected) {
+            xsm_estimator *e =
+                test_estimator(NULL, "negative-sampling", corrected == 1 ? "sampler=frequency" : "sampler=tree");
+            xsm_gradient *g = test_gradient(NULL);
+            xsm_optimizer *o = test_optimizer(NULL, m);
+            xsm_batch batch = xsm_batch_range(p.data, 0, 5);
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
+            assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
+            assert_string_equal(xsm_model_correction(m), corrected == 1 ? "classes" : "tree");
+            xsm_optimizer_free(o);
+            xsm_gradient_free(g);
+            xsm_estimator_free(e);
+        }
+        float scores[ROWS * CLASSES], chosen[ROWS * CLASSES];
+        uint32_t all[ROWS * CLASSES];
+        for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
+            all[i] = i % CLASSES;
+        }
+        xsm_batch batch = xsm_batch_range(several, 0, ROWS);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, scores, CLASSES, &err), err);
+        assert_ok(xsm_model_scores(m, &batch, all, CLASSES, chosen, &err), err);
+        double loss = 0;
+        uint32_t best[ROWS];
+        for (uint32_t i = 0; i < ROWS; i++) {
+            const float *z = scores + i * CLASSES;
+            double sum = 0, own = 0;
+            best[i] = 0;
+            for (uint32_t c = 0; c < CLASSES; c++) {
+                assert_true(fabsf(z[c] - chosen[i * CLASSES + c]) < 1e-5f);
+                sum += exp((double)z[c]);
+                best[i] = z[c] > z[best[i]] ? c : best[i];
+            }
+            uint64_t count = starts[i + 1] - starts[i];
+            for (uint64_t j = starts[i]; j < starts[i + 1]; j++) {
+                own += (double)z[labels[j]] / (double)count;
+            }
+            loss += log(sum) - own;
+        }
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        assert_ok(xsm_evaluate(NULL, m, several, NULL, &metrics, &err), err);
+        assert_true(fabs(metrics.log_loss - loss / ROWS) < 1e-5);
+        xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+        uint32_t found[ROWS];
+        options.top = 1;
+        for (int indexed = 0; indexed < 2 - (corrected != 0); indexed++) {
+            xsm_index *index = NULL;
+            xsm_predictor *predictor = NULL;
+            if (indexed) {
+                assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+                assert_ok(xsm_index_build_model(index, m, &err), err);
+                options.index = index;
+            }
+            assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+            assert_ok(xsm_predictor_run(predictor, &batch, found, NULL, NULL, &err), err);
+            assert_memory_equal(found, best, sizeof best);
+            xsm_predictor_free(predictor);
+            xsm_index_free(index);
+        }
+        xsm_model_free(m);
+        xsm_dataset_free(several);
+        test_problem_free(&p);
+    }
+}
+
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
+static void a_model_comes_back_from_its_file(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    int number = 0;
+    for (kind k; next_kind(&k, &number);) {
+        const uint32_t features = k.tied ? CLASSES : FEATURES;
+        xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k), *back = NULL;
+        fill(m, 8);
+        m->layer->alpha = k.tied ? 1 : 0.625;
+        const char *path = test_path("embedding.safetensors");
+        assert_ok(xsm_model_save(m, path, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
+        xsm_embedding_options a = XSM_EMBEDDING_OPTIONS_INIT, b = XSM_EMBEDDING_OPTIONS_INIT;
+        assert_ok(xsm_model_get_embedding(m, &a, &err), err);
+        assert_ok(xsm_model_get_embedding(back, &b, &err), err);
+        assert_memory_equal(&a, &b, sizeof a);
+        assert_int_equal(xsm_model_features(back), features);
+        test_problem p = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
+        xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+        float scores[2][ROWS * CLASSES];
+        vectors_of(m); /* multiplies the scale out, as saving did */
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, scores[0], CLASSES, &err), err);
+        assert_ok(xsm_model_score_range(back, &batch, 0, CLASSES, scores[1], CLASSES, &err), err);
+        assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
+        /* It is trained on in memory of its own. */
+        xsm_optimizer *o = test_optimizer(NULL, back);
+        assert_true(hash_of(back) == hash_of(m));
+        xsm_optimizer_free(o);
+        xsm_model_free(back);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* Writes a container with a weight [2,3] and an embedding [4,3] of another program, and loads it. */
+static xsm_status load_foreign(const char *metadata, const char *shape, xsm_model **out, xsm_error *err)
+{
+    char header[512];
+    float numbers[18];
+    unsigned char file[1024];
+    for (size_t i = 0; i < 18; i++) {
+        numbers[i] = (float)i / 4;
+    }
+    int length = snprintf(header, sizeof header,
+                          "{%s\"weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+                          "\"embedding\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[24,72]}}",
+                          metadata, shape);
+    while (length % 8 != 0) {
+        header[length++] = ' ';
+    }
+    uint64_t size = (uint64_t)length;
+    memcpy(file, &size, 8);
+    memcpy(file + 8, header, size);
+    memcpy(file + 8 + size, numbers, sizeof numbers);
+    return xsm_model_load(NULL, test_file("foreign.safetensors", file, 8 + (size_t)size + sizeof numbers), NULL, out,
+                          err);
+}
+
+static void files_of_other_programs_load_or_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    assert_ok(load_foreign("", "[4,3]", &m, &err), err);
+    assert_int_equal(xsm_model_features(m), 4);
+    assert_int_equal(xsm_model_hidden(m), 3);
+    float x[4] = {0, 1, 0, 2}, z[2];
+    xsm_batch batch = xsm_batch_values(x, 1, 4, 4);
+    assert_ok(xsm_model_score_range(m, &batch, 0, 2, z, 2, &err), err);
+    /* phi = v_1 + 2 v_3 = (39, 42, 45)/4 + ... : v_1 = (9,10,11)/4, v_3 = (15,16,17)/4 */
+    assert_true(z[0] == (39.0f * 0 + 42 * 1 + 45 * 2) / 16 && z[1] == (39.0f * 3 + 42 * 4 + 45 * 5) / 16);
+    xsm_model_free(m);
+    static const char *const bad[][2] = {
+        {"", "[3,4]"},
+        {"", "[12]"},
+        {"\"__metadata__\":{\"first_layer\":\"cosine sum seed=1 scale=1\"},", "[4,3]"},
+        {"\"__metadata__\":{\"first_layer\":\"relu most seed=1 scale=1\"},", "[4,3]"},
+        {"\"__metadata__\":{\"first_layer\":\"relu sum seed=-1 scale=1\"},", "[4,3]"},
+        {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1 scale=0\"},", "[4,3]"},
+        {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1\"},", "[4,3]"},
+        {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1 scale=1 loose\"},", "[4,3]"},
+        {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1 scale=1 tied\"},", "[4,3]"},
+        {"\"__metadata__\":{\"first_layer\":\"\"},", "[4,3]"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_fails(load_foreign(bad[i][0], bad[i][1], &m, &err), XSM_ERROR_FORMAT, err);
+    }
+    assert_ok(load_foreign("\"__metadata__\":{\"first_layer\":\"relu mean seed=1 scale=1\"},", "[4,3]", &m, &err), err);
+    /* A number that is none is not saved. */
+    vectors_of(m).vectors[2] = INFINITY;
+    assert_fails(xsm_model_save(m, test_path("none.safetensors"), &err), XSM_ERROR_DIVERGED, err);
+    assert_non_null(strstr(err.message, "feature 0"));
+    xsm_model_free(m);
+}
+
+/* -- what is refused ----------------------------------------------------------------------------------------------- */
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    assert_fails(xsm_model_new_embedding(NULL, 4, 3, 2, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_new_embedding(NULL, 0, 3, 2, NULL, &m, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_new_embedding(NULL, 4, 0, 2, NULL, &m, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_new_embedding(NULL, 4, XSM_HIDDEN_MAX + 1, 2, NULL, &m, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_new_embedding(NULL, 4, 3, 0, NULL, &m, &err), XSM_ERROR_RANGE, err);
+    for (int i = 0; i < 8; i++) {
+        o = (xsm_embedding_options)XSM_EMBEDDING_OPTIONS_INIT;
+        o.bias = i == 0 ? 2 : 0;
+        o.activation = i == 1 ? 3 : 0;
+        o.pool = i == 2 ? -1 : 0;
+        o.tied = i == 3 ? 2 : 0;
+        o.scale = i == 4 ? -1 : i == 5 ? NAN : 0;
+        o.reserved = i == 6;
+        o.seed = i == 7 ? UINT64_MAX : 0;
+        assert_fails(xsm_model_new_embedding(NULL, 4, 3, 2, &o, &m, &err), XSM_ERROR_RANGE, err);
+    }
+    o = (xsm_embedding_options)XSM_EMBEDDING_OPTIONS_INIT;
+    o.tied = 1;
+    assert_fails(xsm_model_new_embedding(NULL, 4, 3, 2, &o, &m, &err), XSM_ERROR_SHAPE, err);
+    assert_ok(xsm_model_new_embedding(NULL, CLASSES, 3, CLASSES, &o, &m, &err), err);
+    assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_model_free(m);
+
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    xsm_model *linear = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    float out[HIDDEN];
+    xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+    assert_fails(xsm_model_embedding_parameters(linear, &v, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_model_get_embedding(linear, &o, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_model_hidden_vectors(linear, &batch, out, HIDDEN, &err), XSM_ERROR_STATE, err);
+    kind k = {0};
+    m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+    assert_fails(xsm_model_hidden_vectors(m, &batch, out, HIDDEN - 1, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsm_model_hidden_vectors(m, &batch, NULL, HIDDEN, &err), XSM_ERROR_ARGUMENT, err);
+
+    /* All rows at once, batches as wholes, and the gradient with respect to the row. */
+    xsm_estimator *e = test_estimator(NULL, "softmax", "");
+    xsm_gradient *g = test_gradient(NULL);
+    assert_fails(xsm_fit_batch(NULL, m, p.data, e, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    float input[FEATURES];
+    assert_fails(xsm_estimator_gradient_input(e, &batch, 1, g, input, FEATURES, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_estimator_free(e);
+    e = test_estimator(NULL, "implicit", "");
+    xsm_optimizer *optimizer = test_optimizer(NULL, m);
+    xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
+    settings.batch = 2;
+    xsm_trainer *t = NULL;
+    assert_fails(xsm_trainer_new(NULL, m, p.data, e, optimizer, &settings, &t, &err), XSM_ERROR_UNSUPPORTED, err);
+    batch = xsm_batch_range(p.data, 0, 2);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_UNSUPPORTED, err);
+
+    /* A gradient of a linear model is not one of this. */
+    batch = xsm_batch_range(p.data, 0, 1);
+    assert_ok(xsm_estimator_bind(e, linear, p.data, &err), err);
+    assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+    assert_fails(xsm_optimizer_apply(optimizer, &batch, g, 1, &err), XSM_ERROR_SHAPE, err);
+    xsm_optimizer_free(optimizer);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    xsm_model_free(linear);
+
+    /* Bounded rows that are vectors of features, too. */
+    test_problem square = test_problem_new(ROWS, CLASSES, CLASSES, true, 3);
+    kind tied = {.tied = true};
+    m = new_model(NULL, CLASSES, HIDDEN, CLASSES, &tied);
+    e = test_estimator(NULL, "umax", "ridge=1");
+    optimizer = test_optimizer(NULL, m);
+    g = test_gradient(NULL);
+    batch = xsm_batch_range(square.data, 0, 1);
+    assert_ok(xsm_estimator_bind(e, m, square.data, &err), err);
+    assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
+    uint64_t before = hash_of(m);
+    assert_fails(xsm_optimizer_apply(optimizer, &batch, g, 0.1, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_true(hash_of(m) == before);
+    xsm_optimizer_free(optimizer);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&square);
+    test_problem_free(&p);
+}
+
+static void a_step_that_would_overflow_is_divergence(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    kind k = {.sparse = true};
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    xsm_model *m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);
+    xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "");
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
+    settings.epochs = 200;
+    settings.eta = 1e6;
+    settings.batch = 4;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &settings, &t, &err), err);
+    assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_DIVERGED, err);
+    assert_ok(xsm_model_save(m, test_path("finite.safetensors"), &err), err); /* it would say if one were not finite */
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- the rest ------------------------------------------------------------------------------------------------------ */
+
+static void a_rate_is_chosen_and_the_model_left_new(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int tied = 0; tied < 2; tied++) {
+        kind k = {.sparse = true, .tied = tied};
+        const uint32_t features = tied ? CLASSES : FEATURES;
+        test_problem p = test_problem_new(600, features, CLASSES, true, 3);
+        xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k),
+                  *again = new_model(NULL, features, HIDDEN, CLASSES, &k);
+        xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "");
+        xsm_optimizer *o = test_optimizer(NULL, m);
+        xsm_tuning *tuning = NULL;
+        assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
+        assert_true(hash_of(m) == hash_of(again));
+        xsm_tuning_free(tuning);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+        xsm_model_free(again);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const test_problem *p = state;
+    xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_model *m = NULL, *back = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_gradient *g = NULL;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    xsm_batch batch = xsm_batch_range(p->data, 0, 6);
+    uint32_t classes[6] = {0};
+    float scores[6];
+    const char *path = test_path("memory.safetensors");
+    options.activation = XSM_ACTIVATION_RELU;
+    xsm_status status = xsm_model_new_embedding(ctx, FEATURES, HIDDEN, CLASSES, &options, &m, err);
+    status = status == XSM_OK ? xsm_estimator_new(ctx, "sampled-softmax", &e, err) : status;
+    status = status == XSM_OK ? xsm_estimator_bind(e, m, p->data, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_new(ctx, "sgd", &o, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_bind(o, m, err) : status;
+    status = status == XSM_OK ? xsm_gradient_new(ctx, &g, err) : status;
+    status = status == XSM_OK ? xsm_estimator_gradient(e, &batch, 0.1, g, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_apply(o, &batch, g, 0.1, err) : status;
+    status = status == XSM_OK ? xsm_model_scores(m, &batch, classes, 1, scores, err) : status;
+    status = status == XSM_OK ? xsm_evaluate(ctx, m, p->data, NULL, &metrics, err) : status;
+    status = status == XSM_OK ? xsm_model_save(m, path, err) : status;
+    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, &back, err) : status;
+    status = status == XSM_OK ? xsm_model_embedding_parameters(back, &v, err) : status;
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(back);
+    xsm_model_free(m);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+    assert_true(test_every_allocation(use, &p) > 20);
+    test_problem_free(&p);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    test_files_end();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hidden_vectors_and_scores_are_what_they_should_be),
+        cmocka_unit_test(a_new_model_is_seeded),
+        cmocka_unit_test(every_estimator_steps_the_vectors_down_their_slope),
+        cmocka_unit_test(the_first_layer_is_a_network_as_a_host_would_have_it),
+        cmocka_unit_test(training_gives_the_same_bits_on_any_machine),
+        cmocka_unit_test(a_hidden_layer_learns_what_a_linear_model_cannot),
+        cmocka_unit_test(a_strong_ridge_shrinks_the_vectors),
+        cmocka_unit_test(evaluation_prediction_and_search_agree_with_the_scores),
+        cmocka_unit_test(a_model_comes_back_from_its_file),
+        cmocka_unit_test(files_of_other_programs_load_or_are_refused),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_step_that_would_overflow_is_divergence),
+        cmocka_unit_test(a_rate_is_chosen_and_the_model_left_new),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}
