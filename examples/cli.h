@@ -205,6 +205,8 @@ int cli_read_for_model(xsm_context *context, const char *path, const cli_data *d
 int cli_context(uint64_t threads, xsm_context **out);
 int cli_load(xsm_context *context, const char *path, xsm_model **out);
 const char *cli_format_name(int32_t format);
+/* What a model is, its sizes and settings, in one line; the caller's to free. */
+char *cli_model_shape(const xsm_model *model);
 
 /* --- cli_json.c: one JSON object ------------------------------------------------------------------------------------
  */

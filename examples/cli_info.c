@@ -71,7 +71,9 @@ static int show_model(xsm_context *context, const char *path)
         printf(", of %s in the data", cli_grouped(map.features, &c));
     }
     printf("\n  %-22s %s\n", "bias", xsm_model_has_bias(model) ? "yes" : "no");
-    printf("  %-22s %s\n", "weights", cli_bytes(4.0 * classes * features, &a));
+    char *shape = cli_model_shape(model);
+    printf("  %-22s %s\n", "model", shape);
+    free(shape);
     printf("  %-22s %s\n", "correction", xsm_model_correction(model));
     const char *transform = xsm_model_transform_description(model);
     printf("  %-22s %s\n", "transform", *transform ? transform : "none");

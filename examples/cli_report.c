@@ -23,6 +23,7 @@ char *cli_train_json(const cli_run *r)
     cli_json_whole(&json, "examples", r->train_info.rows);
     cli_json_whole(&json, "features", r->train_info.features);
     cli_json_whole(&json, "classes", r->train_info.classes);
+    cli_json_whole(&json, "hidden", xsm_model_hidden(r->model));
     if (r->test_rows) {
         cli_json_whole(&json, "unseen_test_labels", r->test_info.unseen_labels);
     } else {
@@ -99,9 +100,9 @@ void cli_train_report(const cli_run *r)
         }
         putchar('\n');
     }
-    printf("%-10s linear, %s classes x %s features%s (%s)\n", "model", cli_grouped(r->train_info.classes, &a),
-           cli_grouped(r->train_info.features, &b), r->bias ? " with bias" : "",
-           cli_bytes(4.0 * r->train_info.classes * r->train_info.features, &c));
+    char *shape = cli_model_shape(r->model);
+    printf("%-10s %s\n", "model", shape);
+    free(shape);
     if (r->full) {
         printf("%-10s %s by lbfgs, %s iterations, %s passes over the rows in %s (%s)\n", "training", r->estimator_name,
                cli_grouped(r->end.epoch, &a), cli_grouped(r->fit.evaluations, &b), cli_seconds(r->end.seconds, &d),

@@ -9,6 +9,42 @@
 enum { CLI_BIAS_ONLY = 2 };                 /* of `bias`: no features */
 extern const char *const cli_order_words[]; /* XSM_ORDER_* */
 
+/* Of an embedding model (cli_hidden.c). */
+typedef struct cli_hidden {
+    uint64_t size;        /* 0: a linear model */
+    int activation, pool; /* XSM_ACTIVATION_*, XSM_POOL_*; -1 = not given */
+    int tied;
+} cli_hidden;
+extern const char *const cli_activation_words[], *const cli_pool_words[];
+
+#define CLI_HIDDEN_FLAGS(h)                                                                                              \
+    {"hidden",                                                                                                           \
+     CLI_WHOLE,                                                                                                          \
+     &(h).size,                                                                                                          \
+     "D",                                                                                                                \
+     "an embedding model: a row's features become a vector of D, and the classes look at that",                          \
+     NULL,                                                                                                               \
+     1,                                                                                                                  \
+     XSM_HIDDEN_MAX,                                                                                                     \
+     0,                                                                                                                  \
+     0},                                                                                                                 \
+        {"activation",                                                                                                   \
+         CLI_CHOICE,                                                                                                     \
+         &(h).activation,                                                                                                \
+         "HOW",                                                                                                          \
+         "--hidden: what is made of that vector: identity, relu or tanh (identity)",                                     \
+         cli_activation_words,                                                                                           \
+         0,                                                                                                              \
+         0,                                                                                                              \
+         0,                                                                                                              \
+         0},                                                                                                             \
+        {"pool",         CLI_CHOICE, &(h).pool, "HOW", "--hidden: the features' vectors are taken by sum or mean (sum)", \
+         cli_pool_words, 0,          0,         0,     0},                                                               \
+    {                                                                                                                    \
+        "tied", CLI_SWITCH, &(h).tied, NULL,                                                                             \
+            "--hidden: features and classes are the same things, with one vector each", NULL, 0, 0, 0, 0                 \
+    }
+
 typedef struct cli_run {
     const char *data, *test, *transform_text, *label_names, *estimator_name, *optimizer_name, *schedule_text;
     const char *model_path, *history_path, *checkpoint_path, *resume_path;
@@ -17,6 +53,7 @@ typedef struct cli_run {
     uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias, order, json;
+    cli_hidden hidden;
     double time_budget;  /* seconds; 0 = none */
     int full;            /* all rows at once: lbfgs */
     int choose;          /* what was not given is chosen from the rows */
@@ -61,6 +98,9 @@ typedef struct cli_run {
 int cli_train_prepare(cli_run *run);
 /* Reads the rows: training rows first, as what they hold decides how the test rows are read. */
 int cli_train_read(cli_run *run);
+/* Checks --hidden and its companions with the other flags; makes an embedding model for rows that have been read. */
+int cli_hidden_check(const cli_run *run);
+int cli_hidden_model(cli_run *run, const xsm_class_map *map);
 /* Makes the model, with how it is made noted in it. */
 int cli_train_make_model(cli_run *run);
 /* Notes something in the model's metadata, under prefix and name; a number under "training.". */

@@ -146,10 +146,19 @@ int cli_train_make_model(cli_run *r)
     /* An estimator that scores every class of a sparse row reads whole features, one that samples reads whole
      * classes. */
     options.layout = exact && r->train_info.sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
-    if (xsm_model_new_linear(r->context, r->train_info.features, r->train_info.classes, &options, &r->model, &err) !=
-            XSM_OK ||
-        xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK ||
-        xsm_model_set_classes(r->model, &map, &err) != XSM_OK ||
+    if (xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (r->hidden.size) {
+        int code = cli_hidden_model(r, &map);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+    } else if (xsm_model_new_linear(r->context, r->train_info.features, r->train_info.classes, &options, &r->model,
+                                    &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (xsm_model_set_classes(r->model, &map, &err) != XSM_OK ||
         (r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK)) {
         return cli_library_failed(&err);
     }

@@ -173,6 +173,9 @@ int cli_train_prepare(cli_run *r)
     }
     xsm_error err = XSM_ERROR_INIT;
     r->transform_asked = r->transform_text != NULL;
+    if (r->hidden.size && !r->estimator_name) {
+        r->estimator_name = "implicit"; /* what is chosen from the rows is chosen for linear models */
+    }
     r->choose = !r->estimator_name || r->time_budget > 0;
     if (!r->estimator_name && r->sets.count > 0) {
         return cli_misuse("--set is about an estimator: name it with --estimator");
@@ -181,6 +184,7 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->schedule_text) {
         code = read_schedule(r);
     }
+    code = code == CLI_GO_ON ? cli_hidden_check(r) : code;
     if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {
         code = cli_misuse("--data and --test cannot both be standard input");
     }

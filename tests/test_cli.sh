@@ -175,6 +175,15 @@ done <<END
 2|--schedule means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --schedule sqrt
 2|--iterations is for --optimizer lbfgs|$good --iterations 3
 2|--tolerance is for --optimizer lbfgs|$good --tolerance 0.1
+2|--activation is for embedding models: --hidden D|$good --activation relu
+2|--pool is for embedding models|$good --pool mean
+2|--tied is for embedding models|$good --tied
+2|--hidden: '0' is out of range; a whole number from 1 to 65536|$good --hidden 0
+2|--activation: 'cosine' is not known; identity, relu or tanh is accepted|$good --hidden 4 --activation cosine
+2|--hidden: lbfgs takes linear models|train --data train.txt --optimizer lbfgs --estimator softmax --hidden 4
+2|--bias only looks at no feature, so there is nothing for --hidden|$good --hidden 4 --bias only
+1|--tied: the features must be the classes, but there are 20 features and|$good --hidden 4 --tied
+1|takes a batch of several rows as a whole|$good --hidden 4 --batch 2 --eta 1
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
 1|looks at some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
@@ -358,6 +367,24 @@ says stdout 'correction             tree'
 run 0 evaluate --model m0 --data test.txt
 rm -f m0
 
+# Embedding models: trained, said what they are, and used as any other.
+run 0 train --data train.txt --test test.txt --hidden 12 --activation tanh --pool mean --eta 0.5 --epochs 30 --seed 4 --model h0
+says stdout 'embedding, 20 features to 12 by mean and tanh, 5 classes with bias (1.2 KiB)'
+run 0 info h0
+says stdout 'embedding, 20 features to 12 by mean and tanh, 5 classes with bias'
+run 0 evaluate --model h0 --data test.txt
+expect 'an embedding model learns the classes' grep -Eq 'error +[0-9]\.[0-9]' stdout
+run 0 predict --model h0 --data test.txt --top 2
+run 0 train --data train.txt --hidden 12 --activation tanh --pool mean --eta 0.5 --epochs 30 --seed 4 --threads 1 --model h1
+expect 'one seed gives one embedding model' cmp h0 h1
+run 0 train --data train.txt --hidden 3 --epochs 1 --eta 0.5 --json
+says stdout '"hidden":3,'
+printf '4 4 4\n0 1:1\n1 2:1\n2 0:1\n3 0:1 1:1\n' >tied.txt
+run 0 train --data tied.txt --hidden 3 --tied --epochs 1 --eta 0.5 --model h2
+says stdout '4 features to 3 by sum, tied, 4 classes'
+run 0 info h2
+says stdout 'tied'
+
 # Text: what was said when training is said once; names and n-grams come with the model.
 printf '__label__sport the team won the game\n__label__vote the party lost the vote\n\nno label\n#x y\n' >words.txt
 sed 's/__label__/#/' words.txt >hash.txt
@@ -443,7 +470,7 @@ number='-\{0,1\}[0-9][0-9.e+-]*'
 run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
-expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\
+expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"hidden\":0,\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\

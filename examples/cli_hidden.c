@@ -1,0 +1,86 @@
+/* Embedding models on the command line: what --hidden and its companions mean, and the model that they make. */
+#include "cli_train.h"
+
+#include <string.h>
+
+const char *const cli_activation_words[] = {"identity", "relu", "tanh", NULL}; /* XSM_ACTIVATION_* */
+const char *const cli_pool_words[] = {"sum", "mean", NULL};                    /* XSM_POOL_* */
+
+int cli_hidden_check(const cli_run *r)
+{
+    const cli_hidden *h = &r->hidden;
+    if (!h->size) {
+        const char *alone = h->activation >= 0 ? "activation" : h->pool >= 0 ? "pool" : h->tied ? "tied" : NULL;
+        return alone ? cli_misuse("--%s is for embedding models: --hidden D says how long their vectors are", alone)
+                     : CLI_GO_ON;
+    }
+    if (r->bias == CLI_BIAS_ONLY) {
+        return cli_misuse("--bias only looks at no feature, so there is nothing for --hidden to do");
+    }
+    if (r->time_budget > 0) {
+        return cli_misuse("--hidden: --time-budget chooses among linear models");
+    }
+    if (r->full) {
+        return cli_misuse("--hidden: lbfgs takes linear models; sgd is what trains embedding models");
+    }
+    return CLI_GO_ON;
+}
+
+/* Tied vectors are those of things that are features and classes: class k must be feature k. */
+static int check_tied(const cli_run *r, const xsm_class_map *map)
+{
+    if (r->train_info.features != r->train_info.classes) {
+        cli_buffer a, b;
+        return cli_fail("--tied: the features must be the classes, but there are %s features and %s classes",
+                        cli_grouped(r->train_info.features, &a), cli_grouped(r->train_info.classes, &b));
+    }
+    for (uint32_t k = 0; map->labels && k < map->classes; k++) {
+        if (map->labels[k] != (int64_t)k) {
+            return cli_fail("--tied: the features must be the classes, but label %lld is class %lu: labels must be the "
+                            "numbers of the features",
+                            (long long)map->labels[k], (unsigned long)k);
+        }
+    }
+    return CLI_GO_ON;
+}
+
+int cli_hidden_model(cli_run *r, const xsm_class_map *map)
+{
+    const cli_hidden *h = &r->hidden;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
+    int code = h->tied ? check_tied(r, map) : CLI_GO_ON;
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    options.bias = r->bias != 0;
+    options.activation = h->activation >= 0 ? h->activation : XSM_ACTIVATION_IDENTITY;
+    options.pool = h->pool >= 0 ? h->pool : XSM_POOL_SUM;
+    options.tied = h->tied;
+    options.seed = r->seed;
+    if (xsm_model_new_embedding(r->context, r->train_info.features, (uint32_t)h->size, r->train_info.classes, &options,
+                                &r->model, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    return CLI_GO_ON;
+}
+
+char *cli_model_shape(const xsm_model *model)
+{
+    cli_buffer a, b, c, d;
+    xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
+    const uint32_t classes = xsm_model_classes(model), features = xsm_model_features(model);
+    const uint32_t hidden = xsm_model_hidden(model);
+    const char *bias = xsm_model_has_bias(model) ? " with bias" : "";
+    if (!hidden || xsm_model_get_embedding(model, &made, NULL) != XSM_OK) {
+        return cli_format("linear, %s classes x %s features%s (%s)", cli_grouped(classes, &a),
+                          cli_grouped(features, &b), bias, cli_bytes(4.0 * classes * features, &c));
+    }
+    double numbers = 4.0 * hidden * ((double)classes + (made.tied ? 0 : features));
+    return cli_format("embedding, %s features to %s by %s%s%s, %s classes%s (%s)", cli_grouped(features, &a),
+                      cli_grouped(hidden, &b), cli_pool_words[made.pool],
+                      made.activation == XSM_ACTIVATION_IDENTITY ? ""
+                      : made.activation == XSM_ACTIVATION_RELU   ? " and relu"
+                                                                 : " and tanh",
+                      made.tied ? ", tied" : "", cli_grouped(classes, &c), bias, cli_bytes(numbers, &d));
+}
