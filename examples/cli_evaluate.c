@@ -10,12 +10,37 @@ typedef struct evaluation {
     uint64_t threads, beam;
     int tree_alone;
     double propensity_a, propensity_b;
-    int json;
+    int json, ranked;
+    cli_list known_paths;
 
     xsm_context *context;
     xsm_model *model;
     xsm_dataset *rows;
+    xsm_dataset **known; /* [known_paths.count] or NULL */
+    xsm_ranks ranks;
 } evaluation;
+
+/* The ranks of all labels, with --ranks. */
+static int rank(evaluation *e)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_ranks_options options = XSM_RANKS_OPTIONS_INIT;
+    const size_t count = e->known_paths.count;
+    e->known = calloc(count + 1, sizeof(xsm_dataset *));
+    int code = e->known ? CLI_GO_ON : cli_fail("out of memory");
+    for (size_t i = 0; code == CLI_GO_ON && i < count; i++) {
+        code = cli_read_for_model(e->context, e->known_paths.items[i], &e->format, e->model, &e->known[i]);
+    }
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    cli_note("ranking ...");
+    options.known = (const xsm_dataset *const *)e->known;
+    options.known_count = count;
+    xsm_status status = xsm_evaluate_ranks(e->context, e->model, e->rows, &options, &e->ranks, &err);
+    cli_note_clear();
+    return status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", e->data, err.message);
+}
 
 /* Whether a search is to be tried too. */
 static int is_searching(const evaluation *e)
@@ -46,6 +71,19 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
         cli_json_close(&json);
     }
     cli_json_metrics(&json, "test", metrics, 1);
+    if (e->ranked) {
+        cli_json_open(&json, "ranks");
+        cli_json_whole(&json, "labels", e->ranks.labels);
+        cli_json_whole(&json, "unseen_labels", e->ranks.unseen_labels);
+        cli_json_real(&json, "mrr", e->ranks.reciprocal_rank);
+        cli_json_real(&json, "mean_rank", e->ranks.mean_rank);
+        cli_json_open(&json, "hits");
+        cli_json_real(&json, "1", e->ranks.hits[0]);
+        cli_json_real(&json, "3", e->ranks.hits[2]);
+        cli_json_real(&json, "10", e->ranks.hits[9]);
+        cli_json_close(&json);
+        cli_json_close(&json);
+    }
     cli_json_close(&json);
     putchar('\n');
 }
@@ -84,8 +122,10 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
 {
     cli_buffer a, b, c;
     const char *estimator = xsm_model_get_metadata(e->model, "estimator");
-    printf("model      %s: %s classes x %s features%s%s\n", e->model_path, cli_grouped(xsm_model_classes(e->model), &a),
-           cli_grouped(xsm_model_features(e->model), &b), estimator ? ", trained by " : "", estimator ? estimator : "");
+    char *shape = cli_model_shape(e->model);
+    printf("model      %s: %s%s%s\n", e->model_path, shape, estimator ? ", trained by " : "",
+           estimator ? estimator : "");
+    free(shape);
     printf("data       %s: %s rows with a label", e->data, cli_grouped(metrics->rows, &a));
     if (metrics->unseen_rows > 0) {
         printf(", %s of a class that training never saw (always wrong)", cli_grouped(metrics->unseen_rows, &b));
@@ -106,6 +146,15 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
     }
     if (is_searching(e)) {
         print_search(e, search);
+    }
+    if (e->ranked) {
+        printf("ranks      MRR %.4f, hits @1 %.4f, @3 %.4f, @10 %.4f; mean rank %.1f, of %s labels",
+               e->ranks.reciprocal_rank, e->ranks.hits[0], e->ranks.hits[2], e->ranks.hits[9], e->ranks.mean_rank,
+               cli_grouped(e->ranks.labels, &a));
+        if (e->ranks.unseen_labels > 0) {
+            printf(", %s of them never seen in training (no hit)", cli_grouped(e->ranks.unseen_labels, &b));
+        }
+        putchar('\n');
     }
     printf("time       %s\n", cli_seconds(seconds, &c));
 }
@@ -150,6 +199,12 @@ static int evaluate(evaluation *e)
     if (status != XSM_OK) {
         return cli_fail("%s: %s", e->data, err.message);
     }
+    if (e->ranked) {
+        code = rank(e);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+    }
     if (e->json) {
         print_json(e, &metrics, &search, seconds);
     } else {
@@ -160,7 +215,7 @@ static int evaluate(evaluation *e)
 
 int cli_evaluate(const cli_command *command, int argc, char **argv)
 {
-    evaluation e = {.format = CLI_DATA_INIT, .propensity_a = 0.55, .propensity_b = 1.5};
+    evaluation e = {.format = CLI_DATA_INIT, .propensity_a = 0.55, .propensity_b = 1.5, .ranks = XSM_RANKS_INIT};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
         {"model", CLI_TEXT, &e.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
@@ -176,13 +231,25 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
          1, XSM_CLASSES_MAX, 0, 0},
         {"tree-alone", CLI_SWITCH, &e.tree_alone, NULL, "tell what the model's tree finds without its weights too",
          NULL, 0, 0, 0, 0},
+        {"ranks", CLI_SWITCH, &e.ranked, NULL,
+         "also rank every label among the classes that are not right for its row: MRR, hits", NULL, 0, 0, 0, 0},
+        {"known", CLI_LIST, &e.known_paths, "FILE",
+         "--ranks: rows whose labels are right, too, for rows with the same features; several times", NULL, 0, 0, 0, 0},
         {"threads", CLI_WHOLE, &e.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
         {"json", CLI_SWITCH, &e.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
+    if (code == CLI_GO_ON && e.known_paths.count > 0 && !e.ranked) {
+        code = cli_misuse("--known says what --ranks leaves out, which is not asked for");
+    }
     if (code == CLI_GO_ON) {
         code = evaluate(&e);
     }
+    for (size_t i = 0; e.known && i < e.known_paths.count; i++) {
+        xsm_dataset_free(e.known[i]);
+    }
+    free(e.known);
+    cli_list_free(&e.known_paths);
     xsm_dataset_free(e.rows);
     xsm_model_free(e.model);
     xsm_context_free(e.context);

@@ -385,6 +385,22 @@ says stdout '4 features to 3 by sum, tied, 4 classes'
 run 0 info h2
 says stdout 'tied'
 
+# Ranks of labels: with one class above and one known to be right, the other is second or first.
+printf '1 1:1\n2 2:1\n3 3:1\n1 1:1 2:1\n' >three.txt
+run 0 train --data three.txt --estimator softmax --epochs 20 --eta 1 --model r0
+printf '1,3 1:1\n2 2:1\n' >ask.txt
+run 0 evaluate --model r0 --data ask.txt --labels all --ranks
+says stdout 'ranks      MRR '
+says stdout 'of 3 labels'
+run 0 evaluate --model r0 --data ask.txt --labels all --ranks --known three.txt --json
+says stdout '"ranks":{"labels":3,"unseen_labels":0,"mrr":'
+says stdout '"hits":{"1":'
+run 2 evaluate --model r0 --data ask.txt --known three.txt
+says stderr '--known says what --ranks leaves out'
+run 1 evaluate --model r0 --data ask.txt --ranks --known missing.txt
+says stderr 'missing.txt'
+rm -f r0
+
 # Text: what was said when training is said once; names and n-grams come with the model.
 printf '__label__sport the team won the game\n__label__vote the party lost the vote\n\nno label\n#x y\n' >words.txt
 sed 's/__label__/#/' words.txt >hash.txt

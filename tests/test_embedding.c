@@ -758,6 +758,11 @@ static void what_cannot_be_is_refused(void **state)
     assert_fails(xsm_model_hidden_vectors(m, &batch, out, HIDDEN - 1, &err), XSM_ERROR_SHAPE, err);
     assert_fails(xsm_model_hidden_vectors(m, &batch, NULL, HIDDEN, &err), XSM_ERROR_ARGUMENT, err);
 
+    xsm_optimizer *adagrad = NULL;
+    assert_ok(xsm_optimizer_new(NULL, "adagrad", &adagrad, &err), err);
+    assert_fails(xsm_optimizer_bind(adagrad, m, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_optimizer_free(adagrad);
+
     /* All rows at once, batches as wholes, and the gradient with respect to the row. */
     xsm_estimator *e = test_estimator(NULL, "softmax", "");
     xsm_gradient *g = test_gradient(NULL);

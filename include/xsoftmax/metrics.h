@@ -79,6 +79,43 @@ typedef struct xsm_metrics {
         }                                                                                                              \
     }
 
+/** Hits are counted up to that rank. */
+#define XSM_RANKS_HITS 10
+
+/** What to rank labels by. Start with #XSM_RANKS_OPTIONS_INIT. */
+typedef struct xsm_ranks_options {
+    size_t size;                     /**< sizeof(xsm_ranks_options). */
+    const xsm_dataset *const *known; /**< [known_count] datasets, read against the model's class map and transformed,
+                                        whose labels are known to be right for rows with the same features: the training
+                                          rows, say. Borrowed. */
+    size_t known_count;              /**< Datasets. */
+} xsm_ranks_options;
+
+/** Starting value of an #xsm_ranks_options: labels of the row itself alone. */
+#define XSM_RANKS_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_ranks_options), NULL, 0                                                                             \
+    }
+
+/** Filtered ranks of labels. Every label of every row is one of `labels`. */
+typedef struct xsm_ranks {
+    size_t size;                 /**< sizeof(xsm_ranks). */
+    uint64_t labels;             /**< Labels, seen in training or not. */
+    uint64_t unseen_labels;      /**< Those that the model does not have: no hit, and a reciprocal rank of 0. */
+    double reciprocal_rank;      /**< MRR: the mean of 1/rank over all labels. */
+    double mean_rank;            /**< The mean of the rank over the labels that the model has; NaN if it has none. */
+    double hits[XSM_RANKS_HITS]; /**< hits[k-1]: Hits\@k, the share of labels of rank k at most. */
+} xsm_ranks;
+
+/** Starting value of an #xsm_ranks. */
+#define XSM_RANKS_INIT                                                                                                 \
+    {                                                                                                                  \
+        sizeof(xsm_ranks), 0, 0, 0, 0,                                                                                 \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -95,6 +132,22 @@ extern "C" {
  *          threads. */
 XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                 const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err);
+
+/** Ranks every label of every row among all classes but those that are known to be right: the other labels of the row,
+ * and those of rows with the same features in the datasets of the options. This is the filtered setting of link
+ * prediction (Bordes et al. 2013). A label's rank is 1, and the classes with a higher score, and half of those with the
+ * same.
+ *  @param context context whose threads to use, or NULL for the model's
+ *  @param model   the model
+ *  @param dataset rows with the model's D, read against its class map, transformed already
+ *  @param options settings, or NULL
+ *  @param[out] ranks start it with #XSM_RANKS_INIT
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE; #XSM_ERROR_DATA when no row has a label; #XSM_ERROR_DIVERGED
+ *          when a score is not finite; #XSM_ERROR_MEMORY. Scores everything twice: O(N K (nnz + labels a row)). The
+ * same bits for any number of threads. */
+XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                                      const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err);
 
 #ifdef __cplusplus
 }

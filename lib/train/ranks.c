@@ -1,0 +1,425 @@
+/*
+ * Ranks of the labels among all classes, filtered: the measure of link prediction (Bordes et al., Translating
+ * embeddings for modeling multi-relational data, 2013, section 4.2). A label competes with the classes that are not
+ * known to be right for the same row, whether from the row itself or from rows with the same features elsewhere.
+ *
+ * All rows are scored twice, tile by tile: first for the scores of the labels and of what is filtered, then to count
+ * which scores lie above. A tile's scores are the same bits both times, so nothing depends on a rounding.
+ */
+#include "base/heap_sort.h"
+#include "model/tiles.h"
+
+#include <xsoftmax/metrics.h>
+
+#include <math.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define JOB_ROWS XSMI_TILE_ROWS
+
+/* -- rows with the same features ----------------------------------------------------------------------------------- */
+
+#define NONE UINT64_MAX
+
+/* Rows of the datasets that know labels, by their features: chains of a hash table. */
+typedef struct known_rows {
+    const xsm_dataset *const *datasets;
+    size_t dataset_count;
+    uint64_t *heads; /* [1 << bits] */
+    uint64_t *next;  /* [rows] of all datasets, one after another */
+    uint64_t rows;
+    uint32_t bits;
+} known_rows;
+
+static uint64_t hash_of(const xsmi_features *x)
+{
+    uint64_t hash = XXH3_64bits(x->values, x->count * sizeof *x->values);
+    return x->index ? XXH3_64bits_withSeed(x->index, x->count * sizeof *x->index, hash) : hash;
+}
+
+static bool same(const xsmi_features *a, const xsmi_features *b)
+{
+    return a->count == b->count && !a->index == !b->index &&
+           memcmp(a->values, b->values, a->count * sizeof *a->values) == 0 &&
+           (!a->index || memcmp(a->index, b->index, a->count * sizeof *a->index) == 0);
+}
+
+/* The dataset of a row's number, and its number there. */
+static const xsm_dataset *find_row(const known_rows *k, uint64_t number, uint64_t *row)
+{
+    size_t d = 0;
+    while (number >= k->datasets[d]->rows) {
+        number -= k->datasets[d++]->rows;
+    }
+    *row = number;
+    return k->datasets[d];
+}
+
+static xsm_status start_known(xsm_context *ctx, const xsm_ranks_options *o, known_rows *k, xsm_error *err)
+{
+    k->datasets = o->known;
+    k->dataset_count = o->known_count;
+    for (size_t d = 0; d < o->known_count; d++) {
+        k->rows += o->known[d]->rows;
+    }
+    if (k->rows == 0) {
+        return XSM_OK;
+    }
+    for (k->bits = 4; k->bits < 40 && (UINT64_C(1) << k->bits) < k->rows; k->bits++) {
+    }
+    k->heads = xsmi_allocate(ctx, (size_t)1 << k->bits, sizeof *k->heads);
+    k->next = xsmi_allocate(ctx, (size_t)k->rows, sizeof *k->next);
+    if (!k->heads || !k->next) {
+        return xsmi_fail_memory(err, (size_t)k->rows * sizeof *k->next, "rows whose labels are known");
+    }
+    memset(k->heads, 0xFF, ((size_t)1 << k->bits) * sizeof *k->heads);
+    for (uint64_t number = 0; number < k->rows; number++) {
+        uint64_t row;
+        const xsm_dataset *d = find_row(k, number, &row);
+        xsmi_features x = xsmi_dataset_features(d, row);
+        uint64_t *head = &k->heads[hash_of(&x) >> (64 - k->bits)];
+        k->next[number] = *head;
+        *head = number;
+    }
+    return XSM_OK;
+}
+
+static void end_known(xsm_context *ctx, known_rows *k)
+{
+    if (k->heads) {
+        xsmi_release(ctx, k->heads, (size_t)1 << k->bits, sizeof *k->heads);
+    }
+    if (k->next) {
+        xsmi_release(ctx, k->next, (size_t)k->rows, sizeof *k->next);
+    }
+}
+
+/* -- the classes that matter for a row ------------------------------------------------------------------------------
+ */
+
+/* A class that a row is about: one of its own labels, which is ranked, or one that is known to be right. */
+typedef struct listed {
+    uint32_t class;
+    bool own;
+    float score;
+    uint64_t above, level; /* classes with a higher score, and with the same, itself included */
+} listed;
+
+/* Room for the classes of a job's rows, which grows. */
+typedef struct list {
+    listed *items;
+    size_t count, capacity;
+    size_t starts[JOB_ROWS + 1];
+} list;
+
+static xsm_status add(xsm_context *ctx, list *l, const uint32_t *labels, size_t count, uint32_t classes, bool own,
+                      xsm_error *err)
+{
+    if (l->capacity - l->count < count) {
+        size_t capacity = 2 * (l->count + count);
+        listed *items = xsmi_allocate(ctx, capacity, sizeof *items);
+        if (!items) {
+            return xsmi_fail_memory(err, capacity * sizeof *items, "the labels of rows");
+        }
+        if (l->items) {
+            memcpy(items, l->items, l->count * sizeof *items);
+            xsmi_release(ctx, l->items, l->capacity, sizeof *items);
+        }
+        l->items = items;
+        l->capacity = capacity;
+    }
+    for (size_t j = 0; j < count; j++) {
+        if (labels[j] < classes) {
+            l->items[l->count++] = (listed){labels[j], own, 0, 0, 0};
+        }
+    }
+    return XSM_OK;
+}
+
+static int compare_listed(const void *a, const void *b)
+{
+    const listed *x = a, *y = b;
+    return x->class != y->class ? (x->class > y->class) - (x->class < y->class) : (int)y->own - (int)x->own;
+}
+
+/* Lists row `row`'s classes in rising order, each once, its own before others. */
+static xsm_status list_row(xsm_context *ctx, const known_rows *k, const xsm_dataset *data, uint64_t row,
+                           uint32_t classes, list *l, xsm_error *err)
+{
+    const size_t first = l->count;
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(data, row, &count);
+    XSMI_TRY(add(ctx, l, labels, count, classes, true, err));
+    if (l->count == first) {
+        return XSM_OK; /* nothing to rank */
+    }
+    xsmi_features x = xsmi_dataset_features(data, row);
+    for (uint64_t number = k->rows ? k->heads[hash_of(&x) >> (64 - k->bits)] : NONE; number != NONE;
+         number = k->next[number]) {
+        uint64_t other;
+        const xsm_dataset *d = find_row(k, number, &other);
+        xsmi_features y = xsmi_dataset_features(d, other);
+        if (same(&x, &y)) {
+            labels = xsmi_dataset_labels(d, other, &count);
+            XSMI_TRY(add(ctx, l, labels, count, classes, false, err));
+        }
+    }
+    xsmi_heap_sort(l->items + first, l->count - first, sizeof *l->items, compare_listed);
+    size_t kept = first;
+    for (size_t i = first; i < l->count; i++) {
+        if (kept == first || l->items[i].class != l->items[kept - 1].class) {
+            l->items[kept++] = l->items[i];
+        }
+    }
+    l->count = kept;
+    return XSM_OK;
+}
+
+/* -- scoring --------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct partial {
+    double reciprocal, sum;
+    uint64_t ranked, unseen;
+    uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
+    uint64_t hits[XSM_RANKS_HITS];
+} partial;
+
+typedef struct ranks_job {
+    xsm_context *context;
+    const xsm_model *model;
+    const xsm_dataset *data;
+    const known_rows *known;
+    partial *partials; /* [jobs] */
+    unsigned char *scratch;
+    size_t scratch_each;
+    list *lists;           /* [threads] */
+    bool *short_of_memory; /* [jobs] */
+} ranks_job;
+
+typedef struct pass {
+    list *list;
+    bool counting; /* the second one */
+    bool finite;
+    size_t cursors[JOB_ROWS]; /* the next class of each row that a tile will hold */
+    size_t rows;
+} pass;
+
+/* One row's scores of a tile, `step` floats apart. */
+static void take_row(pass *p, size_t row, const xsmi_tile *tile, const float *scores, size_t step)
+{
+    listed *items = p->list->items;
+    const size_t end = p->list->starts[row + 1];
+    if (p->list->starts[row] == end) {
+        return;
+    }
+    if (!p->counting) {
+        size_t *next = &p->cursors[row];
+        for (; *next < end && items[*next].class < tile->first + tile->count; ++*next) {
+            items[*next].score = scores[(items[*next].class - tile->first) * step];
+        }
+        for (uint32_t c = 0; c < tile->count; c++) {
+            p->finite &= isfinite(scores[c * step]) != 0;
+        }
+        return;
+    }
+    for (size_t i = p->list->starts[row]; i < end; i++) {
+        if (!items[i].own) {
+            continue;
+        }
+        const float own = items[i].score;
+        uint32_t above = 0, level = 0;
+        for (uint32_t c = 0; c < tile->count; c++) {
+            above += scores[c * step] > own;
+            level += scores[c * step] == own;
+        }
+        items[i].above += above;
+        items[i].level += level;
+    }
+}
+
+static void take_tile(void *state, const xsmi_tile *tile)
+{
+    pass *p = state;
+    if (!tile->lanes) {
+        take_row(p, tile->block * XSMI_LANES + tile->row, tile, tile->scores, 1);
+        return;
+    }
+    for (size_t l = 0; l < XSMI_LANES && tile->block * XSMI_LANES + l < p->rows; l++) {
+        take_row(p, tile->block * XSMI_LANES + l, tile, tile->scores + l, XSMI_LANES);
+    }
+}
+
+/* Adds the ranks of a row's labels: 1 and the classes above, and half of those level; without the classes that are
+ * known to be right. */
+static void add_ranks(const list *l, size_t row, partial *p)
+{
+    const size_t first = l->starts[row], end = l->starts[row + 1];
+    for (size_t i = first; i < end; i++) {
+        const listed *own = &l->items[i];
+        if (!own->own) {
+            continue;
+        }
+        uint64_t above = own->above, level = own->level;
+        for (size_t j = first; j < end; j++) {
+            above -= l->items[j].score > own->score;
+            level -= l->items[j].score == own->score; /* itself, too */
+        }
+        double rank = 1 + (double)above + (double)level / 2;
+        p->ranked++;
+        p->sum += rank;
+        p->reciprocal += 1 / rank;
+        for (uint32_t k = 0; k < XSM_RANKS_HITS; k++) {
+            p->hits[k] += rank <= k + 1;
+        }
+    }
+}
+
+static void run_rows(void *state, size_t index, uint32_t thread)
+{
+    ranks_job *job = state;
+    const xsm_dataset *data = job->data;
+    list *l = &job->lists[thread];
+    partial *result = &job->partials[index];
+    const uint64_t first = (uint64_t)index * JOB_ROWS;
+    pass p = {.list = l, .finite = true};
+    p.rows = data->rows - first < JOB_ROWS ? (size_t)(data->rows - first) : JOB_ROWS;
+    memset(result, 0, sizeof *result);
+    result->failed = UINT64_MAX;
+    job->short_of_memory[index] = false;
+    l->count = 0;
+    xsmi_features features[JOB_ROWS];
+    size_t counts[XSMI_EXACT_BLOCKS] = {0};
+    for (size_t i = 0; i < p.rows; i++) {
+        size_t labels;
+        const uint32_t *of = xsmi_dataset_labels(data, first + i, &labels);
+        l->starts[i] = l->count;
+        if (list_row(job->context, job->known, data, first + i, job->model->classes, l, NULL) != XSM_OK) {
+            job->short_of_memory[index] = true;
+            return;
+        }
+        for (size_t j = 0; j < labels; j++) {
+            result->unseen += of[j] >= job->model->classes;
+        }
+        features[i] = xsmi_dataset_features(data, first + i);
+        counts[i / XSMI_LANES]++;
+    }
+    for (size_t i = p.rows; i <= JOB_ROWS; i++) {
+        l->starts[i] = l->count;
+    }
+    xsmi_tile_rows rows = {features, counts, (p.rows + XSMI_LANES - 1) / XSMI_LANES, data->sparse};
+    memcpy(p.cursors, l->starts, sizeof p.cursors);
+    void *scratch = job->scratch + thread * job->scratch_each;
+    for (int n = 0; n < 2 && l->count > 0 && p.finite; n++) {
+        p.counting = n == 1;
+        xsmi_tiles_score(job->model, &rows, 0, job->model->classes, scratch, take_tile, &p);
+    }
+    if (!p.finite) {
+        result->failed = first;
+        return;
+    }
+    for (size_t i = 0; i < p.rows; i++) {
+        add_ranks(l, i, result);
+    }
+}
+
+static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_error *err)
+{
+    double reciprocal = 0, sum = 0;
+    uint64_t hits[XSM_RANKS_HITS] = {0};
+    for (size_t i = 0; i < jobs; i++) {
+        const partial *p = &job->partials[i];
+        if (job->short_of_memory[i]) {
+            return xsmi_fail_memory(err, sizeof(listed), "the labels of rows");
+        }
+        if (p->failed != UINT64_MAX) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                             "rows from %llu on have scores that are not finite: the model has diverged",
+                             (unsigned long long)p->failed);
+        }
+        r->labels += p->ranked + p->unseen;
+        r->unseen_labels += p->unseen;
+        reciprocal += p->reciprocal;
+        sum += p->sum;
+        for (uint32_t k = 0; k < XSM_RANKS_HITS; k++) {
+            hits[k] += p->hits[k];
+        }
+    }
+    if (r->labels == 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label to rank",
+                         (unsigned long long)job->data->rows);
+    }
+    const uint64_t known = r->labels - r->unseen_labels;
+    r->reciprocal_rank = reciprocal / (double)r->labels;
+    r->mean_rank = known ? sum / (double)known : (double)NAN;
+    for (uint32_t k = 0; k < XSM_RANKS_HITS; k++) {
+        r->hits[k] = (double)hits[k] / (double)r->labels;
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, const char *what, xsm_error *err)
+{
+    if (!data) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", what);
+    }
+    if (data->features != xsmi_model_input(model)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, %s %u", xsmi_model_input(model), what,
+                         data->features);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                              const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
+{
+    if (!model || !ranks) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
+    }
+    xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_ranks_options", err));
+    XSMI_TRY(check_data(model, dataset, "the data", err));
+    if (o.known_count > 0 && !o.known) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_ranks_options.known is NULL");
+    }
+    for (size_t d = 0; d < o.known_count; d++) {
+        XSMI_TRY(check_data(model, o.known[d], "a dataset of known labels", err));
+    }
+    xsm_context *ctx = context ? context : model->context;
+    xsm_ranks r = XSM_RANKS_INIT;
+    known_rows known = {0};
+    const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
+    ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known};
+    job.scratch_each = xsmi_tiles_scratch(model, dataset->sparse, XSMI_EXACT_BLOCKS);
+    job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
+    job.short_of_memory = xsmi_allocate(ctx, jobs, sizeof *job.short_of_memory);
+    job.lists = xsmi_allocate_zero(ctx, threads, sizeof *job.lists);
+    job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
+    xsm_status status = XSM_OK;
+    if (!job.partials || !job.short_of_memory || !job.lists || !job.scratch) {
+        status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
+    }
+    if (status == XSM_OK) {
+        status = start_known(ctx, &o, &known, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_run(ctx, run_rows, &job, jobs, err);
+    }
+    if (status == XSM_OK) {
+        status = join(&job, jobs, &r, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_options_write(&r, sizeof r, sizeof r, ranks, "xsm_ranks", err);
+    }
+    for (size_t t = 0; job.lists && t < threads; t++) {
+        xsmi_release(ctx, job.lists[t].items, job.lists[t].capacity, sizeof *job.lists[t].items);
+    }
+    end_known(ctx, &known);
+    xsmi_release(ctx, job.partials, jobs, sizeof *job.partials);
+    xsmi_release(ctx, job.short_of_memory, jobs, sizeof *job.short_of_memory);
+    xsmi_release(ctx, job.lists, threads, sizeof *job.lists);
+    xsmi_release(ctx, job.scratch, threads, job.scratch_each);
+    return status;
+}
