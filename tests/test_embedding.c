@@ -449,6 +449,67 @@ static void training_gives_the_same_bits_on_any_machine(void **state)
     }
 }
 
+/* A run that is cut off and goes on from its checkpoint ends at the same bits, the scale of the vectors included. */
+static void a_run_goes_on_from_its_checkpoint(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int tied = 0; tied < 2; tied++) {
+        kind k = {.activation = XSM_ACTIVATION_TANH, .bias = true, .sparse = true, .tied = tied};
+        test_problem p = test_problem_new(200, 40, 40, true, 4);
+        uint64_t want = 0;
+        for (int run = 0; run < 2; run++) {
+            xsm_model *m = new_model(NULL, 40, 12, 40, &k);
+            for (uint64_t epochs = run ? 2 : 4; epochs <= 4; epochs += 2) {
+                /* The second half starts from another model than it left. */
+                xsm_model *now = epochs == 4 && run ? new_model(NULL, 40, 12, 40, &k) : m;
+                xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "ridge=20");
+                xsm_optimizer *o = test_optimizer(NULL, now);
+                xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
+                settings.epochs = epochs;
+                settings.batch = 8;
+                settings.eta = 0.1;
+                xsm_trainer *t = NULL;
+                assert_ok(xsm_trainer_new(NULL, now, p.data, e, o, &settings, &t, &err), err);
+                if (now != m) {
+                    assert_ok(xsm_trainer_resume(t, test_path("half.safetensors"), &err), err);
+                }
+                assert_ok(xsm_trainer_run(t, &err), err);
+                assert_true(now->layer->alpha < 1 || tied);
+                if (run && now == m) {
+                    assert_ok(xsm_trainer_checkpoint(t, test_path("half.safetensors"), &err), err);
+                }
+                xsm_trainer_free(t);
+                xsm_optimizer_free(o);
+                xsm_estimator_free(e);
+                if (now != m) {
+                    xsm_model_free(m);
+                    m = now;
+                }
+            }
+            want = run ? want : hash_of(m);
+            assert_true(hash_of(m) == want);
+            xsm_model_free(m);
+        }
+        /* It is no checkpoint of another model. */
+        xsm_model *linear = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "ridge=20");
+        xsm_optimizer *o = test_optimizer(NULL, linear);
+        xsm_trainer_options settings = XSM_TRAINER_OPTIONS_INIT;
+        settings.epochs = 4;
+        settings.batch = 8;
+        settings.eta = 0.1;
+        xsm_trainer *t = NULL;
+        assert_ok(xsm_trainer_new(NULL, linear, p.data, e, o, &settings, &t, &err), err);
+        assert_int_not_equal(xsm_trainer_resume(t, test_path("half.safetensors"), &err), XSM_OK);
+        xsm_trainer_free(t);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+        xsm_model_free(linear);
+        test_problem_free(&p);
+    }
+}
+
 /* Which of two words of two is right depends on the other: a linear model cannot, one with a rectifier can. */
 static void a_hidden_layer_learns_what_a_linear_model_cannot(void **state)
 {
@@ -921,6 +982,7 @@ int main(void)
         cmocka_unit_test(every_estimator_steps_the_vectors_down_their_slope),
         cmocka_unit_test(the_first_layer_is_a_network_as_a_host_would_have_it),
         cmocka_unit_test(training_gives_the_same_bits_on_any_machine),
+        cmocka_unit_test(a_run_goes_on_from_its_checkpoint),
         cmocka_unit_test(a_hidden_layer_learns_what_a_linear_model_cannot),
         cmocka_unit_test(a_strong_ridge_shrinks_the_vectors),
         cmocka_unit_test(evaluation_prediction_and_search_agree_with_the_scores),
