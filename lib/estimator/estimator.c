@@ -519,6 +519,13 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
         }
     }
     status = status == XSM_OK ? check_correction(e, model, err) : status;
+    if (status == XSM_OK && e->index && model->layer && model->layer->tied) {
+        status =
+            xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                      "estimator '%s' searches an index of the classes' weights, which steps on tied vectors change "
+                      "unseen",
+                      e->ops.name);
+    }
     if (status == XSM_OK && e->index) {
         xsm_search_plan plan = {.size = sizeof plan};
         e->ops.search_plan(e->state, &plan);

@@ -474,7 +474,9 @@ xsm_status xsmi_estimator_search(xsm_estimator *e, const xsm_batch *batch, doubl
 {
     xsmi_searcher *s = e->searcher;
     XSMI_TRY(xsmi_gradient_reserve(g, e, batch->count, xsm_context_threads(e->context), false, err));
-    XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, err));
+    XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, eta, err));
+    const xsmi_input_gradient of_layer = {g->hidden_gradient, g->value_stride};
+    input = e->model->layer ? &of_layer : input;
     xsm_error unsaid = XSM_ERROR_INIT;
     xsm_status kept = keep_up(s, &unsaid);
     if (kept == XSM_ERROR_DIVERGED) { /* rows are not finite: the caller says so, as of scores */
@@ -493,6 +495,10 @@ xsm_status xsmi_estimator_search(xsm_estimator *e, const xsm_batch *batch, doubl
     xsmi_release(s->context, job.status, s->blocks, sizeof *job.status);
     xsmi_release(s->context, job.errors, s->blocks, sizeof *job.errors);
     g->decay = xsmi_estimator_decay(e, eta);
+    if (status == XSM_OK && *finite && e->model->layer) {
+        xsmi_gradient_take_layer(e, g, batch, 0, batch->count, largest);
+        *finite = *largest * eta < XSMI_STEP_LIMIT; /* false for NaN too */
+    }
     if (status == XSM_OK && *finite) {
         status = note_changes(s, g, batch->count, err);
     }

@@ -18,6 +18,7 @@ typedef struct beam_places {
     uint32_t *classes; /* [beam] */
     double *log_q;     /* [beam] */
     float *scores;     /* [beam] */
+    float *hidden;     /* for a first layer */
 } beam_places;
 
 static beam_places divide(const xsm_predictor *p, xsmi_arena *arena)
@@ -28,6 +29,7 @@ static beam_places divide(const xsm_predictor *p, xsmi_arena *arena)
     b.classes = xsmi_arena_take(arena, p->beam, sizeof *b.classes);
     b.log_q = xsmi_arena_take(arena, p->beam, sizeof *b.log_q);
     b.scores = xsmi_arena_take(arena, p->beam, sizeof *b.scores);
+    b.hidden = xsmi_arena_take(arena, p->model->layer ? p->model->features : 0, sizeof *b.hidden);
     return b;
 }
 
@@ -88,7 +90,8 @@ static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_places 
             b->scores[j] = (float)b->log_q[j];
         }
     } else {
-        xsmi_model_score_classes(m, x, b->classes, found, m->alpha, b->scores, NULL);
+        xsmi_features seen = xsmi_model_seen(m, x, b->hidden);
+        xsmi_model_score_classes(m, &seen, b->classes, found, m->alpha, b->scores, NULL);
         for (uint32_t j = 0; j < found; j++) {
             b->scores[j] = (float)((double)b->scores[j] + b->log_q[j]);
         }

@@ -161,8 +161,8 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
     if (o.top > XSM_PRECISION_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is up to %d", o.top, XSM_PRECISION_MAX);
     }
-    if (model->features != dataset->features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", model->features,
+    if (xsmi_model_input(model) != dataset->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
     }
     uint32_t top = o.top ? o.top : 5;
