@@ -226,7 +226,10 @@ static void a_new_model_is_seeded(void **state)
 static const char *smooth_options(const char *name)
 {
     static const char *const table[][2] = {
-        {"umax", "delta=100"}, {"ove", "negatives=4"}, {"implicit", "negatives=3 tolerance=1e-13"}};
+        {"umax", "delta=100"},
+        {"ove", "negatives=4"},
+        {"implicit", "negatives=3 tolerance=1e-13"},
+        {"decomp-mips", "blocks=1"}}; /* between blocks, messages pass over parts of scores */
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (strcmp(table[i][0], name) == 0) {
             return table[i][1];
