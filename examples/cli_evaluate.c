@@ -109,7 +109,7 @@ static void print_search(const evaluation *e, const xsm_search_metrics *m)
     const double *values[] = {m->recall, m->precision};
     for (size_t i = 0; i < 2; i++) {
         static const uint32_t at[] = {1, 3, 5};
-        printf("  %-9s", names[i]);
+        printf("  %-10s", names[i]);
         for (size_t j = 0; j < 3 && at[j] <= m->top; j++) {
             printf("%s@%u %.4f", j > 0 ? ", " : "", at[j], values[i][at[j] - 1]);
         }

@@ -698,7 +698,7 @@ expect 'the probabilities of the tree sum to one' test "$(awk -F '\t' '{ sum = 0
     if (sum < 0.9999 || sum > 1.0001) bad++ } END { print bad + 0 }' stdout)" -eq 0
 run 0 evaluate --model tree.model --data test.txt --beam 5
 says stdout 'beam       5 of 5 classes scored a row'
-says stdout '  recall   @1 1.0000, @3 1.0000, @5 1.0000'
+says stdout '  recall    @1 1.0000, @3 1.0000, @5 1.0000'
 run 0 evaluate --model tree.model --data test.txt --tree-alone --json
 says stdout '"tree_alone":{"width":0,"classes_scored":5,"recall":{"1":'
 run 2 evaluate --model tree.model --data test.txt --beam 2
