@@ -20,6 +20,8 @@ static const figure figures[] = {
     {"umax_table3", "Fagan and Iyengar 2018, Table 3 and Figure 1: methods after 50 epochs, honestly evaluated",
      figure_umax_table3},
     {"umax_rates", "Fagan and Iyengar 2018, Figures 2 and 3: log-loss against the learning rate", figure_umax_rates},
+    {"ldgs_multiclass", "Yen et al. 2018, Figure 1: faces, what a step costs and what it brings",
+     figure_ldgs_multiclass},
     {"umax_optimum", "how far from the exact optimum the methods end with rates that fall as 1/t", figure_umax_optimum},
     {"adversarial_eurlex", "Bamler and Mandt 2020, appendix A.2: the exact softmax against negative sampling",
      figure_adversarial_eurlex},

@@ -1,0 +1,254 @@
+/* See ldgs.h. */
+#include "ldgs.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "learn.h"
+#include "peak.h"
+
+enum { CLUSTERS = 1000, METHODS = 3, STEPS_MOST = 2000 };
+
+/* What weights are after training, times the classes' directions. */
+#define WEIGHT_LENGTH 8.0
+
+/* -- data */
+
+static uint64_t next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* Adds `size` times a direction that is uniform, nearly, to a vector, and makes it of length 1. */
+static void add_direction(float *x, uint32_t d, double size, uint64_t seed)
+{
+    double noise[LDGS_FEATURES_MAX], square = 0, length = 0;
+    for (uint32_t f = 0; f < d; f++) {
+        double sum = -6; /* of twelve numbers, 16 bits each: normal enough */
+        for (int i = 0; i < 12; i += 4) {
+            uint64_t bits = next(&seed);
+            sum += (double)((bits & 65535) + (bits >> 16 & 65535) + (bits >> 32 & 65535) + (bits >> 48)) / 65536;
+        }
+        noise[f] = sum;
+        square += sum * sum;
+    }
+    for (uint32_t f = 0; f < d; f++) {
+        x[f] += (float)(size * noise[f] / sqrt(square));
+        length += (double)x[f] * (double)x[f];
+    }
+    for (uint32_t f = 0; f < d; f++) {
+        x[f] = (float)((double)x[f] / sqrt(length));
+    }
+}
+
+void ldgs_direction(const ldgs_shape *s, uint32_t k, float *x)
+{
+    uint64_t seed = 2 * (uint64_t)k + 1;
+    memset(x, 0, s->features * sizeof *x);
+    add_direction(x, s->features, 1, 1000003 * (next(&seed) % s->groups));
+    add_direction(x, s->features, 0.8 / 0.6, (uint64_t)k << 20 | 1);
+}
+
+xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint64_t rows, uint64_t seed)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const uint32_t d = s->features;
+    rows = each ? each * s->classes : rows;
+    float *x = papers_memory((size_t)rows * d, sizeof *x);
+    uint64_t *offsets = papers_memory((size_t)rows + 1, sizeof *offsets);
+    uint32_t *labels = papers_memory((size_t)rows * s->most_labels, sizeof *labels);
+    for (uint64_t i = 0; i < rows; i++) {
+        uint64_t own = seed + i;
+        uint32_t first = each ? (uint32_t)(i / each) : (uint32_t)(next(&own) % s->classes);
+        uint32_t count = 1 + (uint32_t)(next(&own) % s->most_labels);
+        for (uint32_t j = 0; j < count; j++) {
+            labels[offsets[i] + j] = (first + j) % s->classes;
+        }
+        offsets[i + 1] = offsets[i] + count;
+    }
+#pragma omp parallel for schedule(static)
+    for (uint64_t i = 0; i < rows; i++) {
+        float one[LDGS_FEATURES_MAX], *row = x + i * d;
+        for (uint64_t j = offsets[i]; j < offsets[i + 1]; j++) {
+            ldgs_direction(s, labels[j], one);
+            for (uint32_t f = 0; f < d; f++) {
+                row[f] += one[f];
+            }
+        }
+        add_direction(row, d, 0, 1); /* to the length 1 */
+        add_direction(row, d, s->noise, (seed << 40) + 7 * i + 3);
+    }
+    xsm_labels given = {sizeof given, s->classes, 0, offsets, labels};
+    xsm_dataset *data = NULL;
+    papers_check(xsm_dataset_from_dense(p->context, x, rows, d, d, &given, XSM_COPY, &data, &err), &err);
+    free(x);
+    free(offsets);
+    free(labels);
+    return data;
+}
+
+/* -- a step */
+
+/* On one thread processor time, which other programs on the machine do not add to. */
+static double step_clock(const papers *p)
+{
+    return xsm_context_threads(p->context) > 1 ? papers_clock() : papers_work();
+}
+
+/* Bytes a second that all threads read one after another of memory as large as the weights. */
+static double stream_rate(const papers *p, const ldgs_shape *s)
+{
+    const peak_loops *loops = peak_find(xsm_context_instruction_set(p->context));
+    int threads = (int)xsm_context_threads(p->context);
+    size_t part = (size_t)s->classes * s->features / (size_t)threads / 64 * 64;
+    float *memory = NULL;
+    if (posix_memalign((void **)&memory, (size_t)2 << 20, part * (size_t)threads * sizeof *memory) != 0) {
+        papers_fail("no memory for the streaming rate");
+    }
+    memset(memory, 0, part * (size_t)threads * sizeof *memory);
+    double best = 0;
+    for (int run = 0; run < 5; run++) {
+        float sum = 0;
+        double start = step_clock(p);
+#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : sum)
+        for (int t = 0; t < threads; t++) {
+            sum += loops->read(memory + (size_t)t * part, part);
+        }
+        double rate = (double)(part * (size_t)threads) * sizeof(float) / (step_clock(p) - start);
+        best = sum == 0 && rate > best ? rate : best;
+    }
+    free(memory);
+    return best;
+}
+
+typedef struct timing {
+    const char *title, *estimator;
+    uint32_t blocks; /* 0: it does not search */
+} timing;
+
+typedef struct bench {
+    const papers *p;
+    const ldgs_shape *shape;
+    xsm_dataset *data;
+    uint64_t rows;
+    uint32_t candidates, clusters;
+    double budget; /* seconds */
+    xsm_estimator *e;
+    xsm_optimizer *o;
+    xsm_gradient *g;
+} bench;
+
+static double take_step(const bench *b, uint64_t first, uint64_t n)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_batch batch = xsm_batch_range(b->data, first, n);
+    double start = step_clock(b->p);
+    papers_check(xsm_estimator_gradient(b->e, &batch, 0.1, b->g, &err), &err);
+    papers_check(xsm_optimizer_apply(b->o, &batch, b->g, 0.1, &err), &err);
+    return step_clock(b->p) - start;
+}
+
+static xsm_model *trained_model(const bench *b)
+{
+    const ldgs_shape *s = b->shape;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *model = NULL;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    papers_check(xsm_model_new_linear(b->p->context, s->features, s->classes, NULL, &model, &err), &err);
+    papers_check(xsm_model_parameters(model, &w, &err), &err);
+#pragma omp parallel for schedule(static)
+    for (uint32_t k = 0; k < s->classes; k++) {
+        float *row = w.weight + k * w.class_step;
+        ldgs_direction(s, k, row);
+        for (uint32_t f = 0; f < s->features; f++) {
+            row[f] *= (float)WEIGHT_LENGTH;
+        }
+    }
+    return model;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of a step of n examples; the first, which builds the indexes, does not count. */
+static double time_steps(bench *b, const timing *t, uint64_t n, const char *options)
+{
+    static double seconds[STEPS_MOST];
+    xsm_error err = XSM_ERROR_INIT;
+    char all[300];
+    int length = snprintf(all, sizeof all, "%s", options);
+    if (t->blocks > 0) {
+        length += snprintf(all + length, sizeof all - (size_t)length, "%scandidates=%u,index.clusters=%u",
+                           length ? "," : "", b->candidates, b->clusters);
+    }
+    if (t->blocks > 1) {
+        snprintf(all + length, sizeof all - (size_t)length, ",blocks=%u", t->blocks);
+    }
+    const method m = {t->title, t->estimator, n, 0, all};
+    xsm_model *model = trained_model(b);
+    papers_check(xsm_estimator_new(b->p->context, t->estimator, &b->e, &err), &err);
+    set_options(b->e, &m, 0);
+    papers_check(xsm_estimator_bind(b->e, model, b->data, &err), &err);
+    papers_check(xsm_optimizer_new(b->p->context, "sgd", &b->o, &err), &err);
+    papers_check(xsm_optimizer_bind(b->o, model, &err), &err);
+    papers_check(xsm_gradient_new(b->p->context, &b->g, &err), &err);
+    papers_say("  %s, n = %d: the first step took %.2f s", t->title, (int)n, take_step(b, 0, n));
+    size_t steps = 0;
+    double begun = papers_clock();
+    for (uint64_t first = n; first + n <= b->rows && steps < STEPS_MOST && papers_clock() - begun < b->budget;
+         first += n) {
+        seconds[steps++] = take_step(b, first, n);
+    }
+    xsm_gradient_free(b->g);
+    xsm_optimizer_free(b->o);
+    xsm_estimator_free(b->e);
+    xsm_model_free(model);
+    qsort(seconds, steps, sizeof *seconds, compare);
+    return steps ? seconds[steps / 2] : PAPERS_NONE;
+}
+
+void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks, const char *options)
+{
+    const timing methods[METHODS] = {
+        {"Margin", "margin", 0}, {"MIPS", "mips", 1}, {"Decomp-MIPS", "decomp-mips", blocks}};
+    bench b = {.p = p,
+               .shape = s,
+               .rows = p->quick ? 200 : 20000,
+               .candidates = s->classes / 100,
+               .clusters = p->quick ? 20 : CLUSTERS,
+               .budget = p->quick ? 0.05 : 3};
+    b.data = ldgs_rows(p, s, 0, b.rows, 11);
+    double rate = stream_rate(p, s);
+    report_note(r,
+                "A step, K = %u, D = %u, Q = K/100 = %u, B = %u, %u clusters an index, %u threads; memory streams at "
+                "%.1f GB/s.",
+                s->classes, s->features, b.candidates, blocks, b.clusters, xsm_context_threads(p->context), rate / 1e9);
+    for (uint64_t n = 1; n <= 10; n += 9) {
+        double margin = PAPERS_NONE;
+        for (size_t i = 0; i < METHODS; i++) {
+            const timing *t = &methods[i];
+            double seconds = time_steps(&b, t, n, options);
+            margin = i == 0 ? seconds : margin;
+            /* All weights; or for each example Q rows, with their numbers in each block. */
+            double row_bytes = s->features * sizeof(float) + t->blocks * sizeof(uint32_t);
+            double bytes = row_bytes * (t->blocks ? (double)n * b.candidates : (double)s->classes);
+            char row[80];
+            snprintf(row, sizeof row, "%s, n = %d", t->title, (int)n);
+            papers_say("  %s: %.3f ms, %.1f times as fast, %.0f %% of the streaming rate", row, 1e3 * seconds,
+                       margin / seconds, 100 * bytes / seconds / rate);
+            report_cell(r, row, "ms a step", PAPERS_NONE, 1e3 * seconds);
+            report_cell(r, row, "times as fast as Margin", PAPERS_NONE, margin / seconds);
+            report_cell(r, row, "MB read", PAPERS_NONE, bytes / 1e6);
+            report_cell(r, row, "% of the streaming rate", PAPERS_NONE, 100 * bytes / seconds / rate);
+        }
+    }
+    xsm_dataset_free(b.data);
+}

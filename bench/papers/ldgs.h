@@ -1,0 +1,29 @@
+/*
+ * Made-up data of the forms that Yen et al. 2018 train on, and what a step costs there.
+ */
+#ifndef PAPERS_LDGS_H
+#define PAPERS_LDGS_H
+
+#include "papers.h"
+
+enum { LDGS_FEATURES_MAX = 128 };
+
+/* Classes about the directions of some groups, rows about their class's direction, or the mean of its classes'; all of
+ * length 1. */
+typedef struct ldgs_shape {
+    uint32_t classes, groups, features;
+    uint32_t most_labels; /* 1 to that many a row, evenly; the others are the next classes */
+    double noise;         /* length of what is added to the direction */
+} ldgs_shape;
+
+/* The direction of a class. */
+void ldgs_direction(const ldgs_shape *s, uint32_t k, float *x);
+/* `each` rows of every class in turn, or of `rows` classes at random where `each` is 0; the caller's. */
+xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint64_t rows, uint64_t seed);
+
+/* Adds to a report what steps of 1 and 10 examples cost by `margin`, `mips` and `decomp-mips`, with Q = K/100, weights
+ * as after training, a factor times the classes' directions, and the options given ("name=value,..."). Times are
+ * medians; those of the searching estimators have the upkeep of the indexes in them. */
+void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks, const char *options);
+
+#endif
