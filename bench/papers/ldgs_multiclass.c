@@ -17,24 +17,21 @@ typedef struct point {
     curves *by_epoch, *by_time;
     report *to;
     const char *title, *row;
-    double seconds;
 } point;
 
-static int32_t note_time(void *user, const xsm_progress *progress)
-{
-    ((point *)user)->seconds = progress->seconds;
-    return 0;
-}
-
-static void add_point(void *user, uint64_t epoch, const xsm_metrics *train)
+/* Notes what an evaluation on the way found. */
+static int32_t add_point(void *user, const xsm_progress *progress)
 {
     const point *c = user;
-    char column[40];
-    double accuracy = 100 * (1 - train->error);
-    curves_point(c->by_epoch, c->title, (double)epoch, accuracy);
-    curves_point(c->by_time, c->title, c->seconds, accuracy);
-    snprintf(column, sizeof column, "%% right, epoch %d", (int)epoch);
-    report_cell(c->to, c->row, column, PAPERS_NONE, accuracy);
+    if (progress->train) {
+        char column[40];
+        double accuracy = 100 * (1 - progress->train->error);
+        curves_point(c->by_epoch, c->title, (double)progress->epoch, accuracy);
+        curves_point(c->by_time, c->title, progress->seconds, accuracy);
+        snprintf(column, sizeof column, "%% right, epoch %d", (int)progress->epoch);
+        report_cell(c->to, c->row, column, PAPERS_NONE, accuracy);
+    }
+    return 0;
 }
 
 static void learn_all(const papers *p, report *r)
@@ -73,14 +70,14 @@ static void learn_all(const papers *p, report *r)
         }
         char row[80];
         snprintf(row, sizeof row, "%s, eta0 = %g", methods[i].title, eta);
-        point c = {by_epoch, by_time, r, methods[i].title, row, 0};
+        point c = {by_epoch, by_time, r, methods[i].title, row};
         plan whole = {.epochs = EPOCHS,
                       .eta = eta,
                       .evaluations = EPOCHS,
                       .test = test,
-                      .progress = note_time,
+                      .progress = add_point,
                       .progress_user = &c};
-        learned l = learn(p, train, &methods[i], &whole, add_point, &c);
+        learned l = learn(p, train, &methods[i], &whole, NULL, NULL);
         report_cell(r, row, "% right, test", PAPERS_NONE, 100 * (1 - l.test.error));
         report_cell(r, row, "s an epoch", PAPERS_NONE, l.seconds / EPOCHS);
         papers_say("  %s", row);
