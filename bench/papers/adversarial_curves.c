@@ -61,6 +61,11 @@ static void run_set(const papers *p, report *r, const char *part, data_pair *dat
     report_note(r, "%s: N = %llu, D = %u, K = %u; %g s a method.", data->title, (unsigned long long)data->rows,
                 data->features, data->classes, seconds);
     for (size_t m = 0; m < METHODS; m++) {
+        /* A column for each, in this order, even for those that do not begin in time. */
+        curves_point(accuracy, methods[m].title, seconds, PAPERS_NONE);
+        curves_point(likelihood, methods[m].title, seconds, PAPERS_NONE);
+    }
+    for (size_t m = 0; m < METHODS; m++) {
         racer who = racer_new(p, data, &methods[m], "adagrad");
         double eta = choose(p, data, held, &who, seconds);
         of[m] = race_run(p, data, data->test, &who, eta, seconds);

@@ -2,16 +2,13 @@
 name = "adversarial_curves"
 sets = "made poetry-author-uni kg-fb15k237 s3rec-beauty"
 titles = "'Amazon-670K in shape' Poetry FB15k-237 Beauty"
-count = 0
-do for [s=1:words(sets)] {
-    count = count + there("-".word(sets, s)."-accuracy")
-}
+count = int(system(sprintf("ls '%s' | grep -c '^%s-.*-accuracy.csv$'", folder, name)))
 width = 1000; height = 60 + 340 * count
 load scripts."/style.inc"
-set multiplot layout count,2 margins 0.08, 0.98, 0.08 + 0.03 / count, 1 - 0.1 / count spacing 0.09, 0.24 / count
+set multiplot layout count,2 margins 0.08, 0.98, 0.27 / count, 1 - 0.1 / count spacing 0.09, 0.24 / count
 set logscale x
 set format x "%g"
-set key at screen 0.5, 0.005 center bottom horizontal maxrows 1
+set key at screen 0.5, 0.005 center bottom horizontal maxrows 2 noenhanced
 do for [s=1:words(sets)] {
     part = "-".word(sets, s)
     if (there(part."-accuracy")) {
@@ -19,9 +16,8 @@ do for [s=1:words(sets)] {
             set title word(titles, s)
             set xlabel "training time, s"
             set ylabel (what eq "accuracy" ? "test accuracy" : "test log-likelihood")
-            stats file(part."-".what) using 1 skip 1 nooutput
-            plot for [i=2:STATS_columns] file(part."-".what) using 1:i with linespoints linetype i-1 \
-                title columnheader(i)
+            plot for [i=1:6] file(part."-".what) using 1:i+1 skip 1 with linespoints linetype i notitle, \
+                 for [i=1:6] keyentry with linespoints linetype i title word("adversarial uniform frequency NCE A&R OVE", i)
             unset key
         }
     }

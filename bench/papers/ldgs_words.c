@@ -93,8 +93,10 @@ static void run_sampling(experiment *e, uint32_t negatives, uint64_t epochs)
         xsm_progress p = {.size = sizeof p};
         papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
         if (status == XSM_CANCELLED) {
-            add_point(e, name, (double)p.epoch, p.seconds, objective_of(e, input, output));
             e->first_seconds = p.seconds;
+            if (epochs > 1) { /* otherwise it is the start of another curve, which has it */
+                add_point(e, name, (double)p.epoch, p.seconds, objective_of(e, input, output));
+            }
         }
     }
     xsm_skipgram_free(trainer);
