@@ -34,7 +34,8 @@ int cli_checkpoint_recall(cli_run *r)
     char *end = NULL;
     if (isnan(r->eta) && eta) {
         double number = strtod(eta, &end); /* the command runs in the C locale */
-        r->eta = end != eta && *end == '\0' && number > 0 ? number : r->eta;
+        r->eta_recalled = end != eta && *end == '\0' && number > 0;
+        r->eta = r->eta_recalled ? number : r->eta;
     }
     xsm_model_free(model);
     if (isnan(r->eta)) {

@@ -40,6 +40,9 @@ char *cli_train_json(const cli_run *r)
     cli_json_whole(&json, "steps", r->end.step);
     cli_tune_json(&json, r);
     cli_choose_json(&json, r);
+    if (r->warm_path) {
+        cli_json_whole(&json, "new_classes", r->new_classes);
+    }
     cli_json_real(&json, "train_seconds", r->end.seconds);
     cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
@@ -103,6 +106,9 @@ void cli_train_report(const cli_run *r)
     char *shape = cli_model_shape(r->model);
     printf("%-10s %s\n", "model", shape);
     free(shape);
+    if (r->warm_path) {
+        printf("%-10s from %s, with %s new classes\n", "start", r->warm_path, cli_grouped(r->new_classes, &a));
+    }
     if (r->full) {
         printf("%-10s %s by lbfgs, %s iterations, %s passes over the rows in %s (%s)\n", "training", r->estimator_name,
                cli_grouped(r->end.epoch, &a), cli_grouped(r->fit.evaluations, &b), cli_seconds(r->end.seconds, &d),
@@ -114,7 +120,10 @@ void cli_train_report(const cli_run *r)
             printf("%-10s eta %s, chosen in %s%s\n", "rate", cli_real(r->eta, &a), cli_seconds(r->tuned.seconds, &b),
                    r->restarts ? ", then made smaller as training diverged" : "");
         } else {
-            printf("%-10s eta %s, %s%s\n", "rate", cli_real(r->eta, &a), r->eta_chosen ? "chosen" : "as given",
+            printf("%-10s eta %s, %s%s\n", "rate", cli_real(r->eta, &a),
+                   r->eta_chosen     ? "chosen"
+                   : r->eta_recalled ? "as the run that is resumed chose"
+                                     : "as given",
                    r->restarts ? ", then made smaller as training diverged" : "");
         }
         print_steps(r);

@@ -196,6 +196,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "save here, now and then, at the end and on Ctrl-C, all that --resume needs", NULL, 0, 0, 0, 0},
         {"checkpoint-every", CLI_REAL, &r.checkpoint_every, "S", "seconds from a checkpoint to the next (300)", NULL, 0,
          1e9, 0, 0},
+        {"warm-start", CLI_TEXT, &r.warm_path, "MODEL",
+         "start from this model, with whatever classes and features are new in the rows", NULL, 0, 0, 0, 0},
         {"resume", CLI_TEXT, &r.resume_path, "FILE",
          "go on from this checkpoint; the other flags must be those of the run that saved it", NULL, 0, 0, 0, 0},
         {"json", CLI_SWITCH, &r.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},

@@ -47,7 +47,7 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
 
 typedef struct cli_run {
     const char *data, *test, *transform_text, *label_names, *estimator_name, *optimizer_name, *schedule_text;
-    const char *model_path, *history_path, *checkpoint_path, *resume_path;
+    const char *model_path, *history_path, *checkpoint_path, *resume_path, *warm_path;
     cli_data format;
     cli_list sets;
     uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
@@ -65,6 +65,8 @@ typedef struct cli_run {
     double checkpoint_every; /* seconds; below 0 until the flags are read */
     double checkpoint_saved; /* when, on cli_clock() */
     int checkpoint_failed;   /* the last one */
+    int eta_recalled;        /* the learning rate is the checkpoint's */
+    uint32_t new_classes;    /* that a warm start brought */
 
     xsm_context *context;
     xsm_estimator *estimator;
@@ -133,6 +135,11 @@ xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
 void cli_checkpoint_tick(cli_run *run);
 /* The last one, when training has ended or was stopped. */
 int cli_checkpoint_finish(cli_run *run);
+
+/* --warm-start (cli_warm.c). Checks the flags and loads the model. */
+int cli_warm_prepare(cli_run *run);
+/* Brings training rows and model together: classes and features of both, rows transformed as the model wants them. */
+int cli_warm_fit(cli_run *run);
 
 /* The object that --json prints, the caller's to free; NULL when there is no memory. Figures that are not known yet are
  * null. */

@@ -27,6 +27,15 @@ int cli_train_read(cli_run *r)
     }
     /* A transform that truncates can leave rows empty, so rows are dropped after it as well, and only then is it
      * known which classes there are. */
+    if (r->warm_path) {
+        code = cli_warm_fit(r);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+        if (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &dropped, &err) != XSM_OK) {
+            return cli_fail("%s: %s", r->data, err.message);
+        }
+    }
     if (r->transform &&
         (xsm_transform_fit(r->transform, r->train_rows, &err) != XSM_OK ||
          xsm_transform_apply(r->transform, r->train_rows, &err) != XSM_OK ||
@@ -34,19 +43,21 @@ int cli_train_read(cli_run *r)
         return cli_fail("%s: %s", r->data, err.message);
     }
     r->dropped += dropped;
-    if (xsm_dataset_compact(r->train_rows, &err) != XSM_OK ||
+    if ((!r->warm_path && xsm_dataset_compact(r->train_rows, &err) != XSM_OK) ||
         (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK) ||
         xsm_dataset_get_info(r->train_rows, &r->train_info, &err) != XSM_OK ||
         xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     if (r->test) {
-        map.features = r->raw_info.features; /* as in the file, before the transform */
+        /* as in the file, before the transform */
+        map.features = r->warm_path ? xsm_model_input_features(r->model) : r->raw_info.features;
         code = cli_read(r->context, r->test, &r->format, &map, &r->test_rows);
         if (code != CLI_GO_ON) {
             return code;
         }
         if ((r->transform && xsm_transform_apply(r->transform, r->test_rows, &err) != XSM_OK) ||
+            (r->warm_path && xsm_model_transform(r->model, r->test_rows, &err) != XSM_OK) ||
             xsm_dataset_get_info(r->test_rows, &r->test_info, &err) != XSM_OK) {
             return cli_fail("%s: %s", r->test, err.message);
         }
@@ -138,6 +149,9 @@ static int describe(cli_run *r)
 
 int cli_train_make_model(cli_run *r)
 {
+    if (r->warm_path) {
+        return describe(r);
+    }
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;

@@ -207,6 +207,7 @@ int cli_train_prepare(cli_run *r)
     code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, inputs) : code;
     /* What is chosen from the same rows is the same again. */
     code = code == CLI_GO_ON && !r->choose ? cli_checkpoint_recall(r) : code;
+    code = code == CLI_GO_ON ? cli_warm_prepare(r) : code;
     if (code == CLI_GO_ON && r->model_path) {
         code = cli_output_plan(CLI_OUTPUT_MODEL, "model", r->model_path, inputs);
     }

@@ -146,6 +146,7 @@ static void test_starting_values(void **state)
     STARTS(xsm_corpus_info, XSM_CORPUS_INFO_INIT);
     STARTS(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT);
     STARTS(xsm_skipgram_fit_options, XSM_SKIPGRAM_FIT_OPTIONS_INIT);
+    STARTS(xsm_stream_options, XSM_STREAM_OPTIONS_INIT);
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     assert_true(view.decay == 1); /* no ridge */
     view.decay = 0;

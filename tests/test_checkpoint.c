@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ROWS = 210, CLASSES = 60, EPOCHS = 3 };
 
@@ -419,6 +420,30 @@ static void other_rows_are_refused(void **state)
     }
 }
 
+/* A large file is shuffled in runs: the same rows in memory come in another order. */
+static void another_order_is_refused(void **state)
+{
+    (void)state;
+    const size_t size = (size_t)600 << 20;
+    const setting s = {"umax", "", NULL, 1, false, false, 0};
+    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    char path[200];
+    snprintf(path, sizeof path, "%s", saved(&s, &p));
+    void *file = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(file != MAP_FAILED);
+    size_t capacity = p.data->value_capacity;
+    p.data->value_capacity = 0; /* as of rows that lie in a file */
+    p.data->mappings[0] = (xsmi_mapping){file, size};
+    p.data->mapping_count = 1;
+    refused(&s, &p, path, XSM_ERROR_DATA, "into memory and this one reads them from a large file");
+    snprintf(path, sizeof path, "%s", saved(&s, &p));
+    p.data->mapping_count = 0;
+    p.data->value_capacity = capacity;
+    refused(&s, &p, path, XSM_ERROR_DATA, "from a large file and this one reads them into memory");
+    munmap(file, size);
+    test_problem_free(&p);
+}
+
 /* The host's sampler, which its options do not describe. */
 static void other_draws_are_refused(void **state)
 {
@@ -612,6 +637,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_is_a_model),
         cmocka_unit_test(other_settings_are_refused),
         cmocka_unit_test(other_rows_are_refused),
+        cmocka_unit_test(another_order_is_refused),
         cmocka_unit_test(other_draws_are_refused),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(a_host_estimator_says_what_it_keeps),

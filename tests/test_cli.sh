@@ -800,6 +800,36 @@ says stderr 'the same command goes on with --resume stop.checkpoint'
 run 0 info stop.checkpoint
 rm -f ./*.checkpoint whole.model part.model resumed.model
 
+# --- warm starts ------------------------------------------------------------------------------------------------------------
+printf '3 1:1 2:0.5\n8 2:1\n3 1:0.7\n8 2:0.9 3:0.1\n' >old.svm
+printf '5 4:1\n8 2:1\n1 6:1\n5 4:0.8\n' >new.svm
+run 0 train --data old.svm --format libsvm --eta 1 --epochs 20 --estimator softmax --model old.model
+run 0 train --data new.svm --format libsvm --warm-start old.model --eta 0.1 --epochs 20 --estimator softmax --model new.model
+says stdout 'start      from old.model, with 2 new classes'
+run 0 info new.model
+says stdout 'classes                4'
+says stdout 'features               6'
+says stdout 'labels                 1 to 8'
+says stdout 'training.warm_start    old.model'
+run 0 predict --model new.model --data new.svm --format libsvm --top 1
+run 0 train --data new.svm --format libsvm --warm-start new.model --eta 0.1 --estimator umax --test old.svm --model new.model
+run 2 train --data new.svm --format libsvm --warm-start old.model
+says stderr '--warm-start needs --eta'
+run 2 train --data new.svm --format libsvm --warm-start old.model --eta 1 --transform unit
+says stderr 'a warm start treats rows'
+run 2 train --data new.svm --format libsvm --warm-start old.model --eta 1
+says stderr '--warm-start needs --estimator'
+run 1 train --data new.svm --format libsvm --warm-start missing.model --eta 1 --estimator umax
+says stderr 'missing.model'
+run 0 train --data old.svm --format libsvm --eta 1 --transform tfidf,unit --estimator negative-sampling --set negatives=1 \
+    --set sampler=frequency --model fitted.model
+run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator negative-sampling --set negatives=1 \
+    --set sampler=frequency --model fitted.model
+run 0 info fitted.model
+says stdout 'features               3'
+says stdout 'classes                4'
+rm -f old.model new.model fitted.model old.svm new.svm
+
 # While a learning rate is chosen there is nothing to keep yet.
 echo old >stop.model
 env --default-signal=INT "$xsoftmax" train --estimator implicit --data train.txt --epochs 100000000 --schedule constant --model stop.model --history stop.csv \

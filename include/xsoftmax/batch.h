@@ -26,7 +26,18 @@ typedef struct xsm_batch {
     size_t stride;              /**< With `values`: floats from a row to the next, at least `features`. */
     uint32_t features;          /**< With `values`: how many a row has, the model's D. */
     uint32_t reserved;          /**< Zero. */
+    const uint64_t *offsets;    /**< With `values`, for sparse rows: [n+1] row i has values[offsets[i]..offsets[i+1]);
+                                     `stride` does not matter. NULL = dense rows. */
+    const uint32_t *index;      /**< With `offsets`: the feature of each value, rising in a row. */
+    /** With `values`, for xsm_estimator_bind_stream(), all three borrowed: [n] the class of each row, or with
+     *  `label_offsets` [n+1] the classes of row i at labels[label_offsets[i]..label_offsets[i+1]). */
+    const uint32_t *labels;
+    const uint64_t *label_offsets; /**< See `labels`; NULL = one each. */
+    const uint64_t *ids;           /**< [n] the host's number of each row, or #XSM_NO_ID; NULL = none has one. */
 } xsm_batch;
+
+/** A row that does not come again, or of which that is not known. */
+#define XSM_NO_ID UINT64_MAX
 
 /** The rows rows[0..count) of a dataset. The array must stay while the batch is used. */
 static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count)
@@ -41,6 +52,11 @@ static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_
     batch.stride = 0;
     batch.features = 0;
     batch.reserved = 0;
+    batch.offsets = NULL;
+    batch.index = NULL;
+    batch.labels = NULL;
+    batch.label_offsets = NULL;
+    batch.ids = NULL;
     return batch;
 }
 
@@ -57,6 +73,11 @@ static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t fir
     batch.stride = 0;
     batch.features = 0;
     batch.reserved = 0;
+    batch.offsets = NULL;
+    batch.index = NULL;
+    batch.labels = NULL;
+    batch.label_offsets = NULL;
+    batch.ids = NULL;
     return batch;
 }
 
@@ -68,6 +89,16 @@ static inline xsm_batch xsm_batch_values(const float *values, uint64_t count, ui
     batch.values = values;
     batch.stride = stride;
     batch.features = features;
+    return batch;
+}
+
+/** The same for sparse rows (CSR): row i has the features index[offsets[i]..offsets[i+1]) with those `values`. */
+static inline xsm_batch xsm_batch_sparse_values(const uint64_t *offsets, const uint32_t *index, const float *values,
+                                                uint64_t count, uint32_t features)
+{
+    xsm_batch batch = xsm_batch_values(values, count, features, 0);
+    batch.offsets = offsets;
+    batch.index = index;
     return batch;
 }
 

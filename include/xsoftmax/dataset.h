@@ -360,6 +360,17 @@ XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, 
 /** Renumbers the classes so that each occurs; the class map keeps the file's labels.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched) */
 XSM_API xsm_status xsm_dataset_compact(xsm_dataset *dataset, xsm_error *err);
+/** Adds the classes of a map that the dataset has not, so that it fits a model that was trained on other rows and is to
+ *  learn these as well (xsm_model_grow()). Where both maps have names and no labels of their own, classes are the same
+ *  when their names are, the map's come first and in its order; otherwise when their labels are, and all are in rising
+ *  order. Sparse rows get the map's features, if those are more.
+ *  @param dataset the dataset; its labels are renumbered
+ *  @param map     of a model or of other data; its counts do not matter
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE for dense rows with fewer features than the map;
+ *          #XSM_ERROR_RANGE for labels that do not rise; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY (the dataset is untouched)
+ */
+XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map *map, xsm_error *err);
 /** Permutes the rows, each order equally likely, the same for the same seed.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched) */
 XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_error *err);

@@ -87,6 +87,24 @@ typedef struct xsm_gradient_view {
         sizeof(xsm_gradient_view), 0, 0, NULL, NULL, NULL, NULL, 1, 0, 0                                               \
     }
 
+/** What is known beforehand of rows that come as a stream. Start with #XSM_STREAM_OPTIONS_INIT. */
+typedef struct xsm_stream_options {
+    size_t size;                  /**< sizeof(xsm_stream_options). */
+    uint64_t examples;            /**< N, the rows that a ridge is of; needed with a ridge. */
+    uint64_t ids;                 /**< Ids that rows may have: 0, 1, ... below this. What an estimator keeps of each
+                                       takes memory, 8 bytes for those built in. */
+    uint64_t batch;               /**< Most rows of a batch in which some have no id; 0 = 256. */
+    uint32_t labels;              /**< Most labels of a row; 0 = 1. */
+    uint32_t reserved;            /**< Zero. */
+    const uint64_t *class_counts; /**< [K] how often each class occurs, for samplers that go by it; NULL = not known. */
+} xsm_stream_options;
+
+/** Starting value of an #xsm_stream_options. */
+#define XSM_STREAM_OPTIONS_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(xsm_stream_options), 0, 0, 0, 0, 0, NULL                                                                \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -184,6 +202,22 @@ XSM_API xsm_status xsm_estimator_bind(xsm_estimator *estimator, const xsm_model 
  *          first (xsm_estimator_set_sampler()) */
 XSM_API xsm_status xsm_estimator_bind_labels(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
                                              xsm_error *err);
+/** Prepares an estimator for rows that come as a stream, of which there is no dataset: every batch brings features and
+ *  labels (xsm_batch_values(), xsm_batch_sparse_values(), xsm_batch::labels). What estimators such as `umax` keep by
+ * row is kept by the host's ids (xsm_batch::ids); a row without one starts anew each time, for which estimators that
+ * keep nothing by row suit better. A sampler that looks at rows, `tree`, must be bound and handed in before.
+ *
+ *  Called again on an estimator that is bound to a stream, after xsm_model_grow() or for more ids, it keeps what
+ * belongs to the ids that remain, and goes on in the random stream.
+ *  @param estimator the estimator
+ *  @param model     the model, which must stay
+ *  @param options   settings, or NULL
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_DATA for several labels a row where the estimator takes one;
+ *          #XSM_ERROR_UNSUPPORTED for a host's table that keeps something by row without saying what
+ *          (xsm_estimator_ops::state_tensor); what xsm_estimator_bind() returns; #XSM_ERROR_MEMORY. O(K). */
+XSM_API xsm_status xsm_estimator_bind_stream(xsm_estimator *estimator, const xsm_model *model,
+                                             const xsm_stream_options *options, xsm_error *err);
 /** Most examples in a batch of this estimator; 0 = any number. */
 XSM_API uint64_t xsm_estimator_batch_limit(const xsm_estimator *estimator);
 

@@ -207,6 +207,21 @@ XSM_API const char *xsm_model_correction(const xsm_model *model);
  *  the rows were those of nodes. NULL is fine. */
 XSM_API void xsm_model_clear_correction(xsm_model *model);
 
+/** Gives a model more classes, more features, or both: the classes that it has keep their weights, wherever they come
+ *  to lie, and new classes and features start at zero, so that scores of the old ones stay the same bits. Estimators,
+ *  optimizers, trainers, predictors and indexes that were made for the model must be bound or made again.
+ *  @param model    the model, whatever its layout; a mapped file is copied to memory
+ *  @param features D from then on, not less than now; new features come behind those that are there
+ *  @param classes  a map with all of the model's classes and others, matched as xsm_dataset_extend() does, which is
+ * what makes one: the model takes its labels and names, and adds its counts to those it has. NULL = those that there
+ * are
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for fewer features or labels that do not rise; #XSM_ERROR_ARGUMENT for a map
+ *          without one of the model's classes, naming it; #XSM_ERROR_UNSUPPORTED for more features under a transform
+ *          that was fitted for those there are, or for a model with a correction (xsm_model_clear_correction());
+ *          #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is as before on failure. O(K D), with both models in memory
+ *          meanwhile. */
+XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Gives the classes the labels, names and counts of a class map with K classes (copied), and the model the map's
  * vocabulary, which is saved with it. Rows to test or predict are then read with xsm_model_get_classes().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the map has other than K classes; #XSM_ERROR_RANGE for labels that do not

@@ -87,6 +87,15 @@ void xsmi_dataset_passed(const xsm_dataset *d, uint64_t place, uint64_t count);
 struct xsmi_stream;
 /* An order [N] of the rows for an epoch; see order.c. */
 void xsmi_dataset_order(const xsm_dataset *d, struct xsmi_stream *stream, uint64_t *order);
+/* Bytes that decide the order where it is not that of rows in memory, otherwise 0. */
+size_t xsmi_dataset_order_bytes(const xsm_dataset *d);
+
+/* Reads a caller's map and checks its labels and names. (match.c) */
+xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err);
+/* place[k] = the class of `to` that class k of `from` is, or XSM_CLASS_UNSEEN; *words says that it went by names.
+ * (match.c) */
+xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *place,
+                            bool *words, xsm_error *err);
 
 /* What a model stores of a fitted transform, and how it gets it back. idf is [idf_count] or NULL. */
 const float *xsmi_transform_idf(const xsm_transform *t, uint32_t *count);
@@ -112,6 +121,9 @@ xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int6
 /* The same for a dataset that has classes already; untouched on failure. */
 xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels,
                                         const char *const *names, xsm_error *err);
+/* Gives a dataset other classes, old class k being class_of[k] of them. On failure it is as before. (edit.c) */
+xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint32_t classes, const int64_t *labels,
+                                 const char *const *names, xsm_error *err);
 /* Makes and fills the arrays of features and labels for `count` rows of `from`, in that order. */
 xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,
                                xsm_error *err);

@@ -137,43 +137,13 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
     return XSM_OK;
 }
 
-xsm_status xsm_dataset_compact(xsm_dataset *d, xsm_error *err)
+xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint32_t classes, const int64_t *labels,
+                                 const char *const *names, xsm_error *err)
 {
-    XSMI_TRY(check(d, "xsm_dataset_compact", err));
-    uint32_t used = 0;
-    for (uint32_t k = 0; k < d->classes; k++) {
-        used += d->class_counts[k] > 0;
-    }
-    if (used == d->classes) {
-        return XSM_OK;
-    }
     XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
-    xsm_context *ctx = d->context;
     xsm_dataset *fresh = NULL;
-    uint32_t *class_of = xsmi_allocate(ctx, d->classes, sizeof *class_of);
-    int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
-    const char **names = d->class_names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
-    xsm_status status = XSM_OK;
-    if (!class_of || !labels || (d->class_names && !names)) {
-        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_dataset_start(ctx, &fresh, err);
-    }
-    if (status == XSM_OK) {
-        uint32_t next = 0;
-        for (uint32_t k = 0; k < d->classes; k++) {
-            if (d->class_counts[k] > 0) {
-                class_of[k] = next;
-                labels[next] = d->class_labels ? d->class_labels[k] : k;
-                if (names) {
-                    names[next] = d->class_names[k];
-                }
-                next++;
-            }
-        }
-        status = xsmi_dataset_set_classes(fresh, used, labels, names, err);
-    }
+    XSMI_TRY(xsmi_dataset_start(d->context, &fresh, err));
+    xsm_status status = xsmi_dataset_set_classes(fresh, classes, labels, names, err);
     if (status == XSM_OK) {
         uint32_t *all = xsmi_dataset_own_labels(d);
         for (uint64_t i = 0; i < d->label_offsets[d->rows]; i++) {
@@ -186,21 +156,53 @@ xsm_status xsm_dataset_compact(xsm_dataset *d, xsm_error *err)
         d->class_counts = fresh->class_counts;
         d->name_text = fresh->name_text;
         d->name_text_size = fresh->name_text_size;
+        d->classes = classes;
         fresh->class_labels = old.class_labels;
         fresh->class_names = old.class_names;
         fresh->class_counts = old.class_counts;
         fresh->name_text = old.name_text;
         fresh->name_text_size = old.name_text_size;
         fresh->classes = old.classes;
-    }
-    xsmi_release(ctx, class_of, d->classes, sizeof *class_of);
-    xsmi_release(ctx, labels, used, sizeof *labels);
-    xsmi_release(ctx, names, used, sizeof *names);
-    xsm_dataset_free(fresh);
-    if (status == XSM_OK) {
-        d->classes = used;
         xsmi_dataset_count_labels(d);
     }
+    xsm_dataset_free(fresh);
+    return status;
+}
+
+xsm_status xsm_dataset_compact(xsm_dataset *d, xsm_error *err)
+{
+    XSMI_TRY(check(d, "xsm_dataset_compact", err));
+    uint32_t used = 0, all = d->classes;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        used += d->class_counts[k] > 0;
+    }
+    if (used == d->classes) {
+        return XSM_OK;
+    }
+    xsm_context *ctx = d->context;
+    uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
+    int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
+    const char **names = d->class_names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
+    xsm_status status = XSM_OK;
+    if (!class_of || !labels || (d->class_names && !names)) {
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
+    } else {
+        uint32_t next = 0;
+        for (uint32_t k = 0; k < d->classes; k++) {
+            if (d->class_counts[k] > 0) {
+                class_of[k] = next;
+                labels[next] = d->class_labels ? d->class_labels[k] : k;
+                if (names) {
+                    names[next] = d->class_names[k];
+                }
+                next++;
+            }
+        }
+        status = xsmi_dataset_renumber(d, class_of, used, labels, names, err);
+    }
+    xsmi_release(ctx, class_of, all, sizeof *class_of);
+    xsmi_release(ctx, labels, used, sizeof *labels);
+    xsmi_release(ctx, names, used, sizeof *names);
     return status;
 }
 

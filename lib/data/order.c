@@ -19,10 +19,16 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *order)
+size_t xsmi_dataset_order_bytes(const xsm_dataset *d)
 {
     size_t bytes = xsmi_dataset_mapped_bytes(d);
-    if (bytes < LARGE_BYTES) {
+    return bytes < LARGE_BYTES ? 0 : bytes;
+}
+
+void xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *order)
+{
+    size_t bytes = xsmi_dataset_order_bytes(d);
+    if (bytes == 0) {
         for (uint64_t i = 0; i < d->rows; i++) {
             order[i] = i;
         }

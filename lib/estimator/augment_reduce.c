@@ -17,7 +17,7 @@
 typedef struct augment_state {
     xsmi_double_sum sum; /* first: the shared functions take the state as this */
     double forget;
-    double *visits; /* [examples] steps that each row has had */
+    double *visits; /* [slots] steps that each row has had */
 } augment_state;
 
 static const xsm_option options[] = {
@@ -30,15 +30,16 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
     augment_state *s = state;
     XSMI_TRY(xsmi_double_sum_bind(&s->sum, "augment-reduce", problem, err));
-    s->visits = xsmi_allocate_zero(problem->context, problem->examples, sizeof *s->visits);
-    return s->visits ? XSM_OK : xsmi_fail_memory(err, problem->examples * sizeof *s->visits, "one number for each row");
+    s->visits = xsmi_allocate_zero(problem->context, problem->row_slots, sizeof *s->visits);
+    return s->visits ? XSM_OK
+                     : xsmi_fail_memory(err, problem->row_slots * sizeof *s->visits, "one number for each row");
 }
 
 static void unbind(void *state)
 {
     augment_state *s = state;
     if (s->visits) {
-        xsmi_release(s->sum.context, s->visits, s->sum.examples, sizeof *s->visits);
+        xsmi_release(s->sum.context, s->visits, s->sum.slots, sizeof *s->visits);
         s->visits = NULL;
     }
     xsmi_double_sum_unbind(state);

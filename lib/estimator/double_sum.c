@@ -8,17 +8,18 @@ const char *const xsmi_double_sum_starts[] = {"zero", "log-classes", NULL};
 xsm_status xsmi_double_sum_bind(xsmi_double_sum *s, const char *name, const xsm_problem *problem, xsm_error *err)
 {
     XSMI_TRY(xsmi_negatives(name, s->negatives_option, problem->classes, &s->negatives, err));
-    s->u = xsmi_allocate(problem->context, problem->examples, sizeof *s->u);
+    s->u = xsmi_allocate(problem->context, problem->row_slots, sizeof *s->u);
     if (!s->u) {
-        return xsmi_fail_memory(err, problem->examples * sizeof *s->u, "one number for each row");
+        return xsmi_fail_memory(err, problem->row_slots * sizeof *s->u, "one number for each row");
     }
     s->context = problem->context;
     s->examples = problem->examples;
+    s->slots = problem->row_slots;
     s->seed = problem->seed;
     s->classes = problem->classes;
     s->weight = s->negatives ? (double)(s->classes - 1) / s->negatives : 0;
     double start = s->start == XSMI_START_LOG_CLASSES ? log((double)s->classes) : 0;
-    for (uint64_t i = 0; i < s->examples; i++) {
+    for (uint64_t i = 0; i < s->slots; i++) {
         s->u[i] = start;
     }
     return XSM_OK;
@@ -28,7 +29,7 @@ void xsmi_double_sum_unbind(void *state)
 {
     xsmi_double_sum *s = state;
     if (s->u) {
-        xsmi_release(s->context, s->u, s->examples, sizeof *s->u);
+        xsmi_release(s->context, s->u, s->slots, sizeof *s->u);
         s->u = NULL;
     }
 }
@@ -103,7 +104,7 @@ int32_t xsmi_double_sum_tensor(void *state, uint32_t index, xsm_state_tensor *te
     tensor->name = "u";
     tensor->type = XSM_STATE_F64;
     tensor->by_row = 1;
-    tensor->lines = s->examples;
+    tensor->lines = s->slots;
     tensor->width = 1;
     tensor->data = s->u;
     return 1;

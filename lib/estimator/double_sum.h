@@ -16,8 +16,8 @@ typedef struct xsmi_double_sum {
     int64_t negatives_option;
     int32_t start; /* XSMI_START_* */
     xsm_context *context;
-    double *u; /* [examples] */
-    uint64_t examples;
+    double *u; /* [slots] */
+    uint64_t examples, slots;
     uint64_t seed;
     double weight; /* (K-1)/m */
     uint32_t classes, negatives;

@@ -216,6 +216,8 @@ void xsmi_estimator_unbind(xsm_estimator *e)
         e->norms = NULL;
         e->model = NULL;
         e->train = NULL;
+        xsmi_stream_free(e->stream);
+        e->stream = NULL;
     }
 }
 
@@ -469,7 +471,7 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
 }
 
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
-                               xsm_error *err)
+                               const xsmi_bind_size *size, xsm_error *err)
 {
     if (!e || !model || !train) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind%s: %s is NULL", labels_alone ? "_labels" : "",
@@ -482,8 +484,12 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
                          "the model has %u features and %u classes, the data %u features and %u classes",
                          xsmi_model_input(model), model->classes, train->features, train->classes);
     }
-    uint64_t most_labels;
-    XSMI_TRY(check_labels(e, train, &most_labels, err));
+    xsmi_bind_size of = {train->rows, train->rows, 0};
+    if (size) {
+        of = *size;
+    } else {
+        XSMI_TRY(check_labels(e, train, &of.most_labels, err));
+    }
     xsmi_estimator_unbind(e);
     bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
     e->labels_alone = labels_alone;
@@ -494,7 +500,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     xsm_problem problem = {
         .size = sizeof problem,
         .context = e->context,
-        .examples = train->rows,
+        .examples = of.examples,
         .classes = train->classes,
         .features = model->features,
         .class_counts = train->class_counts,
@@ -502,7 +508,8 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
         .seed = (uint64_t)e->common.seed,
         .bias = model->bias != NULL,
         .longest_row = longest,
-        .most_labels = most_labels,
+        .most_labels = of.most_labels,
+        .row_slots = of.row_slots,
     };
     xsm_status status = e->ops.bind ? e->ops.bind(e->state, &problem, err) : XSM_OK;
     e->exact = status == XSM_OK && ((e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state)));
@@ -510,7 +517,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
         status = xsmi_hierarchical_bind(e, model, train, err);
     }
     if (status == XSM_OK && e->sampler && !e->exact) {
-        status = xsmi_estimator_bind_sampler(e, model, train, most_labels, err);
+        status = xsmi_estimator_bind_sampler(e, model, train, of.most_labels, err);
     } else if (status == XSM_OK) {
         e->width = e->exact ? train->classes : e->ops.width(e->state);
         if (e->width == 0 || e->width > XSM_CLASSES_MAX) {
@@ -551,13 +558,15 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->train = train;
     e->position = 0;
     e->fixed_batches = false;
-    e->decay_rate = proximal ? 0 : e->common.ridge / (double)train->rows;
+    e->examples = of.examples;
+    e->row_slots = of.row_slots;
+    e->decay_rate = proximal ? 0 : e->common.ridge / (double)of.examples;
     return XSM_OK;
 }
 
 xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
-    return xsmi_estimator_bind(e, model, train, false, err);
+    return xsmi_estimator_bind(e, model, train, false, NULL, err);
 }
 
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
@@ -603,7 +612,7 @@ xsm_status xsmi_check_eta(double eta, xsm_error *err)
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err)
 {
     XSMI_TRY(xsmi_check_eta(eta, err));
-    double rate = e->ops.joint ? e->common.ridge / (double)e->train->rows : e->decay_rate;
+    double rate = e->ops.joint ? e->common.ridge / (double)e->examples : e->decay_rate;
     if (!(eta * rate < 1e12)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "a learning rate of %g with a ridge of %g would leave nothing of the weights in one step; "
@@ -715,7 +724,7 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
     uint64_t rest = job->batch->count - first;
     uint64_t count = rest < XSMI_EXAMPLE_CHUNK ? rest : XSMI_EXAMPLE_CHUNK;
     for (uint64_t i = first; i < first + count; i++) {
-        g->example[i] = xsmi_example_at(e, xsmi_batch_row(job->batch, i), e->position + i);
+        g->example[i] = xsmi_example_of(e, job->batch, i);
     }
     xsmi_gradient_measure(e, g, first, count);
     if (!g->exact) {
@@ -785,7 +794,8 @@ static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double et
         status = xsmi_fail_memory(err, chunks * sizeof *each_largest, "a batch");
     } else {
         chunk_job job = {e, g, batch, eta, input, each_largest, each_finite};
-        bool in_order = (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) && chunks > 1 && may_repeat(e->context, batch);
+        bool in_order = (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) && chunks > 1 &&
+                        (e->stream ? xsmi_stream_repeats(e, batch) : may_repeat(e->context, batch));
         if (in_order) {
             for (size_t i = 0; i < chunks; i++) {
                 run_chunk(&job, i, 0);
@@ -820,6 +830,12 @@ xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, dou
     g->examples = 0;
     if (!e->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
+    }
+    if (e->model->classes != e->train->classes) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "estimator '%s': its model or data have other classes than when it was "
+                         "bound; bind it again",
+                         e->ops.name);
     }
     XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
     xsm_batch batch;

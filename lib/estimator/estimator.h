@@ -31,6 +31,8 @@ typedef struct xsmi_common_options {
     int32_t index;   /* the place in xsmi_index_names, of those that search */
 } xsmi_common_options;
 
+typedef struct xsmi_stream_rows xsmi_stream_rows;
+
 struct xsm_estimator {
     xsm_context *context;
     xsm_estimator_ops ops; /* a copy: what the host's table lacks is NULL */
@@ -38,8 +40,11 @@ struct xsm_estimator {
     xsmi_common_options common;
     const xsm_model *model; /* NULL = not bound */
     const xsm_dataset *train;
-    bool labels_alone; /* while bound: the rows' features come with each batch, `train` has their labels */
-    float *norms;      /* [norm_count] ||x||^2 of the training rows while bound; NULL with labels_alone */
+    uint64_t examples;        /* N of the objective */
+    uint64_t row_slots;       /* while bound: numbers that an example's row stays below */
+    xsmi_stream_rows *stream; /* rows come with their labels; NULL = they are the data's (stream.c) */
+    bool labels_alone;        /* while bound: the rows' features come with each batch, `train` has their labels */
+    float *norms;             /* [norm_count] ||x||^2 of the training rows while bound; NULL with labels_alone */
     size_t norm_count;
     bool exact;         /* while bound: scores every class, by its flags or by its options */
     uint64_t width;     /* places a row of a gradient: K for exact estimators */
@@ -82,6 +87,8 @@ struct xsm_gradient {
     const float
         *values; /* [examples] the rows as the output layer sees them, value_stride apart; NULL = as in the data */
     size_t value_stride;
+    const uint64_t *value_offsets; /* [examples+1] with `values`: sparse rows, NULL = dense */
+    const uint32_t *value_index;
     float *hidden, *hidden_gradient; /* [examples][value_stride] with a first layer, of this batch: phi, and
                                         dL/d(sum_j x_j v_j) */
     size_t hidden_capacity;
@@ -120,6 +127,31 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
     return example;
 }
 
+/* -- rows that come as a stream (stream.c) ------------------------------------------------------------------------- */
+
+/* Checks what a batch of a stream has beside its features, and makes the places of rows without an id as new. */
+xsm_status xsmi_stream_read_batch(const xsm_estimator *e, const xsm_batch *batch, xsm_error *err);
+/* What the estimator keeps of row i by. */
+uint64_t xsmi_stream_slot(const xsm_estimator *e, const xsm_batch *batch, uint64_t i);
+/* Whether a row is there twice; with no memory to find out, yes. */
+bool xsmi_stream_repeats(const xsm_estimator *e, const xsm_batch *batch);
+void xsmi_stream_free(xsmi_stream_rows *s);
+
+static inline xsm_example xsmi_example_of(const xsm_estimator *e, const xsm_batch *batch, uint64_t i)
+{
+    if (!e->stream) {
+        return xsmi_example_at(e, xsmi_batch_row(batch, (size_t)i), e->position + i);
+    }
+    const uint64_t *at = batch->label_offsets;
+    xsm_example example;
+    example.labels = batch->labels + (at ? at[i] : i);
+    example.label_count = at ? at[i + 1] - at[i] : 1;
+    example.row = xsmi_stream_slot(e, batch, i);
+    example.position = e->position + i;
+    example.squared_norm = 0; /* measured with the batch */
+    return example;
+}
+
 /* Factor that the ridge asks of every weight in a step with eta. */
 static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
 {
@@ -143,6 +175,11 @@ static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 /* The features of an example of a gradient. */
 static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const xsm_gradient *g, uint64_t i)
 {
+    if (g->values && g->value_offsets) {
+        uint64_t start = g->value_offsets[i];
+        xsmi_features x = {g->values + start, g->value_index + start, (size_t)(g->value_offsets[i + 1] - start)};
+        return x;
+    }
     if (g->values) {
         xsmi_features x = {g->values + i * g->value_stride, NULL, e->model->features};
         return x;
@@ -159,9 +196,14 @@ typedef struct xsmi_input_gradient {
     size_t stride;
 } xsmi_input_gradient;
 
-/* Binds; labels_alone = the features come with each batch. */
+/* What a data set would say of rows that are not there yet. */
+typedef struct xsmi_bind_size {
+    uint64_t examples, row_slots, most_labels;
+} xsmi_bind_size;
+
+/* Binds; labels_alone = the features come with each batch; size NULL = that of the data. */
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
-                               xsm_error *err);
+                               const xsmi_bind_size *size, xsm_error *err);
 /* The gradient, and with `input` that with respect to the rows. */
 xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
                                    const xsmi_input_gradient *input, xsm_error *err);

@@ -13,7 +13,7 @@
 
 xsm_status xsm_estimator_bind_labels(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
-    return xsmi_estimator_bind(e, model, train, true, err);
+    return xsmi_estimator_bind(e, model, train, true, NULL, err);
 }
 
 xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err)
@@ -26,6 +26,9 @@ xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *gi
                          e->ops.name);
     }
     XSMI_TRY(xsmi_model_read_batch(e->model, &known, batch, err));
+    if (e->stream) {
+        return xsmi_stream_read_batch(e, batch, err);
+    }
     if (batch->dataset != e->train) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch is of other data than the estimator is bound to");
     }
@@ -111,11 +114,14 @@ xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, con
                                     xsm_error *err)
 {
     XSMI_TRY(take_codes(e, g, batch, err));
+    g->value_offsets = NULL;
     if (e->model->layer) {
         return take_hidden(e, g, batch, eta, err);
     }
     g->values = batch->values;
     g->value_stride = batch->stride;
+    g->value_offsets = batch->offsets;
+    g->value_index = batch->index;
     return XSM_OK;
 }
 

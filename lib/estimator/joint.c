@@ -64,7 +64,7 @@ static xsm_status take(xsm_estimator *e, const xsm_batch *batch, double eta, xsm
     size_t rank;
     XSMI_TRY(need_spans(e, err));
     XSMI_TRY(xsmi_spans_get(e->spans, room, (size_t)n, &coordinates, &rank, err));
-    g->decay = 1 / (1 + eta * e->common.ridge / (double)e->train->rows);
+    g->decay = 1 / (1 + eta * e->common.ridge / (double)e->examples);
     xsm_score_block block = {
         .size = sizeof block,
         .examples = g->example,

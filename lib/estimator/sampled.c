@@ -64,6 +64,13 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     e->rule.label_probabilities = plan.label_probabilities != 0;
     if (!s->bound) {
         XSMI_TRY(xsm_sampler_bind(s, train, err));
+        if (train->rows == 0 && s->code_length > 0) {
+            xsmi_sampler_unbind(s);
+            return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                             "sampler '%s' draws by the features of a row, and a stream has no rows to make it from; "
+                             "bind it to some rows first and hand it in by xsm_estimator_set_sampler()",
+                             s->ops.name);
+        }
     } else if (s->classes != train->classes || (s->features != xsmi_model_input(model) && !e->labels_alone)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "sampler '%s' is bound to rows of %u features and %u classes, the data have %u and %u",

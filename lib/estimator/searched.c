@@ -451,7 +451,7 @@ static xsm_status search_all(search_job *job, xsm_estimator *e, const xsm_batch 
         job->first = first;
         job->count = left < XSM_INDEX_QUERIES ? (uint32_t)left : XSM_INDEX_QUERIES;
         for (uint64_t i = first; i < first + job->count; i++) {
-            job->gradient->example[i] = xsmi_example_at(e, xsmi_batch_row(batch, (size_t)i), e->position + i);
+            job->gradient->example[i] = xsmi_example_of(e, batch, i);
         }
         xsmi_gradient_measure(e, job->gradient, first, job->count);
         XSMI_TRY(xsmi_run(s->context, run_queries, job, s->blocks, err));

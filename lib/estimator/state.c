@@ -39,7 +39,7 @@ xsm_status xsmi_estimator_state_tensor(const xsm_estimator *e, uint32_t index, x
     bool fits = tensor->lines < SIZE_MAX && tensor->width < SIZE_MAX &&
                 xsmi_multiply((size_t)tensor->lines, (size_t)tensor->width, &count) && count < SIZE_MAX / 8;
     if (!good_name(tensor->name) || tensor->type < XSM_STATE_F64 || tensor->type > XSM_STATE_U32 || !fits ||
-        (!tensor->data && count > 0) || (tensor->by_row && tensor->lines != e->train->rows)) {
+        (!tensor->data && count > 0) || (tensor->by_row && tensor->lines != e->row_slots)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s': tensor %u of its state has no good name, type, shape or data", e->ops.name,
                          index);

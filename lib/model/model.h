@@ -107,6 +107,11 @@ static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
 
 static inline xsmi_features xsmi_batch_features(const xsm_batch *batch, size_t i)
 {
+    if (batch->offsets) {
+        uint64_t start = batch->offsets[i];
+        xsmi_features x = {batch->values + start, batch->index + start, (size_t)(batch->offsets[i + 1] - start)};
+        return x;
+    }
     if (batch->values) {
         xsmi_features x = {batch->values + i * batch->stride, NULL, batch->features};
         return x;
@@ -117,7 +122,7 @@ static inline xsmi_features xsmi_batch_features(const xsm_batch *batch, size_t i
 /* Whether the rows are lists of features. */
 static inline bool xsmi_batch_sparse(const xsm_batch *batch)
 {
-    return !batch->values && batch->dataset->sparse;
+    return batch->values ? batch->offsets != NULL : batch->dataset->sparse;
 }
 
 /* What the output layer sees of a row: the row, or its hidden vector, made in `room` [features]. */

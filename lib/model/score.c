@@ -18,12 +18,42 @@ xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm
     return xsmi_batch_read(given, "a model", xsmi_model_input(m), batch, err);
 }
 
+/* The same for sparse rows. */
+static xsm_status check_sparse_values(const xsm_batch *batch, uint32_t features, xsm_error *err)
+{
+    if (!batch->index) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.index is NULL, with offsets");
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->offsets[i + 1] < batch->offsets[i] || batch->offsets[i + 1] > SIZE_MAX / sizeof(float)) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_batch.offsets: row %zu (from 0) ends before it begins", i);
+        }
+        for (uint64_t j = batch->offsets[i]; j < batch->offsets[i + 1]; j++) {
+            if (batch->index[j] >= features || (j > batch->offsets[i] && batch->index[j] <= batch->index[j - 1])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE,
+                                 "xsm_batch.index[%llu] in row %zu (from 0) is %u; a row's rise and are below %u",
+                                 (unsigned long long)j, i, batch->index[j], features);
+            }
+            if (!isfinite(batch->values[j])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE,
+                                 "xsm_batch.values: row %zu, feature %u (both from 0) is not finite; finite values are "
+                                 "accepted",
+                                 i, batch->index[j]);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
 /* A host's own features, without its dataset. */
 static xsm_status check_values(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)
 {
     if (batch->features != features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_batch.values has %u features, for %s of %u", batch->features, what,
                          features);
+    }
+    if (batch->offsets) {
+        return check_sparse_values(batch, features, err);
     }
     if (batch->stride < features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_batch.values has rows %zu floats apart for %u features",

@@ -153,6 +153,11 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
         t->fingerprint_known = true;
     }
     XSMI_TRY(add_hash(s, PREFIX "data", t->fingerprint, err));
+    /* The same rows in a large file are gone through in another order than in memory. */
+    size_t file = o->order == XSM_ORDER_SHUFFLE ? xsmi_dataset_order_bytes(t->train) : 0;
+    if (file > 0) {
+        XSMI_TRY(add_whole(s, PREFIX "file_bytes", file, err));
+    }
     if (e->sampler && !e->exact) {
         XSMI_TRY(add_hash(s, PREFIX "draws", probe(e), err));
     }
@@ -194,6 +199,15 @@ static xsm_status differs(const char *path, const char *key, const char *theirs,
     }
     if (strcmp(name, "draws") == 0) {
         return xsmi_fail(err, XSM_ERROR_DATA, "%s: the sampler draws other classes than the checkpoint's did", path);
+    }
+    if (strcmp(name, "file_bytes") == 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA,
+                         "%s: the checkpoint's run read its rows %s and this one reads them %s, which shuffles them "
+                         "another way",
+                         path, theirs ? "from a large file" : "into memory",
+                         !ours    ? "into memory"
+                         : theirs ? "from one of another size"
+                                  : "from a large file");
     }
     bool of_data = strcmp(name, "rows") == 0 || strcmp(name, "features") == 0 || strcmp(name, "classes") == 0;
     if (!theirs || !ours) {

@@ -59,6 +59,8 @@ typedef struct xsm_problem {
     int32_t reserved;             /**< Zero. */
     double longest_row;           /**< The largest ||x||; INFINITY where rows come with their batches. */
     uint64_t most_labels;         /**< Most labels that a row has. */
+    uint64_t row_slots;           /**< Numbers that xsm_example::row stays below: N; for a stream, the host's ids and
+                                       places for rows without one. What is kept by row has so many. */
 } xsm_problem;
 
 /** One example. It never grows, as arrays of it are handed over: what is ever added comes as an array of its own, in

@@ -1,0 +1,295 @@
+/*
+ * How long one prediction takes: threads with a predictor each over one model that is mapped from a file, a row a call,
+ * as a server calls, and for comparison 32 rows a call. Percentiles of the calls' times by the clock, beside the least
+ * time there can be: that of reading the model's weights once, measured in turn. Exact prediction, and through a
+ * spherical index.
+ *
+ *     bench_latency [--classes K] [--features D] [--calls N] [--threads LIST]
+ *
+ * The clock is read before and after each call, which takes some 50 ns. All threads start at once, and each makes its
+ * first calls uncounted.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <xsoftmax.h>
+
+enum { TOP = 5, ROWS = 1024, WARM = 20, NONZEROS = 40, THREADS_MOST = 64, TOGETHER_MOST = 32 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double uniform(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(*state >> 11) * 0x1p-53;
+}
+
+static void check(xsm_status status, const xsm_error *err)
+{
+    if (status != XSM_OK) {
+        fprintf(stderr, "bench_latency: %s\n", err->message);
+        exit(1);
+    }
+}
+
+static void *memory(size_t count, size_t each)
+{
+    void *bytes = calloc(count, each);
+    if (!bytes) {
+        fprintf(stderr, "bench_latency: out of memory\n");
+        exit(1);
+    }
+    return bytes;
+}
+
+/* -- model and rows ----------------------------------------------------------------------------------------------- */
+
+/* Saves a model of random weights about sqrt(K) directions and maps it. */
+static xsm_model *make_model(uint32_t classes, uint32_t features, const char *path)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    xsm_model *model = NULL, *mapped = NULL;
+    uint64_t state = 5;
+    uint32_t directions = (uint32_t)sqrt(classes);
+    float *centres = memory((size_t)directions * features, sizeof *centres);
+    options.bias = 1;
+    for (size_t i = 0; i < (size_t)directions * features; i++) {
+        centres[i] = (float)(uniform(&state) - 0.5);
+    }
+    check(xsm_model_new_linear(NULL, features, classes, &options, &model, &err), &err);
+    check(xsm_model_parameters(model, &p, &err), &err);
+    for (uint32_t k = 0; k < classes; k++) {
+        const float *centre = centres + (size_t)(uniform(&state) * directions) * features;
+        for (uint32_t j = 0; j < features; j++) {
+            p.weight[k * p.class_step + j] = centre[j] + (float)(0.5 * (uniform(&state) - 0.5));
+        }
+    }
+    check(xsm_model_save(model, path, &err), &err);
+    xsm_model_free(model);
+    check(xsm_model_load(NULL, path, NULL, &mapped, &err), &err);
+    free(centres);
+    return mapped;
+}
+
+static xsm_dataset *make_rows(uint32_t features, int sparse)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *rows = NULL;
+    uint64_t state = 9;
+    if (!sparse) {
+        float *values = memory((size_t)ROWS * features, sizeof *values);
+        for (size_t i = 0; i < (size_t)ROWS * features; i++) {
+            values[i] = (float)(uniform(&state) - 0.5);
+        }
+        check(xsm_dataset_from_dense(NULL, values, ROWS, features, features, NULL, XSM_COPY, &rows, &err), &err);
+        free(values);
+        return rows;
+    }
+    uint32_t each = features < NONZEROS ? features : NONZEROS;
+    uint64_t *offsets = memory(ROWS + 1, sizeof *offsets);
+    uint32_t *index = memory((size_t)ROWS * each, sizeof *index);
+    float *values = memory((size_t)ROWS * each, sizeof *values);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        offsets[i + 1] = offsets[i] + each;
+        for (uint32_t j = 0; j < each; j++) { /* one in each part of the features, so that they rise */
+            index[i * each + j] = (uint32_t)((uint64_t)j * features / each + uniform(&state) * (features / each));
+            values[i * each + j] = (float)(uniform(&state) - 0.5);
+        }
+    }
+    check(xsm_dataset_from_csr(NULL, offsets, index, values, ROWS, features, NULL, XSM_COPY, &rows, &err), &err);
+    free(offsets);
+    free(index);
+    free(values);
+    return rows;
+}
+
+/* -- calls -------------------------------------------------------------------------------------------------------- */
+
+typedef struct server {
+    const xsm_model *model;
+    const xsm_index *index;
+    const xsm_dataset *rows;
+    pthread_barrier_t *start;
+    double *times;                  /* [calls] */
+    uint32_t calls, seed, together; /* rows a call */
+} server;
+
+static void *serve(void *state)
+{
+    server *s = state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_predictor *predictor = NULL;
+    uint32_t classes[TOP * TOGETHER_MOST];
+    double probabilities[TOP * TOGETHER_MOST];
+    uint64_t random = s->seed;
+    options.top = TOP;
+    options.index = s->index;
+    check(xsm_predictor_new(s->model, &options, &predictor, &err), &err);
+    pthread_barrier_wait(s->start);
+    for (uint32_t i = 0; i < WARM + s->calls; i++) {
+        xsm_batch batch = xsm_batch_range(s->rows, (uint64_t)(uniform(&random) * (ROWS - TOGETHER_MOST)), s->together);
+        double begin = now();
+        check(xsm_predictor_run(predictor, &batch, classes, NULL, s->index ? NULL : probabilities, &err), &err);
+        if (i >= WARM) {
+            s->times[i - WARM] = now() - begin;
+        }
+    }
+    xsm_predictor_free(predictor);
+    return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds to read the weights once on one thread, the least of some runs. */
+static double read_once(const float *weights, size_t count)
+{
+    double least = INFINITY;
+    for (int run = 0; run < 5; run++) {
+        float sums[64] = {0};
+        double begin = now();
+        for (size_t i = 0; i + 64 <= count; i += 64) {
+            for (size_t j = 0; j < 64; j++) {
+                sums[j] += weights[i + j];
+            }
+        }
+        volatile float kept = 0;
+        for (size_t j = 0; j < 64; j++) {
+            kept += sums[j];
+        }
+        double time = now() - begin;
+        least = time < least ? time : least;
+    }
+    return least;
+}
+
+static void measure(const char *what, server base, uint32_t threads, double least)
+{
+    pthread_t thread[THREADS_MOST];
+    server servers[THREADS_MOST];
+    pthread_barrier_t start;
+    size_t calls = (size_t)threads * base.calls;
+    double *times = memory(calls, sizeof *times);
+    pthread_barrier_init(&start, NULL, threads);
+    for (uint32_t t = 0; t < threads; t++) {
+        servers[t] = base;
+        servers[t].start = &start;
+        servers[t].seed = t + 1;
+        servers[t].times = times + (size_t)t * base.calls;
+        if (pthread_create(&thread[t], NULL, serve, &servers[t]) != 0) {
+            fprintf(stderr, "bench_latency: cannot start a thread\n");
+            exit(1);
+        }
+    }
+    double sum = 0;
+    for (uint32_t t = 0; t < threads; t++) {
+        pthread_join(thread[t], NULL);
+    }
+    for (size_t i = 0; i < calls; i++) {
+        sum += times[i];
+    }
+    qsort(times, calls, sizeof *times, compare);
+    printf("%-18s %7u %10.1f %10.1f %10.1f %10.1f %12.0f", what, threads, 1e6 * times[calls / 2],
+           1e6 * times[calls - calls / 10 - 1], 1e6 * times[calls - calls / 100 - 1], 1e6 * times[calls - 1],
+           (double)threads * (double)calls / sum);
+    if (least > 0) {
+        printf(" %10.1f %6.2f", 1e6 * least, times[calls / 2] / least);
+    }
+    putchar('\n');
+    fflush(stdout);
+    pthread_barrier_destroy(&start);
+    free(times);
+}
+
+static uint32_t number(const char *text, const char *flag, uint32_t most)
+{
+    char *end;
+    unsigned long value = text ? strtoul(text, &end, 10) : 0;
+    if (!text || *end || value < 1 || value > most) {
+        fprintf(stderr, "bench_latency: %s takes a number from 1 to %u\n", flag, most);
+        exit(2);
+    }
+    return (uint32_t)value;
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t classes = 100000, features = 128, calls = 400, threads[2] = {1, 2};
+    for (int i = 1; i < argc; i += 2) {
+        if (strcmp(argv[i], "--classes") == 0) {
+            classes = number(argv[i + 1], argv[i], 10000000);
+        } else if (strcmp(argv[i], "--features") == 0) {
+            features = number(argv[i + 1], argv[i], 100000);
+        } else if (strcmp(argv[i], "--calls") == 0) {
+            calls = number(argv[i + 1], argv[i], 10000000);
+        } else if (strcmp(argv[i], "--threads") == 0) {
+            threads[0] = threads[1] = number(argv[i + 1], argv[i], THREADS_MOST);
+        } else {
+            fprintf(stderr, "bench_latency: there are --classes K, --features D, --calls N and --threads T\n");
+            return 2;
+        }
+    }
+    char path[] = "/tmp/bench_latency.XXXXXX";
+    int file = mkstemp(path);
+    if (file < 0) {
+        fprintf(stderr, "bench_latency: no temporary file\n");
+        return 1;
+    }
+    close(file);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *model = make_model(classes, features, path);
+    xsm_dataset *rows[2] = {make_rows(features, 0), make_rows(features, 1)};
+    xsm_index *index = NULL;
+    check(xsm_index_new(NULL, "spherical", &index, &err), &err);
+    check(xsm_index_build_model(index, model, &err), &err);
+    /* Reading is measured on memory of its own kind: the same number of floats, touched. */
+    size_t count = (size_t)classes * features;
+    float *weights = memory(count, sizeof *weights);
+    for (size_t i = 0; i < count; i++) {
+        weights[i] = 1;
+    }
+    printf("K = %u, D = %u (%.0f MB), %u nonzeros a sparse row; microseconds a call, of one row but where it says 32, "
+           "top %d\n",
+           classes, features, 4e-6 * (double)count, features < NONZEROS ? features : NONZEROS, TOP);
+    printf("%-18s %7s %10s %10s %10s %10s %12s %10s %6s\n", "prediction", "threads", "p50", "p90", "p99", "longest",
+           "calls/s", "read once", "ratio");
+    for (int t = 0; t < 2 && (t == 0 || threads[1] != threads[0]); t++) {
+        server base = {model, NULL, rows[0], NULL, NULL, calls, 0, 1};
+        double least = read_once(weights, count);
+        measure("dense, exact", base, threads[t], least);
+        base.together = TOGETHER_MOST;
+        measure("dense, 32 rows", base, threads[t], least);
+        base.together = 1;
+        base.rows = rows[1];
+        measure("sparse, exact", base, threads[t], 0);
+        base.rows = rows[0];
+        base.index = index;
+        base.calls = calls * 10;
+        measure("dense, spherical", base, threads[t], 0);
+        base.rows = rows[1];
+        measure("sparse, spherical", base, threads[t], 0);
+    }
+    free(weights);
+    xsm_index_free(index);
+    xsm_dataset_free(rows[0]);
+    xsm_dataset_free(rows[1]);
+    xsm_model_free(model);
+    unlink(path);
+    return 0;
+}

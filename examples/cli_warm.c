@@ -1,0 +1,90 @@
+/* xsoftmax train --warm-start: training that goes on from a saved model, on other rows, with whatever is new in them.
+ */
+#include "cli_train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xsoftmax/ext/estimator.h>
+
+int cli_warm_prepare(cli_run *r)
+{
+    if (!r->warm_path) {
+        return CLI_GO_ON;
+    }
+    if (r->transform_text) {
+        return cli_misuse("--%s: a warm start treats rows as the model's training did",
+                          r->bias == CLI_BIAS_ONLY ? "bias only" : "transform");
+    }
+    if (!r->full && isnan(r->eta) && !r->resume_path) {
+        return cli_misuse("--warm-start needs --eta X: rates can be tried out only from a model of zeros; the last one "
+                          "that the model was trained with is a good guess");
+    }
+    if (r->choose) {
+        return cli_misuse("--warm-start needs --estimator NAME and goes without --time-budget: what to train with can "
+                          "be tried out only from a model of zeros");
+    }
+    int code = cli_load(r->context, r->warm_path, &r->model);
+    if (code == CLI_GO_ON) {
+        r->bias = xsm_model_has_bias(r->model) ? xsm_model_features(r->model) ? 1 : CLI_BIAS_ONLY : 0;
+    }
+    return code;
+}
+
+/* More features than the model's transform was fitted for are left out, as they are where it predicts. */
+static xsm_status cut(cli_run *r, uint32_t features, xsm_error *err)
+{
+    char *text = cli_format("truncate=%u", features);
+    xsm_transform *transform = NULL;
+    xsm_status status = xsm_transform_new(r->context, text, &transform, err);
+    status = status == XSM_OK ? xsm_transform_fit(transform, r->train_rows, err) : status;
+    status = status == XSM_OK ? xsm_transform_apply(transform, r->train_rows, err) : status;
+    xsm_transform_free(transform);
+    free(text);
+    return status;
+}
+
+int cli_warm_fit(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    const char *transform = xsm_model_transform_description(r->model);
+    uint32_t input = xsm_model_input_features(r->model), features = r->raw_info.features;
+    int grows = *transform == '\0' || strcmp(transform, "unit") == 0;
+    int corrects = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_CORRECTED) != 0;
+    uint32_t before = xsm_model_classes(r->model);
+    if ((features > input && !(grows && xsm_model_features(r->model) > 0) && cut(r, input, &err) != XSM_OK) ||
+        xsm_dataset_compact(r->train_rows, &err) != XSM_OK || xsm_model_get_classes(r->model, &map, &err) != XSM_OK ||
+        xsm_dataset_extend(r->train_rows, &map, &err) != XSM_OK ||
+        xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {
+        return cli_fail("%s, for %s: %s", r->data, r->warm_path, err.message);
+    }
+    if (corrects) {
+        xsm_model_clear_correction(r->model); /* training makes one anew */
+    }
+    uint32_t wanted = xsm_model_features(r->model);
+    wanted = grows && wanted > 0 && map.features > wanted ? map.features : wanted;
+    if (xsm_model_grow(r->model, wanted, &map, &err) != XSM_OK ||
+        xsm_model_transform(r->model, r->train_rows, &err) != XSM_OK) {
+        return cli_fail("%s: %s", r->warm_path, err.message);
+    }
+    r->new_classes = xsm_model_classes(r->model) - before;
+    /* What is noted of the training before is not of this one. */
+    const char *key;
+    for (size_t i = 0; (key = xsm_model_metadata_key(r->model, i)) != NULL;) {
+        if (strncmp(key, "estimator.", 10) != 0 && strncmp(key, "training.", 9) != 0) {
+            i++;
+            continue;
+        }
+        char *copy = cli_format("%s", key);
+        xsm_status status = xsm_model_set_metadata(r->model, copy, NULL, &err);
+        free(copy);
+        if (status != XSM_OK) {
+            return cli_library_failed(&err);
+        }
+    }
+    return xsm_model_set_metadata(r->model, "training.warm_start", r->warm_path, &err) == XSM_OK
+               ? CLI_GO_ON
+               : cli_library_failed(&err);
+}

@@ -1,0 +1,214 @@
+/*
+ * Which class of one map is which of another, and a dataset's classes brought together with those of a map.
+ *
+ * Classes are words when a map has names and no labels of its own (0, 1, ...): then the name says which class it is.
+ * Otherwise its label does, and names only decorate.
+ */
+#include "data/dataset.h"
+#include "data/sort.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int64_t label_of(const xsm_class_map *map, uint32_t k)
+{
+    return map->labels ? map->labels[k] : (int64_t)k;
+}
+
+static bool has_words(const xsm_class_map *map)
+{
+    bool own = true;
+    for (uint32_t k = 0; own && map->labels && k < map->classes; k++) {
+        own = map->labels[k] == (int64_t)k;
+    }
+    return map->names && own;
+}
+
+static int name_before(const void *state, uint32_t a, uint32_t b)
+{
+    const char *const *names = state;
+    return strcmp(names[a], names[b]) < 0;
+}
+
+static xsm_status match_names(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *place,
+                              xsm_error *err)
+{
+    uint32_t *sorted = xsmi_allocate(ctx, to->classes, 2 * sizeof *sorted);
+    if (!sorted) {
+        return xsmi_fail_memory(err, (size_t)to->classes * 2 * sizeof *sorted, "the names of classes");
+    }
+    for (uint32_t k = 0; k < to->classes; k++) {
+        sorted[k] = k;
+    }
+    xsmi_sort_by(name_before, to->names, sorted, sorted + to->classes, to->classes);
+    for (uint32_t k = 0; k < from->classes; k++) {
+        uint32_t low = 0, rest = to->classes;
+        while (rest > 0) {
+            uint32_t half = rest / 2;
+            bool before = strcmp(to->names[sorted[low + half]], from->names[k]) < 0;
+            low += before ? half + 1 : 0;
+            rest = before ? rest - half - 1 : half;
+        }
+        bool found = low < to->classes && strcmp(to->names[sorted[low]], from->names[k]) == 0;
+        place[k] = found ? sorted[low] : XSM_CLASS_UNSEEN;
+    }
+    xsmi_release(ctx, sorted, to->classes, 2 * sizeof *sorted);
+    return XSM_OK;
+}
+
+xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err)
+{
+    const size_t first_size = offsetof(xsm_class_map, reserved) + sizeof(int32_t);
+    XSMI_TRY(xsmi_options_read(map, sizeof *map, first_size, given, "xsm_class_map", err));
+    if (map->classes < 1 || map->classes > XSM_CLASSES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a class map of %u classes; accepted are 1 to %u", map->classes,
+                         XSM_CLASSES_MAX);
+    }
+    for (uint32_t k = 0; k < map->classes; k++) {
+        if (k > 0 && label_of(map, k) <= label_of(map, k - 1)) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "the label of class %u is %lld, which is not above class %u's %lld",
+                             k, (long long)label_of(map, k), k - 1, (long long)label_of(map, k - 1));
+        }
+        if (map->names && !map->names[k]) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the name of class %u is NULL", k);
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *place,
+                            bool *words, xsm_error *err)
+{
+    *words = has_words(from) && has_words(to);
+    if (*words) {
+        return match_names(ctx, from, to, place, err);
+    }
+    for (uint32_t k = 0, j = 0; k < from->classes; k++) { /* both rise */
+        while (j < to->classes && label_of(to, j) < label_of(from, k)) {
+            j++;
+        }
+        place[k] = j < to->classes && label_of(to, j) == label_of(from, k) ? j : XSM_CLASS_UNSEEN;
+    }
+    return XSM_OK;
+}
+
+/* -- bringing together -------------------------------------------------------------------------------------------- */
+
+/* Room for the classes of both, and what they become. */
+typedef struct together {
+    xsm_context *context;
+    uint32_t room, own;  /* classes of both at most; of the dataset */
+    uint32_t *place;     /* [own] class of the map, or none; then the new class */
+    int64_t *labels;     /* [room] */
+    const char **names;  /* [room] or NULL */
+    char (*numbers)[24]; /* [room] names of classes that have none but a number */
+    uint32_t classes;
+    bool words;
+} together;
+
+static void release(together *t)
+{
+    xsmi_release(t->context, t->place, t->own, sizeof *t->place);
+    xsmi_release(t->context, t->labels, t->room, sizeof *t->labels);
+    xsmi_release(t->context, t->names, t->room, sizeof *t->names);
+    xsmi_release(t->context, t->numbers, t->room, sizeof *t->numbers);
+}
+
+static xsm_status prepare(together *t, const xsm_class_map *own, const xsm_class_map *map, xsm_error *err)
+{
+    bool named = own->names || map->names;
+    t->own = own->classes;
+    if (__builtin_add_overflow(own->classes, map->classes, &t->room)) {
+        t->room = UINT32_MAX;
+    }
+    t->place = xsmi_allocate(t->context, t->own, sizeof *t->place);
+    t->labels = xsmi_allocate(t->context, t->room, sizeof *t->labels);
+    t->names = named ? xsmi_allocate(t->context, t->room, sizeof *t->names) : NULL;
+    t->numbers = named ? xsmi_allocate(t->context, t->room, sizeof *t->numbers) : NULL;
+    if (!t->place || !t->labels || (named && (!t->names || !t->numbers))) {
+        return xsmi_fail_memory(err, (size_t)t->room * sizeof *t->labels, "the classes of both");
+    }
+    return xsmi_class_match(t->context, own, map, t->place, &t->words, err);
+}
+
+static void add(together *t, int64_t label, const char *first, const char *second)
+{
+    uint32_t k = t->classes++;
+    t->labels[k] = label;
+    if (t->names) {
+        snprintf(t->numbers[k], sizeof t->numbers[k], "%" PRId64, label);
+        t->names[k] = first ? first : second ? second : t->numbers[k];
+    }
+}
+
+static const char *name_of(const xsm_class_map *map, uint32_t k)
+{
+    return map->names ? map->names[k] : NULL;
+}
+
+/* By label, in rising order. */
+static void merge_numbers(together *t, const xsm_class_map *own, const xsm_class_map *map)
+{
+    uint32_t k = 0, j = 0;
+    while (k < own->classes || j < map->classes) {
+        bool take_own = k < own->classes && (j == map->classes || label_of(own, k) <= label_of(map, j));
+        bool take_map = j < map->classes && (k == own->classes || label_of(map, j) <= label_of(own, k));
+        int64_t label = take_own ? label_of(own, k) : label_of(map, j);
+        if (take_own) {
+            t->place[k] = t->classes;
+        }
+        add(t, label, take_own ? name_of(own, k) : NULL, take_map ? name_of(map, j) : NULL);
+        k += take_own;
+        j += take_map;
+    }
+}
+
+/* By name: the map's classes, then those that it has not. */
+static void merge_words(together *t, const xsm_class_map *own, const xsm_class_map *map)
+{
+    for (uint32_t j = 0; j < map->classes; j++) {
+        add(t, j, map->names[j], NULL);
+    }
+    for (uint32_t k = 0; k < own->classes; k++) {
+        if (t->place[k] == XSM_CLASS_UNSEEN) {
+            t->place[k] = t->classes;
+            add(t, t->classes, own->names[k], NULL);
+        }
+    }
+}
+
+xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_error *err)
+{
+    if (!d || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_extend: %s is NULL", d ? "the map" : "the dataset");
+    }
+    xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsmi_class_map_read(given, &map, err));
+    XSMI_TRY(xsm_dataset_get_classes(d, &own, err));
+    if (map.features > d->features && !d->sparse) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "dense rows of %u features cannot become rows of %u", d->features,
+                         map.features);
+    }
+    together t = {.context = d->context};
+    xsm_status status = prepare(&t, &own, &map, err);
+    if (status == XSM_OK) {
+        if (t.words) {
+            merge_words(&t, &own, &map);
+        } else {
+            merge_numbers(&t, &own, &map);
+        }
+        if (t.classes > XSM_CLASSES_MAX) {
+            status = xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes together; at most %u are accepted", t.classes,
+                               XSM_CLASSES_MAX);
+        }
+    }
+    if (status == XSM_OK) {
+        status = xsmi_dataset_renumber(d, t.place, t.classes, t.labels, t.names, err);
+    }
+    release(&t);
+    if (status == XSM_OK && map.features > d->features) {
+        d->features = map.features;
+    }
+    return status;
+}

@@ -1,0 +1,177 @@
+/*
+ * Models that get more classes and features: a new one is made, filled, and put into the old one's place, so that
+ * whatever fails leaves the old one as it was.
+ */
+#include "model/model.h"
+#include "model/parts.h"
+
+#include <string.h>
+
+/* Features can only grow under a transform that does not look at which they are. */
+static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_error *err)
+{
+    if (features < m->features || features > XSM_FEATURES_MAX || (features > 0 && m->features == 0)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a model of %u features cannot become one of %u; accepted are %u to %u",
+                         m->features, features, m->features, m->features ? XSM_FEATURES_MAX : 0);
+    }
+    if (features > m->features && m->vocabulary) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the model reads text: its features are its vocabulary");
+    }
+    if (features > m->features && m->transform && strcmp(xsm_transform_description(m->transform), "unit") != 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's transform '%.80s' was fitted for %u features, so that there can be no more",
+                         xsm_transform_description(m->transform), xsmi_transform_features(m->transform));
+    }
+    return XSM_OK;
+}
+
+/* Where each class of the model goes. */
+static xsm_status place_classes(const xsm_model *m, const xsm_class_map *map, uint32_t *place, xsm_error *err)
+{
+    xsm_class_map own = XSM_CLASS_MAP_INIT;
+    bool words;
+    XSMI_TRY(xsm_model_get_classes(m, &own, err));
+    XSMI_TRY(xsmi_class_match(m->context, &own, map, place, &words, err));
+    for (uint32_t k = 0; k < m->classes; k++) {
+        if (place[k] == XSM_CLASS_UNSEEN && words) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "the map has no class '%.80s', which the model has; all of its classes are needed",
+                             own.names[k]);
+        }
+        if (place[k] == XSM_CLASS_UNSEEN) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "the map has no class of label %lld, which the model has; all of its classes are needed",
+                             own.labels ? (long long)own.labels[k] : (long long)k);
+        }
+    }
+    return XSM_OK;
+}
+
+static void copy_weights(const xsm_model *m, const uint32_t *place, const xsm_parameters *to)
+{
+    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    for (size_t k = 0; class_major && k < m->classes; k++) {
+        memcpy(to->weight + place[k] * to->class_step, m->weight + k * m->stride, m->features * sizeof *m->weight);
+    }
+    for (size_t j = 0; !class_major && j < m->features; j++) {
+        for (size_t k = 0; k < m->classes; k++) {
+            to->weight[j * to->feature_step + place[k]] = m->weight[j * m->stride + k];
+        }
+    }
+    for (size_t k = 0; m->bias && k < m->classes; k++) {
+        to->bias[place[k]] = m->bias[k];
+    }
+}
+
+/* The rows that both were counted in. `own`: the map is the model's. */
+static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, const uint32_t *place, xsm_error *err)
+{
+    if (!m->counts || own) {
+        return XSM_OK;
+    }
+    if (!wider->counts) {
+        wider->counts = xsmi_allocate_zero(wider->context, wider->classes, sizeof *wider->counts);
+        if (!wider->counts) {
+            return xsmi_fail_memory(err, wider->classes * sizeof *wider->counts, "the classes' counts");
+        }
+    }
+    for (uint32_t k = 0; k < m->classes; k++) {
+        wider->counts[place[k]] += m->counts[k];
+    }
+    wider->rows += m->rows;
+    return XSM_OK;
+}
+
+static xsm_status fill(const xsm_model *m, xsm_model *wider, const xsm_class_map *map, const uint32_t *place,
+                       xsm_error *err)
+{
+    xsm_parameters to = XSM_PARAMETERS_INIT;
+    xsm_class_map classes = *map;
+    classes.vocabulary = map->vocabulary ? map->vocabulary : m->vocabulary;
+    if (classes.index_base == XSM_INDEX_BASE_AUTO) {
+        classes.index_base = m->index_base;
+    }
+    XSMI_TRY(xsm_model_parameters(wider, &to, err));
+    XSMI_TRY(xsm_model_set_classes(wider, &classes, err));
+    XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->counts, place, err));
+    if (m->transform) {
+        uint32_t idf_count = 0;
+        const float *idf = xsmi_transform_idf(m->transform, &idf_count);
+        uint32_t input = wider->features > m->features ? wider->features : xsmi_transform_features(m->transform);
+        XSMI_TRY(xsmi_transform_restore(m->context, xsm_transform_description(m->transform), input, idf, idf_count,
+                                        &wider->transform, err));
+    }
+    if (m->row_scale) {
+        XSMI_TRY(xsmi_model_need_row_scale(wider, err));
+        for (uint32_t k = 0; k < m->classes; k++) {
+            wider->row_scale[place[k]] = m->row_scale[k];
+        }
+    }
+    wider->alpha = m->alpha;
+    copy_weights(m, place, &to);
+    return XSM_OK;
+}
+
+static void swap(xsm_model *a, xsm_model *b)
+{
+    xsm_model held = *a;
+    *a = *b;
+    *b = held;
+}
+
+static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map, uint32_t *place, xsm_error *err)
+{
+    XSMI_TRY(place_classes(m, map, place, err));
+    if (xsmi_correction_hierarchy(m->correction) && (map->classes > m->classes || features > m->features)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's weights are those of the nodes of a tree over its classes, which cannot grow");
+    }
+    if (m->correction && (map->classes > m->classes || features > m->features)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's scores are corrected by what its training drew, which is not known of new "
+                         "classes and features; clear its correction before");
+    }
+    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
+    options.bias = m->bias != NULL;
+    options.layout = m->layout;
+    xsm_model *wider = NULL;
+    XSMI_TRY(xsm_model_new_linear(m->context, features, map->classes, &options, &wider, err));
+    xsm_status status = fill(m, wider, map, place, err);
+    if (status == XSM_OK) {
+        swap(m, wider);
+        /* What does not depend on the shape stays with the model. */
+        m->metadata = wider->metadata;
+        m->metadata_count = wider->metadata_count;
+        m->correction = wider->correction;
+        wider->metadata = NULL;
+        wider->metadata_count = 0;
+        wider->correction = NULL;
+    }
+    xsm_model_free(wider);
+    return status;
+}
+
+xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *given, xsm_error *err)
+{
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_grow: the model is NULL");
+    }
+    if (m->layer) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "embedding models do not grow");
+    }
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(check_features(m, features, err));
+    if (given) {
+        XSMI_TRY(xsmi_class_map_read(given, &map, err));
+    } else {
+        XSMI_TRY(xsm_model_get_classes(m, &map, err));
+    }
+    const uint32_t classes = m->classes;
+    xsm_context *ctx = xsmi_context_retain(m->context);
+    uint32_t *place = xsmi_allocate(ctx, classes, sizeof *place);
+    xsm_status status = place ? grow(m, features, &map, place, err)
+                              : xsmi_fail_memory(err, classes * sizeof *place, "the places of classes");
+    xsmi_release(ctx, place, classes, sizeof *place);
+    xsm_context_free(ctx);
+    return status;
+}
