@@ -337,7 +337,7 @@ xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
 {
     if (t->estimator->model != t->model || t->estimator->train != t->train || t->optimizer->model != t->model ||
         t->train->rows != t->rows || t->train->classes != t->model->classes ||
-        t->train->features != t->model->features) {
+        t->train->features != xsmi_model_input(t->model)) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the estimator, the optimizer or the data are no longer what the trainer was made with");
     }
