@@ -1,0 +1,236 @@
+/* Binding an estimator to a model and rows: both are checked, and what steps need of every row is worked out. */
+#include "estimator/estimator.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Every row must have a label (one, if the estimator takes no more), each of them below K. *most: those of the row that
+ * has most. */
+static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train, uint64_t *most, xsm_error *err)
+{
+    *most = 0;
+    bool several = (e->ops.flags & XSM_ESTIMATOR_MULTI_LABEL) != 0;
+    for (uint64_t i = 0; i < train->rows; i++) {
+        size_t count;
+        const uint32_t *labels = xsmi_dataset_labels(train, i, &count);
+        if (count == 0) {
+            return xsmi_fail(err, XSM_ERROR_DATA, "row %llu has no label; drop such rows before training",
+                             (unsigned long long)i);
+        }
+        if (count > 1 && !several) {
+            return xsmi_fail(err, XSM_ERROR_DATA,
+                             "row %llu has %zu labels, but estimator '%s' takes one a row; keep the first or the "
+                             "smallest",
+                             (unsigned long long)i, count, e->ops.name);
+        }
+        *most = count > *most ? count : *most;
+        for (size_t j = 0; j < count; j++) {
+            if (labels[j] >= train->classes) {
+                return xsmi_fail(err, XSM_ERROR_DATA, "row %llu has a label that is not in the class map",
+                                 (unsigned long long)i);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* Rows whose norms one job takes. */
+#define NORM_ROWS 4096
+
+typedef struct norm_job {
+    const xsm_dataset *train;
+    const xsmi_kernels *kernels;
+    float *norms;
+} norm_job;
+
+static void run_norms(void *state, size_t index, uint32_t thread)
+{
+    norm_job *job = state;
+    (void)thread;
+    uint64_t first = (uint64_t)index * NORM_ROWS, rest = job->train->rows - first;
+    uint64_t count = rest < NORM_ROWS ? rest : NORM_ROWS;
+    for (uint64_t i = first; i < first + count; i++) {
+        xsmi_features x = xsmi_dataset_features(job->train, i);
+        job->norms[i] = job->kernels->dot(x.values, x.values, x.count);
+    }
+    xsmi_dataset_passed(job->train, first, count);
+}
+
+/* The rows' squared lengths, and the largest of their lengths. */
+static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, double *longest,
+                             xsm_error *err)
+{
+    e->norms = train->rows < SIZE_MAX ? xsmi_allocate(e->context, (size_t)train->rows, sizeof *e->norms) : NULL;
+    if (!e->norms) {
+        return xsmi_fail_memory(err, (size_t)train->rows * sizeof *e->norms, "the norms of the rows");
+    }
+    e->norm_count = (size_t)train->rows;
+    norm_job job = {train, model->kernels, e->norms};
+    xsm_status status = xsmi_run(e->context, run_norms, &job, (e->norm_count + NORM_ROWS - 1) / NORM_ROWS, err);
+    if (status != XSM_OK) {
+        xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
+        e->norms = NULL;
+        return status;
+    }
+    float most = 0;
+    for (size_t i = 0; i < e->norm_count; i++) {
+        most = e->norms[i] > most ? e->norms[i] : most;
+    }
+    *longest = sqrt((double)most);
+    return XSM_OK;
+}
+
+/* What is done to the scores of the model must be what the estimator trains for. */
+static xsm_status check_correction(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
+{
+    const bool nodes = xsmi_correction_hierarchy(model->correction) != NULL;
+    const bool takes_nodes = (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY) != 0;
+    if (takes_nodes && model->layer && model->layer->tied) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' has weights for the nodes of a tree, not for classes: the features' vectors "
+                         "cannot be tied to them",
+                         e->ops.name);
+    }
+    if (nodes && !takes_nodes) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's weights are those of the nodes of a tree, which estimator '%s' would take for "
+                         "classes; train it with hierarchical, or a new model",
+                         e->ops.name);
+    }
+    if (model->correction && !nodes && (takes_nodes || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)))) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's scores are corrected by the '%s' of the sampler that it was trained with, which "
+                         "estimator '%s' does not know of; train it with negative-sampling or with all classes, or "
+                         "clear its correction",
+                         xsm_model_correction(model), e->ops.name);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
+                               const xsmi_bind_size *size, xsm_error *err)
+{
+    if (!e || !model || !train) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind%s: %s is NULL", labels_alone ? "_labels" : "",
+                         !e       ? "the estimator"
+                         : !model ? "the model"
+                                  : "the data");
+    }
+    if ((xsmi_model_input(model) != train->features && !labels_alone) || model->classes != train->classes) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "the model has %u features and %u classes, the data %u features and %u classes",
+                         xsmi_model_input(model), model->classes, train->features, train->classes);
+    }
+    xsmi_bind_size of = {train->rows, train->rows, 0};
+    if (size) {
+        of = *size;
+    } else {
+        XSMI_TRY(check_labels(e, train, &of.most_labels, err));
+    }
+    xsmi_estimator_unbind(e);
+    bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
+    e->labels_alone = labels_alone;
+    double longest = INFINITY; /* not known of rows that vary */
+    if (!xsmi_estimator_rows_vary(e, model)) {
+        XSMI_TRY(take_norms(e, model, train, &longest, err));
+    }
+    xsm_problem problem = {
+        .size = sizeof problem,
+        .context = e->context,
+        .examples = of.examples,
+        .classes = train->classes,
+        .features = model->features,
+        .class_counts = train->class_counts,
+        .ridge = e->common.ridge,
+        .seed = (uint64_t)e->common.seed,
+        .bias = model->bias != NULL,
+        .longest_row = longest,
+        .most_labels = of.most_labels,
+        .row_slots = of.row_slots,
+    };
+    xsm_status status = e->ops.bind ? e->ops.bind(e->state, &problem, err) : XSM_OK;
+    e->exact = status == XSM_OK && ((e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state)));
+    if (status == XSM_OK && (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY)) {
+        status = xsmi_hierarchical_bind(e, model, train, err);
+    }
+    if (status == XSM_OK && e->sampler && !e->exact) {
+        status = xsmi_estimator_bind_sampler(e, model, train, of.most_labels, err);
+    } else if (status == XSM_OK) {
+        e->width = e->exact ? train->classes : e->ops.width(e->state);
+        if (e->width == 0 || e->width > XSM_CLASSES_MAX) {
+            status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is %llu; accepted is 1 to %u",
+                               e->ops.name, (unsigned long long)e->width, XSM_CLASSES_MAX);
+        }
+    }
+    status = status == XSM_OK ? check_correction(e, model, err) : status;
+    if (status == XSM_OK && e->index && model->layer && model->layer->tied) {
+        status =
+            xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                      "estimator '%s' searches an index of the classes' weights, which steps on tied vectors change "
+                      "unseen",
+                      e->ops.name);
+    }
+    if (status == XSM_OK && e->index) {
+        xsm_search_plan plan = {.size = sizeof plan};
+        e->ops.search_plan(e->state, &plan);
+        status = xsmi_searcher_new(e->context, e->index, &plan, model, train->rows, &e->searcher, err);
+    }
+    e->row_bound = status == XSM_OK && e->ops.row_bound ? e->ops.row_bound(e->state) : 0;
+    if (status == XSM_OK && !(e->row_bound >= 0 && e->row_bound < INFINITY)) {
+        status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': row_bound() is %g; accepted is 0 and above",
+                           e->ops.name, e->row_bound);
+    }
+    if (status != XSM_OK) {
+        if (e->ops.unbind) {
+            e->ops.unbind(e->state);
+        }
+        xsmi_estimator_unbind_sampler(e);
+        xsmi_searcher_free(e->searcher);
+        e->searcher = NULL;
+        xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
+        e->norms = NULL;
+        return status;
+    }
+    e->model = model;
+    e->train = train;
+    e->position = 0;
+    e->fixed_batches = false;
+    e->examples = of.examples;
+    e->row_slots = of.row_slots;
+    e->decay_rate = proximal ? 0 : e->common.ridge / (double)of.examples;
+    return XSM_OK;
+}
+
+xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+{
+    return xsmi_estimator_bind(e, model, train, false, NULL, err);
+}
+
+xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
+{
+    if (e->exact && !(e->ops.flags & XSM_ESTIMATOR_ROW_STATE)) {
+        return XSM_OK;
+    }
+    char accepted[256];
+    size_t used = 0;
+    accepted[0] = '\0';
+    for (size_t i = 0; i < xsm_estimator_count() && used < sizeof accepted; i++) {
+        const xsm_estimator_ops *ops = xsm_estimator_at(i);
+        bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
+        if (exact || ops->exact) {
+            used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s'%s'%s", used ? ", " : "", ops->name,
+                                     exact ? "" : " with negatives=all");
+        }
+    }
+    return xsmi_fail(
+        err, XSM_ERROR_UNSUPPORTED,
+        "estimator '%s' looks at some classes only; all rows at once take one that looks at every class: %s",
+        e->ops.name, accepted);
+}
+
+xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    (void)err;
+    ((xsmi_kernels_state *)state)->kernels = xsmi_context_kernels(problem->context);
+    return XSM_OK;
+}
