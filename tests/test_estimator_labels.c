@@ -14,52 +14,12 @@
 
 enum { ROWS = 40, FEATURES = 6 };
 
-typedef struct rig {
-    test_problem p;
-    xsm_dataset *data;
-    uint64_t *offsets;
-    uint32_t *labels;
-    xsm_model *m;
-    xsm_estimator *e;
-    xsm_gradient *g;
-} rig;
-
-/* Rows with 1 to `most` labels, neighbouring classes from a random one on, in no order. */
-static rig build(const char *name, const char *options, uint32_t classes, uint32_t most, bool sparse, double size)
+static test_rig build(const char *name, const char *options, uint32_t classes, uint32_t most, bool sparse, double size)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    rig r = {.p = test_problem_new(ROWS, FEATURES, classes, sparse, 3)};
-    uint64_t seed = 9, count = 0;
-    r.offsets = calloc(ROWS + 1, sizeof *r.offsets);
-    r.labels = calloc((size_t)ROWS * most, sizeof *r.labels);
-    assert_true(r.offsets && r.labels);
-    for (uint64_t i = 0; i < ROWS; i++) {
-        uint32_t own = 1 + (uint32_t)(test_next(&seed) % most), first = (uint32_t)(test_next(&seed) % classes);
-        for (uint32_t j = 0; j < own; j++) {
-            r.labels[count++] = (first + classes - j) % classes;
-        }
-        r.offsets[i + 1] = count;
-    }
-    r.data = test_relabel(&r.p, sparse, classes, r.offsets, r.labels);
-    r.m = test_model(NULL, &r.p, true, XSM_LAYOUT_CLASS_MAJOR, size, 4);
-    r.e = test_estimator(NULL, name, options);
-    assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
-    r.g = test_gradient(NULL);
-    return r;
+    return test_rig_new(name, options, ROWS, FEATURES, classes, most, sparse, true, size);
 }
 
-static void end(rig *r)
-{
-    xsm_gradient_free(r->g);
-    xsm_estimator_free(r->e);
-    xsm_model_free(r->m);
-    xsm_dataset_free(r->data);
-    test_problem_free(&r->p);
-    free(r->offsets);
-    free(r->labels);
-}
-
-static bool is_label(const rig *r, uint64_t row, uint32_t k)
+static bool is_label(const test_rig *r, uint64_t row, uint32_t k)
 {
     for (uint64_t j = r->offsets[row]; j < r->offsets[row + 1]; j++) {
         if (r->labels[j] == k) {
@@ -75,7 +35,7 @@ static double softplus(double t)
 }
 
 /* Coefficients and loss of one row in double. */
-static double want_row(const rig *r, const char *name, double mu, uint64_t row, double *g)
+static double want_row(const test_rig *r, const char *name, double mu, uint64_t row, double *g)
 {
     uint32_t classes = r->m->classes;
     size_t own = 0, others = 0;
@@ -116,7 +76,7 @@ static void check_exact(const char *name, const char *options, double mu, uint32
                         double size)
 {
     xsm_error err = XSM_ERROR_INIT;
-    rig r = build(name, options, classes, most, sparse, size);
+    test_rig r = build(name, options, classes, most, sparse, size);
     xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
     assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), err);
     xsm_gradient_view view = test_view(r.g);
@@ -135,7 +95,7 @@ static void check_exact(const char *name, const char *options, double mu, uint32
     }
     assert_true(fabs(view.loss - loss / ROWS) <= 1e-5 * (1 + loss / ROWS));
     free(want);
-    end(&r);
+    test_rig_free(&r);
 }
 
 static void exact_estimators_are_as_defined(void **state)
@@ -169,14 +129,14 @@ static void scores_that_are_not_finite_are_told_of(void **state)
     xsm_error err = XSM_ERROR_INIT;
     for (int n = 0; n < 3; n++) {
         for (int kind = 0; kind < 3; kind++) {
-            rig r = build(names[n], "", 5, 2, false, 1);
+            test_rig r = build(names[n], "", 5, 2, false, 1);
             uint32_t k = kind ? r.labels[0] : (r.labels[0] + 1) % 5;
             for (uint32_t other = 0; other < 5; other++) {
                 r.m->bias[other] = other == k || n == 2 ? (kind == 2 ? NAN : INFINITY) : 0;
             }
             xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
             assert_fails(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), XSM_ERROR_DIVERGED, err);
-            end(&r);
+            test_rig_free(&r);
         }
     }
 }
@@ -204,7 +164,7 @@ static void sampled_one_vs_all_is_unbiased(void **state)
             }
         }
         for (uint32_t m = 1; m <= (own < K ? K - own : 1); m++) {
-            rig r = build("one-vs-all-sampled", "negatives=3", K, 3, false, 1);
+            test_rig r = build("one-vs-all-sampled", "negatives=3", K, 3, false, 1);
             double mean[K] = {0}, loss = 0;
             uint32_t sets = 0;
             for (uint32_t set = 0; set < 1u << K; set++) {
@@ -251,7 +211,7 @@ static void sampled_one_vs_all_is_unbiased(void **state)
                 assert_true(fabs(mean[k] / sets - (1 / (1 + exp(-z)) - label)) < 1e-6);
             }
             assert_true(fabs(loss / sets - want) < 1e-6);
-            end(&r);
+            test_rig_free(&r);
         }
     }
     (void)err;
@@ -296,7 +256,7 @@ static void batches_are_means(void **state)
     static const char *const names[] = {"margin", "one-vs-all", "one-vs-all-sampled"};
     xsm_error err = XSM_ERROR_INIT;
     for (int n = 0; n < 3; n++) {
-        rig whole = build(names[n], "", 50, 4, true, 1), single = build(names[n], "", 50, 4, true, 1);
+        test_rig whole = build(names[n], "", 50, 4, true, 1), single = build(names[n], "", 50, 4, true, 1);
         xsm_batch batch = xsm_batch_range(whole.data, 0, ROWS);
         assert_ok(xsm_estimator_gradient(whole.e, &batch, 0.1, whole.g, &err), err);
         xsm_gradient_view view = test_view(whole.g);
@@ -314,8 +274,8 @@ static void batches_are_means(void **state)
             }
         }
         assert_true(fabs(view.loss - loss / ROWS) < 1e-12 * fabs(view.loss));
-        end(&whole);
-        end(&single);
+        test_rig_free(&whole);
+        test_rig_free(&single);
     }
 }
 

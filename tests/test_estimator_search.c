@@ -19,49 +19,9 @@
 
 enum { ROWS = 30, FEATURES = 12, CLASSES = 90 };
 
-typedef struct rig {
-    test_problem p;
-    xsm_dataset *data;
-    uint64_t *offsets;
-    uint32_t *labels;
-    xsm_model *m;
-    xsm_estimator *e;
-    xsm_gradient *g;
-} rig;
-
-/* Rows with 1 to `most` labels, neighbouring classes from a random one on. */
-static rig build(const char *name, const char *options, uint32_t most, bool sparse, bool bias, double size)
+static test_rig build(const char *name, const char *options, uint32_t most, bool sparse, bool bias, double size)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    rig r = {.p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3)};
-    uint64_t seed = 9, count = 0;
-    r.offsets = calloc(ROWS + 1, sizeof *r.offsets);
-    r.labels = calloc((size_t)ROWS * most, sizeof *r.labels);
-    assert_true(r.offsets && r.labels);
-    for (uint64_t i = 0; i < ROWS; i++) {
-        uint32_t own = 1 + (uint32_t)(test_next(&seed) % most), first = (uint32_t)(test_next(&seed) % CLASSES);
-        for (uint32_t j = 0; j < own; j++) {
-            r.labels[count++] = (first + CLASSES - j) % CLASSES;
-        }
-        r.offsets[i + 1] = count;
-    }
-    r.data = test_relabel(&r.p, sparse, CLASSES, r.offsets, r.labels);
-    r.m = test_model(NULL, &r.p, bias, XSM_LAYOUT_CLASS_MAJOR, size, 4);
-    r.e = test_estimator(NULL, name, options);
-    assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
-    r.g = test_gradient(NULL);
-    return r;
-}
-
-static void end(rig *r)
-{
-    xsm_gradient_free(r->g);
-    xsm_estimator_free(r->e);
-    xsm_model_free(r->m);
-    xsm_dataset_free(r->data);
-    test_problem_free(&r->p);
-    free(r->offsets);
-    free(r->labels);
+    return test_rig_new(name, options, ROWS, FEATURES, CLASSES, most, sparse, bias, size);
 }
 
 /* One row's gradient, a place a class; returns the loss. */
@@ -91,7 +51,7 @@ typedef struct way {
 } way;
 
 /* B z_kj in double. */
-static double part_of(const rig *r, uint32_t blocks, uint32_t j, uint32_t k, uint64_t row)
+static double part_of(const test_rig *r, uint32_t blocks, uint32_t j, uint32_t k, uint64_t row)
 {
     double sum = 0;
     for (uint32_t f = FEATURES * j / blocks; f < FEATURES * (j + 1) / blocks; f++) {
@@ -100,7 +60,7 @@ static double part_of(const rig *r, uint32_t blocks, uint32_t j, uint32_t k, uin
     return blocks * sum + test_bias(r->m, k);
 }
 
-static bool is_label(const rig *r, uint64_t row, uint32_t k)
+static bool is_label(const test_rig *r, uint64_t row, uint32_t k)
 {
     for (uint64_t j = r->offsets[row]; j < r->offsets[row + 1]; j++) {
         if (r->labels[j] == k) {
@@ -111,7 +71,7 @@ static bool is_label(const rig *r, uint64_t row, uint32_t k)
 }
 
 /* The loss of scores and its gradient; those not `there` are zeros or drop out. */
-static double loss_of(const way *w, const rig *r, uint64_t row, const double *z, const bool *there, double *g)
+static double loss_of(const way *w, const test_rig *r, uint64_t row, const double *z, const bool *there, double *g)
 {
     static double scratch[40 * CLASSES];
     double list[CLASSES], out[CLASSES];
@@ -139,7 +99,7 @@ static double loss_of(const way *w, const rig *r, uint64_t row, const double *z,
 
 enum { BLOCKS = FEATURES };
 
-static double written_out(const way *w, const rig *r, uint64_t row, double *gradient)
+static double written_out(const way *w, const test_rig *r, uint64_t row, double *gradient)
 {
     double full[BLOCKS][CLASSES], v[BLOCKS][CLASSES], mean[CLASSES] = {0}, g[BLOCKS][CLASSES];
     bool there[BLOCKS][CLASSES];
@@ -197,7 +157,7 @@ static void compare(const char *options, const way *w, uint32_t most, bool spars
     char all[256];
     snprintf(all, sizeof all, "startup=0 loss=%s mu=%.17g candidates=%u %s", w->loss->name, w->mu, w->candidates,
              options);
-    rig r = build(decomposed ? "decomp-mips" : "mips", all, most, sparse, bias, size);
+    test_rig r = build(decomposed ? "decomp-mips" : "mips", all, most, sparse, bias, size);
     double worst = 0, magnitude = 0;
     for (uint64_t row = 0; row < ROWS; row++) {
         double have[CLASSES], want[CLASSES];
@@ -213,7 +173,7 @@ static void compare(const char *options, const way *w, uint32_t most, bool spars
     if (!(worst <= 2e-5 * magnitude)) {
         fail_msg("'%s': a coefficient is off by %g of %g", all, worst, magnitude);
     }
-    end(&r);
+    test_rig_free(&r);
 }
 
 static void gradients_are_the_algorithms(void **state)
@@ -257,7 +217,7 @@ static void one_block_is_the_exact_gradient(void **state)
             char options[128];
             snprintf(options, sizeof options, "%s startup=0 candidates=%d index=%s%s", pairs[c].options, CLASSES,
                      turn % 2 ? "spherical" : "exact", turn < 2 ? " blocks=1" : "");
-            rig r = build(turn < 2 ? "decomp-mips" : "mips", options, 3, turn == 1, true, 1);
+            test_rig r = build(turn < 2 ? "decomp-mips" : "mips", options, 3, turn == 1, true, 1);
             xsm_estimator *exact = test_estimator(NULL, pairs[c].exact, "");
             xsm_error err = XSM_ERROR_INIT;
             assert_ok(xsm_estimator_bind(exact, r.m, r.data, &err), err);
@@ -273,7 +233,7 @@ static void one_block_is_the_exact_gradient(void **state)
                 }
             }
             xsm_estimator_free(exact);
-            end(&r);
+            test_rig_free(&r);
         }
     }
 }
@@ -300,7 +260,7 @@ static void bounds_hold_at_each_round(void **state)
             snprintf(options, sizeof options,
                      "startup=0 index=exact loss=%s mu=1.5 candidates=%d blocks=%u rounds=%u threshold=%g",
                      w.loss->name, CLASSES, n, t - 1, tau);
-            rig r = build("decomp-mips", options, 3, false, true, 1.5);
+            test_rig r = build("decomp-mips", options, 3, false, true, 1.5);
             for (uint64_t row = 0; row < ROWS; row += 4) {
                 double g[CLASSES], z[CLASSES] = {0}, square = 0, sum = 0;
                 bool there[CLASSES];
@@ -327,7 +287,7 @@ static void bounds_hold_at_each_round(void **state)
                 before[row] = gap;
                 tightest = gap > 1e-3 ? fmin(tightest, bound / gap) : tightest;
             }
-            end(&r);
+            test_rig_free(&r);
         }
     }
     print_message("the bound is %.2f times the gap where it is tightest\n", tightest);
@@ -459,7 +419,7 @@ static void searching_begins_when_it_should(void **state)
                  {"candidates=5", 1, 0},
                  {"candidates=5", 0, ROWS}};
     for (size_t c = 0; c < 4; c++) {
-        rig r = build("decomp-mips", cases[c].options, 2, false, true, cases[c].size);
+        test_rig r = build("decomp-mips", cases[c].options, 2, false, true, cases[c].size);
         xsm_index_info info = XSM_INDEX_INFO_INIT;
         for (uint64_t i = 0; i < ROWS + 3; i++) {
             double g[CLASSES];
@@ -474,7 +434,7 @@ static void searching_begins_when_it_should(void **state)
         }
         assert_int_equal(info.width, FEATURES - FEATURES * 7 / 8);
         assert_fails(xsm_estimator_index_info(r.e, 8, &info, &err), XSM_ERROR_RANGE, err);
-        end(&r);
+        test_rig_free(&r);
     }
 }
 
@@ -484,7 +444,7 @@ static void extremes(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int c = 0; c < 2; c++) {
-        rig r = build("decomp-mips", c ? "startup=0 loss=cross-entropy" : "startup=0", 2, false, true, 1e4);
+        test_rig r = build("decomp-mips", c ? "startup=0 loss=cross-entropy" : "startup=0", 2, false, true, 1e4);
         for (uint64_t row = 0; row < ROWS; row++) {
             double g[CLASSES];
             assert_true(isfinite(gradient_of(r.e, r.g, r.data, row, g)));
@@ -500,7 +460,7 @@ static void extremes(void **state)
         w.weight[5] = NAN;
         assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
         assert_fails(xsm_estimator_gradient(r.e, &batch, 1, r.g, &err), XSM_ERROR_DIVERGED, err);
-        end(&r);
+        test_rig_free(&r);
     }
 }
 

@@ -257,3 +257,38 @@ xsm_gradient_view test_view(const xsm_gradient *g)
     assert_ok(xsm_gradient_get(g, &view, &err), err);
     return view;
 }
+
+test_rig test_rig_new(const char *name, const char *options, uint64_t rows, uint32_t features, uint32_t classes,
+                      uint32_t most, bool sparse, bool bias, double size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    test_rig r = {.p = test_problem_new(rows, features, classes, sparse, 3)};
+    uint64_t seed = 9, count = 0;
+    r.offsets = calloc(rows + 1, sizeof *r.offsets);
+    r.labels = calloc((size_t)rows * most, sizeof *r.labels);
+    assert_true(r.offsets && r.labels);
+    for (uint64_t i = 0; i < rows; i++) {
+        uint32_t own = 1 + (uint32_t)(test_next(&seed) % most), first = (uint32_t)(test_next(&seed) % classes);
+        for (uint32_t j = 0; j < own; j++) {
+            r.labels[count++] = (first + classes - j) % classes;
+        }
+        r.offsets[i + 1] = count;
+    }
+    r.data = test_relabel(&r.p, sparse, classes, r.offsets, r.labels);
+    r.m = test_model(NULL, &r.p, bias, XSM_LAYOUT_CLASS_MAJOR, size, 4);
+    r.e = test_estimator(NULL, name, options);
+    assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
+    r.g = test_gradient(NULL);
+    return r;
+}
+
+void test_rig_free(test_rig *r)
+{
+    xsm_gradient_free(r->g);
+    xsm_estimator_free(r->e);
+    xsm_model_free(r->m);
+    xsm_dataset_free(r->data);
+    test_problem_free(&r->p);
+    free(r->offsets);
+    free(r->labels);
+}

@@ -56,4 +56,19 @@ xsm_gradient *test_gradient(xsm_context *ctx);
 xsm_optimizer *test_optimizer(xsm_context *ctx, xsm_model *m);
 xsm_gradient_view test_view(const xsm_gradient *g);
 
+/* An estimator bound to a class-major model and rows with 1 to `most` labels each: neighbouring classes from a random
+ * one on, falling. */
+typedef struct test_rig {
+    test_problem p;
+    xsm_dataset *data;
+    uint64_t *offsets; /* of the labels, as in xsm_labels */
+    uint32_t *labels;
+    xsm_model *m;
+    xsm_estimator *e;
+    xsm_gradient *g;
+} test_rig;
+test_rig test_rig_new(const char *name, const char *options, uint64_t rows, uint32_t features, uint32_t classes,
+                      uint32_t most, bool sparse, bool bias, double size);
+void test_rig_free(test_rig *r);
+
 #endif

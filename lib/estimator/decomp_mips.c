@@ -49,20 +49,11 @@ static void plan(const void *state, xsm_search_plan *p)
 }
 
 const xsm_estimator_ops xsmi_decomp_mips_ops = {
-    .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
-    .flags = XSM_ESTIMATOR_INDEX | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
+    XSMI_ESTIMATOR_OF(decomp_state),
     .name = "decomp-mips",
     .summary = "search by blocks of coordinates with messages between them (Yen et al. 2018, Algorithm 2)",
-    .state_size = sizeof(decomp_state),
-    .options = options,
-    .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
+    XSMI_ESTIMATOR_OPTIONS(options),
     .bind = bind,
-    .width = xsmi_search_width,
-    .select = xsmi_search_select,
-    .scratch = xsmi_search_scratch,
-    .gradient = xsmi_search_gradient,
     .search_plan = plan,
-    .search = xsmi_search_found,
+    XSMI_SEARCH_OPS,
 };

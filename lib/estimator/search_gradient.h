@@ -98,4 +98,10 @@ size_t xsmi_search_scratch(const void *state);
 void xsmi_search_gradient(void *state, const xsm_score_block *block);
 void xsmi_search_found(void *state, const xsm_search_block *block);
 
+/* The members of their tables that both have. */
+#define XSMI_SEARCH_OPS                                                                                                \
+    .flags = XSM_ESTIMATOR_INDEX | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS, .width = xsmi_search_width,   \
+    .select = xsmi_search_select, .scratch = xsmi_search_scratch, .gradient = xsmi_search_gradient,                    \
+    .search = xsmi_search_found
+
 #endif
