@@ -15,6 +15,8 @@ do for [s=1:words(sets)] {
         do for [what in "accuracy likelihood"] {
             set title word(titles, s)
             set xlabel "training time, s"
+            # Ends that are there even where all points are alike.
+            if (what eq "accuracy") { set yrange [0:0.001<*] } else { set yrange [*:-1<*] }
             set ylabel (what eq "accuracy" ? "test accuracy" : "test log-likelihood")
             plot for [i=1:6] file(part."-".what) using 1:i+1 skip 1 with linespoints linetype i notitle, \
                  for [i=1:6] keyentry with linespoints linetype i title word("adversarial uniform frequency NCE A&R OVE", i)
