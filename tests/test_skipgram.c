@@ -561,6 +561,40 @@ static void bad_arguments(void **state)
     xsm_corpus_free(one);
 }
 
+/* A word that is everywhere, a wide window and many negatives: batches that are chosen stay stable all the same. */
+static void frequent_words(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { LINES = 4000, OF_LINE = 20 };
+    char *text = malloc((size_t)LINES * OF_LINE * 7);
+    uint64_t stream = 11;
+    size_t used = 0;
+    assert_non_null(text);
+    for (int i = 0; i < LINES * OF_LINE; i++) {
+        uint32_t word = (uint32_t)(5000 * pow(test_uniform(&stream), 6)); /* the first one: a quarter of all */
+        used += (size_t)sprintf(text + used, "w%u%c", word, i % OF_LINE == OF_LINE - 1 ? '\n' : ' ');
+    }
+    xsm_corpus *c = corpus_of(NULL, test_file("frequent", text, used), 1);
+    free(text);
+    xsm_model *in = vectors(NULL, c, 20, 0.025, 1), *out = vectors(NULL, c, 20, 0, 0);
+    xsm_skipgram *t = NULL;
+    xsm_skipgram_options o = small_run(4);
+    double first = 0;
+    o.window = 8;
+    o.negatives = 15;
+    o.eta = 0.05;
+    o.progress = keep_loss;
+    o.progress_user = &first;
+    assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+    assert_ok(xsm_skipgram_run(t, &err), err);
+    assert_true(last_loss <= first && first < 16 * log(2)); /* below that of vectors of zeros */
+    xsm_skipgram_free(t);
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
+}
+
 /* Rates that are far too large end in an error with finite vectors; a text that is not what it was, in another. */
 static void runs_that_fail(void **state)
 {
@@ -675,6 +709,7 @@ int main(void)
         cmocka_unit_test(neighbours_are_found),
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(stops_and_goes_on),
+        cmocka_unit_test(frequent_words),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(runs_that_fail),
         cmocka_unit_test(every_allocation),

@@ -47,7 +47,8 @@ typedef struct xsm_skipgram_options {
     double subsample;   /**< t above; 1 and more = no word is dropped; 0 = 1e-4. */
     double eta;         /**< Learning rate at the start, falling linearly to 0 at the end; 0 = 0.05. */
     uint64_t seed;      /**< Of all that is drawn. */
-    uint32_t batch;     /**< Centre words whose steps are taken together, up to 65536; 0 = V/64 within 16 to 256. */
+    uint32_t batch;     /**< Centre words whose steps are taken together, up to 65536; 0 = V/64 within 16 to 256, or
+                             fewer where the most frequent word would change too often at this rate. */
     int32_t reserved;   /**< Zero. */
     /** Or NULL. Its `step` counts words of the text that are in the vocabulary, `steps` those of all epochs; `examples`
      *  counts pairs of a centre and a context; `loss` is the mean of a pair's loss since the epoch began. */

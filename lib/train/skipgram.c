@@ -11,6 +11,8 @@
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
 #define WINDOW_MOST 256
+/* Rate times changes of the most frequent word in a batch: 70 changes at 0.05. */
+#define CHANGES_AT_ETA 3.5
 
 struct xsm_skipgram {
     xsm_context *context;
@@ -31,6 +33,32 @@ struct xsm_skipgram {
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
 
+/*
+ * Centres whose steps can be taken together. A batch adds up all changes of a word from one and the same place, so that
+ * it overshoots where a word is in too many of them, and the most frequent word is in most. Penn Treebank, window 8, 15
+ * words drawn, rate 0.05, loss after an epoch: 3.93 with 50 changes of it a batch, 4.07 with 150, 4.40 with 380, which
+ * diverges when the rate stays there longer.
+ */
+static uint32_t choose_batch(const xsm_skipgram_options *o, const xsm_corpus *corpus)
+{
+    const uint32_t words = corpus->info.words;
+    double drawn = 0, kept = 0, most = 0;
+    for (uint32_t k = 0; k < words; k++) {
+        const double share = (double)corpus->counts[k] / (double)corpus->info.known;
+        const double keep = o->subsample >= 1 ? 1 : sqrt(o->subsample / share) + o->subsample / share;
+        const double stays = share * (keep < 1 ? keep : 1);
+        drawn += pow((double)corpus->counts[k] / (double)corpus->counts[0], o->power);
+        kept += stays;
+        most = stays > most ? stays : most;
+    }
+    const double contexts = o->window + 1.0; /* of a centre, on average */
+    const double changes = contexts * (o->negatives / drawn + most / kept);
+    const double stable = CHANGES_AT_ETA / (o->eta * changes);
+    uint32_t share = words / 64;
+    share = share < 16 ? 16 : share > 256 ? 256 : share;
+    return stable < 1 ? 1 : stable < share ? (uint32_t)stable : share;
+}
+
 xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const xsm_corpus *corpus,
                                       xsm_skipgram_options *o, xsm_error *err)
 {
@@ -41,10 +69,6 @@ xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const x
     o->power = o->power == 0 ? 0.75 : o->power;
     o->subsample = o->subsample == 0 ? 1e-4 : o->subsample;
     o->eta = o->eta == 0 ? 0.05 : o->eta;
-    if (!o->batch) {
-        uint32_t share = corpus->info.words / 64;
-        o->batch = share < 16 ? 16 : share > 256 ? 256 : share;
-    }
     if (o->window > WINDOW_MOST || o->negatives > WINDOW_MOST) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a window of %u with %u negatives; accepted are up to %d each",
                          o->window, o->negatives, WINDOW_MOST);
@@ -59,7 +83,9 @@ xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const x
         return xsmi_fail(err, XSM_ERROR_RANGE, "batches of %u centre words; accepted are up to %d", o->batch,
                          XSMI_BATCH_MOST);
     }
-    return xsmi_check_eta(o->eta, err);
+    XSMI_TRY(xsmi_check_eta(o->eta, err));
+    o->batch = o->batch ? o->batch : choose_batch(o, corpus);
+    return XSM_OK;
 }
 
 static xsm_status check_model(const xsm_corpus *corpus, const xsm_model *m, const char *what, xsm_error *err)
