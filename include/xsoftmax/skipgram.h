@@ -108,7 +108,7 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  pair is an example with one label: any that samples classes will do, also those that keep something for each row (a
  *  row is a centre word). It is bound to the output model and to V rows, row c the input vector of word c as it is at
  *  that moment, and class counts from the corpus; a sampler that the caller has bound already (a `tree`, say, to
- *  xsm_skipgram_pairs() of vectors trained before) is used as it is. Proximal estimators take their steps one by one,
+ *  rows made of vectors trained before) is used as it is. Proximal estimators take their steps one by one,
  *  on one thread.
  *  @param context   context whose threads are used, or NULL
  *  @param corpus    the text
