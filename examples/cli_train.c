@@ -75,15 +75,15 @@ static void release(cli_run *r)
     cli_output_free();
     xsm_trainer_free(r->trainer);
     xsm_tuning_free(r->tuning);
-    xsm_model_free(r->model);
-    xsm_dataset_free(r->test_rows);
-    xsm_dataset_free(r->train_rows);
-    xsm_transform_free(r->transform);
     xsm_optimizer_free(r->optimizer);
     if (!r->choice || r->choice_given) {
         xsm_estimator_free(r->estimator);
     }
     xsm_choice_free(r->choice);
+    xsm_model_free(r->model);
+    xsm_dataset_free(r->test_rows);
+    xsm_dataset_free(r->train_rows);
+    xsm_transform_free(r->transform);
     free(r->schedule_made);
     xsm_context_free(r->context);
     cli_list_free(&r->sets);

@@ -79,6 +79,26 @@ static void all_negatives_are_all_others(void **state)
     test_problem_free(&p);
 }
 
+/* An estimator may outlive what it is bound to, as long as it is only released: for the address sanitizer. */
+static void released_after_its_data(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
+        xsm_estimator *e = test_estimator(NULL, xsm_estimator_ops_name(xsm_estimator_at(i)), "");
+        xsm_batch batch = xsm_batch_range(p.data, 0, xsm_estimator_batch_limit(e) == 1 ? 1 : 4);
+        xsm_gradient *g = test_gradient(NULL);
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        assert_ok(xsm_estimator_gradient(e, &batch, 0.01, g, &err), err);
+        xsm_model_free(m);
+        test_problem_free(&p);
+        xsm_estimator_free(e);
+        xsm_gradient_free(g);
+    }
+}
+
 static void options_are_set(void **state)
 {
     (void)state;
@@ -449,6 +469,7 @@ int main(void)
         cmocka_unit_test(options_have_defaults),
         cmocka_unit_test(options_are_set),
         cmocka_unit_test(all_negatives_are_all_others),
+        cmocka_unit_test(released_after_its_data),
         cmocka_unit_test(options_are_fixed_once_bound),
         cmocka_unit_test(estimators_are_listed),
         cmocka_unit_test(bind_checks_what_it_is_given),

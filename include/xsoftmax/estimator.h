@@ -134,7 +134,7 @@ XSM_API xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm
  *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for one of another ABI */
 XSM_API xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *ops, xsm_estimator **out,
                                           xsm_error *err);
-/** Releases an estimator; NULL is fine. */
+/** Releases an estimator; NULL is fine. What it was bound to may be gone by then. */
 XSM_API void xsm_estimator_free(xsm_estimator *estimator);
 /** The estimator's name; borrowed. */
 XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);

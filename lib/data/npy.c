@@ -120,6 +120,9 @@ static xsm_status read_header(xsmi_source *s, npy *n, xsm_error *err)
     size_t length = start[8] | (size_t)start[9] << 8;
     if (start[6] > 1) {
         XSMI_TRY(read_fully(s, start + 10, 2, &got, err));
+        if (got < 2) {
+            return FAIL(n, err, "%s", "the file is cut short within its header");
+        }
         length |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     }
     if (length > HEADER_MAX) {

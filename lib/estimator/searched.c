@@ -64,7 +64,8 @@ struct xsmi_searcher {
     double alpha;        /* the model's when they were last up to date */
 
     /* Rows that have changed since. */
-    uint64_t *marks;   /* [(classes + 63)/64] a bit each */
+    uint64_t *marks;   /* [mark_words] a bit each class */
+    size_t mark_words; /* kept, as the model may be gone when this is released */
     uint32_t *changed; /* [capacity] */
     uint32_t changes, capacity;
 
@@ -77,11 +78,6 @@ struct xsmi_searcher {
     unsigned char *block; /* [threads][block_each] a search's lists and scratch */
     size_t block_each, block_bytes;
 };
-
-static size_t mark_words(const xsmi_searcher *s)
-{
-    return ((size_t)s->model->classes + 63) / 64;
-}
 
 static void clear_room(xsmi_searcher *s)
 {
@@ -107,7 +103,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
         clear_room(s);
         xsmi_release(ctx, s->block, s->block_bytes, 1);
         xsmi_release(ctx, s->parts, s->blocks, sizeof *s->parts);
-        xsmi_release(ctx, s->marks, mark_words(s), sizeof *s->marks);
+        xsmi_release(ctx, s->marks, s->mark_words, sizeof *s->marks);
         xsmi_release(ctx, s->changed, s->capacity, sizeof *s->changed);
         xsmi_release(ctx, s, 1, sizeof *s);
         xsm_context_free(ctx);
@@ -139,8 +135,9 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
         s->startup = xsmi_model_is_zero(model) ? rows : 0;
     }
     s->parts = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->parts);
-    s->marks = xsmi_allocate_zero(ctx, mark_words(s), sizeof *s->marks);
-    xsm_status status = s->parts && s->marks ? XSM_OK : xsmi_fail_memory(err, mark_words(s) * 8, "what searches");
+    s->mark_words = ((size_t)model->classes + 63) / 64;
+    s->marks = xsmi_allocate_zero(ctx, s->mark_words, sizeof *s->marks);
+    xsm_status status = s->parts && s->marks ? XSM_OK : xsmi_fail_memory(err, s->mark_words * 8, "what searches");
     for (uint32_t j = 0; status == XSM_OK && j < s->blocks; j++) {
         part *p = &s->parts[j];
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);

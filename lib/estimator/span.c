@@ -27,6 +27,7 @@ struct xsmi_spans {
     size_t bucket_count, kept_count, kept_bytes;
     uint32_t threads;
     float *spread;       /* [threads][features] zeros between calls; for sparse rows */
+    size_t spread_count; /* its floats: the data may be gone when the spans are released */
     double *gram;        /* [capacity][capacity] products, and room for what is left of each row */
     double *coordinates; /* the same */
     size_t capacity;
@@ -62,11 +63,12 @@ xsm_status xsmi_spans_new(xsm_context *ctx, const xsm_dataset *data, const xsmi_
     s->threads = xsm_context_threads(ctx);
     s->bucket_count = keep ? (size_t)data->rows / 4 + 1 : 0;
     s->buckets = keep ? xsmi_allocate(ctx, s->bucket_count, sizeof *s->buckets) : NULL;
-    size_t floats = data->sparse ? (size_t)s->threads * data->features : 0;
-    s->spread = floats ? xsmi_allocate_zero(ctx, floats, sizeof *s->spread) : NULL;
-    if ((keep && !s->buckets) || (floats && !s->spread)) {
+    s->spread_count = data->sparse ? (size_t)s->threads * data->features : 0;
+    s->spread = s->spread_count ? xsmi_allocate_zero(ctx, s->spread_count, sizeof *s->spread) : NULL;
+    if ((keep && !s->buckets) || (s->spread_count && !s->spread)) {
+        size_t bytes = s->spread_count * sizeof *s->spread;
         xsmi_spans_free(s);
-        return xsmi_fail_memory(err, floats * sizeof *s->spread, "the spans of batches");
+        return xsmi_fail_memory(err, bytes, "the spans of batches");
     }
     for (size_t i = 0; i < s->bucket_count; i++) {
         s->buckets[i] = NULL;
@@ -93,7 +95,7 @@ void xsmi_spans_free(xsmi_spans *s)
             }
         }
         xsmi_release(s->context, s->buckets, s->bucket_count, sizeof *s->buckets);
-        xsmi_release(s->context, s->spread, (size_t)s->threads * s->data->features, sizeof *s->spread);
+        xsmi_release(s->context, s->spread, s->spread_count, sizeof *s->spread);
         release_tables(s);
         xsmi_release(s->context, s, 1, sizeof *s);
     }
