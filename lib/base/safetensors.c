@@ -45,6 +45,22 @@ bool xsmi_tensor_bytes(const xsmi_tensor *t, size_t *bytes)
     return true;
 }
 
+bool xsmi_tensor_is(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
+{
+    return t && t->dtype == dtype && t->rank == rank && t->shape[0] == rows && (rank == 1 || t->shape[1] == columns);
+}
+
+bool xsmi_floats_finite(const float *values, size_t count)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bad |= (bits & UINT32_C(0x7F800000)) == UINT32_C(0x7F800000);
+    }
+    return bad == 0;
+}
+
 /* The end of a JSON string whose opening quote is before `i`: the place of its closing quote. */
 static size_t string_end(const char *text, size_t length, size_t i)
 {

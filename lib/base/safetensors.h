@@ -102,6 +102,10 @@ const char *xsmi_dtype_name(xsmi_dtype dtype);
 bool xsmi_dtype_parse(const char *name, xsmi_dtype *dtype);
 /* Bytes of a tensor; false when they cannot be counted. */
 bool xsmi_tensor_bytes(const xsmi_tensor *t, size_t *bytes);
+/* Whether there is a tensor, of that dtype and shape; `columns` is for rank 2. */
+bool xsmi_tensor_is(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns);
+/* Whether no number is infinite or NaN. */
+bool xsmi_floats_finite(const float *values, size_t count);
 /* Where the digits of the checksum begin in a header that is well-formed JSON; false if there are none. */
 bool xsmi_checksum_place(const char *header, size_t length, size_t *place);
 void xsmi_checksum_print(uint64_t hash, char digits[XSMI_CHECKSUM_DIGITS]);

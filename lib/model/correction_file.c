@@ -44,27 +44,12 @@ xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
 
-static bool has_shape(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
-{
-    return t && t->dtype == dtype && t->rank == rank && t->shape[0] == rows && (rank == 1 || t->shape[1] == columns);
-}
-
-static bool all_finite(const float *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!(values[i] - values[i] == 0)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static xsm_status read_hierarchy(xsm_context *ctx, const xsmi_tensor *tensor, const char *name, uint32_t classes,
                                  bool alone, xsmi_correction **out, xsm_error *err)
 {
     xsmi_hierarchy h;
     bool good = false;
-    if (alone && classes > 1 && has_shape(tensor, XSMI_DTYPE_U32, 2, classes - 1, 2)) {
+    if (alone && classes > 1 && xsmi_tensor_is(tensor, XSMI_DTYPE_U32, 2, classes - 1, 2)) {
         const uint32_t *children = (const uint32_t *)(const void *)tensor->data;
         XSMI_TRY(xsmi_hierarchy_read(ctx, children, classes, &h, &good, err));
     }
@@ -97,7 +82,7 @@ xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, co
     }
     if (numbers) {
         const float *values = (const float *)(const void *)numbers->data;
-        if (tree || !has_shape(numbers, XSMI_DTYPE_F32, 1, classes, 0) || !all_finite(values, classes)) {
+        if (tree || !xsmi_tensor_is(numbers, XSMI_DTYPE_F32, 1, classes, 0) || !xsmi_floats_finite(values, classes)) {
             return xsmi_fail(err, XSM_ERROR_FORMAT,
                              "%s: tensor 'correction' must hold a finite F32 for each of the %u classes, and no tree "
                              "beside it",

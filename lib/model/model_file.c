@@ -36,21 +36,10 @@
 
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
-static bool all_finite(const float *values, size_t count)
-{
-    uint32_t bad = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        bad |= (bits & UINT32_C(0x7F800000)) == UINT32_C(0x7F800000);
-    }
-    return bad == 0;
-}
-
 static xsm_status fail_diverged(const float *rows, size_t first, size_t features, xsm_error *err)
 {
     size_t place = 0;
-    while (all_finite(rows + place, 1)) {
+    while (xsmi_floats_finite(rows + place, 1)) {
         place++;
     }
     return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %zu and feature %zu is not finite; nothing is saved",
@@ -96,8 +85,8 @@ static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_wri
     for (size_t first = 0; first < m->classes && status == XSM_OK; first += together) {
         size_t count = m->classes - first < together ? m->classes - first : together;
         copy_rows(m, first, count, raw, rows);
-        status = all_finite(rows, count * d) ? xsmi_container_write(w, rows, count * d * sizeof *rows, err)
-                                             : fail_diverged(rows, first, d, err);
+        status = xsmi_floats_finite(rows, count * d) ? xsmi_container_write(w, rows, count * d * sizeof *rows, err)
+                                                     : fail_diverged(rows, first, d, err);
     }
     xsmi_release(m->context, rows, together * d, sizeof *rows);
     return status;
@@ -106,7 +95,7 @@ static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_wri
 static xsm_status write_bias(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
 {
     for (size_t k = 0; k < m->classes; k++) {
-        if (!all_finite(m->bias + k, 1)) {
+        if (!xsmi_floats_finite(m->bias + k, 1)) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "the bias of class %zu is not finite; nothing is saved", k);
         }
     }

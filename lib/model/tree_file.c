@@ -27,21 +27,6 @@ size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSO
     return XSMI_TREE_TENSORS;
 }
 
-static bool has_shape(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
-{
-    return t && t->dtype == dtype && t->rank == rank && t->shape[0] == rows && (rank == 1 || t->shape[1] == columns);
-}
-
-static bool all_finite(const float *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!(values[i] - values[i] == 0)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Whether no draw can reach a leaf without a class: where one side of a node has none, the node is sure of the other.
  */
 static bool is_closed(const xsmi_tree *t, unsigned char *has_class)
@@ -84,22 +69,23 @@ xsm_status xsmi_tree_restore(xsm_context *ctx, const xsmi_tensor *const tensors[
 {
     const xsmi_tensor *nodes = tensors[0], *leaves = tensors[1], *mean = tensors[2], *directions = tensors[3];
     uint64_t components = directions && directions->rank == 2 ? directions->shape[1] : UINT64_MAX;
-    if (components > features || !has_shape(leaves, XSMI_DTYPE_U32, 1, classes, 0) ||
-        !has_shape(mean, XSMI_DTYPE_F32, 1, features, 0) ||
-        !has_shape(directions, XSMI_DTYPE_F32, 2, features, components)) {
+    if (components > features || !xsmi_tensor_is(leaves, XSMI_DTYPE_U32, 1, classes, 0) ||
+        !xsmi_tensor_is(mean, XSMI_DTYPE_F32, 1, features, 0) ||
+        !xsmi_tensor_is(directions, XSMI_DTYPE_F32, 2, features, components)) {
         return bad_tree(name, err);
     }
     XSMI_TRY(xsmi_pca_start(ctx, features, (uint32_t)components, &t->pca, err));
     XSMI_TRY(xsmi_tree_start(ctx, classes, t, err));
-    if (!has_shape(nodes, XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims)) {
+    if (!xsmi_tensor_is(nodes, XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims)) {
         return bad_tree(name, err);
     }
     memcpy(t->nodes, nodes->data, nodes->size);
     memcpy(t->class_leaf, leaves->data, leaves->size);
     memcpy(t->pca.mean, mean->data, mean->size);
     memcpy(t->pca.direction, directions->data, directions->size);
-    if (!xsmi_tree_set_leaves(t) || !all_finite(t->nodes, nodes->size / sizeof(float)) ||
-        !all_finite(t->pca.mean, features) || !all_finite(t->pca.direction, (size_t)features * components)) {
+    if (!xsmi_tree_set_leaves(t) || !xsmi_floats_finite(t->nodes, nodes->size / sizeof(float)) ||
+        !xsmi_floats_finite(t->pca.mean, features) ||
+        !xsmi_floats_finite(t->pca.direction, (size_t)features * components)) {
         return bad_tree(name, err);
     }
     size_t places = 2 * xsmi_tree_leaves(t);
