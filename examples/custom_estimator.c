@@ -18,8 +18,7 @@
 #include <xsoftmax.h>
 #include <xsoftmax/ext/estimator.h>
 
-/* -- the estimator --------------------------------------------------------------------------------------------------
- */
+/* -- the estimator ------------------------------------------------------------------------------------------------- */
 
 /* The state: the library allocates and zeroes it, and puts the options' values in. */
 typedef struct warp {
@@ -146,8 +145,7 @@ static const xsm_estimator_ops warp_table = {
     .gradient = warp_gradient,
 };
 
-/* -- what it is worth -----------------------------------------------------------------------------------------------
- */
+/* -- what it is worth ---------------------------------------------------------------------------------------------- */
 
 enum { CLASSES = 1000, FEATURES = 32, TRAIN_ROWS = 20000, TEST_ROWS = 4000, EPOCHS = 10 };
 

@@ -41,8 +41,7 @@ static float noise(uint64_t *state)
     return (float)((z ^ (z >> 31)) >> 40) / 8388608.0f - 1.0f;
 }
 
-/* -- the host's network ---------------------------------------------------------------------------------------------
- */
+/* -- the host's network -------------------------------------------------------------------------------------------- */
 
 typedef struct network {
     uint32_t features;
@@ -120,8 +119,7 @@ static void backward(network *n, const xsm_dataset *data, const uint64_t *rows, 
     }
 }
 
-/* -- the two together -----------------------------------------------------------------------------------------------
- */
+/* -- the two together ---------------------------------------------------------------------------------------------- */
 
 typedef struct task {
     const char *name, *estimator, *negatives;
@@ -311,8 +309,7 @@ static int run(const task *t, double least)
     return 1;
 }
 
-/* -- data -----------------------------------------------------------------------------------------------------------
- */
+/* -- data ---------------------------------------------------------------------------------------------------------- */
 
 /* Rows around the two centres of their class: no linear model can put both of them first. */
 static xsm_dataset *make_data(uint32_t classes, uint32_t features, uint64_t rows, uint64_t seed)

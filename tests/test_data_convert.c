@@ -283,8 +283,7 @@ static void unseen_labels(void **state)
     xsm_dataset_free(d);
 }
 
-/* -- caches ---------------------------------------------------------------------------------------------------------
- */
+/* -- caches -------------------------------------------------------------------------------------------------------- */
 
 static const char *cached(int which)
 {
@@ -492,8 +491,7 @@ static void wrong_caches(void **state)
     }
 }
 
-/* -- NumPy ----------------------------------------------------------------------------------------------------------
- */
+/* -- NumPy --------------------------------------------------------------------------------------------------------- */
 
 static void wrong_arrays(void **state)
 {
@@ -618,8 +616,7 @@ static void wrong_labels(void **state)
     }
 }
 
-/* -- spools, memory -------------------------------------------------------------------------------------------------
- */
+/* -- spools, memory ------------------------------------------------------------------------------------------------ */
 
 /* Rows in temporary files are the rows in memory, for every reader, also when changed later. */
 static void spooled(void **state)
@@ -708,8 +705,7 @@ static void memory_runs_out(void **state)
     }
 }
 
-/* -- orders ---------------------------------------------------------------------------------------------------------
- */
+/* -- orders -------------------------------------------------------------------------------------------------------- */
 
 /* The order of a dataset that claims to lie in a file of 6.4 GB is a permutation whose stretches come from few places.
  */

@@ -88,8 +88,7 @@ static void broken_promises_are_found(void **state)
     assert_fails(check(xsm_estimator_find("umax"), SLOPE, NULL, &err), XSM_ERROR_DATA, err);
 }
 
-/* -- faults --------------------------------------------------------------------------------------------------------
- */
+/* -- faults -------------------------------------------------------------------------------------------------------- */
 
 /* A logistic a class of the labels and up to `others` classes beside them. Right, but for the fault. */
 typedef struct faulty {

@@ -40,8 +40,7 @@ static double gradient_of(xsm_estimator *e, xsm_gradient *g, const xsm_dataset *
     return v.loss;
 }
 
-/* -- Algorithms 1 and 2 written out ---------------------------------------------------------------------------------
- */
+/* -- Algorithms 1 and 2 written out -------------------------------------------------------------------------------- */
 
 typedef struct way {
     const xsmi_loss *loss;
@@ -238,8 +237,7 @@ static void one_block_is_the_exact_gradient(void **state)
     }
 }
 
-/* -- Theorems 1 and 2 -----------------------------------------------------------------------------------------------
- */
+/* -- Theorems 1 and 2 ---------------------------------------------------------------------------------------------- */
 
 /* G(Lambda) is the loss that the estimator gives; before step t, after t-1 rounds, G(Lambda) - L(z) lies between 0 and
  * 2B/(mu(t+2)) ||Lambda*||^2 + 2 tau_2 ln t ||Lambda*||_1. */
@@ -294,8 +292,7 @@ static void bounds_hold_at_each_round(void **state)
     assert_true(tightest < 1000); /* gaps were there to be bounded */
 }
 
-/* -- training --------------------------------------------------------------------------------------------------------
- */
+/* -- training ------------------------------------------------------------------------------------------------------ */
 
 typedef struct run {
     const char *name, *options;
@@ -464,8 +461,7 @@ static void extremes(void **state)
     }
 }
 
-/* -- indexes of the host's, bad calls --------------------------------------------------------------------------------
- */
+/* -- indexes of the host's, bad calls ------------------------------------------------------------------------------ */
 
 static int host_searches;
 
@@ -595,8 +591,7 @@ static void bad_calls_are_refused(void **state)
     test_problem_free(&p);
 }
 
-/* -- memory -----------------------------------------------------------------------------------------------------------
- */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
 static xsm_status some_training(void *state, xsm_context *ctx, xsm_error *err)
 {

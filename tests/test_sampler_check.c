@@ -51,8 +51,7 @@ static void built_in_samplers_pass(void **state)
     assert_ok(xsm_sampler_check(NULL, xsm_sampler_find("tree"), &more, &err), err);
 }
 
-/* -- faults --------------------------------------------------------------------------------------------------------
- */
+/* -- faults -------------------------------------------------------------------------------------------------------- */
 
 /* A sampler whose distribution depends on the sign of the row's first feature: class 0 or class K-1 has half of the
  * probability, the others share the rest. Right, but for the fault. */

@@ -8,8 +8,7 @@ static xsm_status write_char(xsmi_output *o, char c, xsm_error *err)
     return xsmi_output_bytes(o, &c, 1, err);
 }
 
-/* -- sparse ---------------------------------------------------------------------------------------------------------
- */
+/* -- sparse -------------------------------------------------------------------------------------------------------- */
 
 static xsm_status write_header(xsmi_output *o, xsm_error *err)
 {
@@ -73,8 +72,7 @@ xsm_status xsmi_write_sparse(xsmi_output *o, bool libsvm, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- dense ----------------------------------------------------------------------------------------------------------
- */
+/* -- dense --------------------------------------------------------------------------------------------------------- */
 
 /* A field of text, in quotes where it needs them, and where it would be another field without: a name of blanks. */
 static xsm_status write_field(xsmi_output *o, const char *text, char separator, xsm_error *err)

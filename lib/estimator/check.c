@@ -78,8 +78,7 @@ static xsm_status fill_model(const trial *t, double size, double bias, uint64_t 
     return XSM_OK;
 }
 
-/* -- options --------------------------------------------------------------------------------------------------------
- */
+/* -- options ------------------------------------------------------------------------------------------------------- */
 
 /* Every option has a help, and takes back what it prints. */
 static xsm_status check_options(const trial *t, xsm_error *err)
@@ -112,8 +111,7 @@ static xsm_status check_options(const trial *t, xsm_error *err)
     return status;
 }
 
-/* -- lists ------------------------------------------------------------------------------------------------------------
- */
+/* -- lists --------------------------------------------------------------------------------------------------------- */
 
 static xsm_status check_list(const trial *t, const xsm_example *example, const uint32_t *classes, uint32_t length,
                              uint64_t width, xsm_error *err)
@@ -195,8 +193,7 @@ static xsm_status check_select(const trial *t, const xsm_estimator *e, xsm_error
     return status;
 }
 
-/* -- gradients ------------------------------------------------------------------------------------------------------
- */
+/* -- gradients ----------------------------------------------------------------------------------------------------- */
 
 /* The gradient of rows first..first+count, `split` examples a block, all steps of one batch of `batch`. Before, memory
  * that means nothing is filled with `junk`. Leaves one example more than asked for in g, which stays junk. */
@@ -333,8 +330,7 @@ static xsm_status check_blocks(const trial *t, xsm_estimator *e, xsm_gradient *g
     return same(t, g, other, "when steps of one example come in blocks", err);
 }
 
-/* -- by the public functions: threads, batches taken as a whole -----------------------------------------------------
- */
+/* -- by the public functions: threads, batches taken as a whole ---------------------------------------------------- */
 
 static xsm_status check_joint(const trial *t, const xsm_gradient *g, xsm_error *err)
 {
@@ -384,8 +380,7 @@ static xsm_status check_threads(const trial *t, xsm_gradient *g, xsm_gradient *o
     return same(t, g, other, "on another number of threads, or in memory that held something else", err);
 }
 
-/* -- promises -------------------------------------------------------------------------------------------------------
- */
+/* -- promises ------------------------------------------------------------------------------------------------------ */
 
 static xsm_status loss_at(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_t row, double *loss, xsm_error *err)
 {
@@ -470,8 +465,7 @@ static xsm_status check_extremes(const trial *t, xsm_estimator *e, xsm_gradient 
     return XSM_OK;
 }
 
-/* -- memory that fails ----------------------------------------------------------------------------------------------
- */
+/* -- memory that fails --------------------------------------------------------------------------------------------- */
 
 static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 {
@@ -491,8 +485,7 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-/* -- the whole ------------------------------------------------------------------------------------------------------
- */
+/* -- the whole ----------------------------------------------------------------------------------------------------- */
 
 static xsm_status try_estimator(const trial *t, xsm_estimator *e, xsm_gradient *g, xsm_gradient *other, xsm_error *err)
 {

@@ -187,8 +187,7 @@ static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const
     return xsmi_dataset_features(e->train, g->example[i].row);
 }
 
-/* -- rows whose features come with the batch, and the gradient with respect to them (input.c) ----------------------
- */
+/* -- rows whose features come with the batch, and the gradient with respect to them (input.c) ---------------------- */
 
 /* Where dL/dx is wanted: example i's at values + i*stride, D floats. */
 typedef struct xsmi_input_gradient {
@@ -250,8 +249,7 @@ xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model,
                                        uint64_t most_labels, xsm_error *err);
 void xsmi_estimator_unbind_sampler(xsm_estimator *e);
 
-/* -- indexes (searched.c) -------------------------------------------------------------------------------------------
- */
+/* -- indexes (searched.c) ------------------------------------------------------------------------------------------ */
 
 /* Makes the index that the option says, in place of the one that was there. */
 xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);

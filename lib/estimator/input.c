@@ -150,8 +150,7 @@ void xsmi_gradient_take_layer(const xsm_estimator *e, xsm_gradient *g, const xsm
     }
 }
 
-/* -- the gradient with respect to the features
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- the gradient with respect to the features --------------------------------------------------------------------- */
 
 /* Classes whose coefficients are taken together. */
 #define GROUP 64

@@ -13,8 +13,7 @@ const char *const xsmi_startup_words[] = {"auto", NULL};
 #define RUN 64
 #define NONE UINT32_MAX
 
-/* -- memory ---------------------------------------------------------------------------------------------------------
- */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
 /* A class that is a label, is in A, or has a coefficient. */
 typedef struct slot {
@@ -77,8 +76,7 @@ size_t xsmi_search_scratch(const void *state)
     return arena.used;
 }
 
-/* -- slots ----------------------------------------------------------------------------------------------------------
- */
+/* -- slots --------------------------------------------------------------------------------------------------------- */
 
 static uint32_t *place_of(const places *p, uint32_t class)
 {
@@ -121,8 +119,7 @@ static bool is_known(const places *p, uint32_t class)
     return at != NONE && p->slots[at].known;
 }
 
-/* -- one block's loss -----------------------------------------------------------------------------------------------
- */
+/* -- one block's loss ---------------------------------------------------------------------------------------------- */
 
 /* A block's list of what was found; scores of classes that are known by now become -INFINITY. */
 typedef struct list {
@@ -236,8 +233,7 @@ static double take_block(const xsmi_search *s, const places *p, const xsm_search
     return s->loss->gradient(&z, s->mu, &g, p->scratch);
 }
 
-/* -- messages -------------------------------------------------------------------------------------------------------
- */
+/* -- messages ------------------------------------------------------------------------------------------------------ */
 
 /* The paper's scores of the classes from slot `first` on: those of the lists, 0 where a block did not list them. */
 static void keep_found(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
@@ -352,8 +348,7 @@ void xsmi_search_found(void *state, const xsm_search_block *block)
     }
 }
 
-/* -- before the search ----------------------------------------------------------------------------------------------
- */
+/* -- before the search --------------------------------------------------------------------------------------------- */
 
 uint64_t xsmi_search_width(const void *state)
 {
@@ -389,8 +384,7 @@ void xsmi_search_gradient(void *state, const xsm_score_block *block)
     }
 }
 
-/* -- binding --------------------------------------------------------------------------------------------------------
- */
+/* -- binding ------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsmi_search_bind(xsmi_search *s, const xsmi_search_options *o, const xsm_problem *problem,
                             const char *estimator, xsm_error *err)

@@ -7,8 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- the option -----------------------------------------------------------------------------------------------------
- */
+/* -- the option ---------------------------------------------------------------------------------------------------- */
 
 xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err)
 {
@@ -44,8 +43,7 @@ xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_
     return XSM_OK;
 }
 
-/* -- the indexes ----------------------------------------------------------------------------------------------------
- */
+/* -- the indexes --------------------------------------------------------------------------------------------------- */
 
 typedef struct part {
     xsm_index *index;
@@ -177,8 +175,7 @@ xsm_status xsm_estimator_index_info(const xsm_estimator *e, uint32_t block, xsm_
     return xsm_index_get_info(e->searcher->parts[block].index, info, err);
 }
 
-/* -- upkeep ---------------------------------------------------------------------------------------------------------
- */
+/* -- upkeep -------------------------------------------------------------------------------------------------------- */
 
 static void forget_changes(xsmi_searcher *s)
 {
@@ -238,8 +235,7 @@ static xsm_status keep_up(xsmi_searcher *s, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- a search -------------------------------------------------------------------------------------------------------
- */
+/* -- a search ------------------------------------------------------------------------------------------------------ */
 
 static xsm_status reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err)
 {

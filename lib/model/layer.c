@@ -15,8 +15,7 @@ const char *const xsmi_pool_names[] = {"sum", "mean", NULL};
 /* Vectors that are one job of setting all. */
 #define PASS_VECTORS 1024
 
-/* -- life -----------------------------------------------------------------------------------------------------------
- */
+/* -- life ---------------------------------------------------------------------------------------------------------- */
 
 static xsm_status fail_too_large(const xsm_model *m, uint32_t features, xsm_error *err)
 {
@@ -176,8 +175,7 @@ void xsmi_layer_restore(xsm_model *m, const xsm_model *from)
     }
 }
 
-/* -- forward and back -----------------------------------------------------------------------------------------------
- */
+/* -- forward and back ---------------------------------------------------------------------------------------------- */
 
 static float pool_factor(const xsmi_layer *l, const xsmi_features *x)
 {

@@ -58,8 +58,7 @@ static xsm_status make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sample
     return XSM_OK;
 }
 
-/* -- codes ----------------------------------------------------------------------------------------------------------
- */
+/* -- codes --------------------------------------------------------------------------------------------------------- */
 
 static void encode(const xsmi_sampler_trial *t, const xsm_sampler *s, uint64_t row, float *code)
 {
@@ -98,8 +97,7 @@ static xsm_status check_codes(const xsmi_sampler_trial *t, const xsm_sampler *s,
     return XSM_OK;
 }
 
-/* -- log-probabilities ------------------------------------------------------------------------------------------------
- */
+/* -- log-probabilities --------------------------------------------------------------------------------------------- */
 
 static xsm_status check_row(const xsmi_sampler_trial *t, const xsm_sampler *s, const float *code, uint64_t row,
                             xsm_error *err)
@@ -153,8 +151,7 @@ static xsm_status check_probabilities(const xsmi_sampler_trial *t, const xsm_sam
     return XSM_OK;
 }
 
-/* -- draws ----------------------------------------------------------------------------------------------------------
- */
+/* -- draws --------------------------------------------------------------------------------------------------------- */
 
 /* Whether t->seen is what `draws` draws from t->q can come to. */
 static xsm_status check_frequencies(const xsmi_sampler_trial *t, uint64_t draws, uint64_t row, xsm_error *err)
@@ -316,8 +313,7 @@ static xsm_status check_distinct(const xsmi_sampler_trial *t, const xsm_sampler 
     return XSM_OK;
 }
 
-/* -- the same again -------------------------------------------------------------------------------------------------
- */
+/* -- the same again ------------------------------------------------------------------------------------------------ */
 
 xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
                                    xsm_error *err)
@@ -374,8 +370,7 @@ static xsm_status check_repeats(const xsmi_sampler_trial *t, xsm_sampler *s, xsm
     return XSM_OK;
 }
 
-/* -- memory that fails ----------------------------------------------------------------------------------------------
- */
+/* -- memory that fails --------------------------------------------------------------------------------------------- */
 
 static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 {
@@ -389,8 +384,7 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-/* -- the whole ------------------------------------------------------------------------------------------------------
- */
+/* -- the whole ----------------------------------------------------------------------------------------------------- */
 
 static xsm_status try_rows(const xsmi_sampler_trial *t, const xsm_sampler *s, float *code, xsm_error *err)
 {

@@ -17,8 +17,7 @@
 #define KEY_FEATURES "features"
 #define KEY_OPTION "option."
 
-/* -- arrays ---------------------------------------------------------------------------------------------------------
- */
+/* -- arrays -------------------------------------------------------------------------------------------------------- */
 
 static const xsmi_dtype dtypes[] = {
     [XSM_ARRAY_U8] = XSMI_DTYPE_U8,   [XSM_ARRAY_I32] = XSMI_DTYPE_I32, [XSM_ARRAY_U32] = XSMI_DTYPE_U32,
@@ -111,8 +110,7 @@ xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t t
     return xsmi_options_write(&a, sizeof a, sizeof a, array, "xsm_array", err);
 }
 
-/* -- saving ---------------------------------------------------------------------------------------------------------
- */
+/* -- saving -------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsmi_sampler_arrays(const xsm_sampler *s, xsm_array_writer *w, xsm_error *err)
 {
@@ -201,8 +199,7 @@ xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, xsm_error *e
     return status;
 }
 
-/* -- loading --------------------------------------------------------------------------------------------------------
- */
+/* -- loading ------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsmi_sampler_restore(xsm_sampler *s, const xsm_array_reader *r, uint32_t classes, uint32_t features,
                                 xsm_error *err)

@@ -41,8 +41,7 @@ enum { TRIALS_EXACT = 7, TRIALS_SAMPLED = 4 };
 enum { PLACE_MOST = 10 };
 #define RIDGE_UNIT 0.1
 
-/* -- ways -----------------------------------------------------------------------------------------------------------
- */
+/* -- ways ---------------------------------------------------------------------------------------------------------- */
 
 /* How much work an example is to a bound estimator. */
 static double cost(const xsmi_chooser *c, const xsm_estimator *e)
@@ -129,8 +128,7 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
     return add_way(c, "sampled-softmax", more, false, err);
 }
 
-/* -- the plan -------------------------------------------------------------------------------------------------------
- */
+/* -- the plan ------------------------------------------------------------------------------------------------------ */
 
 /* Means over the rows, and whether rows have several labels. */
 static void survey(xsmi_chooser *c)
@@ -193,8 +191,7 @@ static xsm_status plan(xsmi_chooser *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- the search -----------------------------------------------------------------------------------------------------
- */
+/* -- the search ---------------------------------------------------------------------------------------------------- */
 
 /* One significant digit: 3, not 3.1623. Negative powers of ten are no numbers of ours: dividing by one rounds once. */
 static double rounded(double x)
@@ -316,8 +313,7 @@ static xsm_status search(xsmi_chooser *c, best *found, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- what came of it ------------------------------------------------------------------------------------------------
- */
+/* -- what came of it ----------------------------------------------------------------------------------------------- */
 
 /* Epochs that fit into what is left of the budget; the rate then falls as far in fewer. */
 static void fit_budget(xsmi_chooser *c, const xsmi_way *way)

@@ -96,8 +96,7 @@ static void end_known(xsm_context *ctx, known_rows *k)
     }
 }
 
-/* -- the classes that matter for a row ------------------------------------------------------------------------------
- */
+/* -- the classes that matter for a row ----------------------------------------------------------------------------- */
 
 /* A class that a row is about: one of its own labels, which is ranked, or one that is known to be right. */
 typedef struct listed {
@@ -177,8 +176,7 @@ static xsm_status list_row(xsm_context *ctx, const known_rows *k, const xsm_data
     return XSM_OK;
 }
 
-/* -- scoring --------------------------------------------------------------------------------------------------------
- */
+/* -- scoring ------------------------------------------------------------------------------------------------------- */
 
 typedef struct partial {
     double reciprocal, sum;

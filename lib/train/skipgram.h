@@ -16,8 +16,7 @@
 /* Words of a line that are seen together. */
 #define XSMI_LINE_WORDS 1024
 
-/* -- centres and contexts (skipgram_text.c) -------------------------------------------------------------------------
- */
+/* -- centres and contexts (skipgram_text.c) ------------------------------------------------------------------------ */
 
 typedef struct xsmi_centres {
     const xsm_corpus *corpus;
@@ -54,8 +53,7 @@ xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const x
 /* Checks that two models go with a corpus and each other, and puts them in a shape that steps can be taken on. */
 xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xsm_model *output, xsm_error *err);
 
-/* -- batches (skipgram_batch.c) ---------------------------------------------------------------------------------------
- */
+/* -- batches (skipgram_batch.c) ------------------------------------------------------------------------------------ */
 
 /* Steps as they come out of the text. */
 typedef struct xsmi_drawn {
