@@ -208,6 +208,28 @@ const char *cli_format_name(int32_t format);
 /* What a model is, its sizes and settings, in one line; the caller's to free. */
 char *cli_model_shape(const xsm_model *model);
 
+/* --- cli_measures.c: the measures of the k best classes -------------------------------------------------------------
+ */
+
+enum { CLI_MEASURES = 4, CLI_MEASURE_RANKS = 3 };
+typedef struct cli_measure {
+    const char *key, *title; /* in JSON and CSV, and for people */
+    size_t offset;           /* of double[XSM_PRECISION_MAX] in xsm_metrics */
+} cli_measure;
+extern const cli_measure cli_measures[CLI_MEASURES];
+/* The k for which they are told. */
+extern const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS];
+
+/* A measure for all k. */
+const double *cli_measure_values(const xsm_metrics *metrics, size_t which);
+/* A measure at k; NaN when it is not known, or `metrics` is NULL. */
+double cli_measure_at(const xsm_metrics *metrics, size_t which, uint32_t k);
+/* Prints the values, "@1 0.5 @3 0.6 @5 0.6" with " " as what goes between. */
+void cli_measure_print(const xsm_metrics *metrics, size_t which, const char *between);
+/* Reads keys with commas between them; bit i of the set stands for cli_measures[i]. Returns CLI_GO_ON or an exit code.
+ */
+int cli_measures_read(const char *flag, const char *list, unsigned *set);
+
 /* --- cli_json.c: one JSON object ------------------------------------------------------------------------------------
  */
 
@@ -226,10 +248,9 @@ void cli_json_whole(cli_json *json, const char *key, uint64_t value);
 void cli_json_null(cli_json *json, const char *key);
 /* Numbers that JSON cannot hold become null. */
 void cli_json_real(cli_json *json, const char *key, double value);
-/* {"1", "3", "5"} of values of which `count` are known. */
+/* A member for each of cli_measure_ranks, of values of which `count` are known. */
 void cli_json_ranks(cli_json *json, const char *key, const double *values, uint32_t count);
-/* {"log_loss", "error"} and, if asked for, "precision", "ndcg", "psp" and "psndcg" at 1, 3 and 5. `metrics` may be
- * NULL: all null. */
+/* {"log_loss", "error"} and, if asked for, the measures of the k best classes. `metrics` may be NULL: all null. */
 void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking);
 
 /* --- cli_progress.c: the bar ----------------------------------------------------------------------------------------
@@ -289,6 +310,7 @@ void cli_stop_remove(void);
 
 typedef struct cli_history {
     FILE *file;
+    unsigned measures; /* of the test rows, a set as of cli_measures_read(); say it before the file is opened */
 } cli_history;
 
 int cli_history_open(cli_history *history);

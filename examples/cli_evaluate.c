@@ -88,11 +88,6 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     putchar('\n');
 }
 
-static void print_ranks(const char *name, const double *values)
-{
-    printf("%-10s @1 %.4f, @3 %.4f, @5 %.4f\n", name, values[0], values[2], values[4]);
-}
-
 /* What a search finds of the best classes, beside what it is worth by itself. */
 static void print_search(const evaluation *e, const xsm_search_metrics *m)
 {
@@ -138,11 +133,12 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
         printf(" over the %s rows of known classes", cli_grouped(metrics->known_rows, &a));
     }
     printf("\nerror      %.2f %%\n", 100 * metrics->error);
-    print_ranks("precision", metrics->precision);
-    print_ranks("nDCG", metrics->ndcg);
-    if (!isnan(metrics->psp[0])) {
-        print_ranks("PSP", metrics->psp);
-        print_ranks("PSnDCG", metrics->psndcg);
+    for (size_t i = 0; i < CLI_MEASURES; i++) {
+        if (!isnan(cli_measure_at(metrics, i, 1))) {
+            printf("%-10s ", cli_measures[i].title);
+            cli_measure_print(metrics, i, ", ");
+            putchar('\n');
+        }
     }
     if (is_searching(e)) {
         print_search(e, search);

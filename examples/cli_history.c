@@ -7,9 +7,13 @@
 
 static void head(cli_history *history)
 {
-    fputs("epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error,"
-          "precision_1,precision_3,precision_5\n",
-          history->file);
+    fputs("epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error", history->file);
+    for (size_t i = 0; i < CLI_MEASURES; i++) {
+        for (size_t j = 0; history->measures >> i & 1 && j < CLI_MEASURE_RANKS; j++) {
+            fprintf(history->file, ",%s_%u", cli_measures[i].key, cli_measure_ranks[j]);
+        }
+    }
+    fputc('\n', history->file);
 }
 
 int cli_history_open(cli_history *history)
@@ -44,12 +48,6 @@ static void cell(cli_history *history, const xsm_metrics *metrics, double value)
     fprintf(history->file, ",%s", metrics ? cli_real(value, &buffer) : "");
 }
 
-static void precision(cli_history *history, const xsm_metrics *test, uint32_t at)
-{
-    int known = test && test->precision_max >= at;
-    cell(history, known ? test : NULL, known ? test->precision[at - 1] : 0);
-}
-
 void cli_history_line(cli_history *history, const xsm_progress *progress, const xsm_metrics *train,
                       const xsm_metrics *test)
 {
@@ -63,9 +61,11 @@ void cli_history_line(cli_history *history, const xsm_progress *progress, const 
     cell(history, train, train ? train->error : 0);
     cell(history, test, test ? test->log_loss : 0);
     cell(history, test, test ? test->error : 0);
-    precision(history, test, 1);
-    precision(history, test, 3);
-    precision(history, test, 5);
+    for (size_t i = 0; i < CLI_MEASURES; i++) {
+        for (size_t j = 0; history->measures >> i & 1 && j < CLI_MEASURE_RANKS; j++) {
+            cell(history, test, cli_measure_at(test, i, cli_measure_ranks[j]));
+        }
+    }
     fputc('\n', history->file);
     /* Whole lines only, whenever the run ends. */
     cli_outputs[CLI_OUTPUT_HISTORY].ready = fflush(history->file) == 0;

@@ -81,12 +81,13 @@ void cli_json_real(cli_json *json, const char *key, double value)
 
 void cli_json_ranks(cli_json *json, const char *key, const double *values, uint32_t count)
 {
-    static const uint32_t at[] = {1, 3, 5};
     cli_json_open(json, key);
-    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
-        char name[2] = {(char)('0' + at[i]), '\0'};
-        if (count >= at[i]) {
-            cli_json_real(json, name, values[at[i] - 1]);
+    for (size_t i = 0; i < CLI_MEASURE_RANKS; i++) {
+        const uint32_t at = cli_measure_ranks[i];
+        char name[12];
+        snprintf(name, sizeof name, "%u", at);
+        if (count >= at) {
+            cli_json_real(json, name, values[at - 1]);
         } else {
             cli_json_null(json, name);
         }
@@ -105,11 +106,10 @@ void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metric
         cli_json_null(json, "error");
     }
     if (ranking) {
-        uint32_t known = metrics ? metrics->precision_max : 0;
-        cli_json_ranks(json, "precision", metrics ? metrics->precision : NULL, known);
-        cli_json_ranks(json, "ndcg", metrics ? metrics->ndcg : NULL, known);
-        cli_json_ranks(json, "psp", metrics ? metrics->psp : NULL, known);
-        cli_json_ranks(json, "psndcg", metrics ? metrics->psndcg : NULL, known);
+        for (size_t i = 0; i < CLI_MEASURES; i++) {
+            cli_json_ranks(json, cli_measures[i].key, metrics ? cli_measure_values(metrics, i) : NULL,
+                           metrics ? metrics->precision_max : 0);
+        }
     }
     cli_json_close(json);
 }

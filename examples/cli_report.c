@@ -65,10 +65,16 @@ static void print_metrics(const char *name, const xsm_metrics *metrics, int prec
 {
     printf("%-10s log-loss %.4f, error %.2f %%", name, metrics->log_loss, 100 * metrics->error);
     if (precision) {
-        printf(", precision@1 %.4f @3 %.4f @5 %.4f", metrics->precision[0], metrics->precision[2],
-               metrics->precision[4]);
-        printf("\n%-10s nDCG@1 %.4f @3 %.4f @5 %.4f", "", metrics->ndcg[0], metrics->ndcg[2], metrics->ndcg[4]);
-        printf(", PSP@1 %.4f @3 %.4f @5 %.4f", metrics->psp[0], metrics->psp[2], metrics->psp[4]);
+        for (size_t i = 0; i < CLI_MEASURES; i++) {
+            if (!isnan(cli_measure_at(metrics, i, 1))) {
+                if (i == 1 || i == 2) {
+                    printf("\n%-10s %s", "", cli_measures[i].title);
+                } else {
+                    printf(", %s", cli_measures[i].title);
+                }
+                cli_measure_print(metrics, i, " ");
+            }
+        }
     }
     putchar('\n');
 }

@@ -131,6 +131,10 @@ int cli_train_run(cli_run *r)
     if (code != CLI_GO_ON) {
         return code;
     }
+    if (!r->history_measures) { /* one label a row: the others say little that precision does not */
+        int several = r->train_info.labels > r->train_info.rows - r->train_info.unlabelled;
+        r->history.measures = several ? (1U << CLI_MEASURES) - 1 : 1;
+    }
     if (r->history_path && cli_history_open(&r->history) != CLI_GO_ON) {
         return CLI_FAILED;
     }

@@ -191,6 +191,12 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->evaluate_every > 0 && !r->history_path) {
         code = cli_misuse("--evaluate-every needs --history CSV, which is where the results go");
     }
+    if (code == CLI_GO_ON && r->history_measures && !r->history_path) {
+        code = cli_misuse("--history-measures needs --history CSV, which is where they go");
+    }
+    if (code == CLI_GO_ON && r->history_measures) {
+        code = cli_measures_read("--history-measures", r->history_measures, &r->history.measures);
+    }
     if (code == CLI_GO_ON) {
         code = cli_context(r->threads, &r->context);
     }

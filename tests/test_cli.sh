@@ -65,6 +65,7 @@ make_rows() {
 make_rows 300 1 >rows
 { echo '303 20 60' && cat rows && printf ' 1:1\n20 \n30,40 9:1 10:0.5\n'; } >train.txt
 { echo '103 20 60' && make_rows 100 2 && printf '50 1:1\n 2:1\n10 3:1\n'; } >test.txt
+awk 'NR > 1 && NF > 3 { print $1 "," $1 % 50 + 10 (NR % 3 ? "" : "," 60), substr($0, length($1) + 2) }' test.txt >many.txt
 printf '10 1:1 2:2\n55 3:1\n 4:1\n' >strange.txt
 printf '10 1:1\n20 2:x\n' >broken.txt
 printf 'label,a,b\n1,0.5,1\n2,1,0.5\n1,0.4,1.1\n' >dense.csv
@@ -200,6 +201,10 @@ done <<END
 2|--time-budget: '0' is out of range|$good --time-budget 0
 2|--set seed: use --seed alone|$good --set seed=1
 2|--set ridge: use --ridge alone|$good --ridge 1 --set ridge=1
+2|--history-measures needs --history|train --estimator implicit --data train.txt --history-measures psp
+2|'recall' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,recall
+2|'' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,
+2|'psp' is named twice|train --estimator implicit --data train.txt --history out.csv --history-measures psp,ndcg,psp
 2|--evaluate-every needs --history|train --estimator implicit --data train.txt --evaluate-every 2
 2|--evaluate-every: '0' is out of range|$good --evaluate-every 0
 2|cannot both be standard input|train --estimator implicit --data - --test -
@@ -479,6 +484,29 @@ run 0 train --estimator implicit --data=train.txt --test=test.txt --transform=tf
 expect 'another model from another seed' test "$(cmp -s m1 m4 && echo same)" = ''
 run 0 train --estimator implicit --data train.txt --epochs 3 --history h2.csv --evaluate-every 2
 expect 'the last epoch is in the history' test "$(tail -n 1 h2.csv | cut -d , -f 1)" = 3
+# same_measures CSV NAME...: the last line has these as its last columns, as the JSON in stdout says them.
+same_measures() {
+    csv=$1
+    shift
+    told=
+    for measure in "$@"; do
+        # The last of that name is that of the test rows.
+        told=$told,$(sed "s/.*\"$measure\":{\"1\":\([^,]*\),\"3\":\([^,]*\),\"5\":\([^}]*\)}.*/\1,\2,\3/" stdout)
+    done
+    tail -n 1 "$csv" >last
+    expect "the last line of $csv ends as the JSON says" test "${told#,}" = "$(rev last | cut -d , -f "1-$(($# * 3))" | rev)"
+}
+run 0 train --estimator implicit --data train.txt --test test.txt --epochs 1 --history h3.csv --history-measures psndcg,ndcg --json
+expect 'the history has what was asked for' test "$(head -n 1 h3.csv | cut -d , -f 8-)" = \
+    'test_error,ndcg_1,ndcg_3,ndcg_5,psndcg_1,psndcg_3,psndcg_5'
+same_measures h3.csv ndcg psndcg
+# Several labels a row: all measures, the last line being what the run ends with.
+run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 3 --eta 1 --history h3.csv --json
+expect 'rows of several labels have all measures' test "$(head -n 1 h3.csv | awk -F, '{ print NF }')" -eq 20
+expect 'no measure is empty' test "$(grep -c ',,\|,$' h3.csv)" -eq 0
+same_measures h3.csv precision ndcg psp psndcg
+run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 1 --eta 1
+says stdout 'PSnDCG@1 0'
 expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" = ',,,,'
 
 # JSON: the members that are promised, in their order, and nothing else.

@@ -1,0 +1,54 @@
+/* The measures of the k best classes, and the k for which they are told: one list for JSON, reports and the history. */
+#include "cli.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+const cli_measure cli_measures[CLI_MEASURES] = {
+    {"precision", "precision", offsetof(xsm_metrics, precision)},
+    {"ndcg", "nDCG", offsetof(xsm_metrics, ndcg)},
+    {"psp", "PSP", offsetof(xsm_metrics, psp)},
+    {"psndcg", "PSnDCG", offsetof(xsm_metrics, psndcg)},
+};
+const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS] = {1, 3, 5};
+
+const double *cli_measure_values(const xsm_metrics *metrics, size_t which)
+{
+    return (const double *)(const void *)((const char *)metrics + cli_measures[which].offset);
+}
+
+double cli_measure_at(const xsm_metrics *metrics, size_t which, uint32_t k)
+{
+    return metrics && k <= metrics->precision_max ? cli_measure_values(metrics, which)[k - 1] : (double)NAN;
+}
+
+void cli_measure_print(const xsm_metrics *metrics, size_t which, const char *between)
+{
+    for (size_t i = 0; i < CLI_MEASURE_RANKS; i++) {
+        printf("%s@%u %.4f", i > 0 ? between : "", cli_measure_ranks[i],
+               cli_measure_at(metrics, which, cli_measure_ranks[i]));
+    }
+}
+
+int cli_measures_read(const char *flag, const char *list, unsigned *set)
+{
+    unsigned wanted = 0;
+    for (const char *word = list; word; word = *word ? word + 1 : NULL) {
+        size_t length = strcspn(word, ","), i = 0;
+        while (i < CLI_MEASURES &&
+               (strlen(cli_measures[i].key) != length || strncmp(word, cli_measures[i].key, length) != 0)) {
+            i++;
+        }
+        if (i == CLI_MEASURES) {
+            return cli_misuse("%s: '%.*s' is none of precision, ndcg, psp and psndcg", flag, (int)length, word);
+        }
+        if (wanted & 1U << i) {
+            return cli_misuse("%s: '%.*s' is named twice", flag, (int)length, word);
+        }
+        wanted |= 1U << i;
+        word += length;
+    }
+    *set = wanted;
+    return CLI_GO_ON;
+}
