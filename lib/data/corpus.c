@@ -181,13 +181,9 @@ xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_cor
     xsm_corpus_options o = XSM_CORPUS_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &o, err));
     xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_corpus *c = xsmi_allocate(ctx, 1, sizeof *c);
-    if (!c) {
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, sizeof *c, "a corpus");
-    }
-    memset(c, 0, sizeof *c);
+    void *memory;
+    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_corpus), "a corpus", &ctx, &memory, err));
+    xsm_corpus *c = memory;
     c->context = ctx;
     xsmi_dictionary_start(&c->words, ctx, true);
     counting counted = {.context = ctx, .max_distinct = o.max_distinct};

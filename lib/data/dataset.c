@@ -19,12 +19,9 @@
 xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err)
 {
     xsm_context *held;
-    XSMI_TRY(xsmi_context_acquire(ctx, &held, err));
-    xsm_dataset *d = xsmi_allocate_zero(held, 1, sizeof *d);
-    if (!d) {
-        xsm_context_free(held);
-        return xsmi_fail_memory(err, sizeof *d, "a dataset");
-    }
+    void *memory;
+    XSMI_TRY(xsmi_object_new(ctx, sizeof(xsm_dataset), "a dataset", &held, &memory, err));
+    xsm_dataset *d = memory;
     d->context = held;
     *out = d;
     return XSM_OK;

@@ -153,12 +153,9 @@ xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_new: %s is NULL", out ? "description" : "out");
     }
     xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_transform *t = xsmi_allocate_zero(ctx, 1, sizeof *t);
-    if (!t) {
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, sizeof *t, "a transform");
-    }
+    void *memory;
+    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_transform), "a transform", &ctx, &memory, err));
+    xsm_transform *t = memory;
     t->context = ctx;
     xsm_status status = parse(t, description, err);
     if (status == XSM_OK) {

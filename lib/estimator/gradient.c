@@ -9,13 +9,9 @@ xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_new: out is NULL");
     }
     xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_gradient *g = xsmi_allocate(ctx, 1, sizeof *g);
-    if (!g) {
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, sizeof *g, "a gradient");
-    }
-    memset(g, 0, sizeof *g);
+    void *memory;
+    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_gradient), "a gradient", &ctx, &memory, err));
+    xsm_gradient *g = memory;
     g->context = ctx;
     *out = g;
     return XSM_OK;

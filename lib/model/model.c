@@ -64,13 +64,9 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
                                 xsm_error *err)
 {
     xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_model *m = xsmi_allocate(ctx, 1, sizeof *m);
-    if (!m) {
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, sizeof *m, "a model");
-    }
-    memset(m, 0, sizeof *m);
+    void *memory;
+    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_model), "a model", &ctx, &memory, err));
+    xsm_model *m = memory;
     m->context = ctx;
     m->kernels = xsmi_context_kernels(ctx);
     m->features = features;

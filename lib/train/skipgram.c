@@ -180,13 +180,9 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
                          input->correction ? "input" : "output");
     }
     xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_skipgram *t = xsmi_allocate(ctx, 1, sizeof *t);
-    if (!t) {
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, sizeof *t, "a skip-gram trainer");
-    }
-    memset(t, 0, sizeof *t);
+    void *memory;
+    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_skipgram), "a skip-gram trainer", &ctx, &memory, err));
+    xsm_skipgram *t = memory;
     t->context = ctx;
     t->corpus = corpus;
     t->input = input;

@@ -90,13 +90,9 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
     XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
     xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsm_trainer *t = xsmi_allocate(ctx, 1, sizeof *t);
-    if (!t) {
-        xsm_context_free(ctx);
-        return xsmi_fail_memory(err, sizeof *t, "a trainer");
-    }
-    memset(t, 0, sizeof *t);
+    void *memory;
+    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_trainer), "a trainer", &ctx, &memory, err));
+    xsm_trainer *t = memory;
     t->context = ctx;
     t->model = model;
     t->train = train;
