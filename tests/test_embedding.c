@@ -223,21 +223,6 @@ static void a_new_model_is_seeded(void **state)
 
 /* -- the step ------------------------------------------------------------------------------------------------------ */
 
-static const char *smooth_options(const char *name)
-{
-    static const char *const table[][2] = {
-        {"umax", "delta=100"},
-        {"ove", "negatives=4"},
-        {"implicit", "negatives=3 tolerance=1e-13"},
-        {"decomp-mips", "blocks=1"}}; /* between blocks, messages pass over parts of scores */
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        if (strcmp(table[i][0], name) == 0) {
-            return table[i][1];
-        }
-    }
-    return "";
-}
-
 /* Always with the same draws. */
 static double loss_of(xsm_estimator *e, xsm_model *m, const xsm_dataset *data, uint64_t n, double eta, xsm_gradient *g)
 {
@@ -260,7 +245,7 @@ static void check_step(const char *name, const kind *k, uint64_t n, double alpha
     if (!k->tied) {
         m->layer->alpha = alpha;
     }
-    xsm_estimator *e = test_estimator(NULL, name, smooth_options(name));
+    xsm_estimator *e = test_estimator(NULL, name, test_smooth_options(name));
     xsm_gradient *g = test_gradient(NULL);
     float *vectors = k->tied ? m->weight : m->layer->weight;
     const size_t stride = k->tied ? m->stride : m->layer->stride;

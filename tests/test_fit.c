@@ -97,26 +97,6 @@ static double naive_objective(int kind, const xsm_model *m, const test_problem *
 
 /* -- optima -------------------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 400, FEATURES = 8, CLASSES = 12 };
-
-/* The problem of golden/optimum.py. */
-static test_problem small_problem(bool sparse)
-{
-    test_problem p = {.rows = ROWS, .features = FEATURES, .classes = CLASSES};
-    p.x = calloc((size_t)ROWS * FEATURES, sizeof *p.x);
-    p.labels = calloc(ROWS, sizeof *p.labels);
-    assert_true(p.x && p.labels);
-    for (int i = 0; i < ROWS; i++) {
-        for (int j = 0; j < FEATURES; j++) {
-            p.x[i * FEATURES + j] = (float)((i * 37 + j * 101 + i * j * 13) % 64 - 32) / 32;
-        }
-        double sum = (double)p.x[i * FEATURES] + (double)p.x[i * FEATURES + 1];
-        p.labels[i] = (uint32_t)((int)floor(4 * (sum + 2)) + (i * 7 % 5 == 0)) % CLASSES;
-    }
-    p.data = test_relabel(&p, sparse, CLASSES, NULL, p.labels);
-    return p;
-}
-
 typedef struct subject {
     const char *estimator, *options;
     int kind;
@@ -136,7 +116,7 @@ static void optima_are_scipys(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (int sparse = 0; sparse < 2; sparse++) {
-        test_problem p = small_problem(sparse);
+        test_problem p = test_golden_problem(sparse);
         for (size_t s = 0; s < 2 * SUBJECTS; s++) {
             const subject *of = &subjects[s / 2];
             bool bias = s % 2;
@@ -148,7 +128,7 @@ static void optima_are_scipys(void **state)
             options.tolerance = 1e-8;
             xsm_fit_result r = XSM_FIT_RESULT_INIT;
             assert_ok(xsm_fit_batch(NULL, m, p.data, e, &options, &r, &err), err);
-            double f = naive_objective(of->kind, m, &p, 1, &norm), want = of->optimum[bias] * ROWS;
+            double f = naive_objective(of->kind, m, &p, 1, &norm), want = of->optimum[bias] * (double)p.rows;
             print_message("%s, bias %d: %.9g, SciPy %.9g; %llu iterations, gradient %.3g of %.3g\n", of->estimator,
                           bias, f, want, (unsigned long long)r.iterations, norm, first);
             assert_true(fabs(f - want) <= 1e-6 * want);
@@ -251,7 +231,7 @@ static void bits_do_not_depend_on_threads(void **state)
 /* -- the callback -------------------------------------------------------------------------------------------------- */
 
 typedef struct watch {
-    uint64_t calls, ends, evaluated, stop_at; /* iteration to stop after; UINT64_MAX = never */
+    uint64_t rows, calls, ends, evaluated, stop_at; /* iteration to stop after; UINT64_MAX = never */
     double last, seconds;
     bool stopped;
 } watch;
@@ -271,8 +251,8 @@ static int32_t look(void *user, const xsm_progress *p)
         assert_int_equal(p->step, w->ends);
         assert_true(p->objective < w->last); /* every iteration is a better point */
         assert_true(p->gradient_norm > 0 && p->eta > 0 && p->loss > 0);
-        assert_true(p->loss * ROWS < p->objective);
-        assert_true(p->examples >= ROWS * (w->ends + 1) && p->examples % ROWS == 0);
+        assert_true(p->loss * (double)w->rows < p->objective);
+        assert_true(p->examples >= w->rows * (w->ends + 1) && p->examples % w->rows == 0);
         w->last = p->objective;
         w->evaluated += p->train != NULL;
         assert_true(!p->train || fabs(p->train->log_loss - p->loss) < 1e-5);
@@ -288,10 +268,10 @@ static void callback_sees_and_stops(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = small_problem(false);
+    test_problem p = test_golden_problem(false);
     xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=1");
     for (uint64_t stop_at = 0; stop_at < 5; stop_at++) {
-        watch w = {.last = INFINITY, .stop_at = stop_at < 4 ? stop_at : UINT64_MAX};
+        watch w = {.rows = p.rows, .last = INFINITY, .stop_at = stop_at < 4 ? stop_at : UINT64_MAX};
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.25, 3);
         uint64_t before = test_hash(m);
         xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
@@ -370,7 +350,7 @@ static void failures_are_told(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    test_problem p = small_problem(false);
+    test_problem p = test_golden_problem(false);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     uint64_t before = test_hash(m);
     static const char *const sampled[] = {"ove", "umax", "implicit"};
@@ -396,7 +376,7 @@ static void failures_are_told(void **state)
     options.memory = 1;
     options.iterations = UINT64_C(1) << 31;
     assert_fails(xsm_fit_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
-    test_problem other = test_problem_new(5, FEATURES + 1, CLASSES, false, 1);
+    test_problem other = test_problem_new(5, p.features + 1, p.classes, false, 1);
     options.iterations = 1;
     options.test = other.data;
     assert_fails(xsm_fit_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_SHAPE, err);

@@ -15,23 +15,6 @@
 
 enum { FEATURES = 5, STRIDE = 9, CLASSES = 7, ROWS = 12, BATCH = 6 };
 
-/* Options with which an estimator's loss is smooth at the points tried; "" for all others. An estimator that is not
- * listed must stand the test with its defaults. */
-static const char *smooth_options(const char *name)
-{
-    static const char *const table[][2] = {
-        {"umax", "delta=100"},
-        {"ove", "negatives=4"},
-        {"implicit", "negatives=3 tolerance=1e-13"},
-        {"decomp-mips", "blocks=1"}}; /* between blocks, messages pass over parts of scores */
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        if (strcmp(table[i][0], name) == 0) {
-            return table[i][1];
-        }
-    }
-    return "";
-}
-
 typedef struct fixture {
     test_problem problem;
     xsm_dataset *labels; /* the rows' labels, without features */
@@ -168,7 +151,7 @@ static void every_estimator_gives_the_gradient_of_its_loss(void **state)
         for (int kind = 0; kind < 4; kind++) {
             fixture f = start(kind & 1, XSM_LAYOUT_CLASS_MAJOR, NULL);
             char options[128];
-            snprintf(options, sizeof options, "%s%s", smooth_options(ops->name), kind & 2 ? " ridge=0.7" : "");
+            snprintf(options, sizeof options, "%s%s", test_smooth_options(ops->name), kind & 2 ? " ridge=0.7" : "");
             check_differences(&f, ops->name, options, 1);
             if (!ops->joint) {
                 check_differences(&f, ops->name, options, BATCH);

@@ -102,35 +102,16 @@ static void check_end(const run *r, const xsm_dataset *data, bool one_vs_each, d
 
 /* -- a small problem ----------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 400, FEATURES = 8, CLASSES = 12 };
-
-static test_problem small_problem(void)
-{
-    test_problem p = {.rows = ROWS, .features = FEATURES, .classes = CLASSES};
-    p.x = calloc((size_t)ROWS * FEATURES, sizeof *p.x);
-    p.labels = calloc(ROWS, sizeof *p.labels);
-    assert_true(p.x && p.labels);
-    for (int i = 0; i < ROWS; i++) {
-        for (int j = 0; j < FEATURES; j++) {
-            p.x[i * FEATURES + j] = (float)((i * 37 + j * 101 + i * j * 13) % 64 - 32) / 32;
-        }
-        double sum = (double)p.x[i * FEATURES] + (double)p.x[i * FEATURES + 1];
-        p.labels[i] = (uint32_t)((int)floor(4 * (sum + 2)) + (i * 7 % 5 == 0)) % CLASSES;
-    }
-    p.data = test_relabel(&p, false, CLASSES, NULL, p.labels);
-    return p;
-}
-
 static void small_problem_is_solved(void **state)
 {
     (void)state;
     static const double softmax[] = {SMALL_SOFTMAX_BIAS_0, SMALL_SOFTMAX_BIAS_1};
     static const double ove[] = {SMALL_ONE_VS_EACH_BIAS_0, SMALL_ONE_VS_EACH_BIAS_1};
-    test_problem p = small_problem();
+    test_problem p = test_golden_problem(false);
     for (int bias = 0; bias < 2; bias++) {
         run r = {"softmax", "ridge=1", 0.5, 0, XSM_SCHEDULE_INVERSE, 1, 60, bias};
         check_end(&r, p.data, false, 1, softmax[bias]);
-        r = (run){"softmax", "ridge=1", 2, 0, XSM_SCHEDULE_CONSTANT, ROWS, 400, bias};
+        r = (run){"softmax", "ridge=1", 2, 0, XSM_SCHEDULE_CONSTANT, p.rows, 400, bias};
         check_end(&r, p.data, false, 1, softmax[bias]);
         r = (run){"ove", "ridge=1 negatives=11", 0.2, 0, XSM_SCHEDULE_INVERSE, 1, 60, bias};
         check_end(&r, p.data, true, 1, ove[bias]);

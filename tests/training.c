@@ -1,6 +1,7 @@
 /* Helpers of the tests of training. */
 #include "training.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -144,6 +145,24 @@ xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, 
     return data;
 }
 
+test_problem test_golden_problem(bool sparse)
+{
+    enum { ROWS = 400, FEATURES = 8, CLASSES = 12 };
+    test_problem p = {.rows = ROWS, .features = FEATURES, .classes = CLASSES};
+    p.x = calloc((size_t)ROWS * FEATURES, sizeof *p.x);
+    p.labels = calloc(ROWS, sizeof *p.labels);
+    assert_true(p.x && p.labels);
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < FEATURES; j++) {
+            p.x[i * FEATURES + j] = (float)((i * 37 + j * 101 + i * j * 13) % 64 - 32) / 32;
+        }
+        double sum = (double)p.x[i * FEATURES] + (double)p.x[i * FEATURES + 1];
+        p.labels[i] = (uint32_t)((int)floor(4 * (sum + 2)) + (i * 7 % 5 == 0)) % CLASSES;
+    }
+    p.data = test_relabel(&p, sparse, CLASSES, NULL, p.labels);
+    return p;
+}
+
 void test_problem_free(test_problem *p)
 {
     xsm_dataset_free(p->data);
@@ -231,6 +250,21 @@ xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *op
         assert_ok(xsm_estimator_set(e, word, value, &err), err);
     }
     return e;
+}
+
+const char *test_smooth_options(const char *name)
+{
+    static const char *const table[][2] = {
+        {"umax", "delta=100"},
+        {"ove", "negatives=4"},
+        {"implicit", "negatives=3 tolerance=1e-13"},
+        {"decomp-mips", "blocks=1"}}; /* between blocks, messages pass over parts of scores */
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strcmp(table[i][0], name) == 0) {
+            return table[i][1];
+        }
+    }
+    return "";
 }
 
 xsm_gradient *test_gradient(xsm_context *ctx)

@@ -38,6 +38,8 @@ test_problem test_problem_new(uint64_t rows, uint32_t features, uint32_t classes
 /* The same rows with labels of the caller's (offsets as in xsm_labels). */
 xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, const uint64_t *offsets,
                           const uint32_t *labels);
+/* The problem of golden/optimum.py: 400 rows, 8 features, 12 classes. */
+test_problem test_golden_problem(bool sparse);
 void test_problem_free(test_problem *p);
 
 /* A linear model for a problem, filled with random weights up to `size` (0 = zeros). */
@@ -52,6 +54,9 @@ uint64_t test_hash(xsm_model *m);
 
 /* An estimator with options "key=value key=value". */
 xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *options);
+/* Options with which an estimator's loss is smooth at the points tried; "" for all others. An estimator that is not
+ * listed must stand the test with its defaults. */
+const char *test_smooth_options(const char *name);
 xsm_gradient *test_gradient(xsm_context *ctx);
 xsm_optimizer *test_optimizer(xsm_context *ctx, xsm_model *m);
 xsm_gradient_view test_view(const xsm_gradient *g);

@@ -80,8 +80,8 @@ void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each);
 /* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. */
 void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, size_t new_count, size_t each);
 void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
-/* A new object of a public type, `size` bytes of zeros, and the hold on a context (a new one for NULL) that it is to keep;
- * `what` names it in the error. Release the memory, then the hold. */
+/* A new object of a public type, `size` bytes of zeros, and the hold on a context (a new one for NULL) that it is to
+ * keep; `what` names it in the error. Release the memory, then the hold. */
 xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **held, void **out,
                            xsm_error *err);
 /* A terminated copy of length bytes. Release with xsmi_release_text(). */
