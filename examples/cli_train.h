@@ -8,6 +8,7 @@
 
 enum { CLI_BIAS_ONLY = 2 };                 /* of `bias`: no features */
 extern const char *const cli_order_words[]; /* XSM_ORDER_* */
+extern const char *const cli_score_words[]; /* XSM_SCORE_* */
 
 /* Of an embedding model (cli_hidden.c). */
 typedef struct cli_hidden {
@@ -53,6 +54,7 @@ typedef struct cli_run {
     uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias, order, json;
+    int score; /* an XSM_SCORE_* value, -1 = not given */
     cli_hidden hidden;
     double time_budget;  /* seconds; 0 = none */
     int full;            /* all rows at once: lbfgs */

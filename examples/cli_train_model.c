@@ -6,6 +6,8 @@
 
 #include <xsoftmax/ext/estimator.h>
 
+const char *const cli_score_words[] = {"linear", "euclidean", NULL}; /* XSM_SCORE_* */
+
 /* Training rows first: what they hold decides how the test rows are read. */
 int cli_train_read(cli_run *r)
 {
@@ -175,6 +177,9 @@ int cli_train_make_model(cli_run *r)
     if (xsm_model_set_classes(r->model, &map, &err) != XSM_OK ||
         (r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK)) {
         return cli_library_failed(&err);
+    }
+    if (r->score > XSM_SCORE_LINEAR && xsm_model_set_score(r->model, r->score, &err) != XSM_OK) {
+        return cli_fail("--score %s: %s", cli_score_words[r->score], err.message);
     }
     return describe(r);
 }

@@ -163,6 +163,23 @@ static int make_estimator(cli_run *r)
     return CLI_GO_ON;
 }
 
+/* What does not go with scores that are distances. */
+static int check_score(const cli_run *r)
+{
+    if (r->score <= XSM_SCORE_LINEAR) {
+        return CLI_GO_ON;
+    }
+    const char *wrong = r->bias == CLI_BIAS_ONLY ? "--bias only leaves no features to be near to"
+                        : r->warm_path           ? "--warm-start keeps the score of the model that it starts from"
+                        : r->time_budget > 0     ? "--time-budget chooses among models with linear scores"
+                        : r->full                ? "lbfgs takes linear scores; sgd is what trains distances"
+                                                 : NULL;
+    if (wrong) {
+        return cli_misuse("--score %s: %s", cli_score_words[r->score], wrong);
+    }
+    return CLI_GO_ON;
+}
+
 int cli_train_prepare(cli_run *r)
 {
     if (r->bias == CLI_BIAS_ONLY && r->transform_text) {
@@ -173,8 +190,11 @@ int cli_train_prepare(cli_run *r)
     }
     xsm_error err = XSM_ERROR_INIT;
     r->transform_asked = r->transform_text != NULL;
-    if (r->hidden.size && !r->estimator_name) {
+    if (r->hidden.size && !r->estimator_name && r->score <= XSM_SCORE_LINEAR) {
         r->estimator_name = "implicit"; /* what is chosen from the rows is chosen for linear models */
+    }
+    if (r->score > XSM_SCORE_LINEAR && !r->estimator_name) {
+        r->estimator_name = "softmax";
     }
     r->choose = !r->estimator_name || r->time_budget > 0;
     if (!r->estimator_name && r->sets.count > 0) {
@@ -184,6 +204,7 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->schedule_text) {
         code = read_schedule(r);
     }
+    code = code == CLI_GO_ON ? check_score(r) : code;
     code = code == CLI_GO_ON ? cli_hidden_check(r) : code;
     if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {
         code = cli_misuse("--data and --test cannot both be standard input");

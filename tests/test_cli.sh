@@ -181,6 +181,12 @@ done <<END
 2|--tied is for embedding models|$good --tied
 2|--hidden: '0' is out of range; a whole number from 1 to 65536|$good --hidden 0
 2|--activation: 'cosine' is not known; identity, relu or tanh is accepted|$good --hidden 4 --activation cosine
+2|--score: 'cosine' is not known; linear or euclidean is accepted|$good --score cosine
+2|--score euclidean: --bias only leaves no features|$good --score euclidean --bias only
+2|--score euclidean: lbfgs takes linear scores|train --data train.txt --optimizer lbfgs --estimator softmax --score euclidean
+2|--score euclidean: --warm-start keeps the score|train --data train.txt --estimator softmax --eta 1 --warm-start m --score euclidean
+1|solves its steps for linear scores|train --data train.txt --estimator implicit --eta 1 --score euclidean
+1|a ridge of 2 pulls|train --data train.txt --estimator softmax --eta 1 --ridge 2 --score euclidean
 2|--hidden: lbfgs takes linear models|train --data train.txt --optimizer lbfgs --estimator softmax --hidden 4
 2|--bias only looks at no feature, so there is nothing for --hidden|$good --hidden 4 --bias only
 1|--tied: the features must be the classes, but there are 20 features and|$good --hidden 4 --tied
@@ -390,6 +396,19 @@ says stdout '4 features to 3 by sum, tied, 4 classes'
 run 0 info h2
 says stdout 'tied'
 
+# Scores that are distances.
+run 0 train --data train.txt --score euclidean --eta 1 --epochs 20 --model d0
+says stdout '5 classes x 20 features by distance'
+run 0 info d0
+says stdout 'by distance'
+run 0 evaluate --model d0 --data test.txt
+run 0 predict --model d0 --data test.txt --index spherical --top 2
+run 0 train --data train.txt --score euclidean --hidden 3 --estimator margin --eta 0.1 --epochs 5 --model d1
+says stdout 'to 3 by sum, 5 classes by distance'
+run 0 train --data train.txt --estimator mips --set loss=triplet --score euclidean --eta 0.1 --epochs 2 --json
+says stdout '"score":"euclidean"'
+rm -f d0 d1
+
 # Ranks of labels: with one class above and one known to be right, the other is second or first.
 printf '1 1:1\n2 2:1\n3 3:1\n1 1:1 2:1\n' >three.txt
 run 0 train --data three.txt --estimator softmax --epochs 20 --eta 1 --model r0
@@ -514,7 +533,7 @@ number='-\{0,1\}[0-9][0-9.e+-]*'
 run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
-expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"hidden\":0,\
+expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"hidden\":0,\"score\":\"linear\",\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\

@@ -57,6 +57,13 @@ typedef struct xsm_model_options {
         sizeof(xsm_model_options), 0, 0                                                                                \
     }
 
+/** What a class's score is. */
+enum {
+    XSM_SCORE_LINEAR = 0, /**< z_k = w_k . phi + b_k. */
+    /** z_k = w_k . phi - ||w_k||^2/2 = (||phi||^2 - ||phi - w_k||^2)/2: the nearest class scores highest. */
+    XSM_SCORE_EUCLIDEAN = 1
+};
+
 /** What is made of the sum of a row's vectors. */
 enum {
     XSM_ACTIVATION_IDENTITY = 0, /**< The sum itself: the model is linear in the row, through H numbers. */
@@ -194,6 +201,30 @@ XSM_API int32_t xsm_model_layout(const xsm_model *model);
  *          The model's scores are as before, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
+/** Says what the model's scores are; a new model's are linear. **Metric learning**: with #XSM_SCORE_EUCLIDEAN a class
+ * is a point w_k (a prototype, or proxy) in the space of the rows, linear model, or of the hidden vectors phi,
+ * embedding model, and scores by its distance, z_k = w_k . phi - ||w_k||^2/2. The part -||phi||^2/2 of the distance is
+ * left out, as it is the same for every class: gradients of losses whose coefficients sum to zero (softmax, margin,
+ * triplet, nca) are those of -||phi - w_k||^2/2, also with respect to phi. An embedding model of dense rows without an
+ * activation is a learned Mahalanobis distance, -(x - c_k)^T M (x - c_k)/2 with M = V^T V of rank H at most, V [H,F]
+ * its vectors and w_k = V c_k (Yen et al. 2018, section 2).
+ *
+ *  The bias is bound to the weights, b_k = -||w_k||^2/2, and made where there is none; steps of the optimizer `sgd`
+ * keep it so. Who writes weights through xsm_model_parameters() calls this again afterwards. With #XSM_SCORE_LINEAR the
+ *  bias keeps its values and is free from then on. Everything that scores, searches, predicts and saves works on
+ * either. Refused with distances: a ridge (it would pull towards an origin that means nothing), proximal estimators and
+ * bounds on the length of rows, `hierarchical`, the optimizers `adagrad` and L-BFGS, feature-major weights. A step
+ * costs O(D) for each class that it changes, of sparse rows too.
+ *  @param model the model; not while an estimator, optimizer, predictor or index is bound to it
+ *  @param score an XSM_SCORE_* value
+ *  @param err   what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE; #XSM_ERROR_UNSUPPORTED for distances in a model without
+ *          features, with tied vectors, or that `hierarchical` trained; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The
+ *          model scores as before on failure. O(K D) */
+XSM_API xsm_status xsm_model_set_score(xsm_model *model, int32_t score, xsm_error *err);
+/** What the model's scores are, an XSM_SCORE_* value. */
+XSM_API int32_t xsm_model_score(const xsm_model *model);
+
 /** What the model's scores are corrected by. Training with `negative-sampling` against classes drawn from p_n leaves a
  *  bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler and Mandt 2020, eq. 5). Such a
  * model carries p_n; every score, probability and figure that the library gives of it has log p_n(k|x) added, and it is
@@ -242,8 +273,8 @@ XSM_API const char *xsm_model_transform_description(const xsm_model *model);
 /** Applies the model's transform, if it has one, to rows as they were read. */
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself (`format_version`, `checksum`,
- *  `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`, `library`) are refused.
- * NULL removes the entry.
+ *  `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`, `score_function`,
+ * `library`) are refused. NULL removes the entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_FORMAT for text that is not UTF-8; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, NULL if it is not there; valid until the model changes. */
@@ -252,7 +283,8 @@ XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *k
 XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index);
 
 /** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
- *  write until the model is next trained or freed. Weights kept as scale times row are multiplied out first, and a
+ *  write until the model is next trained or freed; where scores are distances, xsm_model_set_score() is to be called
+ *  after writing. Weights kept as scale times row are multiplied out first, and a
  *  mapped file is copied to memory. O(1), or O(K D) when there was something to multiply out or copy.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_STRUCT_OLD,
  *          #XSM_ERROR_STRUCT_NEW */

@@ -107,6 +107,31 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
     return XSM_OK;
 }
 
+/* What scales rows, or is about other rows than the classes', does not go with distances. */
+static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model, double row_bound, xsm_error *err)
+{
+    if (model->score == XSM_SCORE_LINEAR) {
+        return XSM_OK;
+    }
+    const char *what = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL)     ? "solves its steps for linear scores"
+                       : (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY) ? "has weights for the nodes of a tree"
+                       : row_bound > 0                             ? "bounds the length of rows"
+                                                                   : NULL;
+    if (what) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' %s, and the scores of this model are distances; softmax, margin, mips, "
+                         "sampled-softmax and others take them",
+                         e->ops.name, what);
+    }
+    if (e->common.ridge > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a ridge of %g pulls the classes' points towards the origin, which means nothing where scores "
+                         "are distances; 0 is accepted",
+                         e->common.ridge);
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err)
 {
@@ -180,6 +205,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
         status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': row_bound() is %g; accepted is 0 and above",
                            e->ops.name, e->row_bound);
     }
+    status = status == XSM_OK ? check_distances(e, model, e->row_bound, err) : status;
     if (status != XSM_OK) {
         if (e->ops.unbind) {
             e->ops.unbind(e->state);

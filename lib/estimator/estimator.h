@@ -168,8 +168,9 @@ static inline bool xsmi_estimator_rows_vary(const xsm_estimator *e, const xsm_mo
 /* The order of the weights that suits a bound estimator: feature-major when it scores every class of sparse rows. */
 static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 {
-    return e->exact && e->train->sparse && !xsmi_estimator_rows_vary(e, e->model) ? XSM_LAYOUT_FEATURE_MAJOR
-                                                                                  : XSM_LAYOUT_CLASS_MAJOR;
+    bool columns =
+        e->exact && e->train->sparse && !xsmi_estimator_rows_vary(e, e->model) && e->model->score == XSM_SCORE_LINEAR;
+    return columns ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
 }
 
 /* The features of an example of a gradient. */

@@ -295,7 +295,7 @@ typedef struct search_job {
     double largest[XSM_INDEX_QUERIES];
 } search_job;
 
-/* B alpha x_j with a 1 behind for the bias, of which each block has a B-th. */
+/* B alpha x_j with a 1 behind for the bias, of which each block has a B-th; of distances each has its own part. */
 static void make_query(const search_job *job, const part *p, uint32_t i, float *query)
 {
     const xsmi_searcher *s = job->searcher;
@@ -315,7 +315,7 @@ static void make_query(const search_job *job, const part *p, uint32_t i, float *
         }
     }
     if (m->bias) {
-        query[p->width] = 1;
+        query[p->width] = m->score == XSM_SCORE_EUCLIDEAN ? (float)s->blocks : 1;
     }
 }
 
@@ -381,7 +381,11 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
             const part *p = &s->parts[j];
             const float *query = s->queries + (j * s->room + i) * s->query_stride;
             float sum = m->kernels->dot(row + p->first, query, p->width);
-            parts[(size_t)c * s->blocks + j] = scale * sum + (m->bias ? m->bias[classes[c]] : 0);
+            float own = m->bias ? m->bias[classes[c]] : 0;
+            if (m->score == XSM_SCORE_EUCLIDEAN) {
+                own = (float)s->blocks * (-0.5f * m->kernels->dot(row + p->first, row + p->first, p->width));
+            }
+            parts[(size_t)c * s->blocks + j] = scale * sum + own;
         }
     }
 }

@@ -31,7 +31,8 @@ struct xsm_index {
 /* An index with the table and the options of one that has not been built. */
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err);
 /* Builds it over the features first..first+width of a class-major model, `wanted` rows a search. Rows leave out the
- * model's alpha, which all share and a step may change: queries have to bring it, and the bias's coordinate too. */
+ * model's alpha, which all share and a step may change: queries have to bring it, and the bias's coordinate too. Where
+ * scores are distances that coordinate is the slice's own, -||w_kj||^2/2. */
 xsm_status xsmi_index_build_slice(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width,
                                   uint32_t wanted, xsm_error *err);
 

@@ -108,6 +108,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, const xsm_class_map
         }
     }
     wider->alpha = m->alpha;
+    wider->score = m->score; /* what is new is at the origin, with a bias of 0 */
     copy_weights(m, place, &to);
     return XSM_OK;
 }

@@ -308,6 +308,10 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (m->layer && m->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "tied vectors are class-major");
     }
+    if (m->score == XSM_SCORE_EUCLIDEAN) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a model whose scores are distances is class-major: a step changes whole rows");
+    }
     XSMI_TRY(xsmi_layer_own(m, err));
     xsmi_model_drop_row_lengths(m);
     if (m->row_scale) {

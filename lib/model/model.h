@@ -19,6 +19,9 @@ typedef struct xsmi_metadata {
     char *key, *value;
 } xsmi_metadata;
 
+/* Names of XSM_SCORE_* values in their order; NULL at the end. */
+extern const char *const xsmi_score_names[];
+
 /* Squared length of a row, and the changes by which it has been carried forward since it was last summed up. */
 typedef struct xsmi_row_length {
     double square;
@@ -39,6 +42,7 @@ struct xsm_model {
     size_t weight_count; /* floats allocated; 0 when mapped */
     float *bias;         /* [classes] or NULL */
     bool bias_owned;     /* false when it lies in the mapping */
+    int32_t score; /* XSM_SCORE_*; of distances the bias is -||w_k||^2/2, the layout class-major and no row scaled */
     double alpha;
     double *row_scale; /* [classes] or NULL; class-major only */
     /* [classes] or NULL: lengths of the rows as they lie in `weight`, without the scales. Whoever changes a row keeps
@@ -86,6 +90,11 @@ static inline void xsmi_mark(uint64_t *marks, size_t place)
 }
 /* As xsmi_model_zero() for a model whose weights are zero where there is no mark. Takes the marks away. */
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
+/* Of distances (distance.c): w_k <- (1 + eta g) w_k, the part of a step along phi - w_k that a linear model's lacks, to
+ * be taken before it; then the bias of a row that has changed, and of all rows. */
+void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta);
+void xsmi_model_settle(xsm_model *m, uint32_t class);
+xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
 /* ||W||^2, scales included, the bias not. The same for any number of threads. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
 /* Reads a caller's batch, and checks that it is one that this model can score. */

@@ -285,7 +285,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
 {
     list_contents(m, c);
     size_t count = m->metadata_count;
-    size_t capacity = count + 6 + (c->extras ? c->extras->metadata_count : 0);
+    size_t capacity = count + 7 + (c->extras ? c->extras->metadata_count : 0);
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
@@ -317,6 +317,9 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
     if (m->layer) {
         xsmi_layer_describe(m->layer, layer, sizeof layer);
         metadata[count++] = (xsmi_entry){XSMI_KEY_FIRST_LAYER, layer};
+    }
+    if (m->score != XSM_SCORE_LINEAR) {
+        metadata[count++] = (xsmi_entry){XSMI_KEY_SCORE, xsmi_score_names[m->score]};
     }
     if (m->index_base != XSM_INDEX_BASE_AUTO) {
         const char *base = m->index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
@@ -582,6 +585,29 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
+/* After the first layer and the correction, which it depends on. */
+static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
+{
+    const char *score = xsmi_container_metadata(s->container, XSMI_KEY_SCORE);
+    if (!score || strcmp(score, xsmi_score_names[XSM_SCORE_LINEAR]) == 0) {
+        return XSM_OK;
+    }
+    if (strcmp(score, xsmi_score_names[XSM_SCORE_EUCLIDEAN]) != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the metadata '" XSMI_KEY_SCORE "' is '%.100s'; linear or euclidean is accepted", s->name,
+                         score);
+    }
+    if (!m->bias || m->features < 1 || (m->layer && m->layer->tied) || xsmi_correction_hierarchy(m->correction)) {
+        return xsmi_fail(
+            err, XSM_ERROR_FORMAT,
+            "%s: scores that are distances need a tensor 'bias' and features, and neither tied vectors nor "
+            "a hierarchy",
+            s->name);
+    }
+    m->score = XSM_SCORE_EUCLIDEAN;
+    return XSM_OK;
+}
+
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err)
 {
@@ -603,6 +629,9 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     }
     if (status == XSM_OK) {
         status = xsmi_correction_read(ctx, container, name, m->classes, xsmi_model_input(m), &m->correction, err);
+    }
+    if (status == XSM_OK) {
+        status = load_score(&s, m, err);
     }
     if (status == XSM_OK) {
         status = xsmi_model_take_metadata(m, container, err);

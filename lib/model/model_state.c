@@ -91,6 +91,10 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
             err, XSM_ERROR_SHAPE, "the model has %u classes, %u features and %s bias, the checkpoint's %u, %u and %s",
             m->classes, m->features, m->bias ? "a" : "no", from->classes, from->features, from->bias ? "one" : "none");
     }
+    if (m->score != from->score) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model's scores are %s, the checkpoint's %s",
+                         xsmi_score_names[m->score], xsmi_score_names[from->score]);
+    }
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR && (from->row_scale || row_length)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the checkpoint is of a class-major model, this one is feature-major");
     }

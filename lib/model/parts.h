@@ -64,6 +64,7 @@ xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char 
 #define XSMI_KEY_INPUT_FEATURES "input_features"
 #define XSMI_KEY_TRAINING_ROWS "training_rows" /* where there are class_counts */
 #define XSMI_KEY_FIRST_LAYER "first_layer"
+#define XSMI_KEY_SCORE "score_function"  /* "euclidean"; not there for linear scores */
 #define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
 /* XSMI_KEY_CHECKPOINT and all that begins with it and a dot (safetensors.h) are the library's as well. */
 bool xsmi_metadata_reserved(const char *key);

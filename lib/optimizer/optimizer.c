@@ -166,7 +166,16 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
                          "optimizer '%s' takes linear models, and this one has a first layer; 'sgd' takes both",
                          o->ops->name);
     }
+    if (model->score != XSM_SCORE_LINEAR && !o->ops->distances) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "optimizer '%s' takes models with linear scores, and this one's are distances; 'sgd' takes "
+                         "both",
+                         o->ops->name);
+    }
     XSMI_TRY(xsmi_model_own(model, err));
+    if (model->score != XSM_SCORE_LINEAR) {
+        XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have written weights */
+    }
     unbind(o);
     o->model = model;
     xsm_status status = o->ops->bind ? o->ops->bind(o, err) : XSM_OK;
@@ -453,6 +462,11 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     }
     XSMI_TRY(check(o, g->proximal, g->decay != 1, g->row_bound > 0, err));
     xsm_model *m = o->model;
+    if (m->score != XSM_SCORE_LINEAR && (g->proximal || g->decay != 1 || g->row_bound > 0)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the gradient asks for rows to be scaled, and those of a model whose scores are distances are "
+                         "not");
+    }
     if (m->layer && (!g->hidden || g->values != g->hidden)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has a first layer, and the gradient is not of such a model");
     }

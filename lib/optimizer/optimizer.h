@@ -18,8 +18,9 @@ struct xsm_optimizer_ops {
     size_t state_size;
     const xsm_option *options; /* [option_count] */
     uint32_t option_count;
-    bool proximal; /* takes gradients with shrinks, a decay or a bound on rows: steps scale rows, too */
-    bool layers;   /* takes models with a first layer, whose step is plain (first_layer.c) */
+    bool proximal;  /* takes gradients with shrinks, a decay or a bound on rows: steps scale rows, too */
+    bool distances; /* takes models whose scores are distances (model/distance.c) */
+    bool layers;    /* takes models with a first layer, whose step is plain (first_layer.c) */
 
     /* Makes what the steps on o->model keep; called again for every xsm_optimizer_bind(). On failure the layer calls
      * unbind(). Both NULL where nothing is kept. */

@@ -82,7 +82,7 @@ static void add(xsm_model *m, const xsmi_features *x, uint32_t count, const uint
         const uint32_t *rows = classes + start;
         for (uint32_t j = 0; j < group; j++) {
             double change = -eta * (double)coefficients[start + j];
-            if (m->bias) {
+            if (m->bias && m->score == XSM_SCORE_LINEAR) {
                 m->bias[rows[j]] = (float)((double)m->bias[rows[j]] + change);
             }
             double scale = m->row_scale ? alpha * m->row_scale[rows[j]] : alpha;
@@ -122,7 +122,14 @@ static void step(xsm_optimizer *o, const xsmi_features *x, uint32_t count, const
                  const float *coefficients, const double *shrinks, double eta, double alpha, double bound)
 {
     xsm_model *m = o->model;
+    const bool distances = m->score != XSM_SCORE_LINEAR;
+    for (uint32_t j = 0; distances && j < count; j++) {
+        xsmi_model_pull(m, classes[j], (double)coefficients[j], eta);
+    }
     add(m, x, count, classes, coefficients, shrinks, eta, alpha);
+    for (uint32_t j = 0; distances && j < count; j++) {
+        xsmi_model_settle(m, classes[j]);
+    }
     for (uint32_t j = 0; bound > 0 && j < count; j++) {
         bound_row(m, classes[j], alpha, bound);
     }
@@ -133,10 +140,20 @@ static void step_class(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
 {
     xsm_model *m = o->model;
     (void)thread;
+    if (m->score != XSM_SCORE_LINEAR) {
+        double sum = 0;
+        for (size_t j = 0; j < count; j++) {
+            sum += (double)g->coefficients[entries[j]];
+        }
+        xsmi_model_pull(m, class, sum, eta);
+    }
     for (size_t j = 0; j < count; j++) {
         uint64_t place = entries[j];
         xsmi_features x = xsmi_batch_features(batch, (size_t)(place / g->width));
         add(m, &x, 1, &class, g->coefficients + place, g->proximal ? g->shrinks + place : NULL, eta, alpha);
+    }
+    if (m->score != XSM_SCORE_LINEAR) {
+        xsmi_model_settle(m, class);
     }
     if (g->row_bound > 0) {
         bound_row(m, class, alpha, g->row_bound);
@@ -169,14 +186,12 @@ static void range_dense(xsm_model *m, const xsm_batch *batch, const xsm_gradient
     }
 }
 
-static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
-                       double eta, double alpha, uint32_t thread)
+static void add_range(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                      double eta, double alpha)
 {
-    xsm_model *m = o->model;
-    (void)thread;
     float scale = (float)(-eta / alpha);
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
-    for (uint64_t i = 0; m->bias && i < batch->count; i++) {
+    for (uint64_t i = 0; m->bias && m->score == XSM_SCORE_LINEAR && i < batch->count; i++) {
         m->kernels->axpby(m->bias + first, g->coefficients + i * g->width + first, count, (float)-eta, 1);
     }
     if (class_major && !xsmi_batch_sparse(batch)) {
@@ -204,10 +219,30 @@ static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
     }
 }
 
+static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                       double eta, double alpha, uint32_t thread)
+{
+    xsm_model *m = o->model;
+    const bool distances = m->score != XSM_SCORE_LINEAR;
+    (void)thread;
+    for (uint32_t k = first; distances && k < first + count; k++) {
+        double sum = 0;
+        for (uint64_t i = 0; i < batch->count; i++) {
+            sum += (double)g->coefficients[i * g->width + k];
+        }
+        xsmi_model_pull(m, k, sum, eta);
+    }
+    add_range(m, batch, g, first, count, eta, alpha);
+    for (uint32_t k = first; distances && k < first + count; k++) {
+        xsmi_model_settle(m, k);
+    }
+}
+
 const xsm_optimizer_ops xsmi_sgd_ops = {
     .name = "sgd",
     .summary = "plain steps, with ridge and proximal steps by lazy scales",
     .proximal = true,
+    .distances = true,
     .layers = true,
     .step = step,
     .step_class = step_class,

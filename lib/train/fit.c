@@ -318,6 +318,10 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "all rows at once (L-BFGS) take a linear model; train an embedding model by steps");
     }
+    if (model->score != XSM_SCORE_LINEAR) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "all rows at once (L-BFGS) take a model with linear scores, and this one's are distances");
+    }
     fit t = {.model = model, .train = train, .estimator = estimator, .err = err};
     t.options.size = sizeof t.options;
     XSMI_TRY(read_options(options, &t.options, err));

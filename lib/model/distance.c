@@ -1,0 +1,94 @@
+/*
+ * Scores that are distances: z_k = w_k . phi - ||w_k||^2/2, which is -||phi - w_k||^2/2 but for ||phi||^2/2, the same
+ * for every class (Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, section 2: metric
+ * learning as linear scores). The second part is kept as the bias, so that whoever scores or searches sees a linear
+ * model; only who changes a row has to know more: its derivative is phi - w_k, and the bias follows the row.
+ */
+#include "model/model.h"
+
+const char *const xsmi_score_names[] = {"linear", "euclidean", NULL}; /* XSM_SCORE_* */
+
+void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta)
+{
+    if (coefficient != 0) {
+        m->kernels->scale(m->weight + (size_t) class * m->stride, m->features, (float)(1 + eta * coefficient));
+    }
+}
+
+void xsmi_model_settle(xsm_model *m, uint32_t class)
+{
+    const float *row = m->weight + (size_t) class * m->stride;
+    m->bias[class] = -0.5f * m->kernels->dot(row, row, m->features);
+}
+
+typedef struct settle_job {
+    xsm_model *model;
+    uint32_t each;
+} settle_job;
+
+static void run_settle(void *state, size_t index, uint32_t thread)
+{
+    const settle_job *job = state;
+    uint32_t first = (uint32_t)index * job->each, left = job->model->classes - first;
+    (void)thread;
+    for (uint32_t k = first; k < first + (left < job->each ? left : job->each); k++) {
+        xsmi_model_settle(job->model, k);
+    }
+}
+
+xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
+{
+    settle_job job = {m, (1u << 20) / (m->features + 1) + 1};
+    return xsmi_run(m->context, run_settle, &job, ((size_t)m->classes + job.each - 1) / job.each, err);
+}
+
+int32_t xsm_model_score(const xsm_model *m)
+{
+    return m ? m->score : XSM_SCORE_LINEAR;
+}
+
+static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
+{
+    if (m->features < 1) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "a model without features has no distances");
+    }
+    if (m->layer && m->layer->tied) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "tied vectors change with the features, where the bias of a distance would not follow; vectors "
+            "that are not tied can have distances");
+    }
+    if (xsmi_correction_hierarchy(m->correction)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's weights are those of the nodes of a tree, which rows have no distance to");
+    }
+    XSMI_TRY(xsmi_model_own(m, err));
+    XSMI_TRY(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err));
+    xsmi_model_drop_row_lengths(m);
+    XSMI_TRY(xsmi_model_fold(m, err));
+    if (!m->bias) {
+        m->bias = xsmi_allocate_zero(m->context, m->classes, sizeof *m->bias);
+        if (!m->bias) {
+            return xsmi_fail_memory(err, m->classes * sizeof *m->bias, "the bias");
+        }
+        m->bias_owned = true;
+    }
+    XSMI_TRY(xsmi_model_settle_all(m, err));
+    m->score = XSM_SCORE_EUCLIDEAN;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_set_score(xsm_model *m, int32_t score, xsm_error *err)
+{
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_score: the model is NULL");
+    }
+    if (score != XSM_SCORE_LINEAR && score != XSM_SCORE_EUCLIDEAN) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "score %d is no XSM_SCORE_* value", score);
+    }
+    if (score == XSM_SCORE_EUCLIDEAN) {
+        return make_euclidean(m, err);
+    }
+    m->score = XSM_SCORE_LINEAR;
+    return XSM_OK;
+}

@@ -1,0 +1,637 @@
+/*
+ * Models whose scores are distances: scores and the bias that is bound to the weights, steps against central
+ * differences of the loss for estimators that look at all classes or search, with and without a first layer, the same
+ * bits on any number of threads, indexes, files, growth, and what is refused. A Mahalanobis distance is learned where
+ * the plain one fails.
+ */
+#include "training.h"
+
+#include <xsoftmax/fit.h>
+#include <xsoftmax/index.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/trainer.h>
+
+#include "estimator/estimator.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FEATURES = 9, CLASSES = 7, ROWS = 24, HIDDEN = 4 };
+
+static void make_euclidean(xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    assert_ok(xsm_model_set_score(m, XSM_SCORE_EUCLIDEAN, &err), err);
+    assert_int_equal(xsm_model_score(m), XSM_SCORE_EUCLIDEAN);
+}
+
+static xsm_model *embedding(xsm_context *ctx, const test_problem *p, int32_t activation)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    xsm_model *m = NULL;
+    uint64_t seed = 5;
+    o.activation = activation;
+    assert_ok(xsm_model_new_embedding(ctx, p->features, HIDDEN, p->classes, &o, &m, &err), err);
+    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    for (uint32_t k = 0; k < w.classes; k++) {
+        for (uint32_t j = 0; j < w.features; j++) {
+            w.weight[k * w.class_step + j] = (float)(2 * test_uniform(&seed) - 1);
+        }
+    }
+    return m;
+}
+
+/* ||w_k||^2/2 in double. */
+static double half_square(const xsm_model *m, uint32_t k)
+{
+    double sum = 0;
+    for (uint32_t j = 0; j < m->features; j++) {
+        sum += test_weight(m, k, j) * test_weight(m, k, j) / 2;
+    }
+    return sum;
+}
+
+static void check_bound(const xsm_model *m)
+{
+    for (uint32_t k = 0; k < m->classes; k++) {
+        double want = -half_square(m, k);
+        assert_true(fabs(test_bias(m, k) - want) <= 1e-6 * (1 - want));
+    }
+}
+
+/* -- scores -------------------------------------------------------------------------------------------------------- */
+
+static void scores_are_distances(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    for (int bias = 0; bias < 2; bias++) {
+        xsm_model *m = test_model(NULL, &p, bias, bias ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        assert_int_equal(xsm_model_score(m), XSM_SCORE_LINEAR);
+        make_euclidean(m);
+        assert_int_equal(xsm_model_layout(m), XSM_LAYOUT_CLASS_MAJOR);
+        check_bound(m);
+        float z[ROWS * CLASSES];
+        xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, z, CLASSES, &err), err);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                double distance = 0, length = 0;
+                for (uint32_t j = 0; j < FEATURES; j++) {
+                    double x = (double)p.x[i * FEATURES + j], gap = x - test_weight(m, k, j);
+                    distance += gap * gap;
+                    length += x * x;
+                }
+                assert_true(fabs((double)z[i * CLASSES + k] - (length - distance) / 2) < 1e-5);
+            }
+        }
+        /* The bias is free again. */
+        assert_ok(xsm_model_set_score(m, XSM_SCORE_LINEAR, &err), err);
+        assert_int_equal(xsm_model_score(m), XSM_SCORE_LINEAR);
+        assert_true(xsm_model_has_bias(m));
+        check_bound(m);
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+}
+
+/* What a host writes counts when it says so, or when an optimizer is bound. */
+static void written_weights_are_bound_again(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    make_euclidean(m);
+    for (int by_optimizer = 0; by_optimizer < 2; by_optimizer++) {
+        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        w.weight[w.class_step + 2] += 3;
+        if (by_optimizer) {
+            xsm_optimizer_free(test_optimizer(NULL, m));
+        } else {
+            make_euclidean(m);
+        }
+        check_bound(m);
+    }
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- steps --------------------------------------------------------------------------------------------------------- */
+
+static double loss_of(xsm_model *m, const char *name, const char *options, const xsm_dataset *data, uint64_t first,
+                      uint64_t count)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = test_estimator(NULL, name, options);
+    xsm_gradient *g = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(data, first, count);
+    make_euclidean(m);
+    assert_ok(xsm_estimator_bind(e, m, data, &err), err);
+    assert_ok(xsm_estimator_gradient(e, &batch, 1e-3, g, &err), err);
+    double loss = test_view(g).loss;
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    return loss;
+}
+
+typedef struct rule {
+    const char *estimator, *options;
+} rule;
+
+/* With all classes listed or drawn, losses are functions of the weights. */
+static const rule rules[] = {
+    {"softmax", ""},
+    {"margin", "mu=2"},
+    {"one-vs-all", ""},
+    {"mips", "loss=nca index=exact candidates=7 startup=0"},
+    {"mips", "loss=cross-entropy missing=drop index=exact candidates=7 startup=0"},
+    {"mips", "loss=margin mu=2 index=spherical candidates=7 startup=0"},
+    {"mips", "loss=triplet index=exact candidates=7 startup=0"},
+    {"decomp-mips", "loss=margin mu=2 index=exact candidates=7 startup=0 blocks=1"},
+    {"sampled-softmax", "negatives=6"},
+    {"negative-sampling", "negatives=3"},
+    {"ove", "negatives=all"},
+    {"ove", "negatives=3"},
+    {"vanilla", "negatives=2"},
+};
+
+/* Checks one step of `count` rows against central differences in every number of W, and of V where there is one. */
+static void check_step(const rule *r, const test_problem *p, bool layer, uint64_t first, uint64_t count)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const double eta = 1e-3;
+    xsm_model *moved, *m;
+    moved = layer ? embedding(NULL, p, XSM_ACTIVATION_TANH) : test_model(NULL, p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    m = layer ? embedding(NULL, p, XSM_ACTIVATION_TANH) : test_model(NULL, p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    make_euclidean(moved);
+    xsm_estimator *e = test_estimator(NULL, r->estimator, r->options);
+    xsm_gradient *g = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(p->data, first, count);
+    assert_ok(xsm_estimator_bind(e, moved, p->data, &err), err);
+    xsm_optimizer *o = test_optimizer(NULL, moved);
+    assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
+    double scale = 0, loss = test_view(g).loss;
+    assert_true(fabs(loss - loss_of(m, r->estimator, r->options, p->data, first, count)) < 1e-6 * (1 + fabs(loss)));
+    assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
+    check_bound(moved);
+    xsm_parameters to = XSM_PARAMETERS_INIT, from = XSM_PARAMETERS_INIT;
+    xsm_embedding_parameters v_to = XSM_EMBEDDING_PARAMETERS_INIT, v = XSM_EMBEDDING_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(moved, &to, &err), err);
+    assert_ok(xsm_model_parameters(m, &from, &err), err);
+    if (layer) {
+        assert_ok(xsm_model_embedding_parameters(moved, &v_to, &err), err);
+        assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    }
+    uint32_t width = to.features, lines = p->classes + (layer ? p->features : 0);
+    for (uint32_t line = 0; line < lines; line++) {
+        for (uint32_t j = 0; j < width; j++) {
+            bool of_class = line < p->classes;
+            float *x = of_class ? from.weight + line * from.class_step + j
+                                : v.vectors + (line - p->classes) * v.feature_step + j;
+            float after = of_class ? to.weight[line * to.class_step + j]
+                                   : v_to.vectors[(line - p->classes) * v_to.feature_step + j];
+            float held = *x;
+            const float h = 0x1p-7f;
+            *x = held + h;
+            double above = loss_of(m, r->estimator, r->options, p->data, first, count), up = (double)*x;
+            *x = held - h;
+            double below = loss_of(m, r->estimator, r->options, p->data, first, count), span = up - (double)*x;
+            *x = held;
+            double want = (above - below) / span, got = ((double)held - (double)after) / eta;
+            scale = fabs(want) > scale ? fabs(want) : scale;
+            if (!(fabs(got - want) < 2e-3 * (1 + fabs(want)))) {
+                fail_msg("%s %s, %d rows%s, line %u, number %u: %g, not %g", r->estimator, r->options, (int)count,
+                         layer ? ", a first layer" : "", line, j, got, want);
+            }
+        }
+    }
+    assert_true(scale > 1e-2); /* there was something to see */
+    xsm_optimizer_free(o);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    xsm_model_free(moved);
+}
+
+static void steps_follow_the_loss(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 4);
+        for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+            bool small = strcmp(rules[i].estimator, "vanilla") == 0;
+            check_step(&rules[i], &p, false, 3, 1);
+            check_step(&rules[i], &p, true, 3, 1);
+            /* Triplets have corners, and batches of the double sum coefficients of thousands. */
+            if (!small && !strstr(rules[i].options, "triplet")) {
+                check_step(&rules[i], &p, false, 2, 6);
+                check_step(&rules[i], &p, true, 2, 6);
+            }
+        }
+        test_problem_free(&p);
+    }
+}
+
+/* Blocks have distances of their own, which add up to the whole's; with one block all is exact. */
+static void blocks_have_their_own_distances(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    make_euclidean(m);
+    /* Many rounds bring all blocks to the scores themselves (Theorem 2), so that the gradient is the exact one. */
+    xsm_estimator *exact = test_estimator(NULL, "margin", "mu=5"),
+                  *blocks = test_estimator(NULL, "decomp-mips",
+                                           "mu=5 index=exact candidates=7 startup=0 blocks=3 rounds=100 threshold=0");
+    xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+    assert_ok(xsm_estimator_bind(exact, m, p.data, &err), err);
+    assert_ok(xsm_estimator_bind(blocks, m, p.data, &err), err);
+    for (uint64_t row = 0; row < ROWS; row++) {
+        xsm_batch batch = xsm_batch_range(p.data, row, 1);
+        double want[CLASSES], got[CLASSES] = {0};
+        assert_ok(xsm_estimator_gradient(exact, &batch, 0.1, g, &err), err);
+        assert_ok(xsm_estimator_gradient(blocks, &batch, 0.1, h, &err), err);
+        xsm_gradient_view v = test_view(g), u = test_view(h);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            want[k] = (double)v.coefficients[k];
+        }
+        for (uint32_t j = 0; j < u.lengths[0]; j++) {
+            got[u.classes[j]] = (double)u.coefficients[j];
+        }
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            assert_true(fabs(got[k] - want[k]) < 2e-2);
+        }
+        assert_true(fabs(u.loss - v.loss) < 2e-2);
+    }
+    xsm_gradient_free(g);
+    xsm_gradient_free(h);
+    xsm_estimator_free(exact);
+    xsm_estimator_free(blocks);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- training ------------------------------------------------------------------------------------------------------ */
+
+/* Rows about a point of each class, 4 from the next, in two numbers, beside `noise` in the others. */
+static xsm_dataset *points(uint64_t rows, uint32_t features, uint32_t classes, double spread, double noise,
+                           uint64_t seed)
+{
+    static float x[600 * 16];
+    static uint32_t labels[600];
+    xsm_error err = XSM_ERROR_INIT;
+    assert_true(rows <= 600 && features <= 16);
+    for (uint64_t i = 0; i < rows; i++) {
+        uint32_t k = labels[i] = (uint32_t)(i % classes);
+        for (uint32_t j = 0; j < features; j++) {
+            double at = 4 * (j == 0 ? k % 4 : j == 1 ? k / 4 : 0), u = 0;
+            for (int t = 0; t < 4; t++) {
+                u += test_uniform(&seed) - 0.5;
+            }
+            x[i * features + j] = (float)(at + (j < 2 ? spread : noise) * u);
+        }
+    }
+    xsm_labels given = {sizeof given, classes, 0, NULL, labels};
+    xsm_dataset *data = NULL;
+    assert_ok(xsm_dataset_from_dense(NULL, x, rows, features, features, &given, XSM_COPY, &data, &err), err);
+    return data;
+}
+
+static double train(xsm_model *m, const char *name, const char *options, const xsm_dataset *data, uint64_t epochs,
+                    uint64_t batch, double eta)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = test_estimator(m->context, name, options);
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    xsm_trainer_options how = XSM_TRAINER_OPTIONS_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    how.epochs = epochs;
+    how.batch = batch;
+    how.eta = eta;
+    assert_ok(xsm_optimizer_new(m->context, "sgd", &o, &err), err);
+    assert_ok(xsm_trainer_new(m->context, m, data, e, o, &how, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    assert_ok(xsm_evaluate(m->context, m, data, NULL, &metrics, &err), err);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    return metrics.error;
+}
+
+/* Twelve points of a grid: inner ones lie between others, where a linear score needs a bias of just the right size.
+ * Blocks that know of one of two numbers need some rounds to agree. */
+static void points_are_learned(void **state)
+{
+    (void)state;
+    static const rule ways[] = {{"softmax", ""},
+                                {"margin", ""},
+                                {"sampled-softmax", "negatives=5"},
+                                {"mips", "loss=triplet index=exact candidates=4"},
+                                {"mips", "loss=nca index=exact candidates=12"},
+                                {"decomp-mips", "candidates=6 blocks=2 rounds=20"}};
+    xsm_dataset *data = points(600, 4, 12, 0.6, 0.6, 7);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_model *m = NULL;
+        assert_ok(xsm_model_new_linear(NULL, 4, 12, NULL, &m, &err), err);
+        make_euclidean(m);
+        double error = train(m, ways[i].estimator, ways[i].options, data, 40, 1, 0.1);
+        if (error > 0.05) {
+            fail_msg("%s %s: error %g", ways[i].estimator, ways[i].options, error);
+        }
+        check_bound(m);
+        xsm_model_free(m);
+    }
+    xsm_dataset_free(data);
+}
+
+/* Four numbers of noise beside the two that tell the classes apart: a distance that is not learned is led astray. */
+static void a_mahalanobis_distance_is_learned(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *data = points(600, 6, 12, 0.6, 8, 9), *test = points(600, 6, 12, 0.6, 8, 10);
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_model *means = NULL, *learned = NULL;
+    xsm_metrics plain = XSM_METRICS_INIT, metric = XSM_METRICS_INIT;
+    /* The best that the plain distance has: the mean of each class's rows. */
+    assert_ok(xsm_model_new_linear(NULL, 6, 12, NULL, &means, &err), err);
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(means, &w, &err), err);
+    for (uint64_t i = 0; i < 600; i++) {
+        xsm_row row = XSM_ROW_INIT;
+        assert_ok(xsm_dataset_get_row(data, i, &row, &err), err);
+        for (uint32_t j = 0; j < 6; j++) {
+            w.weight[row.labels[0] * w.class_step + j] += row.values[j] / 50;
+        }
+    }
+    make_euclidean(means);
+    assert_ok(xsm_evaluate(NULL, means, test, NULL, &plain, &err), err);
+    o.scale = 0.1;
+    assert_ok(xsm_model_new_embedding(NULL, 6, 6, 12, &o, &learned, &err), err);
+    make_euclidean(learned);
+    (void)train(learned, "softmax", "", data, 200, 10, 0.03);
+    assert_ok(xsm_evaluate(NULL, learned, test, NULL, &metric, &err), err);
+    if (!(plain.error > 0.25 && metric.error < 0.04)) {
+        fail_msg("error %g by the plain distance, %g by the learned one", plain.error, metric.error);
+    }
+    xsm_model_free(means);
+    xsm_model_free(learned);
+    xsm_dataset_free(data);
+    xsm_dataset_free(test);
+}
+
+static void threads_change_no_bit(void **state)
+{
+    (void)state;
+    static const rule ways[] = {{"softmax", ""}, {"sampled-softmax", "negatives=3"}, {"mips", "candidates=4"}};
+    test_problem p = test_problem_new(200, FEATURES, CLASSES, false, 4);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        for (uint64_t batch = 1; batch <= 8; batch += 7) {
+            uint64_t first = 0;
+            for (uint32_t threads = 1; threads <= 3; threads++) {
+                xsm_context *ctx = test_context(threads, TEST_BUILT_IN, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
+                xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+                make_euclidean(m);
+                (void)train(m, ways[i].estimator, ways[i].options, p.data, 3, batch, 0.2);
+                uint64_t hash = test_hash(m);
+                first = threads == 1 ? hash : first;
+                assert_true(hash == first);
+                xsm_model_free(m);
+                xsm_context_free(ctx);
+            }
+        }
+    }
+    test_problem_free(&p);
+}
+
+/* -- around -------------------------------------------------------------------------------------------------------- */
+
+static void indexes_find_the_nearest(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(50, 12, 800, false, 4);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    xsm_index *x = NULL;
+    double recall = 0;
+    make_euclidean(m);
+    assert_ok(xsm_index_new(NULL, "spherical", &x, &err), err);
+    assert_ok(xsm_index_build_model(x, m, &err), err);
+    assert_ok(xsm_index_recall(x, p.x, 12, 50, 10, &recall, &err), err);
+    assert_true(recall > 0.7); /* 226 of 800 rows looked at, without any structure */
+    /* The first of an exact list is the nearest. */
+    xsm_index *exact = NULL;
+    uint32_t found[50], lengths[50];
+    float scores[50];
+    xsm_index_search s = XSM_INDEX_SEARCH_INIT;
+    s.queries = p.x;
+    s.stride = 12;
+    s.count = 50;
+    s.top = 1;
+    s.classes = found;
+    s.scores = scores;
+    s.lengths = lengths;
+    assert_ok(xsm_index_new(NULL, "exact", &exact, &err), err);
+    assert_ok(xsm_index_build_model(exact, m, &err), err);
+    assert_ok(xsm_index_query(exact, &s, &err), err);
+    for (uint32_t i = 0; i < 50; i++) {
+        double best = INFINITY, of_found = 0;
+        for (uint32_t k = 0; k < 800; k++) {
+            double distance = 0;
+            for (uint32_t j = 0; j < 12; j++) {
+                double gap = (double)p.x[i * 12 + j] - test_weight(m, k, j);
+                distance += gap * gap;
+            }
+            best = distance < best ? distance : best;
+            of_found = k == found[i] ? distance : of_found;
+        }
+        assert_true(of_found <= best + 1e-5);
+    }
+    xsm_index_free(exact);
+    xsm_index_free(x);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void files_keep_the_score(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    const char *path = test_path("metric");
+    for (int layer = 0; layer < 2; layer++) {
+        xsm_model *m = layer ? embedding(NULL, &p, XSM_ACTIVATION_IDENTITY)
+                             : test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3),
+                  *read = NULL;
+        float z[2][ROWS * CLASSES];
+        xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+        make_euclidean(m);
+        assert_ok(xsm_model_save(m, path, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, &read, &err), err);
+        assert_int_equal(xsm_model_score(read), XSM_SCORE_EUCLIDEAN);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, z[0], CLASSES, &err), err);
+        assert_ok(xsm_model_score_range(read, &batch, 0, CLASSES, z[1], CLASSES, &err), err);
+        assert_memory_equal(z[0], z[1], sizeof z[0]);
+        assert_fails(xsm_model_set_metadata(read, "score_function", "linear", &err), XSM_ERROR_ARGUMENT, err);
+        /* A loaded model is trained on. */
+        (void)train(read, "softmax", "", p.data, 1, 1, 0.1);
+        (void)train(m, "softmax", "", p.data, 1, 1, 0.1);
+        assert_true(test_hash(read) == test_hash(m));
+        check_bound(read);
+        xsm_model_free(read);
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+}
+
+/* Files of another program: one linear tensor, metadata that we do not know of. */
+static void bad_files_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[][3] = {
+        {"manhattan", "\"weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}", "manhattan"},
+        {"euclidean", "\"weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}", "bias"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        char header[400], zeros[32] = {0};
+        const char *path = test_path("foreign");
+        xsm_model *m = NULL;
+        int length = snprintf(header, sizeof header, "{\"__metadata__\":{\"score_function\":\"%s\"},%s}", wrong[i][0],
+                              wrong[i][1]);
+        while (length % 8 != 0) {
+            header[length++] = ' ';
+        }
+        FILE *f = fopen(path, "wb");
+        uint64_t size = (uint64_t)length;
+        assert_non_null(f);
+        assert_true(fwrite(&size, 8, 1, f) == 1 && fwrite(header, size, 1, f) == 1 && fwrite(zeros, 24, 1, f) == 1);
+        assert_int_equal(fclose(f), 0);
+        assert_fails(xsm_model_load(NULL, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+        assert_non_null(strstr(err.message, wrong[i][2]));
+    }
+}
+
+static void models_grow(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    make_euclidean(m);
+    assert_ok(xsm_model_grow(m, FEATURES + 4, NULL, &err), err);
+    assert_int_equal(xsm_model_score(m), XSM_SCORE_EUCLIDEAN);
+    check_bound(m);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void what_cannot_work_is_refused(void **state)
+{
+    (void)state;
+    static const rule estimators[] = {{"implicit", ""},
+                                      {"umax", "ridge=0.1"},
+                                      {"umax", "weight-bound=2"},
+                                      {"hierarchical", ""},
+                                      {"softmax", "ridge=1"}};
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3), *other = NULL;
+    assert_fails(xsm_model_set_score(NULL, XSM_SCORE_EUCLIDEAN, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_set_score(m, 2, &err), XSM_ERROR_RANGE, err);
+    make_euclidean(m);
+    uint64_t before = test_hash(m);
+    for (size_t i = 0; i < sizeof estimators / sizeof *estimators; i++) {
+        xsm_estimator *e = test_estimator(NULL, estimators[i].estimator, estimators[i].options);
+        assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_non_null(strstr(err.message, "distances"));
+        xsm_estimator_free(e);
+    }
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(NULL, "adagrad", &o, &err), err);
+    assert_fails(xsm_optimizer_bind(o, m, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_optimizer_free(o);
+    assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_estimator *softmax = test_estimator(NULL, "softmax", "");
+    assert_fails(xsm_fit_batch(NULL, m, p.data, softmax, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_estimator_free(softmax);
+    /* A gradient of another model, whose rows may be scaled. */
+    xsm_model *linear = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    xsm_estimator *ridge = test_estimator(NULL, "softmax", "ridge=1");
+    xsm_gradient *g = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+    assert_ok(xsm_estimator_bind(ridge, linear, p.data, &err), err);
+    assert_ok(xsm_estimator_gradient(ridge, &batch, 0.1, g, &err), err);
+    o = test_optimizer(NULL, m);
+    assert_fails(xsm_optimizer_apply(o, &batch, g, 0.1, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_optimizer_free(o);
+    xsm_gradient_free(g);
+    xsm_estimator_free(ridge);
+    xsm_model_free(linear);
+    assert_true(test_hash(m) == before);
+    xsm_embedding_options tied = XSM_EMBEDDING_OPTIONS_INIT;
+    tied.tied = 1;
+    assert_ok(xsm_model_new_embedding(NULL, CLASSES, HIDDEN, CLASSES, &tied, &other, &err), err);
+    assert_fails(xsm_model_set_score(other, XSM_SCORE_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_int_equal(xsm_model_score(other), XSM_SCORE_LINEAR);
+    xsm_model_free(other);
+    xsm_model_options bias_only = XSM_MODEL_OPTIONS_INIT;
+    bias_only.bias = 1;
+    assert_ok(xsm_model_new_linear(NULL, 0, CLASSES, &bias_only, &other, &err), err);
+    assert_fails(xsm_model_set_score(other, XSM_SCORE_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_model_free(other);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* Steps that leave the finite numbers are an error, not a model. */
+static void divergence_is_told(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    xsm_estimator *e = test_estimator(NULL, "one-vs-all", "");
+    xsm_gradient *g = test_gradient(NULL);
+    make_euclidean(m);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_status status = XSM_OK;
+    for (int step = 0; step < 100 && status == XSM_OK; step++) {
+        xsm_batch batch = xsm_batch_range(p.data, (uint64_t)step % ROWS, 1);
+        status = xsm_estimator_gradient(e, &batch, 1e12, g, &err);
+        if (status == XSM_OK) {
+            status = xsm_optimizer_apply(o, &batch, g, 1e12, &err);
+        }
+    }
+    assert_int_equal(status, XSM_ERROR_DIVERGED);
+    xsm_optimizer_free(o);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_distances),  cmocka_unit_test(written_weights_are_bound_again),
+        cmocka_unit_test(steps_follow_the_loss), cmocka_unit_test(blocks_have_their_own_distances),
+        cmocka_unit_test(points_are_learned),    cmocka_unit_test(a_mahalanobis_distance_is_learned),
+        cmocka_unit_test(threads_change_no_bit), cmocka_unit_test(indexes_find_the_nearest),
+        cmocka_unit_test(files_keep_the_score),  cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(models_grow),           cmocka_unit_test(what_cannot_work_is_refused),
+        cmocka_unit_test(divergence_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
