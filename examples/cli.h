@@ -211,13 +211,13 @@ char *cli_model_shape(const xsm_model *model);
 /* --- cli_measures.c: the measures of the k best classes -------------------------------------------------------------
  */
 
-enum { CLI_MEASURES = 4, CLI_MEASURE_RANKS = 3 };
+enum { CLI_MEASURES = 4, CLI_MEASURE_RANKS = 4 };
 typedef struct cli_measure {
     const char *key, *title; /* in JSON and CSV, and for people */
     size_t offset;           /* of double[XSM_PRECISION_MAX] in xsm_metrics */
 } cli_measure;
 extern const cli_measure cli_measures[CLI_MEASURES];
-/* The k for which they are told. */
+/* The k for which they are told, rising; the last is no more than xsm_evaluate() looks at by itself. */
 extern const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS];
 
 /* A measure for all k. */

@@ -103,10 +103,9 @@ static void print_search(const evaluation *e, const xsm_search_metrics *m)
     const char *names[] = {"recall", "precision"};
     const double *values[] = {m->recall, m->precision};
     for (size_t i = 0; i < 2; i++) {
-        static const uint32_t at[] = {1, 3, 5};
         printf("  %-10s", names[i]);
-        for (size_t j = 0; j < 3 && at[j] <= m->top; j++) {
-            printf("%s@%u %.4f", j > 0 ? ", " : "", at[j], values[i][at[j] - 1]);
+        for (size_t j = 0; j < CLI_MEASURE_RANKS && cli_measure_ranks[j] <= m->top; j++) {
+            printf("%s@%u %.4f", j > 0 ? ", " : "", cli_measure_ranks[j], values[i][cli_measure_ranks[j] - 1]);
         }
         putchar('\n');
     }
@@ -161,6 +160,10 @@ static int try_search(const evaluation *e, xsm_search_metrics *search)
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.beam = (uint32_t)e->beam;
     options.tree_alone = e->tree_alone;
+    options.top = cli_measure_ranks[CLI_MEASURE_RANKS - 1];
+    if (e->beam > 0 && e->beam < options.top) { /* no more can be found than is scored */
+        options.top = options.beam;
+    }
     cli_note("searching ...");
     xsm_status status = xsm_evaluate_search(e->context, e->model, e->rows, &options, search, &err);
     cli_note_clear();

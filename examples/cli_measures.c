@@ -11,7 +11,7 @@ const cli_measure cli_measures[CLI_MEASURES] = {
     {"psp", "PSP", offsetof(xsm_metrics, psp)},
     {"psndcg", "PSnDCG", offsetof(xsm_metrics, psndcg)},
 };
-const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS] = {1, 3, 5};
+const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS] = {1, 3, 5, 10};
 
 const double *cli_measure_values(const xsm_metrics *metrics, size_t which)
 {

@@ -356,10 +356,10 @@ says stdout 'dropped: 1 rows without a label, 1 without a feature'
 says stdout '1 without a label (left out)'
 expect 'nothing on standard error' test ! -s stderr
 expect 'the history has a line an epoch' test "$(wc -l <h1.csv)" -eq 21
-expect 'the history has eleven columns' test "$(awk -F, 'NF != 11' h1.csv | wc -l)" -eq 0
+expect 'the history has twelve columns' test "$(awk -F, 'NF != 12' h1.csv | wc -l)" -eq 0
 expect 'no field of the history is empty' test "$(grep -c ',,\|,$' h1.csv)" -eq 0
 expect 'the history starts with the names' test "$(head -n 1 h1.csv)" = \
-    'epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error,precision_1,precision_3,precision_5'
+    'epoch,step,seconds,eta,train_log_loss,train_error,test_log_loss,test_error,precision_1,precision_3,precision_5,precision_10'
 expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
 
 # A sampler and its options, in any order, are kept in the model.
@@ -510,26 +510,27 @@ same_measures() {
     told=
     for measure in "$@"; do
         # The last of that name is that of the test rows.
-        told=$told,$(sed "s/.*\"$measure\":{\"1\":\([^,]*\),\"3\":\([^,]*\),\"5\":\([^}]*\)}.*/\1,\2,\3/" stdout)
+        told=$told,$(sed "s/.*\"$measure\":{\"1\":\([^,]*\),\"3\":\([^,]*\),\"5\":\([^,]*\),\"10\":\([^}]*\)}.*/\1,\2,\3,\4/" stdout)
     done
     tail -n 1 "$csv" >last
-    expect "the last line of $csv ends as the JSON says" test "${told#,}" = "$(rev last | cut -d , -f "1-$(($# * 3))" | rev)"
+    expect "the last line of $csv ends as the JSON says" test "${told#,}" = "$(rev last | cut -d , -f "1-$(($# * 4))" | rev)"
 }
 run 0 train --estimator implicit --data train.txt --test test.txt --epochs 1 --history h3.csv --history-measures psndcg,ndcg --json
 expect 'the history has what was asked for' test "$(head -n 1 h3.csv | cut -d , -f 8-)" = \
-    'test_error,ndcg_1,ndcg_3,ndcg_5,psndcg_1,psndcg_3,psndcg_5'
+    'test_error,ndcg_1,ndcg_3,ndcg_5,ndcg_10,psndcg_1,psndcg_3,psndcg_5,psndcg_10'
 same_measures h3.csv ndcg psndcg
 # Several labels a row: all measures, the last line being what the run ends with.
 run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 3 --eta 1 --history h3.csv --json
-expect 'rows of several labels have all measures' test "$(head -n 1 h3.csv | awk -F, '{ print NF }')" -eq 20
+expect 'rows of several labels have all measures' test "$(head -n 1 h3.csv | awk -F, '{ print NF }')" -eq 24
 expect 'no measure is empty' test "$(grep -c ',,\|,$' h3.csv)" -eq 0
 same_measures h3.csv precision ndcg psp psndcg
 run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 1 --eta 1
 says stdout 'PSnDCG@1 0'
-expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" = ',,,,'
+expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" = ',,,,,'
 
 # JSON: the members that are promised, in their order, and nothing else.
 number='-\{0,1\}[0-9][0-9.e+-]*'
+ranks="{\"1\":$number,\"3\":$number,\"5\":$number,\"10\":$number}"
 run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
@@ -538,8 +539,7 @@ expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"f
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\
-\"precision\":{\"1\":$number,\"3\":$number,\"5\":$number},\"ndcg\":{\"1\":$number,\"3\":$number,\"5\":$number},\
-\"psp\":{\"1\":$number,\"3\":$number,\"5\":$number},\"psndcg\":{\"1\":$number,\"3\":$number,\"5\":$number}}}\$" stdout
+\"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks}}\$" stdout
 run 0 train --estimator implicit --data train.txt --json --epochs 1
 expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' stdout
 run 0 train --estimator implicit --data train.txt --test strange.txt --json --epochs 1
@@ -748,8 +748,9 @@ says stdout 'beam       5 of 5 classes scored a row'
 says stdout '  recall    @1 1.0000, @3 1.0000, @5 1.0000'
 run 0 evaluate --model tree.model --data test.txt --tree-alone --json
 says stdout '"tree_alone":{"width":0,"classes_scored":5,"recall":{"1":'
-run 2 evaluate --model tree.model --data test.txt --beam 2
-says stderr 'accepted is 5 and above'
+run 0 evaluate --model tree.model --data test.txt --beam 2 --json
+says stdout '"beam":{"width":2,"classes_scored":2,"recall":{"1":'
+says stdout ',"3":null,"5":null,"10":null}'
 run 1 predict --model tree.model --data test.txt --index exact
 says stderr '--beam'
 

@@ -191,7 +191,7 @@ static void scales_count(void **state)
         m->alpha = 0.6;
         xsm_metrics metrics = XSM_METRICS_INIT;
         assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
-        assert_int_equal(metrics.precision_max, 5);
+        assert_int_equal(metrics.precision_max, 10);
         naive want = evaluate_naively(m, &p, p.data);
         compare(&metrics, &want);
         xsm_model_free(m);

@@ -38,7 +38,7 @@
 /** What to evaluate. Start with #XSM_EVALUATE_OPTIONS_INIT. */
 typedef struct xsm_evaluate_options {
     size_t size;            /**< sizeof(xsm_evaluate_options). */
-    uint32_t precision_max; /**< precision[0..precision_max) are computed, at most #XSM_PRECISION_MAX; 0 = 5. */
+    uint32_t precision_max; /**< precision[0..precision_max) are computed, at most #XSM_PRECISION_MAX; 0 = 10. */
     uint32_t reserved;      /**< Zero. */
     double propensity_a;    /**< A, 0 to 10; 0 = 0.55. The field takes 0.5 for Wikipedia data and 0.6 for Amazon's. */
     double propensity_b;    /**< B, 0 to 1e9; 0 = 1.5. The field takes 0.4 for Wikipedia data and 2.6 for Amazon's. */

@@ -294,7 +294,7 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     }
     xsm_context *ctx = context ? context : model->context;
     xsm_metrics m = XSM_METRICS_INIT;
-    evaluate_job job = {.model = model, .dataset = dataset, .top = o.precision_max ? o.precision_max : 5};
+    evaluate_job job = {.model = model, .dataset = dataset, .top = o.precision_max ? o.precision_max : 10};
     size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
     size_t threads = xsm_context_threads(ctx);
     xsmi_arena counted = {NULL, 0};
