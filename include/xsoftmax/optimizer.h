@@ -21,7 +21,8 @@
  * | `adagrad` | t the gradient of a weight over the batch: s <- s + t^2, w <- w - eta t / sqrt(s) (Duchi et al. 2011) |
  * s for every weight and bias |
  *
- * `adagrad` takes estimators whose gradients have neither `shrinks` nor a `decay` nor a `row_bound`.
+ * Both take embedding models. `adagrad` takes estimators whose gradients have neither `shrinks` nor a `decay` nor a
+ * `row_bound`.
  *
  * **Threads.** One thread at a time on one optimizer and its model; it uses its context's threads itself.
  *  @{ */
@@ -74,7 +75,7 @@ XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *nam
 
 /** Prepares an optimizer for a model, which must stay while the optimizer is used. A mapped model is copied to memory.
  *  What an optimizer keeps starts anew with every call, those of xsm_trainer_new() among them: `adagrad` takes the
- *  memory of another model, in this call or with the first steps, O(K D).
+ *  memory of another model, in this call or with the first steps, O(K D), of an embedding model O((F + K) H).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model, xsm_error *err);
 /** Takes one step on the bound model.

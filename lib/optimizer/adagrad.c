@@ -10,6 +10,8 @@
  * pull harder and harder, and what training ends at would not be the optimum with that ridge. A rate for every weight,
  * on the other hand, would have to reach all weights of all classes at every step.
  */
+#include "optimizer/adagrad_layer.h"
+#include "optimizer/feature_list.h"
 #include "optimizer/optimizer.h"
 
 #include "kernels/arithmetic.h"
@@ -19,24 +21,13 @@
 /* Classes whose gradients a dense batch makes together, and columns of a row of features. */
 enum { ROWS_TOGETHER = 16, COLUMNS_TOGETHER = 2048 };
 
-/* One feature of one example of a batch; `next` is the next example that has the feature, NONE for the last. */
-typedef struct entry {
-    uint32_t example, next;
-    float value;
-} entry;
-#define NONE UINT32_MAX
-
 typedef struct adagrad_state {
     double initial;
     xsm_model *squares; /* the sums s, in a model of the same shape and layout */
     float *sums;        /* [threads][sums_each] gradients of a batch, zeros between calls */
     size_t sums_each, sums_capacity;
-    /* Of a batch on a feature-major model, every class: its entries by feature. */
-    entry *entries;
-    size_t entry_capacity;
-    uint32_t *head;  /* [head_capacity] the first entry of each feature, NONE between batches */
-    uint32_t *found; /* [head_capacity] features that have entries: `founds` of them */
-    size_t head_capacity, founds;
+    xsmi_feature_list list; /* of a batch on a feature-major model, every class */
+    xsmi_adagrad_layer layer;
 } adagrad_state;
 
 static const xsm_option options[] = {
@@ -49,9 +40,8 @@ static void unbind(xsm_optimizer *o)
     adagrad_state *a = o->state;
     xsm_model_free(a->squares);
     xsmi_release(o->context, a->sums, a->sums_capacity, sizeof *a->sums);
-    xsmi_release(o->context, a->entries, a->entry_capacity, sizeof *a->entries);
-    xsmi_release(o->context, a->head, a->head_capacity, sizeof *a->head);
-    xsmi_release(o->context, a->found, a->head_capacity, sizeof *a->found);
+    xsmi_feature_list_free(o->context, &a->list);
+    xsmi_adagrad_layer_free(o->context, &a->layer);
     *a = (adagrad_state){.initial = a->initial};
 }
 
@@ -68,7 +58,7 @@ static xsm_status bind(xsm_optimizer *o, xsm_error *err)
     for (uint32_t k = 0; shape.bias && k < o->model->classes; k++) {
         a->squares->bias[k] = (float)a->initial;
     }
-    return XSM_OK;
+    return xsmi_adagrad_layer_new(o->context, &a->layer, o->model, a->squares, (float)a->initial, err);
 }
 
 /* -- room ---------------------------------------------------------------------------------------------------------- */
@@ -91,67 +81,6 @@ static xsm_status need_sums(xsm_optimizer *o, size_t each, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status need_entries(xsm_optimizer *o, const xsm_batch *batch, size_t entries, xsm_error *err)
-{
-    adagrad_state *a = o->state;
-    const size_t features = o->model->features;
-    if (entries >= NONE || batch->count >= NONE) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "a batch of %zu features; optimizer 'adagrad' takes fewer than %u",
-                         entries, NONE);
-    }
-    if (a->head_capacity == 0) {
-        a->head = xsmi_allocate(o->context, features, sizeof *a->head);
-        a->found = a->head ? xsmi_allocate(o->context, features, sizeof *a->found) : NULL;
-        if (!a->found) {
-            xsmi_release(o->context, a->head, features, sizeof *a->head);
-            a->head = NULL;
-            return xsmi_fail_memory(err, 2 * features * sizeof *a->head, "the features of a batch");
-        }
-        a->head_capacity = features;
-        for (size_t j = 0; j < features; j++) {
-            a->head[j] = NONE;
-        }
-    }
-    if (entries > a->entry_capacity) {
-        xsmi_release(o->context, a->entries, a->entry_capacity, sizeof *a->entries);
-        a->entry_capacity = 0;
-        a->entries = xsmi_allocate(o->context, entries, sizeof *a->entries);
-        if (!a->entries) {
-            return xsmi_fail_memory(err, entries * sizeof *a->entries, "the features of a batch");
-        }
-        a->entry_capacity = entries;
-    }
-    return XSM_OK;
-}
-
-/* Lists a batch's features, each with its examples in their order. */
-static xsm_status list_features(xsm_optimizer *o, const xsm_batch *batch, xsm_error *err)
-{
-    adagrad_state *a = o->state;
-    size_t count = 0;
-    for (uint64_t i = 0; i < batch->count; i++) {
-        count += xsmi_batch_features(batch, i).count;
-    }
-    XSMI_TRY(need_entries(o, batch, count, err));
-    for (size_t f = 0; f < a->founds; f++) {
-        a->head[a->found[f]] = NONE;
-    }
-    a->founds = 0;
-    uint32_t used = 0;
-    for (uint64_t i = batch->count; i-- > 0;) {
-        xsmi_features x = xsmi_batch_features(batch, i);
-        for (size_t j = 0; j < x.count; j++) {
-            uint32_t feature = x.index ? x.index[j] : (uint32_t)j;
-            if (a->head[feature] == NONE) {
-                a->found[a->founds++] = feature;
-            }
-            a->entries[used] = (entry){(uint32_t)i, a->head[feature], x.values[j]};
-            a->head[feature] = used++;
-        }
-    }
-    return XSM_OK;
-}
-
 static xsm_status prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, xsm_error *err)
 {
     adagrad_state *a = o->state;
@@ -167,7 +96,7 @@ static xsm_status prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gr
         return XSM_OK;
     }
     if (g->exact && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        XSMI_TRY(list_features(o, batch, err));
+        XSMI_TRY(xsmi_feature_list_fill(o->context, &a->list, m->features, batch, err));
     }
     size_t columns = m->classes < COLUMNS_TOGETHER ? m->classes : COLUMNS_TOGETHER;
     size_t rows = g->exact && m->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(batch) ? ROWS_TOGETHER : 1;
@@ -318,23 +247,15 @@ static void range_features(xsm_optimizer *o, const xsm_gradient *g, uint32_t fir
     xsm_model *m = o->model, *s = a->squares;
     for (uint32_t c = first; c < first + count; c += COLUMNS_TOGETHER) {
         uint32_t columns = first + count - c < COLUMNS_TOGETHER ? first + count - c : COLUMNS_TOGETHER;
-        for (size_t f = 0; f < a->founds; f++) {
-            const entry *e = &a->entries[a->head[a->found[f]]];
-            size_t at = (size_t)a->found[f] * m->stride + c;
-            if (e->next == NONE) {
-                m->kernels->adagrad(m->weight + at, s->weight + at, g->coefficients + e->example * g->width + c,
-                                    columns, e->value, eta);
-                continue;
+        for (size_t f = 0; f < a->list.founds; f++) {
+            size_t at = (size_t)a->list.found[f] * m->stride + c;
+            float factor;
+            const float *sum = xsmi_feature_list_sum(&a->list, a->list.found[f], m->kernels, g->coefficients + c,
+                                                     (size_t)g->width, columns, sums, &factor);
+            m->kernels->adagrad(m->weight + at, s->weight + at, sum, columns, factor, eta);
+            if (sum == sums) {
+                memset(sums, 0, columns * sizeof *sums);
             }
-            memset(sums, 0, columns * sizeof *sums);
-            for (;; e = &a->entries[e->next]) {
-                m->kernels->axpby(sums, g->coefficients + e->example * g->width + c, columns, e->value, 1);
-                if (e->next == NONE) {
-                    break;
-                }
-            }
-            m->kernels->adagrad(m->weight + at, s->weight + at, sums, columns, 1, eta);
-            memset(sums, 0, columns * sizeof *sums);
         }
     }
 }
@@ -373,17 +294,41 @@ static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
     }
 }
 
+/* -- the first layer of an embedding model ------------------------------------------------------------------------- */
+
+static xsm_status prepare_layer(xsm_optimizer *o, const xsm_batch *rows, xsm_error *err)
+{
+    return xsmi_adagrad_layer_prepare(o->context, &((adagrad_state *)o->state)->layer, o->model, rows, err);
+}
+
+static void step_layer(xsm_optimizer *o, const xsm_gradient *g, double eta, size_t piece, size_t pieces,
+                       uint32_t thread)
+{
+    adagrad_state *a = o->state;
+    xsmi_adagrad_layer_step(&a->layer, o->model, g, (float)eta, piece, pieces, a->sums + thread * a->sums_each);
+}
+
 static int32_t state_tensor(xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor)
 {
-    const xsm_model *s = ((const adagrad_state *)o->state)->squares;
-    if (index > 1 || (index == 1 && !s->bias)) {
+    const adagrad_state *a = o->state;
+    const xsm_model *s = a->squares;
+    const bool layered = a->layer.count > 0;
+    if (index == 1 && !s->bias) {
+        index = 2;
+    } else if (index == 2 && !s->bias) {
         return 0;
     }
-    tensor->name = index == 0 ? "squares" : "bias-squares";
+    if (index > 2 || (index == 2 && !layered)) {
+        return 0;
+    }
+    static const char *const names[] = {"squares", "bias-squares", "layer-squares"};
+    tensor->name = names[index];
     tensor->type = XSM_STATE_F32;
-    tensor->lines = s->layout == XSM_LAYOUT_CLASS_MAJOR || index == 1 ? s->classes : s->features;
-    tensor->width = index == 0 ? s->stride : 1;
-    tensor->data = index == 0 ? s->weight : s->bias;
+    tensor->lines = index == 2                                          ? o->model->layer->features
+                    : s->layout == XSM_LAYOUT_CLASS_MAJOR || index == 1 ? s->classes
+                                                                        : s->features;
+    tensor->width = index == 0 ? s->stride : index == 1 ? 1 : a->layer.stride;
+    tensor->data = index == 0 ? s->weight : index == 1 ? s->bias : a->layer.squares;
     return 1;
 }
 
@@ -393,6 +338,7 @@ const xsm_optimizer_ops xsmi_adagrad_ops = {
     .state_size = sizeof(adagrad_state),
     .options = options,
     .option_count = sizeof options / sizeof options[0],
+    .layers = true,
     .bind = bind,
     .unbind = unbind,
     .prepare = prepare,
@@ -400,5 +346,7 @@ const xsm_optimizer_ops xsmi_adagrad_ops = {
     .step = step,
     .step_class = step_class,
     .step_range = step_range,
+    .prepare_layer = prepare_layer,
+    .step_layer = step_layer,
     .state_tensor = state_tensor,
 };

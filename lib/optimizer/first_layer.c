@@ -8,6 +8,7 @@
 #define JOB_WORK 2e4
 
 typedef struct layer_job {
+    xsm_optimizer *optimizer;
     xsm_model *model;
     const xsm_batch *batch;
     const xsm_gradient *g;
@@ -18,7 +19,10 @@ typedef struct layer_job {
 static void run_piece(void *state, size_t piece, uint32_t thread)
 {
     const layer_job *job = state;
-    (void)thread;
+    if (job->optimizer->ops->step_layer) {
+        job->optimizer->ops->step_layer(job->optimizer, job->g, job->eta, piece, job->pieces, thread);
+        return;
+    }
     for (size_t i = 0; i < job->batch->count; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, i);
         xsmi_layer_step(job->model, &x, job->g->hidden_gradient + i * job->g->value_stride, job->eta, job->alpha, piece,
@@ -43,8 +47,9 @@ xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, c
                                      xsm_error *err)
 {
     xsm_model *m = o->model;
-    layer_job job = {.model = m, .batch = batch, .g = g, .eta = eta, .alpha = decay_layer(m, g->layer_decay)};
-    /* Every piece looks at every feature of every row: no more of them than threads. */
+    layer_job job = {
+        .optimizer = o, .model = m, .batch = batch, .g = g, .eta = eta, .alpha = decay_layer(m, g->layer_decay)};
+    /* Every plain piece looks at every feature of every row: no more of them than threads. */
     double work = xsmi_optimizer_row_work(batch) * (double)batch->count * m->features;
     job.pieces = work > 2 * JOB_WORK ? xsm_context_threads(o->context) : 1;
     XSMI_TRY(xsmi_run(o->context, run_piece, &job, job.pieces, err));

@@ -484,6 +484,9 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         batch.features = m->features;
     }
     XSMI_TRY(xsmi_optimizer_prepare(o, &batch, g, err));
+    if (m->layer && o->ops->prepare_layer) {
+        XSMI_TRY(o->ops->prepare_layer(o, &rows, err));
+    }
     double alpha;
     XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &alpha, err));
     xsm_status status;

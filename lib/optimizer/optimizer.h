@@ -20,7 +20,7 @@ struct xsm_optimizer_ops {
     uint32_t option_count;
     bool proximal;  /* takes gradients with shrinks, a decay or a bound on rows: steps scale rows, too */
     bool distances; /* takes models whose scores are distances (model/distance.c) */
-    bool layers;    /* takes models with a first layer, whose step is plain (first_layer.c) */
+    bool layers;    /* takes models with a first layer */
 
     /* Makes what the steps on o->model keep; called again for every xsm_optimizer_bind(). On failure the layer calls
      * unbind(). Both NULL where nothing is kept. */
@@ -44,6 +44,12 @@ struct xsm_optimizer_ops {
     /* The classes first..first+count of a batch whose gradient has every class. */
     void (*step_range)(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
                        double eta, double alpha, uint32_t thread);
+    /* The first layer of an embedding model, after the output layer's step on a batch; both NULL: a plain step, with
+     * the ridge (first_layer.c). prepare_layer() is called before either, with the rows whose hidden vectors the output
+     * layer's batch is. The part `piece` of `pieces`, which no vector is in two of, is taken by one thread. */
+    xsm_status (*prepare_layer)(xsm_optimizer *o, const xsm_batch *rows, xsm_error *err);
+    void (*step_layer)(xsm_optimizer *o, const xsm_gradient *g, double eta, size_t piece, size_t pieces,
+                       uint32_t thread);
     /* What the optimizer keeps beside the model, as xsm_estimator_ops::state_tensor() says it; NULL = nothing. */
     int32_t (*state_tensor)(xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor);
 };

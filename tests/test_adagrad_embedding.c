@@ -1,0 +1,235 @@
+/*
+ * The optimizer adagrad on embedding models: whole runs against NumPy, the same bits however steps are taken, and
+ * scales that other steps left.
+ */
+#include "training.h"
+
+#include "estimator/estimator.h"
+#include "golden/adagrad_embedding_golden.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = GOLDEN_ROWS, FEATURES = GOLDEN_FEATURES, HIDDEN = GOLDEN_HIDDEN };
+
+static test_problem golden_rows(void)
+{
+    test_problem p = {ROWS, FEATURES, FEATURES, calloc(ROWS * FEATURES, sizeof(float)), calloc(ROWS, sizeof(uint32_t)),
+                      NULL};
+    assert_true(p.x && p.labels);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        p.labels[i] = (7 * i + i / 3) % FEATURES;
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            double value = ((5 * i + 3 * j + i * j) % 10 - 4.5) / 4;
+            p.x[i * FEATURES + j] = (i + j) % 3 ? 0.0f : (float)value;
+        }
+    }
+    p.data = test_relabel(&p, true, FEATURES, NULL, p.labels);
+    return p;
+}
+
+static float start(uint32_t j, uint32_t h, uint32_t shift)
+{
+    return (float)((int32_t)((3 * j + 5 * h + shift) % 7) - 3) / 8 + 1.0f / 64;
+}
+
+static xsm_model *golden_model(xsm_context *ctx, const char *activation, int mean, int tied)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_model *m = NULL;
+    o.activation = strcmp(activation, "tanh") == 0   ? XSM_ACTIVATION_TANH
+                   : strcmp(activation, "relu") == 0 ? XSM_ACTIVATION_RELU
+                                                     : XSM_ACTIVATION_IDENTITY;
+    o.pool = mean ? XSM_POOL_MEAN : XSM_POOL_SUM;
+    o.tied = tied;
+    o.bias = 1;
+    assert_ok(xsm_model_new_embedding(ctx, FEATURES, HIDDEN, FEATURES, &o, &m, &err), err);
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    for (uint32_t k = 0; k < FEATURES; k++) {
+        m->bias[k] = (float)((int32_t)(2 * k % 5) - 2) / 8;
+        for (uint32_t h = 0; h < HIDDEN; h++) {
+            m->weight[k * m->stride + h] = start(k, h, 0);
+            if (!tied) {
+                v.vectors[k * v.feature_step + h] = start(k, h, 2);
+            }
+        }
+    }
+    return m;
+}
+
+static xsm_optimizer *adagrad(xsm_context *ctx, xsm_model *m, double initial)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
+    assert_ok(xsm_optimizer_set_double(o, "initial", initial, &err), err);
+    assert_ok(xsm_optimizer_bind(o, m, &err), err);
+    return o;
+}
+
+static uint64_t hash_of(xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    uint64_t hash = test_hash(m);
+    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    for (uint32_t j = 0; j < v.features; j++) {
+        for (uint32_t h = 0; h < v.hidden; h++) {
+            uint32_t bits;
+            memcpy(&bits, &v.vectors[j * v.feature_step + h], sizeof bits);
+            hash = (hash ^ bits) * UINT64_C(0x100000001B3);
+        }
+    }
+    return hash;
+}
+
+static void check_golden(size_t c, xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    for (uint32_t k = 0; k < FEATURES; k++) {
+        for (uint32_t j = 0; j <= 2 * HIDDEN; j++) {
+            double have = j < HIDDEN    ? test_weight(m, k, j)
+                          : j == HIDDEN ? test_bias(m, k)
+                                        : (double)v.vectors[k * v.feature_step + (j - HIDDEN - 1)];
+            if (!(fabs(have - golden_adagrad_embedding[c].w[k][j]) <= 2e-5)) {
+                fail_msg("case %zu: number %u of class %u is %.9g, by NumPy %.9g", c, j, k, have,
+                         golden_adagrad_embedding[c].w[k][j]);
+            }
+        }
+    }
+}
+
+static void runs_are_those_of_numpy(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
+    test_problem p = golden_rows();
+    for (size_t c = 0; c < sizeof golden_adagrad_embedding / sizeof *golden_adagrad_embedding; c++) {
+        uint64_t first = 0;
+        for (int way = 0; way < 4; way++) {
+            xsm_context *ctx = test_context(way == 3 ? 3 : 1, way == 3 ? TEST_PTHREADS : TEST_BUILT_IN, cpus[way % 3]);
+            xsm_model *m = golden_model(ctx, golden_adagrad_embedding[c].activation, golden_adagrad_embedding[c].mean,
+                                        golden_adagrad_embedding[c].tied);
+            xsm_optimizer *o = adagrad(ctx, m, golden_adagrad_embedding[c].initial);
+            xsm_estimator *e = test_estimator(ctx, "softmax", "");
+            xsm_gradient *g = test_gradient(ctx);
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            for (uint64_t step = 0; step < GOLDEN_STEPS; step++) {
+                uint64_t rows[4], n = (uint64_t)golden_adagrad_embedding[c].batch;
+                for (uint64_t r = 0; r < n; r++) {
+                    rows[r] = (step * n + r) % ROWS;
+                }
+                xsm_batch batch = xsm_batch_rows(p.data, rows, n);
+                assert_ok(xsm_estimator_gradient(e, &batch, GOLDEN_ETA, g, &err), err);
+                assert_ok(xsm_optimizer_apply(o, &batch, g, GOLDEN_ETA, &err), err);
+            }
+            check_golden(c, m);
+            first = way == 0 ? hash_of(m) : first;
+            assert_true(hash_of(m) == first);
+            xsm_gradient_free(g);
+            xsm_estimator_free(e);
+            xsm_optimizer_free(o);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+        }
+    }
+    test_problem_free(&p);
+}
+
+/* Batches large enough for several threads to share the features. */
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(600, 300, 40, true, 4);
+    uint64_t hashes[3];
+    for (uint32_t t = 0; t < 3; t++) {
+        xsm_context *ctx = test_context(t + 1, t == 2 ? TEST_REVERSED : TEST_BUILT_IN, 0);
+        xsm_model *m = NULL;
+        xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
+        options.bias = 1;
+        assert_ok(xsm_model_new_embedding(ctx, 300, 24, 40, &options, &m, &err), err);
+        xsm_optimizer *o = adagrad(ctx, m, 0.01);
+        xsm_estimator *e = test_estimator(ctx, "sampled-softmax", "negatives=7");
+        xsm_gradient *g = test_gradient(ctx);
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        for (uint64_t step = 0; step < 6; step++) {
+            xsm_batch batch = xsm_batch_range(p.data, step * 100, 100);
+            assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
+            assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
+        }
+        hashes[t] = hash_of(m);
+        assert_true(hashes[t] == hashes[0]);
+        xsm_gradient_free(g);
+        xsm_estimator_free(e);
+        xsm_optimizer_free(o);
+        xsm_model_free(m);
+        xsm_context_free(ctx);
+    }
+    test_problem_free(&p);
+}
+
+/* Steps with a ridge leave a scale beside the vectors; adagrad's steps are of what is meant. */
+static void scaled_vectors_are_multiplied_out(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = golden_rows();
+    xsm_model *m = golden_model(NULL, "identity", 0, 0);
+    xsm_estimator *ridged = test_estimator(NULL, "softmax", "ridge=20"), *plain = test_estimator(NULL, "softmax", "");
+    xsm_optimizer *sgd = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(p.data, 3, 1);
+    assert_ok(xsm_estimator_bind(ridged, m, p.data, &err), err);
+    assert_ok(xsm_estimator_gradient(ridged, &batch, 0.5, g, &err), err);
+    assert_ok(xsm_optimizer_apply(sgd, &batch, g, 0.5, &err), err);
+    assert_true(m->layer->alpha != 1);
+    const double scale = m->layer->alpha;
+    float before[FEATURES][HIDDEN];
+    for (uint32_t j = 0; j < FEATURES; j++) {
+        for (uint32_t h = 0; h < HIDDEN; h++) {
+            before[j][h] = m->layer->weight[j * m->layer->stride + h];
+        }
+    }
+    xsm_optimizer *o = adagrad(NULL, m, 1e-3);
+    assert_fails(xsm_optimizer_apply(o, &batch, g, 0.5, &err), XSM_ERROR_UNSUPPORTED, err); /* a ridge */
+    assert_ok(xsm_estimator_bind(plain, m, p.data, &err), err);
+    assert_ok(xsm_estimator_gradient(plain, &batch, 0.5, g, &err), err);
+    double t[HIDDEN];
+    for (uint32_t h = 0; h < HIDDEN; h++) {
+        t[h] = (double)g->hidden_gradient[h];
+    }
+    assert_ok(xsm_optimizer_apply(o, &batch, g, 0.5, &err), err);
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    for (uint32_t j = 0; j < FEATURES; j++) {
+        for (uint32_t h = 0; h < HIDDEN; h++) {
+            double step = t[h] * (double)p.x[3 * FEATURES + j];
+            double want = scale * (double)before[j][h] - 0.5 * step / sqrt(1e-3 + step * step);
+            assert_float_equal(v.vectors[j * v.feature_step + h], want, 1e-5);
+        }
+    }
+    xsm_gradient_free(g);
+    xsm_estimator_free(ridged);
+    xsm_estimator_free(plain);
+    xsm_optimizer_free(sgd);
+    xsm_optimizer_free(o);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_are_those_of_numpy),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(scaled_vectors_are_multiplied_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
