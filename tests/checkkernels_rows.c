@@ -335,6 +335,53 @@ static void test_log_branches(void **state)
     array_close(&got);
 }
 
+static void test_logistics(void **state)
+{
+    enum { MOST = 70 };
+    const xsmi_kernels *k = check_table(state);
+    array scores;
+    array want[3];
+    array got[3];
+    array_open(&scores, MOST);
+    for (int i = 0; i < 3; ++i) {
+        array_open(&want[i], MOST);
+        array_open(&got[i], MOST);
+    }
+    for (size_t n = 0; n <= MOST; ++n) {
+        for (kind v = 0; v < SPECIAL; ++v) {
+            array_fill(&scores, n, random_below(17), v);
+            for (size_t i = 0; i < n && i < 6; ++i) {
+                const float edges[6] = {0.0f, -0.0f, -1e4f, 1e4f, 87.5f, -17.0f};
+                scores.at[i] = edges[i];
+            }
+            for (int i = 0; i < 3; ++i) {
+                array_fill(&want[i], n, random_below(17), PLAIN);
+                array_copy(&got[i], &want[i]);
+            }
+            const bool rest = n % 3 > 0;
+            ref->logistics(scores.at, n, want[0].at, want[1].at, rest ? want[2].at : NULL);
+            k->logistics(scores.at, n, got[0].at, got[1].at, rest ? got[2].at : NULL);
+            expect_arrays(&got[0], &want[0], "logistics, left", n);
+            expect_arrays(&got[1], &want[1], "logistics, right", n);
+            expect_arrays(&got[2], &want[2], "logistics, rest", n);
+            for (size_t i = 0; i < n; ++i) {
+                double s = (double)scores.at[i];
+                double e = fabs(s) > 87.0 ? 0.0 : exp(-fabs(s));
+                double small = e / (1.0 + e), large = 1.0 / (1.0 + e);
+                double left = s < 0.0 ? large : small, right = s < 0.0 ? small : large;
+                assert_true(fabs((double)want[0].at[i] - left) <= 3e-7 * left);
+                assert_true(fabs((double)want[1].at[i] - right) <= 3e-7 * right);
+                assert_true(!rest || fabs((double)want[2].at[i] - log1p(e)) <= 3e-7 * log1p(e));
+            }
+        }
+    }
+    array_close(&scores);
+    for (int i = 0; i < 3; ++i) {
+        array_close(&want[i]);
+        array_close(&got[i]);
+    }
+}
+
 static void test_row_reductions(void **state)
 {
     const xsmi_kernels *k = check_table(state);
@@ -398,5 +445,6 @@ const named_test row_tests[] = {
     {"row_max, row_sum_exp, row_softmax", test_row_reductions},
     {"adagrad", test_adagrad},
     {"log_branches", test_log_branches},
+    {"logistics", test_logistics},
     {NULL, NULL},
 };

@@ -82,6 +82,8 @@ enum {
     ENCODE_SHORT,
     ENCODE_INFINITE,
     LENGTH_CHANGES,
+    ROWS_DIFFER,
+    ROWS_OVERRUN,
     OTHERS_EXCLUDED,
     OTHERS_TWICE,
     OTHERS_UNEVEN,
@@ -205,6 +207,18 @@ static void faulty_draw(const void *state, const float *code, xsm_random *random
     }
 }
 
+static void faulty_rows(const void *state, const float *const *codes, xsm_random *const *random, uint32_t rows,
+                        uint32_t count, uint32_t *const *classes, double *const *log_probabilities)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t of = fault == ROWS_DIFFER && i == 30 ? 29 : i;
+        faulty_draw(state, codes[i], random[of], count, classes[i], log_probabilities[i]);
+        if (fault == ROWS_OVERRUN && rows == 2) {
+            log_probabilities[i][-1] = 0;
+        }
+    }
+}
+
 static double faulty_others(const void *state, const float *code, xsm_random *random, const uint32_t *excluded,
                             uint32_t excluded_count, uint32_t count, uint32_t *classes)
 {
@@ -301,6 +315,7 @@ static xsm_sampler_ops faulty_table(void)
         .sweep = faulty_sweep,
         .save = faulty_save,
         .load = faulty_load,
+        .draw_rows = faulty_rows,
     };
     return ops;
 }

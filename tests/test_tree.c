@@ -293,7 +293,8 @@ static void draws_follow_the_tree(void **state)
         double seen[CLASSES] = {0}, chi = 0, freedom = -1, rest_seen = 0, rest = 0;
         for (int i = 0; i < DRAWS; i++) {
             assert_true(drawn[i] < CLASSES); /* never a leaf without a class */
-            assert_true(fabs(log_q[i] - xsmi_tree_log_probability(t, code, drawn[i])) < 1e-12 * (1 - log_q[i]));
+            /* a descent's logistics are floats: 3e-7 a level */
+            assert_true(fabs(log_q[i] - xsmi_tree_log_probability(t, code, drawn[i])) < 2e-6);
             seen[drawn[i]]++;
         }
         for (uint32_t k = 0; k < CLASSES; k++) {
@@ -395,6 +396,27 @@ static void nodes_are_optimal(void **state)
             assert_true(most_left <= least_right + 1e-3);
         }
         fell(&g);
+    }
+}
+
+/* Large nodes are fitted by all threads together, the others by one each: many rows, so that there are both. */
+static void fits_do_not_depend_on_threads(void **state)
+{
+    (void)state;
+    enum { CLASSES = 9 };
+    float first[16 * 8];
+    for (int i = 0; i < 4; i++) {
+        xsm_context *ctx = test_context(i == 0 ? 1 : 3, i % 3, i == 3 ? 3u : 0);
+        grown g = grow(ctx, 40000, 5, CLASSES, false, NULL, NULL);
+        const xsmi_tree *t = tree_of(g.s);
+        const size_t bytes = xsmi_tree_leaves(t) * t->dims * sizeof *first;
+        assert_true(bytes <= sizeof first);
+        if (i == 0) {
+            memcpy(first, t->nodes, bytes);
+        }
+        assert_memory_equal(first, t->nodes, bytes);
+        fell(&g);
+        xsm_context_free(ctx);
     }
 }
 
@@ -516,17 +538,12 @@ static void folds_choose_the_ridge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(components_are_eigenvectors),
-        cmocka_unit_test(components_do_not_depend_on_threads),
-        cmocka_unit_test(components_are_checked),
-        cmocka_unit_test(every_number_of_classes),
-        cmocka_unit_test(draws_follow_the_tree),
-        cmocka_unit_test(nodes_are_optimal),
-        cmocka_unit_test(the_tree_learns),
-        cmocka_unit_test(the_same_tree_on_any_threads),
-        cmocka_unit_test(alike_rows),
-        cmocka_unit_test(options_are_checked),
-        cmocka_unit_test(folds_choose_the_ridge),
+        cmocka_unit_test(components_are_eigenvectors),   cmocka_unit_test(components_do_not_depend_on_threads),
+        cmocka_unit_test(components_are_checked),        cmocka_unit_test(every_number_of_classes),
+        cmocka_unit_test(draws_follow_the_tree),         cmocka_unit_test(nodes_are_optimal),
+        cmocka_unit_test(fits_do_not_depend_on_threads), cmocka_unit_test(the_tree_learns),
+        cmocka_unit_test(the_same_tree_on_any_threads),  cmocka_unit_test(alike_rows),
+        cmocka_unit_test(options_are_checked),           cmocka_unit_test(folds_choose_the_ridge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,14 +119,29 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
         return;
     }
-    for (uint64_t i = first; i < first + count; i++) {
-        const xsm_example *example = &g->example[i];
-        uint64_t place = i * g->width;
-        const size_t length = e->sampler->code_length;
-        const float *code = g->coded ? g->codes + i * length : e->codes ? e->codes + example->row * length : NULL;
-        g->lengths[i] = xsmi_sampler_list(e->sampler, &e->rule, code, (uint64_t)e->common.seed, example->position,
-                                          example->labels, (uint32_t)example->label_count, g->classes + place,
-                                          g->log_expected + place, g->draws + place);
+    const size_t length = e->sampler->code_length;
+    for (uint64_t start = first, n; start < first + count; start += n) {
+        xsmi_draw_list lists[XSM_SAMPLER_LANES];
+        n = first + count - start < XSM_SAMPLER_LANES ? first + count - start : XSM_SAMPLER_LANES;
+        for (uint64_t i = start; i < start + n; i++) {
+            const xsm_example *example = &g->example[i];
+            const float *code = g->coded ? g->codes + i * length : e->codes ? e->codes + example->row * length : NULL;
+            const uint64_t place = i * g->width;
+            lists[i - start] = (xsmi_draw_list){
+                code,
+                example->position,
+                example->labels,
+                (uint32_t)example->label_count,
+                g->classes + place,
+                g->log_expected + place,
+                g->draws + place,
+                g->lengths + i,
+            };
+            for (size_t at = 0; code && at < length; at += XSMI_LINE) { /* rows come in any order */
+                __builtin_prefetch(code + at, 0, 3);
+            }
+        }
+        xsmi_sampler_lists(e->sampler, &e->rule, (uint64_t)e->common.seed, lists, (uint32_t)n);
     }
 }
 

@@ -239,6 +239,20 @@ static void log_branches(const float *scores, const float *parents, size_t nodes
     }
 }
 
+static void logistics(const float *scores, size_t n, float *left, float *right, float *rest)
+{
+    for (size_t i = 0; i < n; ++i) {
+        float s = scores[i];
+        float e = xsmi_expf0(s < -s ? s : -s);
+        float q = 1.0f / (1.0f + e);
+        left[i] = s < 0.0f ? q : e * q;
+        right[i] = s < 0.0f ? e * q : q;
+        if (rest) {
+            rest[i] = xsmi_log1p01(e);
+        }
+    }
+}
+
 static void adagrad(float *y, float *s, const float *x, size_t n, float a, float eta)
 {
     for (size_t i = 0; i < n; ++i) {
@@ -275,5 +289,6 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .row_sum_exp = row_sum_exp,
     .row_softmax = row_softmax,
     .log_branches = log_branches,
+    .logistics = logistics,
     .solve = solve,
 };

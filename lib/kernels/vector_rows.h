@@ -608,4 +608,38 @@ static void log_branches(const float *scores, const float *parents, size_t nodes
     }
 }
 
+XSMI_INLINE void logistic_vectors(vf s, vf *left, vf *right, vf *e)
+{
+    const vf zero = v_set(0.0f);
+    const vf one = v_set(1.0f);
+    *e = v_expf0(v_min(s, v_sub(zero, s)));
+    vf larger = v_div(one, v_add(one, *e));
+    vf smaller = v_mul(*e, larger);
+    vm below = m_less(s, zero);
+    *left = v_select(below, larger, smaller);
+    *right = v_select(below, smaller, larger);
+}
+
+static void logistics(const float *scores, size_t n, float *left, float *right, float *rest)
+{
+    size_t i = 0;
+    vf of_left, of_right, e;
+    for (; i + VW <= n; i += VW) {
+        logistic_vectors(v_load(scores + i), &of_left, &of_right, &e);
+        v_store(left + i, of_left);
+        v_store(right + i, of_right);
+        if (rest) {
+            v_store(rest + i, v_log1p01(e));
+        }
+    }
+    if (i < n) {
+        logistic_vectors(v_load_first(scores + i, n - i), &of_left, &of_right, &e);
+        v_store_first(left + i, of_left, n - i);
+        v_store_first(right + i, of_right, n - i);
+        if (rest) {
+            v_store_first(rest + i, v_log1p01(e), n - i);
+        }
+    }
+}
+
 #endif

@@ -99,31 +99,65 @@ static inline void path_take(path_sum *p, double t, double e)
     p->product *= 1 + e;
 }
 
-uint32_t xsmi_tree_draw(const xsmi_tree *t, const float *code, xsmi_stream *stream, double *log_probability)
+/* Asks for the part of the arrays that a descent reads at a node. Inlined always: gcc takes a call of a function that
+ * does nothing but prefetch for one without effect. */
+__attribute__((always_inline)) static inline void fetch_node(const xsmi_tree *t, size_t node, size_t leaves,
+                                                             bool at_leaves)
 {
-    path_sum path = {1, 0};
-    size_t node = 1, leaves = xsmi_tree_leaves(t);
-    uint32_t dims = t->dims;
-    while (node < leaves) {
-        /* The four grandchildren lie side by side: asked for while this node and the next are worked on. */
-        if (4 * node < leaves) {
-            const char *below = (const char *)(t->nodes + 4 * node * dims);
-            for (size_t at = 0; at < 4 * dims * sizeof(float); at += XSMI_ALIGNMENT) {
-                __builtin_prefetch(below + at, 0, 3);
-            }
-        } else if (node * 2 >= leaves) {
-            __builtin_prefetch(t->leaf_class + (2 * node - leaves), 0, 3);
-        }
-        double s = (double)xsmi_tree_node_score(t->nodes + node * dims, code, dims);
-        double e = exp(-fabs(s));
-        double right = s < 0 ? e / (1 + e) : 1 / (1 + e);
-        /* 32 bits decide: each probability is right to 2^-32, and those of 0 and 1 are exact. */
-        bool go = (double)xsmi_stream_next(stream) < right * 0x1p32;
-        path_take(&path, go ? -s : s, e);
-        node = 2 * node + go;
+    if (at_leaves) {
+        __builtin_prefetch(t->leaf_class + (node - leaves), 0, 3);
+        return;
     }
-    *log_probability = -(path.sum + log(path.product));
-    return t->leaf_class[node - leaves];
+    const char *at = (const char *)(t->nodes + node * t->dims);
+    const char *last = at + t->dims * sizeof(float) - 1;
+    for (; at < last; at += XSMI_ALIGNMENT) {
+        __builtin_prefetch(at, 0, 3);
+    }
+    __builtin_prefetch(last, 0, 3);
+}
+
+/* Below this a path's probability is worked out anew: as a product it might have lost digits. */
+#define LEAST_PRODUCT 1e-280
+
+void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, const float *const *codes, const double *uniforms,
+                    size_t n, uint32_t *classes, double *log_probabilities)
+{
+    /* A level at a time, so that one descent's node comes from memory while the others' are worked on. What is left of
+     * a uniform number in the interval of a side is uniform there: one number leads all the way down. */
+    const size_t leaves = xsmi_tree_leaves(t), dims = t->dims;
+    size_t node[XSMI_TREE_ROWS];
+    double at[XSMI_TREE_ROWS], width[XSMI_TREE_ROWS];
+    float scores[XSMI_TREE_ROWS], sides[2][XSMI_TREE_ROWS];
+    for (size_t i = 0; i < n; i++) {
+        node[i] = 1;
+        at[i] = uniforms[i];
+        width[i] = 1;
+    }
+    for (uint32_t level = 0; level < t->height; level++) {
+        for (size_t i = 0; i < n; i++) {
+            scores[i] = xsmi_tree_node_score(t->nodes + node[i] * dims, codes[i], (uint32_t)dims);
+        }
+        kernels->logistics(scores, n, sides[0], sides[1], NULL);
+        for (size_t i = 0; i < n; i++) {
+            const double border = width[i] * (double)sides[0][i];
+            /* Rounding may leave nothing above the border; a side of probability 0 is not taken even then. No branches:
+             * they would be guessed wrong half of the time. */
+            const size_t go = (size_t)(at[i] >= border) & (size_t)(sides[0][i] < 1);
+            const double taken[2] = {0, border};
+            at[i] -= taken[go];
+            width[i] *= (double)sides[go][i];
+            node[i] = 2 * node[i] + go;
+        }
+        const bool at_leaves = level + 1 == t->height;
+        for (size_t i = 0; i < n; i++) {
+            fetch_node(t, node[i], leaves, at_leaves);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        classes[i] = t->leaf_class[node[i] - leaves];
+        log_probabilities[i] =
+            width[i] > LEAST_PRODUCT ? log(width[i]) : xsmi_tree_log_probability(t, codes[i], classes[i]);
+    }
 }
 
 double xsmi_tree_log_probability(const xsmi_tree *t, const float *code, uint32_t class)

@@ -14,6 +14,8 @@
 #include "base/random.h"
 #include "data/pca.h"
 
+#include <string.h>
+
 #define XSMI_TREE_SURE 1e4f
 /* Rows that a sweep takes together. */
 #define XSMI_TREE_ROWS XSMI_LANES
@@ -45,19 +47,23 @@ bool xsmi_tree_set_leaves(xsmi_tree *t);
 /* A node's score, in four partial sums. */
 static inline float xsmi_tree_node_score(const float *node, const float *code, uint32_t dims)
 {
-    float part[4] = {0};
-    for (uint32_t i = 0; i < dims; i += 4) {
-        for (uint32_t l = 0; l < 4; l++) {
-            part[l] += node[i + l] * code[i + l];
-        }
+    typedef float quad __attribute__((vector_size(16)));
+    quad part = {0}, a, b;
+    for (size_t i = 0; i < dims; i += 4) {
+        memcpy(&a, node + i, sizeof a);
+        memcpy(&b, code + i, sizeof b);
+        part += a * b;
     }
     return (part[0] + part[2]) + (part[1] + part[3]);
 }
 
 /* A row's code, [dims]. */
 void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code);
-/* Draws a class; says its log-probability. O(k log K). */
-uint32_t xsmi_tree_draw(const xsmi_tree *t, const float *code, xsmi_stream *stream, double *log_probability);
+/* Draws up to XSMI_TREE_ROWS classes side by side: the i-th from codes[i] by uniforms[i] of [0, 1), with its
+ * log-probability; none depends on the others. O(k log K) each. Each probability is right to 2^-53, and to the few
+ * roundings in float of a logistic; 0 is exact. */
+void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, const float *const *codes, const double *uniforms,
+                    size_t n, uint32_t *classes, double *log_probabilities);
 /* log-probability of a class: a path. */
 double xsmi_tree_log_probability(const xsmi_tree *t, const float *code, uint32_t class);
 /* Floats of scratch, aligned to XSMI_ALIGNMENT, that a sweep needs. */

@@ -418,6 +418,7 @@ static xsm_status try_sampler(const xsmi_sampler_trial *t, xsm_error *err)
     status = status == XSM_OK ? check_probabilities(t, s, err) : status;
     status = status == XSM_OK ? try_rows(t, s, code, err) : status;
     status = status == XSM_OK ? check_repeats(t, s, err) : status;
+    status = status == XSM_OK && s->ops.draw_rows ? xsmi_sampler_trial_rows(t, s, err) : status;
     status = status == XSM_OK && s->ops.save ? xsmi_sampler_trial_saved(t, s, err) : status;
     xsmi_release(t->context, code, floats, sizeof *code);
     xsm_sampler_free(s);

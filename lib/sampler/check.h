@@ -1,5 +1,6 @@
 /*
- * A trial of a sampler's table: check.c looks at what it draws, check_saved.c at what it saves.
+ * A trial of a sampler's table: check.c looks at what it draws, check_rows.c at what it draws for several
+ * rows at once, check_saved.c at what it saves.
  */
 #ifndef XSMI_SAMPLER_CHECK_H
 #define XSMI_SAMPLER_CHECK_H
@@ -38,6 +39,8 @@ xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sample
                                    xsm_error *err);
 /* Whether both draws are the same bits. */
 xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err);
+/* Whether draw_rows() draws what draw() does. */
+xsm_status xsmi_sampler_trial_rows(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err);
 /* Saves a sampler that has drawn into classes[0] and logs[0], and loads it. */
 xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err);
 

@@ -79,46 +79,35 @@ static uint32_t merge(uint32_t *classes, double *values, uint32_t *draws, uint32
     return kept;
 }
 
-uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const float *code, uint64_t seed,
-                           uint64_t position, const uint32_t *labels, uint32_t label_count, uint32_t *classes,
-                           double *log_expected, uint32_t *draws)
+/* The labels at the head of a list. */
+static void put_labels(const xsmi_draw_list *l)
 {
-    struct xsm_random random;
-    xsmi_stream_start(&random.stream, seed, XSMI_STREAM_NEGATIVES, position);
-    for (uint32_t i = 0; i < label_count; i++) {
-        classes[i] = labels[i];
-        log_expected[i] = 0;
-        draws[i] = 0;
+    for (uint32_t i = 0; i < l->label_count; i++) {
+        l->classes[i] = l->labels[i];
+        l->log_expected[i] = 0;
+        l->draws[i] = 0;
     }
-    uint32_t *others = classes + label_count, *times = draws + label_count;
-    double *values = log_expected + label_count;
-    uint32_t n = rule->count;
-    if (rule->exclude_labels && s->ops.draw_others) {
-        uint32_t left = s->classes - label_count;
-        n = n < left ? n : left;
-        double log_drawn = s->ops.draw_others(s->state, code, &random, labels, label_count, n, others);
-        for (uint32_t j = 0; j < n; j++) {
-            values[j] = log_drawn;
-            times[j] = 1;
-        }
-        return label_count + n;
-    }
-    if (n > 0) {
-        s->ops.draw(s->state, code, &random, n, others, values);
-    }
+}
+
+/* Makes the list of labels, and behind them n draws with their log-probabilities. */
+static uint32_t finish_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const xsmi_draw_list *l)
+{
+    uint32_t *others = l->classes + l->label_count, *times = l->draws + l->label_count;
+    double *values = l->log_expected + l->label_count;
+    const uint32_t n = rule->count;
     double log_count = n > 1 ? log((double)n) : 0;
     bool sorted = n > SHORT_LIST;
     uint32_t kept = merge(others, values, times, n, sorted);
     bool hit = false;
-    for (uint32_t i = 0; i < label_count; i++) {
-        uint32_t at = place_of(others, kept, sorted, labels[i]);
+    for (uint32_t i = 0; i < l->label_count; i++) {
+        uint32_t at = place_of(others, kept, sorted, l->labels[i]);
         if (at < kept) {
             hit = true;
-            draws[i] = rule->exclude_labels ? 0 : times[at];
-            log_expected[i] = log_count + values[at];
+            l->draws[i] = rule->exclude_labels ? 0 : times[at];
+            l->log_expected[i] = log_count + values[at];
             times[at] = 0;
         } else if (rule->label_probabilities) {
-            log_expected[i] = log_count + s->ops.log_probability(s->state, code, labels[i]);
+            l->log_expected[i] = log_count + s->ops.log_probability(s->state, l->code, l->labels[i]);
         }
     }
     uint32_t length = hit ? 0 : kept;
@@ -132,7 +121,66 @@ uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, con
     for (uint32_t j = 0; j < length; j++) {
         values[j] += log_count;
     }
-    return label_count + length;
+    return l->label_count + length;
+}
+
+/* Draws from the classes other than the labels, without replacement. */
+static uint32_t list_others(const xsm_sampler *s, const xsmi_draw_rule *rule, const xsmi_draw_list *l,
+                            xsm_random *random)
+{
+    uint32_t left = s->classes - l->label_count;
+    uint32_t n = rule->count < left ? rule->count : left;
+    double log_drawn =
+        s->ops.draw_others(s->state, l->code, random, l->labels, l->label_count, n, l->classes + l->label_count);
+    for (uint32_t j = l->label_count; j < l->label_count + n; j++) {
+        l->log_expected[j] = log_drawn;
+        l->draws[j] = 1;
+    }
+    return l->label_count + n;
+}
+
+void xsmi_sampler_lists(const xsm_sampler *s, const xsmi_draw_rule *rule, uint64_t seed, const xsmi_draw_list *lists,
+                        uint32_t count)
+{
+    struct xsm_random random[XSM_SAMPLER_LANES];
+    const bool others = rule->exclude_labels && s->ops.draw_others;
+    const bool together = s->ops.draw_rows && !others && rule->count > 0;
+    const float *codes[XSM_SAMPLER_LANES];
+    xsm_random *streams[XSM_SAMPLER_LANES];
+    uint32_t *classes[XSM_SAMPLER_LANES];
+    double *values[XSM_SAMPLER_LANES];
+    for (uint32_t i = 0; i < count; i++) {
+        const xsmi_draw_list *l = &lists[i];
+        xsmi_stream_start(&random[i].stream, seed, XSMI_STREAM_NEGATIVES, l->position);
+        put_labels(l);
+        codes[i] = l->code;
+        streams[i] = &random[i];
+        classes[i] = l->classes + l->label_count;
+        values[i] = l->log_expected + l->label_count;
+    }
+    if (together) {
+        s->ops.draw_rows(s->state, codes, streams, count, rule->count, classes, values);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (others) {
+            *lists[i].length = list_others(s, rule, &lists[i], &random[i]);
+            continue;
+        }
+        if (!together && rule->count > 0) {
+            s->ops.draw(s->state, codes[i], &random[i], rule->count, classes[i], values[i]);
+        }
+        *lists[i].length = finish_list(s, rule, &lists[i]);
+    }
+}
+
+uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const float *code, uint64_t seed,
+                           uint64_t position, const uint32_t *labels, uint32_t label_count, uint32_t *classes,
+                           double *log_expected, uint32_t *draws)
+{
+    uint32_t length;
+    xsmi_draw_list one = {code, position, labels, label_count, classes, log_expected, draws, &length};
+    xsmi_sampler_lists(s, rule, seed, &one, 1);
+    return length;
 }
 
 /* -- draws for a batch --------------------------------------------------------------------------------------------- */

@@ -64,6 +64,22 @@ uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, con
                            uint64_t position, const uint32_t *labels, uint32_t label_count, uint32_t *classes,
                            double *log_expected, uint32_t *draws);
 
+/* An example's list that is to be made. */
+typedef struct xsmi_draw_list {
+    const float *code;
+    uint64_t position;
+    const uint32_t *labels;
+    uint32_t label_count;
+    uint32_t *classes; /* from here on results */
+    double *log_expected;
+    uint32_t *draws;
+    uint32_t *length;
+} xsmi_draw_list;
+
+/* The same lists for up to XSM_SAMPLER_LANES examples, drawn together where the sampler can. */
+void xsmi_sampler_lists(const xsm_sampler *s, const xsmi_draw_rule *rule, uint64_t seed, const xsmi_draw_list *lists,
+                        uint32_t count);
+
 /* The registry: names for an option of that choice, ended by NULL, and a line each in registry.c. */
 extern const char *const xsmi_sampler_names[];
 extern const xsm_sampler_ops xsmi_uniform_ops;

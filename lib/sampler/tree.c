@@ -198,9 +198,8 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     if (status == XSM_OK) {
         double labels = report.rows > 0 ? (double)report.rows : 1,
                nodes = report.fitted > 0 ? (double)report.fitted : 1;
-        xsmi_log(ctx, XSM_LOG_INFO,
-                 "tree: %u classes, %llu nodes, %.2f alternations a node, log-probability %.4f a label",
-                 problem->classes, (unsigned long long)report.fitted, (double)report.alternations / nodes,
+        xsmi_log(ctx, XSM_LOG_INFO, "tree: %u classes, %llu nodes, %.2f steps a node, log-probability %.4f a label",
+                 problem->classes, (unsigned long long)report.fitted, (double)report.steps / nodes,
                  report.log_likelihood / labels);
         if (report.not_converged > 0 || report.not_settled > 0) {
             xsmi_log(
@@ -227,12 +226,39 @@ static void encode(const void *state, const xsm_row *row, float *code)
     xsmi_tree_encode(&((const tree_state *)state)->tree, &x, code);
 }
 
+/* Descents go side by side, of one row or of several. */
+static void draw_rows(const void *state, const float *const *codes, xsm_random *const *random, uint32_t rows,
+                      uint32_t count, uint32_t *const *classes, double *const *log_probabilities)
+{
+    const xsmi_tree *t = &((const tree_state *)state)->tree;
+    const xsmi_kernels *kernels = xsmi_context_kernels(t->context);
+    const float *of[XSMI_TREE_ROWS] = {NULL};
+    double uniforms[XSMI_TREE_ROWS], log_q[XSMI_TREE_ROWS];
+    uint32_t drawn[XSMI_TREE_ROWS];
+    uint64_t all = (uint64_t)rows * count;
+    uint32_t row = 0, place = 0, row_out = 0, place_out = 0;
+    for (uint64_t first = 0; first < all; first += XSMI_TREE_ROWS) {
+        size_t n = all - first < XSMI_TREE_ROWS ? (size_t)(all - first) : XSMI_TREE_ROWS;
+        for (size_t i = 0; i < n; i++) {
+            of[i] = codes[row];
+            uniforms[i] = xsmi_stream_uniform(&random[row]->stream);
+            place = place + 1 < count ? place + 1 : 0;
+            row += place == 0;
+        }
+        xsmi_tree_draw(t, kernels, of, uniforms, n, drawn, log_q);
+        for (size_t i = 0; i < n; i++) {
+            classes[row_out][place_out] = drawn[i];
+            log_probabilities[row_out][place_out] = log_q[i];
+            place_out = place_out + 1 < count ? place_out + 1 : 0;
+            row_out += place_out == 0;
+        }
+    }
+}
+
 static void draw(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
                  double *log_probabilities)
 {
-    for (uint32_t j = 0; j < count; j++) {
-        classes[j] = xsmi_tree_draw(&((const tree_state *)state)->tree, code, &random->stream, &log_probabilities[j]);
-    }
+    draw_rows(state, &code, &random, 1, count, &classes, &log_probabilities);
 }
 
 static double log_probability(const void *state, const float *code, uint32_t class)
@@ -292,6 +318,7 @@ const xsm_sampler_ops xsmi_tree_ops = {
     .sweep_scratch = sweep_scratch,
     .save = save,
     .load = load,
+    .draw_rows = draw_rows,
 };
 
 const xsmi_tree *xsmi_sampler_tree(const xsm_sampler *s)

@@ -4,11 +4,18 @@
  * From the root down, each node splits its labels in halves. It alternates: Newton ascent on
  *     sum over rows of log sigma(zeta_y (w.x + b)) - lambda (||w||^2 + b^2)
  * and the split, which puts the half of the labels with the larger Delta_y = sum over the rows of y of (w.x + b) to the
- * right, until no label moves. The start is b = 0 and w the dominant eigenvector of the covariance of the labels' sums.
- * Of an odd number of labels the left side gets one more, so that every side can hold its own all the way down: only
- * nodes above the leaves have a side without a label.
+ * right, until no label moves and Newton's method has converged. The start is b = 0 and w the dominant eigenvector of
+ * the covariance of the labels' sums. Of an odd number of labels the left side gets one more, so that every side can
+ * hold its own all the way down: only nodes above the leaves have a side without a label.
  *
- * Nodes of a level do not depend on each other; each is fitted on one thread, rows in the order of its labels.
+ * A split comes after each step of Newton's method, not only where it has converged: both only ever climb, and the end
+ * is of the same kind. It costs no pass over the rows, for as log sigma(t) - log sigma(-t) = t, a label that changes
+ * sides changes the likelihood by its Delta and the gradient by the sum of its codes, and the Hessian not at all. So a
+ * step is one pass, which gives all three at the point that it reached.
+ *
+ * A node's rows are copied together first. A pass takes them in blocks through the kernels, in float, and adds the
+ * blocks up in double, in chunks whose sums join in their order. Nodes with many rows have their chunks spread over the
+ * threads, the others of a level are fitted on one thread each; the bits are the same either way.
  */
 #include "sampler/tree_fit.h"
 #include "base/heap_sort.h"
@@ -16,112 +23,197 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_NEWTON = 50, MOST_ALTERNATIONS = 50, MOST_HALVINGS = 30, MOST_POWER = 100 };
+enum {
+    MOST_NEWTON = 200, /* steps of a node, splits between them */
+    MOST_SPLITS = 50,  /* of them that move labels; Newton's method then goes on with the sides as they are */
+    MOST_HALVINGS = 30,
+    MOST_POWER = 30,
+    BLOCK = 128,        /* rows that go through the kernels together */
+    LEAST_CHUNK = 4096, /* rows whose sums one job adds up; a multiple of BLOCK */
+    LABEL_CHUNK = 4096, /* labels that one job looks at */
+    MANY_CHUNKS = 8     /* from which on those of a node are spread over the threads */
+};
 
 typedef struct key {
     double delta;
-    uint32_t label;
+    uint32_t place;
 } key;
 
 /* What a node came to. */
 typedef struct outcome {
     double log_likelihood;
-    uint32_t alternations;
+    uint32_t steps;
     bool fitted, converged, settled;
 } outcome;
 
 typedef struct fit_work {
     xsmi_tree *tree;
+    const xsmi_kernels *kernels;
     const xsmi_tree_rows *rows;
     double ridge;
-    uint32_t dims;
+    uint32_t dims, used;  /* floats of a code; components and the 1 */
     uint32_t *order;      /* [classes] labels, those of a node side by side */
-    uint32_t *bounds[2];  /* [leaves+1] where the labels of a level's nodes begin: this level and the next */
-    double *sums;         /* [classes][dims] sum of a label's codes */
-    unsigned char *right; /* [classes] 1: on the right side of its node */
-    key *keys;            /* [classes] */
+    uint32_t *spare;      /* [classes] the same while a node's are put in their new order */
+    uint64_t *first_row;  /* [classes+1] by place in `order`: where the rows of a label begin */
+    float *codes;         /* [rows][dims] in that order */
+    float *sums;          /* [classes][dims] by place: sum of a label's codes */
+    unsigned char *right; /* [classes] by place, 1: on the right side of its node */
+    key *keys;            /* [classes] by place */
+    uint32_t *bounds[2];  /* [leaves+1] places where the labels of a level's nodes begin: this level and the next */
     outcome *outcomes;    /* [nodes of a level] */
-    double *scratch;      /* [threads][scratch_each] */
+    double *scratch;      /* [threads][scratch_each] of nodes */
     size_t scratch_each;
+    double *chunk_sums; /* [chunks][total_length] of a node whose chunks are spread */
+    uint64_t chunk;     /* rows of a chunk */
+    float *blocks;      /* [threads][block_each] */
+    size_t total_length, block_each;
     size_t nodes; /* of this level */
 } fit_work;
 
-/* A node being fitted: its labels, and scratch. */
+/* A node being fitted: its places first..first+count, and scratch. */
 typedef struct node_fit {
     const fit_work *work;
-    uint32_t *labels;
-    uint32_t count;
-    uint64_t rows;
+    uint32_t first, count, thread;
+    bool spread;             /* over the threads */
     double *w, *trial;       /* [dims] */
     double *gradient, *step; /* [dims] */
-    double *x;               /* [dims] a row */
-    double *hessian;         /* [dims][dims], lower triangle */
+    double *hessian;         /* [used][used] the negative one's lower triangle */
+    double *sums;            /* [total_length] at w; see pass() */
+    double *next;            /* [total_length] at the trial point */
+    double *part;            /* [total_length] of a chunk */
 } node_fit;
 
-/* -- Newton ascent ------------------------------------------------------------------------------------------------- */
+/* -- a pass -------------------------------------------------------------------------------------------------------- */
 
-/* The objective at w, with its gradient and the negative Hessian's lower triangle. *likelihood is the part without the
- * ridge. */
-static double objective(const node_fit *f, const double *w, double *likelihood)
+/* The numbers that a pass adds up. For components a, b < c and the constant 1 in the place of code c: [a*c + b] is the
+ * sum of v x_a x_b, [c*c + b] that of v x_b, [(c+1)*c + b] that of g x_b, then follow those of v, of g and of the
+ * log-likelihood; g = zeta sigma(-zeta s), v = sigma(s) sigma(-s). */
+static size_t total_of_v(size_t c)
+{
+    return (c + 2) * c;
+}
+
+typedef struct pass_job {
+    const node_fit *fit;
+    const float *w; /* [dims] */
+} pass_job;
+
+/* Adds rows from..to of a node to the sums; `label` is the place of the first one's. */
+static void add_block(const node_fit *f, const float *w, uint64_t from, uint64_t to, uint32_t *label, float *block,
+                      double *sums)
 {
     const fit_work *k = f->work;
-    const size_t dims = k->dims;
-    double *restrict gradient = f->gradient, *restrict hessian = f->hessian, *restrict x = f->x;
-    double sum = 0, product = 1;
-    uint32_t in_product = 0;
-    memset(gradient, 0, dims * sizeof *gradient);
-    memset(hessian, 0, dims * dims * sizeof *hessian);
-    for (uint32_t i = 0; i < f->count; i++) {
-        uint32_t label = f->labels[i];
-        double zeta = k->right[label] ? 1 : -1;
-        for (uint64_t r = k->rows->starts[label]; r < k->rows->starts[label + 1]; r++) {
-            const float *code = k->rows->codes + r * dims;
-            double part[4] = {0};
-            for (size_t j = 0; j < dims; j += 4) {
-                for (size_t l = 0; l < 4; l++) {
-                    x[j + l] = (double)code[j + l];
-                    part[l] += w[j + l] * x[j + l];
-                }
-            }
-            double t = zeta * ((part[0] + part[2]) + (part[1] + part[3]));
-            double e = exp(-fabs(t));
-            sum += t < 0 ? t : 0;
-            product *= 1 + e; /* the logarithm of many factors up to 2 at once */
-            if (++in_product == 512) {
-                sum -= log(product);
-                product = 1;
-                in_product = 0;
-            }
-            double scale = 1 / (1 + e);
-            double g = zeta * (t < 0 ? scale : e * scale), v = e * scale * scale;
-            for (size_t j = 0; j < dims; j++) {
-                gradient[j] += g * x[j];
-            }
-            for (size_t j = 0; j < dims; j++) {
-                double *restrict row = hessian + j * dims;
-                double vx = v * x[j];
-                size_t end = (j | 3) + 1; /* of a group of four: dims is a multiple of it */
-                for (size_t c = 0; c < end; c++) {
-                    row[c] += vx * x[c];
-                }
-            }
+    const size_t dims = k->dims, c = k->used - 1, width = c + 2, n = (size_t)(to - from);
+    float *scores = block, *left = scores + BLOCK, *right = left + BLOCK, *rest = right + BLOCK;
+    float *factors = rest + BLOCK, *products = factors + BLOCK * width;
+    const float *rows[BLOCK];
+    const float *code = k->codes + from * dims;
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = code + i * dims;
+        scores[i] = xsmi_tree_node_score(w, rows[i], (uint32_t)dims);
+    }
+    k->kernels->logistics(scores, n, left, right, rest);
+    double of_v = 0, of_g = 0, likelihood = 0;
+    for (size_t i = 0; i < n; i++) {
+        while (from + i >= k->first_row[*label + 1]) {
+            ++*label;
+        }
+        const bool on_right = k->right[*label];
+        const float v = left[i] * right[i], g = on_right ? left[i] : -right[i];
+        const float *restrict x = rows[i];
+        float *restrict to_factors = factors + i * width;
+        for (size_t a = 0; a < c; a++) {
+            to_factors[a] = v * x[a];
+        }
+        to_factors[c] = v;
+        to_factors[c + 1] = g;
+        const float against = on_right ? scores[i] : -scores[i];
+        of_v += (double)v;
+        of_g += (double)g;
+        likelihood += (double)(against < 0 ? against : 0) - (double)rest[i];
+    }
+    memset(products, 0, width * c * sizeof *products);
+    if (c > 0) {
+        k->kernels->rank_update(products, c, width, factors, width, rows, n, c, 1);
+    }
+    for (size_t i = 0; i < width * c; i++) {
+        sums[i] += (double)products[i];
+    }
+    double *rest_of = sums + total_of_v(c);
+    rest_of[0] += of_v;
+    rest_of[1] += of_g;
+    rest_of[2] += likelihood;
+}
+
+/* The sums of a chunk of a node's rows. */
+static void add_chunk(const node_fit *f, const float *w, size_t chunk, float *block, double *sums)
+{
+    const fit_work *k = f->work;
+    const uint64_t end = k->first_row[f->first + f->count];
+    uint64_t from = k->first_row[f->first] + chunk * k->chunk, to = end - from < k->chunk ? end : from + k->chunk;
+    uint32_t low = f->first, rest = f->count; /* the last label whose rows begin at `from` or before */
+    while (rest > 1) {
+        uint32_t half = rest / 2;
+        if (k->first_row[low + half] <= from) {
+            low += half;
+            rest -= half;
+        } else {
+            rest = half;
         }
     }
-    sum -= log(product);
-    *likelihood = sum;
-    for (size_t a = 0; a < dims; a++) {
-        sum -= k->ridge * w[a] * w[a];
-        gradient[a] -= 2 * k->ridge * w[a];
-        hessian[a * dims + a] += 2 * k->ridge;
+    memset(sums, 0, k->total_length * sizeof *sums);
+    for (uint64_t at = from; at < to; at += BLOCK) {
+        add_block(f, w, at, to - at < BLOCK ? to : at + BLOCK, &low, block, sums);
     }
-    return sum;
 }
+
+static void run_chunk(void *state, size_t index, uint32_t thread)
+{
+    const pass_job *job = state;
+    const fit_work *k = job->fit->work;
+    add_chunk(job->fit, job->w, index, k->blocks + thread * k->block_each, k->chunk_sums + index * k->total_length);
+}
+
+/* The sums at w over all rows of the node. */
+static xsm_status pass(const node_fit *f, const double *at, double *sums, xsm_error *err)
+{
+    const fit_work *k = f->work;
+    float *block = k->blocks + f->thread * k->block_each, *w = block + k->block_each - k->dims;
+    uint64_t rows = k->first_row[f->first + f->count] - k->first_row[f->first];
+    size_t chunks = (size_t)((rows + k->chunk - 1) / k->chunk);
+    for (size_t a = 0; a < k->dims; a++) {
+        w[a] = (float)at[a];
+    }
+    if (f->spread) {
+        pass_job job = {f, w};
+        XSMI_TRY(xsmi_run(k->tree->context, run_chunk, &job, chunks, err));
+    }
+    if (chunks == 1) {
+        add_chunk(f, w, 0, block, sums);
+        return XSM_OK;
+    }
+    memset(sums, 0, k->total_length * sizeof *sums);
+    for (size_t chunk = 0; chunk < chunks; chunk++) {
+        const double *part = f->part;
+        if (f->spread) {
+            part = k->chunk_sums + chunk * k->total_length;
+        } else {
+            add_chunk(f, w, chunk, block, f->part);
+        }
+        for (size_t i = 0; i < k->total_length; i++) {
+            sums[i] += part[i];
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- Newton's ascent --------------------------------------------------------------------------------------------- */
 
 /* step = hessian^-1 gradient by Cholesky's decomposition, in place; a direction without curvature (no ridge, rows that
  * do not vary in it) is left alone. Returns gradient . step. */
 static double solve(const node_fit *f)
 {
-    const uint32_t d = f->work->dims;
+    const uint32_t d = f->work->used;
     double *h = f->hessian, *x = f->step;
     double largest = 0;
     for (uint32_t a = 0; a < d; a++) {
@@ -164,103 +256,209 @@ static double solve(const node_fit *f)
     return product;
 }
 
-/* Climbs from f->w; false when the limit of iterations came first. */
-static bool climb(node_fit *f, double *likelihood)
+/* The objective at a point, of its sums. */
+static double value_of(const node_fit *f, const double *w, const double *sums)
 {
-    const uint32_t dims = f->work->dims;
-    double value = objective(f, f->w, likelihood);
-    /* What Newton's step would gain at most: nothing that a draw could tell. */
-    const double enough = 1e-7 * (1 + (double)f->rows);
-    for (int i = 0; i < MOST_NEWTON; i++) {
-        if (!(solve(f) > enough)) {
-            return true;
-        }
-        /* The step can overshoot where the logistics are flat: it is halved until it climbs. */
-        double size = 1, reached, part;
-        for (int half = 0;; half++, size /= 2) {
-            for (uint32_t a = 0; a < dims; a++) {
-                f->trial[a] = f->w[a] + size * f->step[a];
-            }
-            reached = objective(f, f->trial, &part);
-            if (reached >= value) {
-                break;
-            }
-            if (half == MOST_HALVINGS) {
-                return true; /* rounding alone is left */
-            }
-        }
-        memcpy(f->w, f->trial, dims * sizeof *f->w);
-        value = reached;
-        *likelihood = part;
+    const fit_work *k = f->work;
+    double value = sums[total_of_v(k->used - 1) + 2];
+    for (uint32_t a = 0; a < k->used; a++) {
+        value -= k->ridge * w[a] * w[a];
     }
-    return false;
+    return value;
+}
+
+/* Gradient and Hessian at w from the sums there, and Newton's step. Returns twice what it would gain, were the
+ * objective a parabola. */
+static double newton(const node_fit *f)
+{
+    const fit_work *k = f->work;
+    const size_t d = k->used, c = d - 1;
+    const double *rest = f->sums + total_of_v(c);
+    for (size_t a = 0; a < c; a++) {
+        memcpy(f->hessian + a * d, f->sums + a * c, (a + 1) * sizeof *f->hessian);
+    }
+    memcpy(f->hessian + c * d, f->sums + c * c, c * sizeof *f->hessian);
+    memcpy(f->gradient, f->sums + (c + 1) * c, c * sizeof *f->gradient);
+    f->hessian[c * d + c] = rest[0];
+    f->gradient[c] = rest[1];
+    for (size_t a = 0; a < d; a++) {
+        f->gradient[a] -= 2 * k->ridge * f->w[a];
+        f->hessian[a * d + a] += 2 * k->ridge;
+    }
+    return solve(f);
+}
+
+/* Goes along Newton's step as far as the objective climbs; *moved is false where rounding alone is left. */
+static xsm_status climb(node_fit *f, bool *moved, xsm_error *err)
+{
+    const uint32_t used = f->work->used;
+    const double value = value_of(f, f->w, f->sums);
+    /* The step can overshoot where the logistics are flat: it is halved until it climbs. */
+    double size = 1;
+    *moved = true;
+    for (int half = 0;; half++, size /= 2) {
+        for (uint32_t a = 0; a < used; a++) {
+            f->trial[a] = f->w[a] + size * f->step[a];
+        }
+        XSMI_TRY(pass(f, f->trial, f->next, err));
+        if (value_of(f, f->trial, f->next) >= value) {
+            break;
+        }
+        if (half == MOST_HALVINGS) {
+            *moved = false;
+            return XSM_OK;
+        }
+    }
+    double *held = f->w;
+    f->w = f->trial;
+    f->trial = held;
+    held = f->sums;
+    f->sums = f->next;
+    f->next = held;
+    return XSM_OK;
 }
 
 /* -- splitting ----------------------------------------------------------------------------------------------------- */
 
-static int compare_keys(const void *a, const void *b)
+static bool is_less(const key *a, const key *b)
 {
-    const key *x = a, *y = b;
-    return x->delta != y->delta ? (x->delta > y->delta) - (x->delta < y->delta)
-                                : (x->label > y->label) - (x->label < y->label);
+    return a->delta != b->delta ? a->delta < b->delta : a->place < b->place;
 }
 
-/* Puts the labels with the largest Delta to the right, and the labels in that order; true if one changed sides. */
-static bool split(const node_fit *f, key *keys)
+static int compare_keys(const void *a, const void *b)
+{
+    return is_less(a, b) ? -1 : is_less(b, a);
+}
+
+/* Brings the `least` smallest of n keys to the front, in an order that depends on nothing but the keys (C. A. R. Hoare,
+ * Find, 1961; sorted where the halves turn out badly too often). */
+static void find_least(key *keys, uint32_t n, uint32_t least)
+{
+    uint32_t low = 0, high = n; /* the border is within */
+    for (int tries = 0; high - low > 1 && least > low && least < high; tries++) {
+        if (tries == 64) {
+            xsmi_heap_sort(keys + low, high - low, sizeof *keys, compare_keys);
+            return;
+        }
+        const key a = keys[low], b = keys[low + (high - low) / 2], c = keys[high - 1];
+        const key pivot = is_less(&a, &b) ? (is_less(&b, &c)   ? b
+                                             : is_less(&a, &c) ? c
+                                                               : a)
+                                          : (is_less(&a, &c)   ? a
+                                             : is_less(&b, &c) ? c
+                                                               : b);
+        uint32_t i = low, j = high - 1;
+        for (;; i++, j--) {
+            while (is_less(&keys[i], &pivot)) {
+                i++;
+            }
+            while (is_less(&pivot, &keys[j])) {
+                j--;
+            }
+            if (i >= j) {
+                break;
+            }
+            const key held = keys[i];
+            keys[i] = keys[j];
+            keys[j] = held;
+        }
+        /* All before i are less than the pivot or it, all from i on are it or above: keys are never alike. */
+        if (least <= i) {
+            high = i;
+        } else {
+            low = i;
+        }
+    }
+}
+
+static void take_keys(const node_fit *f, uint32_t from, uint32_t to)
 {
     const fit_work *k = f->work;
-    uint32_t left = f->count - f->count / 2;
-    bool moved = false;
-    for (uint32_t i = 0; i < f->count; i++) {
-        const double *sum = k->sums + (size_t)f->labels[i] * k->dims;
+    for (uint32_t i = f->first + from; i < f->first + to; i++) {
+        const float *sum = k->sums + (size_t)i * k->dims;
         double delta = 0;
-        for (uint32_t a = 0; a < k->dims; a++) {
-            delta += f->w[a] * sum[a];
+        for (uint32_t a = 0; a < k->used; a++) {
+            delta += f->w[a] * (double)sum[a];
         }
-        keys[i] = (key){delta, f->labels[i]};
+        k->keys[i] = (key){delta, i};
     }
-    xsmi_heap_sort(keys, f->count, sizeof *keys, compare_keys);
+}
+
+static void run_keys(void *state, size_t index, uint32_t thread)
+{
+    const node_fit *f = state;
+    const uint32_t from = (uint32_t)index * LABEL_CHUNK;
+    (void)thread;
+    take_keys(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
+}
+
+/* Puts the labels with the largest Delta to the right, and changes the sums as those that move there and back do.
+ * *moved says whether any did. */
+static xsm_status split(node_fit *f, bool *moved, xsm_error *err)
+{
+    const fit_work *k = f->work;
+    const uint32_t left = f->count - f->count / 2;
+    const size_t c = k->used - 1;
+    double *gradient = f->sums + (c + 1) * c, *rest = f->sums + total_of_v(c);
+    key *keys = k->keys + f->first;
+    if (f->spread) {
+        XSMI_TRY(xsmi_run(k->tree->context, run_keys, f, (f->count + LABEL_CHUNK - 1) / LABEL_CHUNK, err));
+    } else {
+        take_keys(f, 0, f->count);
+    }
+    find_least(keys, f->count, left);
+    *moved = false;
     for (uint32_t i = 0; i < f->count; i++) {
-        unsigned char side = i >= left;
-        moved |= k->right[keys[i].label] != side;
-        k->right[keys[i].label] = side;
-        f->labels[i] = keys[i].label;
+        const unsigned char side = i >= left;
+        if (k->right[keys[i].place] == side) {
+            continue;
+        }
+        const float *sum = k->sums + (size_t)keys[i].place * k->dims;
+        const double sign = side ? 1 : -1;
+        k->right[keys[i].place] = side;
+        *moved = true;
+        for (size_t b = 0; b < c; b++) {
+            gradient[b] += sign * (double)sum[b];
+        }
+        rest[1] += sign * (double)sum[c];
+        rest[2] += sign * keys[i].delta;
     }
-    return moved;
+    return XSM_OK;
 }
 
 /* The dominant eigenvector of the covariance of the labels' sums, by powers of it: a start needs few digits. */
 static void start_direction(const node_fit *f)
 {
     const fit_work *k = f->work;
-    const uint32_t dims = k->dims, used = k->tree->pca.components;
+    const uint32_t used = k->used - 1, d = k->used;
+    const float *sums = k->sums + (size_t)f->first * k->dims;
     double *mean = f->gradient, *c = f->hessian, *next = f->step;
-    memset(mean, 0, dims * sizeof *mean);
-    memset(c, 0, (size_t)dims * dims * sizeof *c);
-    memset(f->w, 0, dims * sizeof *f->w);
+    memset(mean, 0, d * sizeof *mean);
+    memset(c, 0, (size_t)d * d * sizeof *c);
+    memset(f->w, 0, k->dims * sizeof *f->w);
     for (uint32_t i = 0; i < f->count; i++) {
-        const double *sum = k->sums + (size_t)f->labels[i] * dims;
         for (uint32_t a = 0; a < used; a++) {
-            mean[a] += sum[a] / f->count;
+            mean[a] += (double)sums[(size_t)i * k->dims + a] / f->count;
         }
     }
     for (uint32_t i = 0; i < f->count; i++) {
-        const double *sum = k->sums + (size_t)f->labels[i] * dims;
         for (uint32_t a = 0; a < used; a++) {
-            double at = sum[a] - mean[a];
+            next[a] = (double)sums[(size_t)i * k->dims + a] - mean[a];
+        }
+        for (uint32_t a = 0; a < used; a++) {
             for (uint32_t b = 0; b < used; b++) {
-                c[(size_t)a * dims + b] += at * (sum[b] - mean[b]);
+                c[(size_t)a * d + b] += next[a] * next[b];
             }
         }
     }
     uint32_t most = 0;
     for (uint32_t a = 1; a < used; a++) {
-        most = c[(size_t)a * dims + a] > c[(size_t)most * dims + most] ? a : most;
+        most = c[(size_t)a * d + a] > c[(size_t)most * d + most] ? a : most;
     }
-    if (used == 0 || !(c[(size_t)most * dims + most] > 0)) {
+    if (used == 0 || !(c[(size_t)most * d + most] > 0)) {
         return; /* all alike: the split is by number */
     }
-    memcpy(f->w, c + (size_t)most * dims, dims * sizeof *f->w);
+    memcpy(f->w, c + (size_t)most * d, used * sizeof *f->w);
     for (int i = 0; i <= MOST_POWER; i++) {
         double length = 0, change = 0;
         for (uint32_t a = 0; a < used; a++) {
@@ -272,13 +470,13 @@ static void start_direction(const node_fit *f)
             change = i > 0 && fabs(f->w[a] - f->trial[a]) > change ? fabs(f->w[a] - f->trial[a]) : change;
             f->trial[a] = f->w[a];
         }
-        if (i == MOST_POWER || (i > 0 && change < 1e-6)) {
+        if (i == MOST_POWER || (i > 0 && change < 1e-3)) {
             break;
         }
         for (uint32_t a = 0; a < used; a++) {
             next[a] = 0;
             for (uint32_t b = 0; b < used; b++) {
-                next[a] += c[(size_t)a * dims + b] * f->w[b];
+                next[a] += c[(size_t)a * d + b] * f->w[b];
             }
         }
         memcpy(f->w, next, used * sizeof *f->w);
@@ -295,77 +493,156 @@ static void start_direction(const node_fit *f)
 
 /* -- nodes --------------------------------------------------------------------------------------------------------- */
 
-static void fit_node(node_fit *f, key *keys, outcome *o)
+/* Copies the rows of the node's labels together, and adds up each label's. */
+static void gather_labels(const node_fit *f, uint32_t from, uint32_t to)
 {
-    start_direction(f);
-    split(f, keys);
-    memset(f->w, 0, f->work->dims * sizeof *f->w);
-    o->fitted = true;
-    for (o->alternations = 1;; o->alternations++) {
-        o->converged = climb(f, &o->log_likelihood);
-        if (!split(f, keys)) {
-            o->settled = true;
-            return;
+    const fit_work *k = f->work;
+    const size_t dims = k->dims;
+    for (uint32_t i = f->first + from; i < f->first + to; i++) {
+        const uint64_t count = k->first_row[i + 1] - k->first_row[i];
+        const float *source = k->rows->codes + k->rows->starts[k->order[i]] * dims;
+        float *sum = k->sums + (size_t)i * dims;
+        memcpy(k->codes + k->first_row[i] * dims, source, count * dims * sizeof *source);
+        for (size_t a = 0; a < dims; a += 4) {
+            double of[4] = {0};
+            for (uint64_t r = 0; r < count; r++) {
+                for (size_t l = 0; l < 4; l++) {
+                    of[l] += (double)source[r * dims + a + l];
+                }
+            }
+            for (size_t l = 0; l < 4; l++) {
+                sum[a + l] = (float)of[l];
+            }
         }
-        if (o->alternations == MOST_ALTERNATIONS) {
-            o->converged = climb(f, &o->log_likelihood); /* to the sides as they are now */
-            return;
+        k->right[i] = 0;
+    }
+}
+
+static void run_gather(void *state, size_t index, uint32_t thread)
+{
+    const node_fit *f = state;
+    const uint32_t from = (uint32_t)index * LABEL_CHUNK;
+    (void)thread;
+    gather_labels(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
+}
+
+/* Puts the labels of the left side first, otherwise in the order that they had. */
+static void order_labels(const node_fit *f)
+{
+    const fit_work *k = f->work;
+    const uint32_t end = f->first + f->count;
+    uint32_t left = f->first, right = f->first + (f->count - f->count / 2);
+    for (uint32_t i = f->first; i < end; i++) {
+        k->spare[k->right[i] ? right++ : left++] = k->order[i];
+    }
+    memcpy(k->order + f->first, k->spare + f->first, f->count * sizeof *k->order);
+}
+
+static xsm_status fit_node(node_fit *f, outcome *o, xsm_error *err)
+{
+    const fit_work *k = f->work;
+    const uint64_t rows = k->first_row[f->first + f->count] - k->first_row[f->first];
+    /* What Newton's step would gain at most: nothing that a draw could tell. */
+    const double enough = 1e-9 * (1 + (double)rows);
+    bool moved, stuck = false;
+    if (f->spread) {
+        XSMI_TRY(xsmi_run(k->tree->context, run_gather, f, (f->count + LABEL_CHUNK - 1) / LABEL_CHUNK, err));
+    } else {
+        gather_labels(f, 0, f->count);
+    }
+    start_direction(f);
+    XSMI_TRY(split(f, &moved, err));
+    memset(f->w, 0, k->dims * sizeof *f->w);
+    memset(f->trial, 0, k->dims * sizeof *f->trial);
+    XSMI_TRY(pass(f, f->w, f->sums, err));
+    uint32_t splits = 0;
+    o->fitted = true;
+    for (o->steps = 0;; o->steps++) {
+        o->converged = stuck || !(newton(f) > enough);
+        if (!o->converged) {
+            if (o->steps == MOST_NEWTON) {
+                break;
+            }
+            XSMI_TRY(climb(f, &moved, err));
+            stuck = !moved;
+        }
+        if (o->converged && o->settled) {
+            break;
+        }
+        if (splits < MOST_SPLITS) {
+            XSMI_TRY(split(f, &moved, err));
+            o->settled = !moved;
+            splits += moved;
+            stuck &= !moved;
+        } else if (o->converged) {
+            break;
         }
     }
+    o->log_likelihood = f->sums[total_of_v(k->used - 1) + 2];
+    order_labels(f);
+    return XSM_OK;
+}
+
+/* Node `index` of the level. */
+static xsm_status take_node(const fit_work *k, size_t index, uint32_t thread, bool spread, xsm_error *err)
+{
+    const uint32_t first = k->bounds[0][index], end = k->bounds[0][index + 1];
+    const size_t dims = k->dims;
+    float *node = k->tree->nodes + (k->nodes + index) * dims;
+    outcome *o = &k->outcomes[index];
+    memset(o, 0, sizeof *o);
+    if (end - first < 2) {
+        node[k->used - 1] = -XSMI_TREE_SURE; /* to the left */
+        return XSM_OK;
+    }
+    node_fit f = {.work = k, .first = first, .count = end - first, .thread = thread, .spread = spread};
+    f.w = k->scratch + thread * k->scratch_each;
+    f.trial = f.w + dims;
+    f.gradient = f.trial + dims;
+    f.step = f.gradient + dims;
+    f.hessian = f.step + dims;
+    f.sums = f.hessian + (size_t)k->used * k->used;
+    f.next = f.sums + k->total_length;
+    f.part = f.next + k->total_length;
+    XSMI_TRY(fit_node(&f, o, err));
+    for (size_t a = 0; a < k->used; a++) {
+        node[a] = (float)f.w[a];
+    }
+    return XSM_OK;
+}
+
+static bool is_large(const fit_work *k, size_t index)
+{
+    return k->first_row[k->bounds[0][index + 1]] - k->first_row[k->bounds[0][index]] >= MANY_CHUNKS * k->chunk;
 }
 
 static void run_node(void *state, size_t index, uint32_t thread)
 {
     const fit_work *k = state;
-    uint32_t first = k->bounds[0][index], end = k->bounds[0][index + 1];
-    double *scratch = k->scratch + thread * k->scratch_each;
-    float *node = k->tree->nodes + (k->nodes + index) * k->dims;
-    outcome *o = &k->outcomes[index];
-    memset(o, 0, sizeof *o);
-    node_fit f = {.work = k, .labels = k->order + first, .count = end - first};
-    f.w = scratch;
-    f.trial = f.w + k->dims;
-    f.gradient = f.trial + k->dims;
-    f.step = f.gradient + k->dims;
-    f.x = f.step + k->dims;
-    f.hessian = f.x + k->dims;
-    if (f.count < 2) {
-        if (f.count > 0) {
-            k->right[f.labels[0]] = 0;
-        }
-        node[k->tree->pca.components] = -XSMI_TREE_SURE; /* to the left */
-        return;
-    }
-    for (uint32_t i = 0; i < f.count; i++) {
-        f.rows += k->rows->starts[f.labels[i] + 1] - k->rows->starts[f.labels[i]];
-        k->right[f.labels[i]] = 0;
-    }
-    fit_node(&f, k->keys + first, o);
-    for (uint32_t a = 0; a < k->dims; a++) {
-        node[a] = (float)f.w[a];
+    if (!is_large(k, index)) {
+        (void)take_node(k, index, thread, false, NULL); /* on one thread nothing can fail */
     }
 }
 
-static void run_sums(void *state, size_t index, uint32_t thread)
+static xsm_status fit_level(const fit_work *k, xsm_error *err)
 {
-    const fit_work *k = state;
-    (void)thread;
-    size_t first = index * 1024, end = first + 1024 < k->tree->classes ? first + 1024 : k->tree->classes;
-    for (size_t label = first; label < end; label++) {
-        double *sum = k->sums + label * k->dims;
-        memset(sum, 0, k->dims * sizeof *sum);
-        for (uint64_t r = k->rows->starts[label]; r < k->rows->starts[label + 1]; r++) {
-            for (uint32_t a = 0; a < k->dims; a++) {
-                sum[a] += (double)k->rows->codes[r * k->dims + a];
-            }
+    uint64_t *first_row = k->first_row;
+    first_row[0] = 0;
+    for (uint32_t i = 0; i < k->tree->classes; i++) {
+        const uint64_t *starts = k->rows->starts + k->order[i];
+        first_row[i + 1] = first_row[i] + (starts[1] - starts[0]);
+    }
+    for (size_t i = 0; i < k->nodes; i++) {
+        if (is_large(k, i)) {
+            XSMI_TRY(take_node(k, i, 0, true, err));
         }
     }
+    return xsmi_run(k->tree->context, run_node, (void *)(uintptr_t)k, k->nodes, err);
 }
 
 static xsm_status fit_levels(fit_work *k, xsmi_tree_report *report, xsm_error *err)
 {
     xsmi_tree *t = k->tree;
-    XSMI_TRY(xsmi_run(t->context, run_sums, k, (t->classes + 1023) / 1024, err));
     for (uint32_t i = 0; i < t->classes; i++) {
         k->order[i] = i;
     }
@@ -373,7 +650,7 @@ static xsm_status fit_levels(fit_work *k, xsmi_tree_report *report, xsm_error *e
     k->bounds[0][1] = t->classes;
     for (uint32_t level = 0; level < t->height; level++) {
         k->nodes = (size_t)1 << level;
-        XSMI_TRY(xsmi_run(t->context, run_node, k, k->nodes, err));
+        XSMI_TRY(fit_level(k, err));
         for (size_t i = 0; i < k->nodes; i++) {
             const outcome *o = &k->outcomes[i];
             uint32_t first = k->bounds[0][i], count = k->bounds[0][i + 1] - first;
@@ -382,7 +659,7 @@ static xsm_status fit_levels(fit_work *k, xsmi_tree_report *report, xsm_error *e
             k->bounds[1][2 * i + 2] = first + count;
             report->log_likelihood += o->log_likelihood;
             report->fitted += o->fitted;
-            report->alternations += o->alternations;
+            report->steps += o->steps;
             report->not_converged += o->fitted && !o->converged;
             report->not_settled += o->fitted && !o->settled;
         }
@@ -405,31 +682,53 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
                          xsm_error *err)
 {
     xsm_context *ctx = t->context;
-    size_t threads = xsm_context_threads(ctx), leaves = xsmi_tree_leaves(t), classes = t->classes, dims = t->dims;
-    fit_work k = {.tree = t, .rows = rows, .ridge = ridge, .dims = t->dims};
+    const size_t threads = xsm_context_threads(ctx), leaves = xsmi_tree_leaves(t), classes = t->classes;
+    const size_t dims = t->dims, used = t->pca.components + 1;
+    const uint64_t places = rows->starts[classes];
+    fit_work k = {.tree = t, .kernels = xsmi_context_kernels(ctx), .rows = rows, .ridge = ridge, .dims = t->dims};
     memset(report, 0, sizeof *report);
-    k.scratch_each = dims * (5 + dims);
-    k.order = xsmi_allocate(ctx, classes, sizeof *k.order);
-    uint32_t *bounds = xsmi_allocate(ctx, 2 * (leaves + 1), sizeof *bounds);
-    k.sums = xsmi_allocate(ctx, classes * dims, sizeof *k.sums);
-    k.right = xsmi_allocate_zero(ctx, classes, 1);
-    k.keys = xsmi_allocate(ctx, classes, sizeof *k.keys);
-    k.outcomes = xsmi_allocate(ctx, leaves, sizeof *k.outcomes);
-    k.scratch = xsmi_allocate(ctx, threads * k.scratch_each, sizeof *k.scratch);
-    xsm_status status;
-    if (!k.order || !bounds || !k.sums || !k.right || !k.keys || !k.outcomes || !k.scratch) {
-        status = xsmi_fail_memory(err, classes * dims * sizeof *k.sums, "fitting a tree");
-    } else {
+    k.used = (uint32_t)used;
+    k.total_length = total_of_v(used - 1) + 3;
+    k.scratch_each = 4 * dims + used * used + 3 * k.total_length;
+    k.block_each = (BLOCK * (4 + used + 1) + (used + 1) * (used - 1) + dims + 15) / 16 * 16;
+    /* The chunks' sums are to be few beside the rows. */
+    k.chunk = LEAST_CHUNK * (uint64_t)((k.total_length + 1023) / 1024);
+    const size_t chunks = (size_t)((places + k.chunk - 1) / k.chunk);
+    uint32_t *bounds = NULL;
+    struct {
+        void *memory;
+        size_t count, each;
+    } parts[] = {
+        {(k.order = xsmi_allocate(ctx, classes, sizeof *k.order)), classes, sizeof *k.order},
+        {(k.spare = xsmi_allocate(ctx, classes, sizeof *k.spare)), classes, sizeof *k.spare},
+        {(k.first_row = xsmi_allocate(ctx, classes + 1, sizeof *k.first_row)), classes + 1, sizeof *k.first_row},
+        {(k.codes = xsmi_allocate(ctx, places * dims, sizeof *k.codes)), places * dims, sizeof *k.codes},
+        {(k.sums = xsmi_allocate(ctx, classes * dims, sizeof *k.sums)), classes * dims, sizeof *k.sums},
+        {(k.right = xsmi_allocate_zero(ctx, classes, 1)), classes, 1},
+        {(k.keys = xsmi_allocate(ctx, classes, sizeof *k.keys)), classes, sizeof *k.keys},
+        {(bounds = xsmi_allocate(ctx, 2 * (leaves + 1), sizeof *bounds)), 2 * (leaves + 1), sizeof *bounds},
+        {(k.outcomes = xsmi_allocate(ctx, leaves, sizeof *k.outcomes)), leaves, sizeof *k.outcomes},
+        {(k.scratch = xsmi_allocate(ctx, threads * k.scratch_each, sizeof *k.scratch)), threads * k.scratch_each,
+         sizeof *k.scratch},
+        {(k.chunk_sums = xsmi_allocate(ctx, chunks * k.total_length, sizeof *k.chunk_sums)), chunks * k.total_length,
+         sizeof *k.chunk_sums},
+        {(k.blocks = xsmi_allocate(ctx, threads * k.block_each, sizeof *k.blocks)), threads * k.block_each,
+         sizeof *k.blocks},
+    };
+    enum { PARTS = sizeof parts / sizeof *parts };
+    xsm_status status = XSM_OK;
+    for (size_t i = 0; i < PARTS && status == XSM_OK; i++) {
+        if (!parts[i].memory) {
+            status = xsmi_fail_memory(err, parts[i].count * parts[i].each, "fitting a tree");
+        }
+    }
+    if (status == XSM_OK) {
         k.bounds[0] = bounds;
         k.bounds[1] = bounds + leaves + 1;
         status = fit_levels(&k, report, err);
     }
-    xsmi_release(ctx, k.order, classes, sizeof *k.order);
-    xsmi_release(ctx, bounds, 2 * (leaves + 1), sizeof *bounds);
-    xsmi_release(ctx, k.sums, classes * dims, sizeof *k.sums);
-    xsmi_release(ctx, k.right, classes, 1);
-    xsmi_release(ctx, k.keys, classes, sizeof *k.keys);
-    xsmi_release(ctx, k.outcomes, leaves, sizeof *k.outcomes);
-    xsmi_release(ctx, k.scratch, threads * k.scratch_each, sizeof *k.scratch);
+    for (size_t i = 0; i < PARTS; i++) {
+        xsmi_release(ctx, parts[i].memory, parts[i].count, parts[i].each);
+    }
     return status;
 }

@@ -11,9 +11,9 @@ typedef struct xsmi_tree_report {
     double log_likelihood;  /* sum over the rows taken, of every (row, label) */
     uint64_t rows;          /* (row, label) pairs taken */
     uint64_t fitted;        /* nodes with two sides */
-    uint64_t alternations;  /* of fitting and splitting, over all nodes */
-    uint64_t not_converged; /* nodes whose last fit stopped at its limit of iterations */
-    uint64_t not_settled;   /* nodes that stopped moving labels at the limit of alternations */
+    uint64_t steps;         /* of Newton's method with a split, over all nodes */
+    uint64_t not_converged; /* nodes whose fit stopped at its limit of steps */
+    uint64_t not_settled;   /* nodes that stopped moving labels at the limit of splits */
 } xsmi_tree_report;
 
 /* The rows of a fit by label. */
@@ -22,8 +22,9 @@ typedef struct xsmi_tree_rows {
     const uint64_t *starts; /* [classes+1] where a label's rows begin */
 } xsmi_tree_rows;
 
-/* Fits nodes and leaves of a tree that xsmi_tree_start() made. `ridge` is lambda_n. In parallel over the nodes of a
- * level; the same bits on any number of threads. */
+/* Fits nodes and leaves of a tree that xsmi_tree_start() made. `ridge` is lambda_n. In parallel over the rows of
+ * large nodes, and over the others of a level; the same bits on any number of threads and any instruction set. Takes a
+ * second copy of the codes meanwhile. */
 xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge, xsmi_tree_report *report,
                          xsm_error *err);
 

@@ -123,6 +123,11 @@ struct xsm_sampler_ops {
      *  are what they must be (#XSM_ERROR_FORMAT if not). `problem` has no rows: `train` and `class_counts` are NULL and
      *  `examples` is 0. On failure the library calls unbind(). */
     xsm_status (*load)(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err);
+    /** draw() for up to #XSM_SAMPLER_LANES rows at once: row i's `count` draws by random[i] at classes[i] and
+     *  log_probabilities[i], the same to the bit as draw() makes of that stream. For tables that can overlap what the
+     *  rows wait for. NULL = draw() for each row. */
+    void (*draw_rows)(const void *state, const float *const *codes, xsm_random *const *random, uint32_t rows,
+                      uint32_t count, uint32_t *const *classes, double *const *log_probabilities);
 };
 
 /** How a table is tried by xsm_sampler_check(). Start with #XSM_SAMPLER_CHECK_OPTIONS_INIT; zero or NULL means the
@@ -154,10 +159,10 @@ extern "C" {
 /** Tries a table on problems of several sizes, one class among them, with dense and sparse rows, rows of zeros and a
  *  class without rows: that codes are complete and finite and no array is overrun; that log-probabilities are those of
  *  a distribution, the same from every function; that draws follow them (a chi-square a row) and say them right; that
- *  draw_others() draws what it promises, each class as often as it says; that nothing depends on threads, on rows asked
- *  for beside it, on draws before, on what memory held, or on having been bound before; where the table has save() and
- *  load(), that what is loaded draws the same, and that load() refuses arrays that are missing or of another length;
- * and that every allocation of the context may fail.
+ *  draw_others() draws what it promises, each class as often as it says; that draw_rows() draws what draw() does; that
+ * nothing depends on threads, on rows asked for beside it, on draws before, on what memory held, or on having been
+ * bound before; where the table has save() and load(), that what is loaded draws the same, and that load() refuses
+ * arrays that are missing or of another length; and that every allocation of the context may fail.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options how it is tried, or NULL
