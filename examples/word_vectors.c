@@ -10,6 +10,7 @@
  */
 #include "word_queries.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,8 +223,8 @@ static int train(const settings *s)
                 (unsigned long long)info.known);
     }
     if (status == XSM_OK) {
-        status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, 0.5 / (double)s->dimension, skipgram.seed,
-                                    &input, &err);
+        status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, 0.5 / sqrt((double)s->dimension),
+                                    skipgram.seed, &input, &err);
     }
     if (status == XSM_OK) {
         status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, 0, 0, &output, &err);

@@ -92,8 +92,10 @@ extern "C" {
  *  @param context   context, or NULL
  *  @param corpus    the corpus
  *  @param dimension D, 1 to #XSM_FEATURES_MAX
- *  @param spread    weights are drawn uniformly from (-spread, spread), finite and at least 0; input vectors usually
- *                   start with 1/(2 D), output vectors with 0
+ *  @param spread    weights are drawn uniformly from (-spread, spread), finite and at least 0; with output
+ *                   vectors starting at 0, 1/(2 sqrt(D)) is a good start of input vectors: their length then
+ *                   is the same for any D, and the output vectors learn from the first step. word2vec's 1/(2 D) and
+ *                   fastText's 1/D lose part of the first epoch
  *  @param seed      names the random stream
  *  @param[out] out  the model, the caller's to release with xsm_model_free()
  *  @param err       what went wrong, or NULL
