@@ -1,7 +1,7 @@
 #!/bin/sh
 # Text classification: xsoftmax and fastText on the same lines in one run; see bench/compare/text.py.
 #
-#   sh bench/text.sh [--threads T] [--only 20news|brown] [--fasttext [LR,EPOCHS]] [--ours [ESTIMATOR,STEPS,ETA,EPOCHS]]
+#   sh bench/text.sh [--threads T] [--only 20news|brown] [--fasttext [LR,EPOCHS]] [--ours [ESTIMATOR,TRANSFORM,ETA,EPOCHS]]
 #
 # Needs $XSM_DATA or ../shared/data. On a fresh Debian it first installs what is missing, fastText among it.
 set -u

@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import pathlib
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,11 +16,13 @@ DIMENSION, WINDOW, NEGATIVES, ETA, MIN_COUNT = 100, 5, 5, 0.05, 5
 
 
 def timed(command):
-    start = time.monotonic()
+    """Seconds of the clock, and of processors: the second number means something on a busy machine, too."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True)
+    seconds, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(f"compare_words: {' '.join(command)}: {done.stderr.strip()}")
-    return time.monotonic() - start
+    return {"seconds": seconds, "processor": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
 
 
 def scores_of(program, vectors, data):
@@ -43,9 +47,11 @@ def main():
     parser.add_argument("--text", type=pathlib.Path, help="the text, a line a sentence")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--seeds", type=int, default=1, help="runs of each, of which the means are shown")
+    parser.add_argument("--seeds", type=int, default=1,
+                        help="runs of each, of which means and standard deviations are shown")
     parser.add_argument("--power", type=float, default=0.5,
                         help="of the counts that negatives are drawn by; fastText's is 0.5 and cannot be set")
+    parser.add_argument("--batch", type=int, default=0, help="the library's centres a batch; 0 is its own choice")
     parser.add_argument("--json", action="store_true", help="a line of JSON a program")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +68,8 @@ def main():
         common = [("dimension", "dim", DIMENSION), ("window", "ws", WINDOW), ("negatives", "neg", NEGATIVES),
                   ("epochs", "epoch", options.epochs), ("eta", "lr", ETA), ("min-count", "minCount", MIN_COUNT),
                   ("subsample", "t", 1e-4), ("threads", "thread", options.threads)]
-        ours = [options.program, "train", str(text), f"{out}.vec", "--power", str(options.power), "--history", str(history)]
+        ours = [options.program, "train", str(text), f"{out}.vec", "--power", str(options.power), "--batch", str(options.batch),
+                "--history", str(history)]
         # Whole words alone, as here; its default adds their parts, which takes several times as long.
         theirs = ["fasttext", "skipgram", "-input", str(text), "-output", str(out), "-minn", "0", "-maxn", "0",
                   "-verbose", "0"]
@@ -72,24 +79,34 @@ def main():
         rows = {"xsoftmax": {}, "fasttext": {}}
         for seed in range(1, options.seeds + 1):
             for name, command in [("xsoftmax", ours + ["--seed", str(seed)]), ("fasttext", theirs + ["-seed", str(seed)])]:
-                measured = {"seconds": timed(command)} | scores_of(options.program, f"{out}.vec", options.data)
+                measured = timed(command) | scores_of(options.program, f"{out}.vec", options.data)
+                print(f"    {name}, seed {seed}: " + ", ".join(f"{key} {value:.4g}" for key, value in measured.items()),
+                      file=sys.stderr, flush=True)
                 for key, value in measured.items():
                     rows[name].setdefault(key, []).append(value)
         losses = [line.split(",")[2] for line in history.read_text().splitlines()[1:]]
     means = {name: {key: sum(values) / len(values) for key, values in row.items()} for name, row in rows.items()}
     for row in means.values():
         row["words/s"] = words * options.epochs / row["seconds"]
+        row["words/processor s"] = words * options.epochs / row["processor"]
+    spreads = {name: {key: statistics.stdev(values) for key, values in row.items()} if options.seeds > 1 else {}
+               for name, row in rows.items()}
     if options.json:
         for name, row in means.items():
-            print(json.dumps({"program": name, "threads": options.threads, "epochs": options.epochs, **row}))
+            print(json.dumps({"program": name, "threads": options.threads, "epochs": options.epochs, **row,
+                              "deviations": spreads[name]}))
         return
     print(f"{words} words, {options.epochs} epochs, {options.threads} threads, {options.seeds} seeds; D {DIMENSION}, "
           f"window {WINDOW}, {NEGATIVES} negatives\n")
-    print(f"{'':14}{'xsoftmax':>12}{'fasttext':>12}{'ratio':>9}")
-    for key in ["seconds", "words/s"] + [key for key in means["xsoftmax"] if key not in ("seconds", "words/s")]:
-        a, b = means["xsoftmax"][key], means["fasttext"][key]
-        form = ",.0f" if key == "words/s" else ".2f" if key == "seconds" else ".4f"
-        print(f"{key:14}{a:>12{form}}{b:>12{form}}{a / b:>9.2f}")
+    print(f"{'':18}{'xsoftmax':>12}{'+-':>8}{'fasttext':>12}{'+-':>8}{'ratio':>9}")
+    first = ["seconds", "processor", "words/s", "words/processor s"]
+    for key in first + [key for key in means["xsoftmax"] if key not in first]:
+        form = ",.0f" if key.startswith("words") else ".2f" if key in first else ".4f"
+        line = f"{key:18}"
+        for name in rows:
+            deviation = spreads[name].get(key)
+            line += f"{means[name][key]:>12{form}}" + (f"{deviation:>8{form}}" if deviation is not None else " " * 8)
+        print(line + f"{means['xsoftmax'][key] / means['fasttext'][key]:>9.2f}")
     print("\nloss by epoch:", " ".join(f"{float(loss):.4f}" for loss in losses))
 
 
