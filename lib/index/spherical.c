@@ -86,6 +86,15 @@ static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
     xsmi_cluster_put(s, into, s->place_of[k], row);
 }
 
+/* Asks for the place that a row has now, a line for each of its numbers. */
+static void fetch_row(const xsmi_sphere *s, uint32_t k)
+{
+    const float *to = xsmi_cluster_row(s, &s->cluster[s->cluster_of[k]], s->place_of[k]);
+    for (size_t f = 0; f < s->width; f++) {
+        __builtin_prefetch(to + f * XSMI_LANES, 1, 3);
+    }
+}
+
 static xsm_status update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                          xsm_error *err)
 {
@@ -109,6 +118,9 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
         status = xsmi_sphere_assign(sphere, prepared, count, cluster, err);
     }
     for (uint32_t j = 0; j < count && status == XSM_OK; j++) {
+        if (j + 2 < count) {
+            fetch_row(sphere, rows[j + 2]);
+        }
         if (cluster[j] != sphere->cluster_of[rows[j]]) {
             if (!xsmi_sphere_grow(sphere, cluster[j])) {
                 status = xsmi_fail_memory(err, sphere->stride * sizeof *block, "the rows of a cluster");
@@ -138,11 +150,14 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
 
 /* -- searches ------------------------------------------------------------------------------------------------------ */
 
+/* Ranks that are passed over together when none of them is the next. */
+#define RUN 64
+
 typedef struct places {
     float *tile;      /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of a block of rows */
     float *queries;   /* [XSM_INDEX_QUERIES][query stride] those that probe a cluster */
     float *ranks;     /* [XSM_INDEX_QUERIES][C] products with the centres */
-    uint32_t *heap;   /* [C] */
+    float *best;      /* [C/RUN + 1] */
     uint32_t *chosen; /* [XSM_INDEX_QUERIES][C] clusters of each query */
     uint32_t *counts; /* [XSM_INDEX_QUERIES] */
     uint32_t *starts; /* [C+1] */
@@ -157,7 +172,7 @@ static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
     p.tile = xsmi_arena_take(arena, XSM_INDEX_QUERIES * XSMI_LANES, sizeof *p.tile);
     p.queries = xsmi_arena_take(arena, XSM_INDEX_QUERIES * s->stride, sizeof *p.queries);
     p.ranks = xsmi_arena_take(arena, all, sizeof *p.ranks);
-    p.heap = xsmi_arena_take(arena, c, sizeof *p.heap);
+    p.best = xsmi_arena_take(arena, c / RUN + 1, sizeof *p.best);
     p.chosen = xsmi_arena_take(arena, all, sizeof *p.chosen);
     p.counts = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.counts);
     p.starts = xsmi_arena_take(arena, c + 1, sizeof *p.starts);
@@ -187,48 +202,33 @@ static void rank_centres(const xsmi_sphere *s, const xsm_index_block *block, con
     }
 }
 
-static bool ahead(const float *rank, uint32_t a, uint32_t b)
+/* The best clusters of a query until they hold `rows` rows, of equal ranks the first; returns how many they hold. Ranks
+ * become -INFINITY. `best` [C/RUN + 1]. */
+static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, float *best, uint32_t *chosen, uint32_t *count)
 {
-    return rank[a] > rank[b] || (rank[a] == rank[b] && a < b);
-}
-
-static void sink(const float *rank, uint32_t *heap, uint32_t size, uint32_t place)
-{
-    uint32_t item = heap[place];
-    for (;;) {
-        uint32_t child = 2 * place + 1;
-        if (child >= size) {
-            break;
-        }
-        child += child + 1 < size && ahead(rank, heap[child + 1], heap[child]);
-        if (!ahead(rank, heap[child], item)) {
-            break;
-        }
-        heap[place] = heap[child];
-        place = child;
-    }
-    heap[place] = item;
-}
-
-/* The best clusters of a query until they hold `rows` rows; returns how many they hold. */
-static uint64_t choose(const xsmi_sphere *s, const float *rank, uint64_t rows, uint32_t *heap, uint32_t *chosen,
-                       uint32_t *count)
-{
+    const uint32_t size = s->clusters, runs = (size + RUN - 1) / RUN;
     uint64_t held = 0;
-    uint32_t size = s->clusters;
-    for (uint32_t c = 0; c < size; c++) {
-        heap[c] = c;
-    }
-    for (uint32_t place = size / 2; place-- > 0;) {
-        sink(rank, heap, size, place);
+    for (uint32_t run = 0; run < runs; run++) {
+        uint32_t first = run * RUN;
+        best[run] = s->kernels->row_max(rank + first, size - first < RUN ? size - first : RUN);
     }
     *count = 0;
-    while (held < rows && size > 0) {
-        uint32_t c = heap[0];
+    while (held < rows && *count < size) {
+        uint32_t top = 0;
+        for (uint32_t run = 1; run < runs; run++) {
+            top = best[run] > best[top] ? run : top;
+        }
+        uint32_t first = top * RUN, some = size - first < RUN ? size - first : RUN, c = first;
+        while (c < first + some && rank[c] != best[top]) {
+            c++;
+        }
+        if (c == first + some || best[top] == -INFINITY) {
+            break; /* not a number: the query has none */
+        }
         chosen[(*count)++] = c;
         held += s->cluster[c].count;
-        heap[0] = heap[--size];
-        sink(rank, heap, size, 0);
+        rank[c] = -INFINITY;
+        best[top] = s->kernels->row_max(rank + first, some);
     }
     return held;
 }
@@ -265,10 +265,15 @@ static void take_all(const xsm_index_block *block, uint32_t query, uint32_t plac
                      const uint32_t *classes, uint32_t count)
 {
     uint32_t room = place < block->top ? block->top - place : 0;
+    float *to_scores = block->scores + (size_t)query * block->top + place;
+    uint32_t *to_classes = block->classes + (size_t)query * block->top + place;
     count = count < room ? count : room;
-    if (count > 0) {
-        memcpy(block->scores + (size_t)query * block->top + place, scores, count * sizeof *scores);
-        memcpy(block->classes + (size_t)query * block->top + place, classes, count * sizeof *classes);
+    if (count == XSMI_LANES) { /* a size that the compiler knows */
+        memcpy(to_scores, scores, XSMI_LANES * sizeof *scores);
+        memcpy(to_classes, classes, XSMI_LANES * sizeof *classes);
+    } else if (count > 0) {
+        memcpy(to_scores, scores, count * sizeof *scores);
+        memcpy(to_classes, classes, count * sizeof *classes);
     }
 }
 
@@ -284,8 +289,27 @@ static void take_best(const xsm_index_block *block, uint32_t query, const float 
     }
 }
 
-/* Scores a cluster's rows for the queries that probe it, a block of rows for all of them. */
-static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t c, bool all)
+/* Bytes of rows that are asked for before they are scored: what arrives while memory answers. */
+#define AHEAD 4096
+
+/* Asks for the rows AHEAD of a block of rows; past the end of a cluster for those that the next one begins with. */
+static void fetch_ahead(const xsmi_sphere *s, const xsmi_cluster *cluster, const xsmi_cluster *next, uint32_t first)
+{
+    const size_t tile = (size_t)XSMI_LANES * s->width, end = (size_t)cluster->count * s->width;
+    const size_t from = (size_t)first * s->width + AHEAD / sizeof(float);
+    for (size_t at = from; at < from + tile; at += XSMI_ALIGNMENT / sizeof(float)) {
+        if (at < end) {
+            __builtin_prefetch(cluster->rows + at, 0, 2);
+        } else if (next && at - end < (size_t)next->count * s->width) {
+            __builtin_prefetch(next->rows + (at - end), 0, 2);
+        }
+    }
+}
+
+/* Scores a cluster's rows for the queries that probe it, a block of rows for all of them. `next`: the cluster that will
+ * be probed after it, or NULL. */
+static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t c,
+                  const xsmi_cluster *next, bool all)
 {
     const xsmi_cluster *cluster = &s->cluster[c];
     const uint32_t *askers = p->askers + p->starts[c], *begins = p->places + p->starts[c];
@@ -301,6 +325,7 @@ static void probe(const xsmi_sphere *s, const xsm_index_block *block, const plac
     }
     for (uint32_t first = 0; first < cluster->count; first += XSMI_LANES) {
         uint32_t rows = cluster->count - first < XSMI_LANES ? cluster->count - first : XSMI_LANES;
+        fetch_ahead(s, cluster, next, first);
         s->kernels->score_tile(queries, stride, count, cluster->rows + (size_t)first * s->width, s->width, 1, NULL,
                                NULL, p->tile);
         for (uint32_t a = 0; a < count; a++) {
@@ -327,7 +352,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
     rows = all || rows < block->top ? block->top : rows;
     rank_centres(s, block, &p);
     for (uint32_t i = 0; i < block->count; i++) {
-        block->probed[i] = choose(s, p.ranks + (size_t)i * s->clusters, rows, p.heap,
+        block->probed[i] = choose(s, p.ranks + (size_t)i * s->clusters, rows, p.best,
                                   p.chosen + (size_t)i * s->clusters, &p.counts[i]);
         block->lengths[i] = block->probed[i] < block->top ? (uint32_t)block->probed[i] : block->top;
         if (!all) {
@@ -337,9 +362,12 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
         }
     }
     list_askers(s, block, &p);
-    for (uint32_t c = 0; c < s->clusters; c++) {
+    for (uint32_t c = 0, next; c < s->clusters; c = next) {
+        for (next = c + 1; next < s->clusters && p.starts[next + 1] == p.starts[next];) {
+            next++;
+        }
         if (p.starts[c + 1] > p.starts[c]) {
-            probe(s, block, &p, c, all);
+            probe(s, block, &p, c, next < s->clusters ? &s->cluster[next] : NULL, all);
         }
     }
     for (uint32_t i = 0; !all && i < block->count; i++) {

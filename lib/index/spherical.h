@@ -16,6 +16,7 @@ typedef struct xsmi_cluster {
     float *rows;              /* [capacity/XSMI_LANES][width][XSMI_LANES] */
     uint32_t *classes;        /* [capacity] */
     uint32_t count, capacity; /* capacity: a multiple of XSMI_LANES */
+    bool own;                 /* `rows` is memory of its own; else of the sphere's `rows` */
 } xsmi_cluster;
 
 /* What is built, and built anew when it has drifted. */
@@ -29,6 +30,9 @@ typedef struct xsmi_sphere {
     uint32_t clusters;     /* C */
     float *centres;        /* [C][stride] of length 1 */
     float *packed_centres; /* [ceil(C/XSMI_LANES)][width + 1][XSMI_LANES] the same */
+    float *rows;           /* [row_room] of all clusters as they were built: in huge pages, so that a probe of one after
+                              the other does not wait for addresses */
+    size_t row_room;
     xsmi_cluster *cluster; /* [C] */
     uint32_t *cluster_of;  /* [K] */
     uint32_t *place_of;    /* [K] in its cluster */

@@ -78,15 +78,25 @@ static assign_places divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
     return p;
 }
 
-/* The first place of the largest of n scores. */
+/* The first place of the largest of n scores; 0 where one is not a number. */
 static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32_t n)
 {
-    float most = kernels->row_max(scores, n);
+    enum { RUN = 64 };
+    float most = -INFINITY;
     uint32_t place = 0;
-    while (place + 1 < n && scores[place] != most) {
-        place++;
+    for (uint32_t first = 0; first < n; first += RUN) {
+        float best = kernels->row_max(scores + first, n - first < RUN ? n - first : RUN);
+        if (!(best <= most)) {
+            most = best;
+            place = first;
+        }
     }
-    return scores[place] == most ? place : 0;
+    for (uint32_t end = n - place < RUN ? n : place + RUN; place < end; place++) {
+        if (scores[place] == most) {
+            return place;
+        }
+    }
+    return 0;
 }
 
 static void run_assign(void *state, size_t index, uint32_t thread)
@@ -488,9 +498,12 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
     }
     memcpy(rows, c->rows, room_of(s, c->capacity) * sizeof *rows);
     memcpy(classes, c->classes, c->count * sizeof *classes);
-    xsmi_release(s->context, c->rows, room_of(s, c->capacity), sizeof *rows);
+    if (c->own) {
+        xsmi_release(s->context, c->rows, room_of(s, c->capacity), sizeof *rows);
+    }
     xsmi_release(s->context, c->classes, c->capacity, sizeof *classes);
     c->rows = rows;
+    c->own = true;
     c->classes = classes;
     c->capacity = capacity;
     return true;
@@ -498,13 +511,23 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
 
 static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *counts, const xsm_index_source *source, xsm_error *err)
 {
+    s->row_room = 0;
     for (uint32_t c = 0; c < s->clusters; c++) {
-        uint32_t capacity = whole_blocks(counts[c] + counts[c] / 8 + 1);
-        s->cluster[c].rows = xsmi_allocate_zero(s->context, room_of(s, capacity), sizeof(float));
+        s->cluster[c].capacity = whole_blocks(counts[c] + counts[c] / 8 + 1);
+        s->row_room += room_of(s, s->cluster[c].capacity);
+    }
+    s->rows = xsmi_allocate_zero(s->context, s->row_room, sizeof *s->rows);
+    if (!s->rows) {
+        return xsmi_fail_memory(err, s->row_room * sizeof *s->rows, "the rows of an index");
+    }
+    size_t place = 0;
+    for (uint32_t c = 0; c < s->clusters; c++) {
+        uint32_t capacity = s->cluster[c].capacity;
+        s->cluster[c].rows = s->rows + place;
+        place += room_of(s, capacity);
         s->cluster[c].classes = xsmi_allocate(s->context, capacity, sizeof(uint32_t));
-        s->cluster[c].capacity = capacity;
-        if (!s->cluster[c].rows || !s->cluster[c].classes) {
-            return xsmi_fail_memory(err, room_of(s, capacity) * sizeof(float), "the rows of a cluster");
+        if (!s->cluster[c].classes) {
+            return xsmi_fail_memory(err, capacity * sizeof(uint32_t), "the rows of a cluster");
         }
     }
     float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
@@ -528,9 +551,12 @@ void xsmi_sphere_clear(xsmi_sphere *s)
         return;
     }
     for (uint32_t c = 0; s->cluster && c < s->clusters; c++) {
-        xsmi_release(s->context, s->cluster[c].rows, room_of(s, s->cluster[c].capacity), sizeof(float));
+        if (s->cluster[c].own) {
+            xsmi_release(s->context, s->cluster[c].rows, room_of(s, s->cluster[c].capacity), sizeof(float));
+        }
         xsmi_release(s->context, s->cluster[c].classes, s->cluster[c].capacity, sizeof(uint32_t));
     }
+    xsmi_release(s->context, s->rows, s->row_room, sizeof *s->rows);
     xsmi_release(s->context, s->cluster, s->clusters, sizeof *s->cluster);
     xsmi_release(s->context, s->mean, s->stride, sizeof *s->mean);
     xsmi_release(s->context, s->centres, s->clusters, s->stride * sizeof *s->centres);
