@@ -4,6 +4,8 @@
  */
 #include "training.h"
 
+#include <xsoftmax/ext/index.h>
+
 #include "train/trainer.h"
 
 #include <xsoftmax/ext/estimator.h>
@@ -204,27 +206,49 @@ static void every_estimator_resumes_to_the_same_bits(void **state)
     (void)state;
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)) != NULL; i++) {
-        if (ops->flags & XSM_ESTIMATOR_INDEX) { /* see searches_are_refused() */
-            continue;
-        }
         check_estimator(ops->name, "");
         check_estimator(ops->name, "ridge=0.5");
     }
 }
 
-/* What an index holds depends on the way that it came about. */
-static void searches_are_refused(void **state)
+/* Indexes come about step by step: what they are is part of the run, and so is when the search begins. */
+static void searches_resume_to_the_same_bits(void **state)
+{
+    (void)state;
+    check_estimator("mips", "index.clusters=5 index.probe=9 candidates=8 startup=0");
+    check_estimator("mips", "index=exact candidates=8 startup=7 ridge=300"); /* factors that are multiplied out */
+    check_estimator("decomp-mips", "blocks=3 index.clusters=6 candidates=9 startup=10");
+    check_estimator("decomp-mips", "blocks=2 index.clusters=4 candidates=6 startup=0 index.drift=0.02 ridge=1");
+    check_estimator("decomp-mips", "blocks=2 candidates=6"); /* `auto` looks at the weights that it is bound to */
+}
+
+/* A host's table that cannot say what it is. */
+static void indexes_that_cannot_be_saved_are_refused(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
+    xsm_index_ops ops = *xsm_index_find("exact");
+    ops.saved = NULL;
+    xsm_index *x = NULL;
+    assert_fails(xsm_index_new_from(NULL, &ops, &x, &err), XSM_ERROR_ARGUMENT, err);
+    ops.save = NULL;
+    ops.restore = NULL;
+    assert_ok(xsm_index_new_from(NULL, &ops, &x, &err), err);
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
-    const setting s = {"decomp-mips", "", NULL, 1, false, true, 0};
-    rig r;
-    begin(&r, &s, &p, 1, 0, 0);
-    assert_ok(xsm_trainer_run(r.t, &err), err);
-    assert_fails(xsm_trainer_checkpoint(r.t, test_path("checkpoint"), &err), XSM_ERROR_UNSUPPORTED, err);
-    assert_non_null(strstr(err.message, "decomp-mips"));
-    end(&r);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 8);
+    xsm_estimator *e = test_estimator(NULL, "decomp-mips", "");
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_estimator_set_index(e, x, &err), err);
+    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
+    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+    assert_fails(xsm_trainer_checkpoint(t, test_path("checkpoint"), &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "'exact'"));
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_index_free(x);
+    xsm_model_free(m);
     test_problem_free(&p);
 }
 
@@ -630,7 +654,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_estimator_resumes_to_the_same_bits),
-        cmocka_unit_test(searches_are_refused),
+        cmocka_unit_test(searches_resume_to_the_same_bits),
+        cmocka_unit_test(indexes_that_cannot_be_saved_are_refused),
         cmocka_unit_test(settings_resume_to_the_same_bits),
         cmocka_unit_test(every_optimizer_resumes_to_the_same_bits),
         cmocka_unit_test(epochs_can_be_added),

@@ -22,6 +22,7 @@ ESTIMATORS = [
     ["implicit", "--batch", "10"],
     ["negative-sampling", "--set", "sampler=tree"],
     ["softmax", "--batch", "20"],
+    ["decomp-mips", "--set", "candidates=9", "--set", "blocks=4", "--set", "index.clusters=7"],
 ]
 EPOCHS = 25
 

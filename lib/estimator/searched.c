@@ -45,38 +45,6 @@ xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_
 
 /* -- the indexes --------------------------------------------------------------------------------------------------- */
 
-typedef struct part {
-    xsm_index *index;
-    uint32_t first, width; /* its coordinates */
-} part;
-
-struct xsmi_searcher {
-    xsm_context *context;
-    const xsm_model *model;
-    uint32_t blocks, candidates;
-    uint64_t startup;
-    part *parts;         /* [blocks] */
-    size_t query_stride; /* of the widest block */
-    bool built;
-    const float *weight; /* the model's when they were built */
-    double alpha;        /* the model's when they were last up to date */
-
-    /* Rows that have changed since. */
-    uint64_t *marks;   /* [mark_words] a bit each class */
-    size_t mark_words; /* kept, as the model may be gone when this is released */
-    uint32_t *changed; /* [capacity] */
-    uint32_t changes, capacity;
-
-    /* Room for what is found for so many examples. */
-    size_t room;
-    float *queries;       /* [blocks][room][query_stride] */
-    uint32_t *found;      /* [room][blocks][candidates] */
-    float *score;         /* [room][blocks][candidates] */
-    uint32_t *length;     /* [room][blocks] */
-    unsigned char *block; /* [threads][block_each] a search's lists and scratch */
-    size_t block_each, block_bytes;
-};
-
 static void clear_room(xsmi_searcher *s)
 {
     size_t lists = s->room * s->blocks, places = lists * s->candidates;
@@ -99,6 +67,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
             xsm_index_free(s->parts[j].index);
         }
         clear_room(s);
+        xsmi_searcher_forget(s);
         xsmi_release(ctx, s->block, s->block_bytes, 1);
         xsmi_release(ctx, s->parts, s->blocks, sizeof *s->parts);
         xsmi_release(ctx, s->marks, s->mark_words, sizeof *s->marks);
@@ -137,7 +106,7 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
     s->marks = xsmi_allocate_zero(ctx, s->mark_words, sizeof *s->marks);
     xsm_status status = s->parts && s->marks ? XSM_OK : xsmi_fail_memory(err, s->mark_words * 8, "what searches");
     for (uint32_t j = 0; status == XSM_OK && j < s->blocks; j++) {
-        part *p = &s->parts[j];
+        xsmi_search_part *p = &s->parts[j];
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
         p->width = (uint32_t)((uint64_t)model->features * (j + 1) / s->blocks) - p->first;
         status = xsmi_index_new_like(like, &p->index, err);
@@ -220,7 +189,7 @@ static xsm_status keep_up(xsmi_searcher *s, xsm_error *err)
     /* Decays lower alpha; that it has grown means that the rows have taken it in. */
     bool whole = !s->built || m->weight != s->weight || m->alpha > s->alpha;
     for (uint32_t j = 0; j < s->blocks; j++) {
-        part *p = &s->parts[j];
+        xsmi_search_part *p = &s->parts[j];
         if (whole) {
             s->built = false;
             XSMI_TRY(xsmi_index_build_slice(p->index, m, p->first, p->width, s->candidates, err));
@@ -296,7 +265,7 @@ typedef struct search_job {
 } search_job;
 
 /* B alpha x_j with a 1 behind for the bias, of which each block has a B-th; of distances each has its own part. */
-static void make_query(const search_job *job, const part *p, uint32_t i, float *query)
+static void make_query(const search_job *job, const xsmi_search_part *p, uint32_t i, float *query)
 {
     const xsmi_searcher *s = job->searcher;
     const xsm_model *m = s->model;
@@ -323,7 +292,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 {
     search_job *job = state;
     xsmi_searcher *s = job->searcher;
-    const part *p = &s->parts[index];
+    const xsmi_search_part *p = &s->parts[index];
     float *queries = s->queries + index * s->room * s->query_stride;
     for (uint32_t i = 0; i < job->count; i++) {
         make_query(job, p, i, queries + i * s->query_stride);
@@ -378,7 +347,7 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
         }
         float scale = m->row_scale ? (float)m->row_scale[classes[c]] : 1;
         for (uint32_t j = 0; j < s->blocks; j++) {
-            const part *p = &s->parts[j];
+            const xsmi_search_part *p = &s->parts[j];
             const float *query = s->queries + (j * s->room + i) * s->query_stride;
             float sum = m->kernels->dot(row + p->first, query, p->width);
             float own = m->bias ? m->bias[classes[c]] : 0;

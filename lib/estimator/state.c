@@ -17,12 +17,6 @@ xsm_status xsmi_estimator_state_tensor(const xsm_estimator *e, uint32_t index, x
     memset(tensor, 0, sizeof *tensor);
     tensor->size = sizeof *tensor;
     *found = false;
-    if (e->ops.flags & XSM_ESTIMATOR_INDEX) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' searches with indexes that depend on every step so far, and a checkpoint does "
-                         "not keep them; save the model, and train on from it",
-                         e->ops.name);
-    }
     if (!e->ops.state_tensor) {
         if (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) {
             return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

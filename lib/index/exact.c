@@ -180,6 +180,27 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
     return XSM_OK;
 }
 
+/* Rows are where they are, whatever has been updated. */
+static uint64_t saved(const void *state, const xsm_index_source *source)
+{
+    (void)state;
+    (void)source;
+    return 0;
+}
+
+static void save(const void *state, const xsm_index_source *source, uint32_t *numbers)
+{
+    (void)state;
+    (void)source;
+    (void)numbers;
+}
+
+static xsm_status restore(void *state, const xsm_index_source *source, const uint32_t *numbers, xsm_error *err)
+{
+    (void)numbers;
+    return build(state, source, err);
+}
+
 const xsm_index_ops xsmi_exact_index_ops = {
     .size = sizeof(xsm_index_ops),
     .abi = XSM_INDEX_ABI,
@@ -191,4 +212,7 @@ const xsm_index_ops xsmi_exact_index_ops = {
     .update = update,
     .scratch = scratch,
     .query = query,
+    .saved = saved,
+    .save = save,
+    .restore = restore,
 };

@@ -62,6 +62,10 @@ static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_e
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "index '%s': the table needs name, summary, build() and query()",
                          ops->name ? ops->name : "?");
     }
+    if (!ops->saved != !ops->save || !ops->saved != !ops->restore) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "index '%s': the table needs saved(), save() and restore(), all three or none", ops->name);
+    }
     if (ops->flags) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "index '%s': flags 0x%x are not known", ops->name, ops->flags);
     }
@@ -406,10 +410,9 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
     return build(x, err);
 }
 
-xsm_status xsmi_index_build_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
-                                  xsm_error *err)
+/* Says what an index is to be over. */
+static void aim_at_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted)
 {
-    clear(x);
     hold(x, NULL);
     x->model = model;
     x->sliced = true;
@@ -418,7 +421,58 @@ xsm_status xsmi_index_build_slice(xsm_index *x, const xsm_model *model, uint32_t
     x->count = model->classes;
     x->width = width;
     x->own_width = width + (model->bias != NULL);
+}
+
+xsm_status xsmi_index_build_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
+                                  xsm_error *err)
+{
+    clear(x);
+    aim_at_slice(x, model, first, width, wanted);
     return build(x, err);
+}
+
+xsm_status xsmi_index_saved(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
+                            uint64_t *numbers, xsm_error *err)
+{
+    if (!x->ops.saved) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "index '%s' depends on every update so far, and its table has no save() and restore(), so that "
+            "a checkpoint cannot keep it; save the model, and train on from it",
+            x->ops.name);
+    }
+    if (!x->built) {
+        aim_at_slice(x, model, first, width, wanted);
+    }
+    xsm_index_source source = source_of(x);
+    *numbers = x->ops.saved(x->state, &source);
+    return XSM_OK;
+}
+
+void xsmi_index_save(const xsm_index *x, uint32_t *numbers)
+{
+    xsm_index_source source = source_of(x);
+    x->ops.save(x->state, &source, numbers);
+}
+
+xsm_status xsmi_index_restore_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width,
+                                    uint32_t wanted, const uint32_t *numbers, xsm_error *err)
+{
+    clear(x);
+    aim_at_slice(x, model, first, width, wanted);
+    XSMI_TRY(check_rows(x, NULL, x->count, err));
+    xsm_index_source source = source_of(x);
+    xsm_status status = x->ops.restore(x->state, &source, numbers, err);
+    x->built = status == XSM_OK;
+    if (!x->built) {
+        clear(x);
+    }
+    return status;
+}
+
+void xsmi_index_move(xsm_index *x, const xsm_model *model)
+{
+    x->model = model;
 }
 
 xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)

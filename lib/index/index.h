@@ -36,6 +36,15 @@ xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *
 xsm_status xsmi_index_build_slice(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width,
                                   uint32_t wanted, xsm_error *err);
 
+/* For checkpoints: how many numbers are saved of an index that is built so, or would be; what they are; and an index
+ * from them, whose rows come from a model with the same weights, which xsmi_index_move() then changes for another. */
+xsm_status xsmi_index_saved(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
+                            uint64_t *numbers, xsm_error *err);
+void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
+xsm_status xsmi_index_restore_slice(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width,
+                                    uint32_t wanted, const uint32_t *numbers, xsm_error *err);
+void xsmi_index_move(xsm_index *index, const xsm_model *model);
+
 /* Floats from query to query in memory of ours. */
 size_t xsmi_index_query_stride(const xsm_index *index);
 /* Bytes of scratch for a block of queries, SIZE_MAX = more than can be. */

@@ -393,6 +393,33 @@ static void info(const void *state, xsm_index_info *out)
     out->rebuilds = s->rebuilds;
 }
 
+/* -- checkpoints --------------------------------------------------------------------------------------------------- */
+
+static uint64_t saved(const void *state, const xsm_index_source *source)
+{
+    xsmi_sphere_settings settings = settings_of(state, source);
+    return 4 + xsmi_sphere_saved(&settings, source);
+}
+
+static void save(const void *state, const xsm_index_source *source, uint32_t *numbers)
+{
+    const spherical_state *s = state;
+    (void)source;
+    memcpy(numbers, &s->moved, sizeof s->moved);
+    memcpy(numbers + 2, &s->rebuilds, sizeof s->rebuilds);
+    xsmi_sphere_save(&s->sphere, numbers + 4);
+}
+
+static xsm_status restore(void *state, const xsm_index_source *source, const uint32_t *numbers, xsm_error *err)
+{
+    spherical_state *s = state;
+    xsmi_sphere_settings settings = settings_of(s, source);
+    s->seed = source->seed;
+    memcpy(&s->moved, numbers, sizeof s->moved);
+    memcpy(&s->rebuilds, numbers + 2, sizeof s->rebuilds);
+    return xsmi_sphere_restore(&s->sphere, &settings, source, numbers + 4, err);
+}
+
 const xsm_index_ops xsmi_spherical_index_ops = {
     .size = sizeof(xsm_index_ops),
     .abi = XSM_INDEX_ABI,
@@ -408,4 +435,7 @@ const xsm_index_ops xsmi_spherical_index_ops = {
     .scratch = scratch,
     .query = query,
     .info = info,
+    .saved = saved,
+    .save = save,
+    .restore = restore,
 };

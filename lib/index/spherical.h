@@ -61,6 +61,11 @@ static inline void xsmi_cluster_put(const xsmi_sphere *s, const xsmi_cluster *c,
 /* Makes a sphere of all rows. On failure it is left empty. */
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                              xsm_error *err);
+/* As numbers: M^2, the mean, the centres, the rows of each cluster; and back, with the rows as they are now. */
+uint64_t xsmi_sphere_saved(const xsmi_sphere_settings *settings, const xsm_index_source *source);
+void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers);
+xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
+                               const uint32_t *numbers, xsm_error *err);
 void xsmi_sphere_clear(xsmi_sphere *s);
 /* Makes room for one row more. */
 bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster);

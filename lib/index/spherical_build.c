@@ -509,7 +509,8 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
     return true;
 }
 
-static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *counts, const xsm_index_source *source, xsm_error *err)
+/* Empty clusters for so many rows each, and some more. */
+static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_error *err)
 {
     s->row_room = 0;
     for (uint32_t c = 0; c < s->clusters; c++) {
@@ -530,11 +531,18 @@ static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *counts, const xs
             return xsmi_fail_memory(err, capacity * sizeof(uint32_t), "the rows of a cluster");
         }
     }
+    return XSM_OK;
+}
+
+/* Puts all rows into their clusters, by cluster in the order given. */
+static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm_index_source *source, xsm_error *err)
+{
     float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
     if (!row) {
         return xsmi_fail_memory(err, s->stride * sizeof *row, "a row");
     }
-    for (uint32_t k = 0; k < s->count; k++) {
+    for (uint32_t j = 0; j < s->count; j++) {
+        const uint32_t k = order ? order[j] : j;
         xsmi_cluster *c = &s->cluster[s->cluster_of[k]];
         source->read(source, NULL, k, 1, row, s->stride);
         xsmi_cluster_put(s, c, c->count, row);
@@ -567,8 +575,13 @@ void xsmi_sphere_clear(xsmi_sphere *s)
     memset(s, 0, sizeof *s);
 }
 
-xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
-                             xsm_error *err)
+static uint32_t clusters_of(const xsmi_sphere_settings *settings, const xsm_index_source *source)
+{
+    return settings->clusters < source->count ? (uint32_t)settings->clusters : source->count;
+}
+
+/* An empty sphere with room for what its clusters are; false without memory. */
+static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source)
 {
     memset(s, 0, sizeof *s);
     s->context = source->context;
@@ -576,7 +589,7 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     s->count = source->count;
     s->width = source->width;
     s->stride = xsmi_row_stride((size_t)source->width + 1);
-    s->clusters = settings->clusters < s->count ? (uint32_t)settings->clusters : s->count;
+    s->clusters = clusters_of(settings, source);
     s->mean = xsmi_allocate_zero(s->context, s->stride, sizeof *s->mean);
     s->centres = xsmi_allocate_zero(s->context, s->clusters, s->stride * sizeof *s->centres);
     s->packed_centres = xsmi_allocate(s->context, (size_t)whole_blocks(s->clusters) * ((size_t)s->width + 1),
@@ -584,12 +597,18 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     s->cluster = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->cluster);
     s->cluster_of = xsmi_allocate(s->context, s->count, sizeof *s->cluster_of);
     s->place_of = xsmi_allocate(s->context, s->count, sizeof *s->place_of);
+    return s->mean && s->centres && s->packed_centres && s->cluster && s->cluster_of && s->place_of;
+}
+
+xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
+                             xsm_error *err)
+{
+    bool room = begin(s, settings, source);
     uint32_t *counts = xsmi_allocate(s->context, s->clusters, sizeof *counts);
     uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
     uint32_t *order = xsmi_allocate(s->context, s->count, sizeof *order);
     xsm_status status = XSM_OK;
-    if (!s->mean || !s->centres || !s->packed_centres || !s->cluster || !s->cluster_of || !s->place_of || !counts ||
-        !starts || !order) {
+    if (!room || !counts || !starts || !order) {
         status = xsmi_fail_memory(err, s->count * sizeof *s->place_of, "clusters");
     }
     if (status == XSM_OK) {
@@ -608,11 +627,101 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     if (status == XSM_OK) {
         repair(s, counts, starts, order);
         pack_centres(s);
-        status = fill_clusters(s, counts, source, err);
+        status = make_clusters(s, counts, err);
+    }
+    if (status == XSM_OK) {
+        status = fill_clusters(s, NULL, source, err);
     }
     xsmi_release(s->context, counts, s->clusters, sizeof *counts);
     xsmi_release(s->context, starts, (size_t)s->clusters + 1, sizeof *starts);
     xsmi_release(s->context, order, s->count, sizeof *order);
+    if (status != XSM_OK) {
+        xsmi_sphere_clear(s);
+    }
+    return status;
+}
+
+/* -- checkpoints --------------------------------------------------------------------------------------------------- */
+
+uint64_t xsmi_sphere_saved(const xsmi_sphere_settings *settings, const xsm_index_source *source)
+{
+    const uint64_t c = clusters_of(settings, source), width = source->width;
+    return 2 + width + c * (width + 1) + c + source->count;
+}
+
+void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
+{
+    const size_t width = s->width;
+    memcpy(numbers, &s->longest, sizeof s->longest);
+    memcpy(numbers + 2, s->mean, width * sizeof *numbers);
+    numbers += 2 + width;
+    for (uint32_t c = 0; c < s->clusters; c++, numbers += width + 1) {
+        memcpy(numbers, s->centres + c * s->stride, (width + 1) * sizeof *numbers);
+    }
+    uint32_t *order = numbers + s->clusters;
+    for (uint32_t c = 0; c < s->clusters; c++) {
+        numbers[c] = s->cluster[c].count;
+        memcpy(order, s->cluster[c].classes, s->cluster[c].count * sizeof *order);
+        order += s->cluster[c].count;
+    }
+}
+
+/* Says which cluster each row is in; false where that is not one for each. cluster_of starts as UINT32_MAX. */
+static bool read_order(xsmi_sphere *s, const uint32_t *counts, const uint32_t *order)
+{
+    uint32_t done = 0;
+    for (uint32_t c = 0; c < s->clusters; c++) {
+        if (counts[c] > s->count - done) {
+            return false;
+        }
+        for (uint32_t end = done + counts[c]; done < end; done++) {
+            if (order[done] >= s->count || s->cluster_of[order[done]] != UINT32_MAX) {
+                return false;
+            }
+            s->cluster_of[order[done]] = c;
+        }
+    }
+    return done == s->count;
+}
+
+static bool all_finite(const float *x, size_t count)
+{
+    bool finite = true;
+    for (size_t i = 0; i < count; i++) {
+        finite &= fabsf(x[i]) < INFINITY;
+    }
+    return finite;
+}
+
+xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
+                               const uint32_t *numbers, xsm_error *err)
+{
+    xsm_status status = XSM_OK;
+    if (!begin(s, settings, source)) {
+        xsmi_sphere_clear(s);
+        return xsmi_fail_memory(err, source->count * sizeof(uint32_t), "clusters");
+    }
+    const size_t width = s->width;
+    memcpy(&s->longest, numbers, sizeof s->longest);
+    memcpy(s->mean, numbers + 2, width * sizeof *numbers);
+    numbers += 2 + width;
+    bool good = s->longest >= 0 && s->longest < INFINITY && all_finite(s->mean, width);
+    for (uint32_t c = 0; c < s->clusters; c++, numbers += width + 1) {
+        memcpy(s->centres + c * s->stride, numbers, (width + 1) * sizeof *numbers);
+        good &= all_finite(s->centres + c * s->stride, width + 1);
+    }
+    memset(s->cluster_of, 0xff, s->count * sizeof *s->cluster_of);
+    if (!good || !read_order(s, numbers, numbers + s->clusters)) {
+        status = xsmi_fail(err, XSM_ERROR_FORMAT, "the numbers of a spherical index of %u rows are none that it has",
+                           source->count);
+    }
+    if (status == XSM_OK) {
+        pack_centres(s);
+        status = make_clusters(s, numbers, err);
+    }
+    if (status == XSM_OK) {
+        status = fill_clusters(s, numbers + s->clusters, source, err);
+    }
     if (status != XSM_OK) {
         xsmi_sphere_clear(s);
     }

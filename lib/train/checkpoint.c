@@ -8,6 +8,7 @@
  *     state.trainer.sums    F64 [3]  sum of the epoch's losses, last learning rate, seconds
  *     state.estimator.NAME  what the estimator keeps beside the model: its state_tensor()
  *     state.optimizer.NAME  the same of the optimizer
+ *     state.search.NAME     what it has found out of the rows to search them (estimator/searched_state.c)
  *     state.scale ...       the factors of the weights (model/parts.h)
  *
  * and the run's settings as metadata (checkpoint_settings.c). What follows from settings and data is made again:
@@ -16,6 +17,7 @@
  */
 #include "train/checkpoint_settings.h"
 
+#include "estimator/searched.h"
 #include "model/parts.h"
 
 #include <math.h>
@@ -35,25 +37,46 @@ typedef struct parts {
     xsmi_tensor *tensors;     /* [capacity]; data of those from number 2 on are the states' own */
     char (*names)[NAME_ROOM]; /* [capacity] */
     size_t count, capacity;
+    size_t search;       /* first of those of an estimator's search */
+    const void **found;  /* [capacity] where the file has them, in their order */
+    xsm_index **indexes; /* [capacity] that are made for them */
 } parts;
+
+static void forget_search(const xsm_trainer *t)
+{
+    if (t->estimator->searcher) {
+        xsmi_searcher_forget(t->estimator->searcher);
+    }
+}
 
 static void parts_free(parts *p)
 {
     xsmi_release(p->context, p->tensors, p->capacity, sizeof *p->tensors);
     xsmi_release(p->context, p->names, p->capacity, sizeof *p->names);
+    xsmi_release(p->context, p->found, p->capacity, sizeof *p->found);
+    for (size_t i = 0; p->indexes && i < p->capacity; i++) {
+        xsm_index_free(p->indexes[i]);
+    }
+    xsmi_release(p->context, p->indexes, p->capacity, sizeof *p->indexes);
 }
 
 /* -- listing ------------------------------------------------------------------------------------------------------ */
 
-/* The states' tensors, one after the other: the estimator's, then the optimizer's. */
-static xsm_status state_tensor(const xsm_trainer *t, bool optimizer, uint32_t index, xsm_state_tensor *tensor,
-                               bool *found, xsm_error *err)
+enum { OF_ESTIMATOR, OF_OPTIMIZER, OF_SEARCH, OWNERS };
+
+/* The states' tensors, one after the other. */
+static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm_state_tensor *tensor, bool *found,
+                               xsm_error *err)
 {
-    if (!optimizer) {
+    if (of == OF_ESTIMATOR) {
         return xsmi_estimator_state_tensor(t->estimator, index, tensor, found, err);
     }
     memset(tensor, 0, sizeof *tensor);
     tensor->size = sizeof *tensor;
+    if (of == OF_SEARCH) {
+        *found = t->estimator->searcher && xsmi_searcher_tensor(t->estimator->searcher, index, tensor);
+        return XSM_OK;
+    }
     *found = t->optimizer->ops->state_tensor && t->optimizer->ops->state_tensor(t->optimizer, index, tensor);
     return XSM_OK;
 }
@@ -75,7 +98,10 @@ static xsm_status parts_list(const xsm_trainer *t, parts *p, xsm_error *err)
     xsm_state_tensor s;
     bool found;
     size_t count = 2;
-    for (int of = 0; of < 2; of++) {
+    if (t->estimator->searcher) {
+        XSMI_TRY(xsmi_searcher_copy(t->estimator->searcher, err));
+    }
+    for (int of = 0; of < OWNERS; of++) {
         uint32_t index = 0;
         do {
             XSMI_TRY(state_tensor(t, of, index++, &s, &found, err));
@@ -84,8 +110,10 @@ static xsm_status parts_list(const xsm_trainer *t, parts *p, xsm_error *err)
     }
     p->tensors = xsmi_allocate(p->context, count, sizeof *p->tensors);
     p->names = xsmi_allocate(p->context, count, sizeof *p->names);
+    p->found = xsmi_allocate_zero(p->context, count, sizeof *p->found);
+    p->indexes = xsmi_allocate_zero(p->context, count, sizeof *p->indexes);
     p->capacity = count;
-    if (!p->tensors || !p->names) {
+    if (!p->tensors || !p->names || !p->found || !p->indexes) {
         return xsmi_fail_memory(err, count * (sizeof *p->tensors + sizeof *p->names), "a list of tensors");
     }
     p->tensors[0] = (xsmi_tensor){
@@ -93,14 +121,19 @@ static xsm_status parts_list(const xsm_trainer *t, parts *p, xsm_error *err)
     p->tensors[1] = (xsmi_tensor){
         .name = SUMS_NAME, .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {SUMS}, .data = (unsigned char *)p->sums};
     p->count = 2;
-    for (int of = 0; of < 2; of++) {
+    for (int of = 0; of < OWNERS; of++) {
+        p->search = of == OF_SEARCH ? p->count : p->search;
         for (uint32_t index = 0; p->count < count; index++) {
             XSMI_TRY(state_tensor(t, of, index, &s, &found, err));
             if (!found) {
                 break;
             }
             char *name = p->names[p->count];
-            snprintf(name, NAME_ROOM, XSMI_STATE_PREFIX "%s.%s", of ? "optimizer" : "estimator", s.name);
+            snprintf(name, NAME_ROOM, XSMI_STATE_PREFIX "%s%s",
+                     of == OF_ESTIMATOR   ? "estimator."
+                     : of == OF_OPTIMIZER ? "optimizer."
+                                          : "",
+                     s.name);
             for (size_t i = 0; i < p->count; i++) {
                 if (strcmp(p->tensors[i].name, name) == 0) {
                     return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': two tensors of its state are named '%s'",
@@ -162,6 +195,7 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *e
     }
     xsmi_settings_free(&settings);
     parts_free(&p);
+    forget_search(t);
     return status;
 }
 
@@ -253,6 +287,7 @@ static xsm_status resume(xsm_trainer *t, const char *path, xsmi_container *file,
     XSMI_TRY(xsmi_settings_compare(settings, file, path, err));
     for (size_t i = 0; i < p->count; i++) {
         XSMI_TRY(find(file, path, &p->tensors[i], &theirs, err));
+        p->found[i] = theirs->data;
         if (i < 2) {
             memcpy(i ? (void *)p->sums : (void *)p->place, theirs->data, theirs->size);
         }
@@ -261,9 +296,16 @@ static xsm_status resume(xsm_trainer *t, const char *path, xsmi_container *file,
     XSMI_TRY(find_lengths(file, path, t->model->classes, &squares, &ages, err));
     XSMI_TRY(check_place(t, path, p->place, p->sums, err));
     XSMI_TRY(xsmi_model_from_container(t->context, file, path, loaded, err));
+    xsmi_searcher *searcher = t->estimator->searcher;
+    if (searcher) {
+        XSMI_TRY(xsmi_searcher_restore(searcher, t->estimator->index, *loaded, p->found + p->search, p->indexes, err));
+    }
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     XSMI_TRY(xsmi_model_restore(t->model, *loaded, squares, ages, err));
-    for (size_t i = 2; i < p->count; i++) {
+    if (searcher) {
+        xsmi_searcher_take(searcher, p->found + p->search, p->indexes);
+    }
+    for (size_t i = 2; i < p->search; i++) {
         theirs = xsmi_container_tensor(file, p->tensors[i].name);
         memcpy((void *)(uintptr_t)p->tensors[i].data, theirs->data, theirs->size);
     }
@@ -302,6 +344,7 @@ xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
     }
     xsmi_settings_free(&settings);
     parts_free(&p);
+    forget_search(t);
     xsmi_container_close(file);
     xsm_model_free(loaded);
     return status;

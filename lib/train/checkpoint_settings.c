@@ -2,6 +2,7 @@
 #include "train/checkpoint_settings.h"
 
 #include "base/hash.h"
+#include "index/index.h"
 #include "base/random.h"
 
 #include <inttypes.h>
@@ -78,6 +79,11 @@ static size_t get_of_sampler(const void *of, const char *name, char *buffer, siz
     return xsm_sampler_get(of, name, buffer, size);
 }
 
+static size_t get_of_index(const void *of, const char *name, char *buffer, size_t size)
+{
+    return xsm_index_get(of, name, buffer, size);
+}
+
 static xsm_status add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of, getter get,
                              xsm_error *err)
 {
@@ -102,6 +108,12 @@ static xsm_status add_estimator(xsmi_settings *s, const xsm_estimator *e, xsm_er
     }
     for (size_t i = 0; e->sampler && (option = xsm_sampler_ops_option(&e->sampler->ops, i)) != NULL; i++) {
         XSMI_TRY(add_option(s, PREFIX "estimator.sampler.", option, e->sampler, get_of_sampler, err));
+    }
+    if (e->index) {
+        XSMI_TRY(add(s, PREFIX "estimator.index.table", "", e->index->ops.name, err));
+    }
+    for (size_t i = 0; e->index && (option = xsm_index_ops_option(&e->index->ops, i)) != NULL; i++) {
+        XSMI_TRY(add_option(s, PREFIX "estimator.index.", option, e->index, get_of_index, err));
     }
     return XSM_OK;
 }

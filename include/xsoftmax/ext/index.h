@@ -89,6 +89,16 @@ struct xsm_index_ops {
     xsm_status (*query)(const void *state, const xsm_index_block *block, xsm_error *err);
     /** Fills what it knows of `info`; rows and width are there already. */
     void (*info)(const void *state, xsm_index_info *info);
+    /** saved(), save() and restore(), all three or none: what checkpoints of estimators keep of an index, so that it
+     * goes on with the same bits. saved(): how many numbers, which follow from the options and the source's count,
+     * width and `wanted` alone, whether the index is built or not; 0 for a table whose build() gives the same whatever
+     * the updates before. NULL = checkpoints are refused. */
+    uint64_t (*saved)(const void *state, const xsm_index_source *source);
+    /** Writes the numbers of an index that is built, to be read by restore() on any machine of the same byte order. */
+    void (*save)(const void *state, const xsm_index_source *source, uint32_t *numbers);
+    /** As build(), an index as the one that was saved; rows are read from the source as they are now. Numbers that
+     *  cannot be are an error, #XSM_ERROR_FORMAT. */
+    xsm_status (*restore)(void *state, const xsm_index_source *source, const uint32_t *numbers, xsm_error *err);
 };
 
 /** What a table must reach in xsm_index_check(). */

@@ -1,0 +1,184 @@
+/*
+ * What a checkpoint keeps of an estimator that searches: of each block's index what its table saves, which rows wait to
+ * be read again, in their order, and when the search begins. Rows that do not wait are in the indexes as they are in
+ * the model, so none is saved.
+ *
+ *     search.place    U64 [3]   1 where the indexes are built, examples before the search, rows that wait
+ *     search.alpha    F64 [1]   the model's factor when the indexes were last up to date
+ *     search.changed  U32 [K]   those rows, then zeros
+ *     search.N        U32       the index of block N; zeros where it is not built
+ */
+#include "estimator/searched.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIXED = 3 }; /* tensors before those of the blocks */
+
+void xsmi_searcher_forget(xsmi_searcher *s)
+{
+    for (uint32_t j = 0; s->saved && s->numbers && j < s->blocks; j++) {
+        xsmi_release(s->context, s->saved[j], (size_t)s->numbers[j] + 1, sizeof **s->saved);
+    }
+    xsmi_release(s->context, s->saved, s->blocks, sizeof *s->saved);
+    xsmi_release(s->context, s->numbers, s->blocks, sizeof *s->numbers);
+    xsmi_release(s->context, s->names, s->blocks, sizeof *s->names);
+    xsmi_release(s->context, s->changing, s->mark_words * 64, sizeof *s->changing);
+    s->saved = NULL;
+    s->numbers = NULL;
+    s->names = NULL;
+    s->changing = NULL;
+}
+
+static xsm_status copy(xsmi_searcher *s, xsm_error *err)
+{
+    s->saved = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->saved);
+    s->numbers = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->numbers);
+    s->names = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->names);
+    s->changing = xsmi_allocate_zero(s->context, s->mark_words * 64, sizeof *s->changing);
+    if (!s->saved || !s->numbers || !s->names || !s->changing) {
+        return xsmi_fail_memory(err, s->mark_words * 64 * sizeof *s->changing, "what a checkpoint keeps of a search");
+    }
+    /* Room for any list that a file may have. */
+    if (s->capacity < s->model->classes) {
+        uint32_t *larger = xsmi_reallocate(s->context, s->changed, s->capacity, s->model->classes, sizeof *larger);
+        if (!larger) {
+            return xsmi_fail_memory(err, s->model->classes * sizeof *larger, "rows to be indexed");
+        }
+        s->changed = larger;
+        s->capacity = s->model->classes;
+    }
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        const xsmi_search_part *p = &s->parts[j];
+        XSMI_TRY(xsmi_index_saved(p->index, s->model, p->first, p->width, s->candidates, &s->numbers[j], err));
+        if (s->numbers[j] >= SIZE_MAX / sizeof **s->saved) {
+            return xsmi_fail_memory(err, SIZE_MAX, "what a checkpoint keeps of a search");
+        }
+        s->saved[j] = xsmi_allocate_zero(s->context, (size_t)s->numbers[j] + 1, sizeof **s->saved);
+        if (!s->saved[j]) {
+            return xsmi_fail_memory(err, (size_t)s->numbers[j] * sizeof **s->saved,
+                                    "what a checkpoint keeps of a search");
+        }
+        snprintf(s->names[j], sizeof *s->names, "search.%u", j);
+        if (s->built) {
+            xsmi_index_save(p->index, s->saved[j]);
+        }
+    }
+    s->place[0] = s->built;
+    s->place[1] = s->startup;
+    s->place[2] = s->changes;
+    s->last_alpha = s->built ? s->alpha : 1;
+    memcpy(s->changing, s->changed, s->changes * sizeof *s->changing);
+    return XSM_OK;
+}
+
+xsm_status xsmi_searcher_copy(xsmi_searcher *s, xsm_error *err)
+{
+    xsmi_searcher_forget(s);
+    xsm_status status = copy(s, err);
+    if (status != XSM_OK) {
+        xsmi_searcher_forget(s);
+    }
+    return status;
+}
+
+bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *tensor)
+{
+    if (index >= FIXED + s->blocks) {
+        return false;
+    }
+    const xsm_state_tensor fixed[FIXED] = {
+        {.name = "search.place", .type = XSM_STATE_U64, .lines = 1, .width = 3, .data = s->place},
+        {.name = "search.alpha", .type = XSM_STATE_F64, .lines = 1, .width = 1, .data = &s->last_alpha},
+        {.name = "search.changed", .type = XSM_STATE_U32, .lines = 1, .width = s->model->classes, .data = s->changing},
+    };
+    *tensor = index < FIXED ? fixed[index]
+                            : (xsm_state_tensor){.name = s->names[index - FIXED],
+                                                 .type = XSM_STATE_U32,
+                                                 .lines = 1,
+                                                 .width = s->numbers[index - FIXED] + 1, /* no empty tensor */
+                                                 .data = s->saved[index - FIXED]};
+    tensor->size = sizeof *tensor;
+    return true;
+}
+
+/* Whether the list names each row once. */
+static bool good_changes(const xsmi_searcher *s, const uint32_t *changed, uint64_t count, uint64_t *seen)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bit = UINT64_C(1) << changed[i] % 64;
+        if (changed[i] >= s->model->classes || (seen[changed[i] / 64] & bit)) {
+            return false;
+        }
+        seen[changed[i] / 64] |= bit;
+    }
+    return true;
+}
+
+static xsm_status check(const xsmi_searcher *s, const void *const *data, xsm_error *err)
+{
+    const uint64_t *place = data[0];
+    const double *alpha = data[1];
+    bool good = place[0] <= 1 && place[2] <= s->model->classes && *alpha > 0;
+    uint64_t *seen = xsmi_allocate_zero(s->context, s->mark_words, sizeof *seen);
+    if (!seen) {
+        return xsmi_fail_memory(err, s->mark_words * sizeof *seen, "rows to be indexed");
+    }
+    good = good && good_changes(s, data[2], place[2], seen);
+    xsmi_release(s->context, seen, s->mark_words, sizeof *seen);
+    return good ? XSM_OK
+                : xsmi_fail(err, XSM_ERROR_FORMAT,
+                            "the checkpoint's tensors 'search.*' are of no search over %u classes", s->model->classes);
+}
+
+static void let_go(const xsmi_searcher *s, xsm_index **indexes)
+{
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        xsm_index_free(indexes[j]);
+        indexes[j] = NULL;
+    }
+}
+
+xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, const xsm_model *rows,
+                                 const void *const *data, xsm_index **indexes, xsm_error *err)
+{
+    const uint64_t *place = data[0];
+    XSMI_TRY(check(s, data, err));
+    memset(indexes, 0, s->blocks * sizeof(xsm_index *)); /* NOLINT(bugprone-sizeof-expression) */
+    xsm_status status = XSM_OK;
+    for (uint32_t j = 0; j < s->blocks && status == XSM_OK; j++) {
+        const xsmi_search_part *p = &s->parts[j];
+        status = xsmi_index_new_like(like, &indexes[j], err);
+        if (status == XSM_OK && place[0]) {
+            status =
+                xsmi_index_restore_slice(indexes[j], rows, p->first, p->width, s->candidates, data[FIXED + j], err);
+        }
+    }
+    if (status != XSM_OK) {
+        let_go(s, indexes);
+    }
+    return status;
+}
+
+void xsmi_searcher_take(xsmi_searcher *s, const void *const *data, xsm_index **indexes)
+{
+    const uint64_t *place = data[0];
+    const uint32_t *changed = data[2];
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        xsm_index_free(s->parts[j].index);
+        s->parts[j].index = indexes[j];
+        xsmi_index_move(indexes[j], s->model);
+        indexes[j] = NULL;
+    }
+    s->built = place[0] != 0;
+    s->startup = place[1];
+    s->alpha = *(const double *)data[1];
+    s->weight = s->model->weight;
+    memset(s->marks, 0, s->mark_words * sizeof *s->marks);
+    s->changes = (uint32_t)place[2];
+    memcpy(s->changed, changed, s->changes * sizeof *changed);
+    for (uint32_t i = 0; i < s->changes; i++) {
+        s->marks[changed[i] / 64] |= UINT64_C(1) << changed[i] % 64;
+    }
+}
