@@ -358,7 +358,8 @@ int check_bench(void)
         b.factor[j] = 1e-9f;
     }
     for (size_t l = 0; l < blocks; ++l) {
-        b.reduction[l] = (xsmi_reduction){max[l], sum[l], top, top_score[l], top_class[l], target, target_score[l]};
+        b.reduction[l] =
+            (xsmi_reduction){max[l], sum[l], top, top_score[l], top_class[l], target, target_score[l], XSMI_LANES};
         xsmi_reduction_start(b.reduction + l);
     }
     printf("One thread; rate / ceiling of the same run. GFLOP/s against fused multiply-adds on registers,\n"

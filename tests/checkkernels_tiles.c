@@ -21,7 +21,8 @@ void reduction_open(reduction_arrays *a, uint32_t top, const uint32_t *target)
                             .top_score = a->top_score,
                             .top_class = a->top_class,
                             .target = target,
-                            .target_score = a->target_score};
+                            .target_score = a->target_score,
+                            .lanes = XSMI_LANES};
     xsmi_reduction_start(&a->r);
 }
 
@@ -95,6 +96,63 @@ static void test_score_tile(void **state)
     array_close(&got);
 }
 
+/* score_few against score_tile: the lanes that it writes have the same bits, the others are left as they are. */
+static void test_score_few(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    array w;
+    array x[XSMI_FEW];
+    array packed;
+    array terms;
+    array want;
+    array got;
+    array_open(&w, XSMI_CLASS_TILE * 600);
+    for (size_t l = 0; l < XSMI_FEW; ++l) {
+        array_open(x + l, 600);
+    }
+    array_open(&packed, 600 * XSMI_LANES);
+    array_open(&terms, 2 * XSMI_CLASS_TILE);
+    array_open(&want, XSMI_CLASS_TILE * XSMI_LANES);
+    array_open(&got, XSMI_CLASS_TILE * XSMI_LANES);
+    for (size_t classes = 0; classes <= XSMI_CLASS_TILE; classes += classes < 36 || classes == 167 ? 1 : 33) {
+        static const size_t dims[] = {0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 66, 127, 128, 129, 257, 512};
+        for (size_t s = 0; s < sizeof(dims) / sizeof(dims[0]); ++s) {
+            size_t d = dims[s], n = 1 + random_below(XSMI_FEW);
+            kind v = (kind)random_below(KINDS);
+            size_t stride = d + random_below(20);
+            const float *row[XSMI_FEW];
+            array_fill(&w, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
+            for (size_t l = 0; l < n; ++l) {
+                row[l] = array_fill(x + l, d, 0, v);
+            }
+            array_fill(&packed, d * XSMI_LANES, 0, PLAIN);
+            ref->pack(row, n, d, packed.at);
+            array_fill(&terms, 2 * classes, 0, v);
+            array_fill(&want, classes * XSMI_LANES, 0, v);
+            array_copy(&got, &want);
+            float scale = random_below(2) ? 1.0f : random_unit();
+            const float *row_scale = random_below(2) ? terms.at : NULL;
+            const float *bias = random_below(2) ? terms.at + classes : NULL;
+            ref->score_tile(w.at, stride, classes, packed.at, d, scale, row_scale, bias, want.at);
+            for (size_t c = 0; c < classes; ++c) {
+                for (size_t l = n; l < XSMI_LANES; ++l) {
+                    want.at[c * XSMI_LANES + l] = got.at[c * XSMI_LANES + l];
+                }
+            }
+            k->score_few(w.at, stride, classes, row, n, d, scale, row_scale, bias, got.at);
+            expect_arrays(&got, &want, "score_few", classes * 1000 + d);
+        }
+    }
+    array_close(&w);
+    for (size_t l = 0; l < XSMI_FEW; ++l) {
+        array_close(x + l);
+    }
+    array_close(&packed);
+    array_close(&terms);
+    array_close(&want);
+    array_close(&got);
+}
+
 static void expect_reductions(const reduction_arrays *got, const reduction_arrays *want, size_t size)
 {
     expect_floats(got->max, want->max, XSMI_LANES, "reduce_tile: max", size);
@@ -145,6 +203,58 @@ static void test_reduce_tile(void **state)
             ref->reduce_tile(z.at, classes, first, &want.r);
             k->reduce_tile(z.at, classes, first, &got.r);
             expect_reductions(&got, &want, classes);
+            first += (uint32_t)classes;
+        }
+    }
+    array_close(&z);
+}
+
+/* With few lanes in use, those are what they are with all in use. */
+static void test_reduce_few(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    static reduction_arrays want;
+    static reduction_arrays got;
+    array z;
+    array_open(&z, XSMI_CLASS_TILE * XSMI_LANES);
+    static const uint32_t tops[] = {0, 1, 2, 5, 10, MOST_TOP};
+    for (size_t round = 0; round < 400; ++round) {
+        uint32_t target[XSMI_LANES];
+        for (size_t l = 0; l < XSMI_LANES; ++l) {
+            target[l] = random_below(5) == 0 ? XSMI_NO_CLASS : random_below(600);
+        }
+        uint32_t top = tops[random_below(6)];
+        bool with_target = random_below(2) != 0;
+        reduction_open(&want, top, with_target ? target : NULL);
+        reduction_open(&got, top, with_target ? target : NULL);
+        got.r.lanes = 1 + random_below(XSMI_FEW + 2);
+        uint32_t first = random_below(3);
+        kind v = (kind)(round % KINDS);
+        for (size_t t = 0; t < 4; ++t) {
+            size_t classes = random_below(3) == 0 ? XSMI_CLASS_TILE : random_below(XSMI_CLASS_TILE);
+            array_fill(&z, classes * XSMI_LANES, 0, v);
+            /* A lane sees no finite score, for a tile or for ever, NaN now and then, or only zeros of either sign. */
+            size_t l = round % XSMI_FEW;
+            for (size_t c = 0; c < classes && round % 3 == 0; ++c) {
+                z.at[c * XSMI_LANES + l] = round % 2 && t == 1 && c % 9 == 1 ? NAN : -INFINITY;
+            }
+            for (size_t c = 0; c < classes && round % 3 == 1 && t < 2; ++c) {
+                z.at[c * XSMI_LANES + l] = round % 2 ? copysignf(0.0f, random_unit()) : -INFINITY;
+            }
+            ref->reduce_tile(z.at, classes, first, &want.r);
+            k->reduce_tile(z.at, classes, first, &got.r);
+            for (size_t i = 0; i < got.r.lanes; ++i) {
+                expect_floats(got.max + i, want.max + i, 1, "reduce_tile, few: max", classes);
+                expect_floats(got.target_score + i, want.target_score + i, 1, "reduce_tile, few: target", classes);
+                for (size_t j = 0; j < top; ++j) {
+                    size_t at = j * XSMI_LANES + i;
+                    expect_floats(got.top_score + at, want.top_score + at, 1, "reduce_tile, few: top", classes);
+                    assert_int_equal(got.top_class[at], want.top_class[at]);
+                }
+                if (!isnan(got.sum[i]) || !isnan(want.sum[i])) {
+                    assert_memory_equal(got.sum + i, want.sum + i, sizeof(double));
+                }
+            }
             first += (uint32_t)classes;
         }
     }
@@ -213,7 +323,9 @@ static void test_ties_keep_the_smaller_class_first(void **state)
 const named_test tile_tests[] = {
     {"pack", test_pack},
     {"score_tile", test_score_tile},
+    {"score_few", test_score_few},
     {"reduce_tile", test_reduce_tile},
+    {"reduce_tile, few lanes", test_reduce_few},
     {"rank_update", test_rank_update},
     {"reduce_tile: ties", test_ties_keep_the_smaller_class_first},
     {NULL, NULL},

@@ -8,6 +8,8 @@
 #ifndef XSMI_ARITHMETIC_H
 #define XSMI_ARITHMETIC_H
 
+#include "kernels/kernels.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -113,6 +115,25 @@ static inline void xsmi_adagrad(float *y, float *s, float t, float eta)
 {
     *s = __builtin_fmaf(t, t, *s);
     *y = *y - eta * t / __builtin_sqrtf(*s);
+}
+
+/* Takes (score, class) into lane l's falling list of a reduction; the classes come in rising order, so that equals go
+ * behind. */
+static inline void xsmi_insert_top(xsmi_reduction *r, size_t l, float score, uint32_t class)
+{
+    uint32_t place = r->top;
+    while (place > 0 && score > r->top_score[(place - 1) * XSMI_LANES + l]) {
+        --place;
+    }
+    if (place == r->top) {
+        return;
+    }
+    for (uint32_t k = r->top - 1; k > place; --k) {
+        r->top_score[k * XSMI_LANES + l] = r->top_score[(k - 1) * XSMI_LANES + l];
+        r->top_class[k * XSMI_LANES + l] = r->top_class[(k - 1) * XSMI_LANES + l];
+    }
+    r->top_score[place * XSMI_LANES + l] = score;
+    r->top_class[place * XSMI_LANES + l] = class;
 }
 
 #endif

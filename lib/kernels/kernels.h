@@ -22,6 +22,8 @@
 
 /* Examples in a packed block: the vector lanes of exact scoring run over examples. */
 #define XSMI_LANES 32
+/* Most examples that are scored with the lanes over classes instead (score_few). */
+#define XSMI_FEW 4
 /* Partial sums of a dot product. */
 #define XSMI_PARTIALS 64
 /* Most classes in one call of score_tile and reduce_tile; tile borders fall on multiples of it, so that
@@ -44,6 +46,7 @@ typedef struct xsmi_reduction {
     uint32_t *top_class;    /* [top][XSMI_LANES]; of equal scores the smaller class first */
     const uint32_t *target; /* [XSMI_LANES] class whose score is wanted, or XSMI_NO_CLASS; NULL = none */
     float *target_score;    /* [XSMI_LANES], set when the tile holds the target */
+    size_t lanes;           /* in use, the first ones, at least 1: the results in the others mean nothing */
 } xsmi_reduction;
 
 /* Rows that will be scored soon: `count` rows of weights and a row of features. */
@@ -134,6 +137,10 @@ typedef struct xsmi_kernels {
      * reductions are merged in rising order: sums taken over other runs round differently. */
     void (*score_tile)(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out);
+    /* The same scores, to the bit, of examples x[0..n), 1 <= n <= XSMI_FEW, as they lie: only the first n lanes of
+     * `out` are written. The weights come from memory about as fast as they can be read. */
+    void (*score_few)(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
+                      float scale, const float *row_scale, const float *bias, float *out);
     /* Takes the tile of scores [classes][XSMI_LANES] of classes first, first+1, ... into r. Lane-wise: m = the larger
      * of r->max and the tile's maximum; t = float sum, in rising class order from 0, of expf0(score - m);
      * r->sum = r->sum*(double)expf0(r->max - m) + t (one rounding each, multiply then add); r->max = m.

@@ -135,34 +135,32 @@ static void score_tile(const float *w, size_t stride, size_t classes, const floa
     }
 }
 
-/* Takes (score, class) into lane l's falling list; the classes come in rising order, so that equals go behind. */
-static void insert_top(xsmi_reduction *r, size_t l, float score, uint32_t class)
+static void score_few(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
+                      float scale, const float *row_scale, const float *bias, float *out)
 {
-    uint32_t place = r->top;
-    while (place > 0 && score > r->top_score[(place - 1) * XSMI_LANES + l]) {
-        --place;
+    for (size_t c = 0; c < classes; ++c) {
+        const float *row = w + c * stride;
+        float s = row_scale == NULL ? scale : scale * row_scale[c];
+        for (size_t l = 0; l < n; ++l) {
+            float sum = 0.0f;
+            for (size_t i = 0; i < d; ++i) {
+                sum = __builtin_fmaf(row[i], x[l][i], sum);
+            }
+            out[c * XSMI_LANES + l] = bias == NULL ? s * sum : __builtin_fmaf(s, sum, bias[c]);
+        }
     }
-    if (place == r->top) {
-        return;
-    }
-    for (uint32_t k = r->top - 1; k > place; --k) {
-        r->top_score[k * XSMI_LANES + l] = r->top_score[(k - 1) * XSMI_LANES + l];
-        r->top_class[k * XSMI_LANES + l] = r->top_class[(k - 1) * XSMI_LANES + l];
-    }
-    r->top_score[place * XSMI_LANES + l] = score;
-    r->top_class[place * XSMI_LANES + l] = class;
 }
 
 static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r)
 {
-    for (size_t l = 0; l < XSMI_LANES; ++l) {
+    for (size_t l = 0; l < r->lanes; ++l) {
         float max = r->max[l];
         for (size_t c = 0; c < classes; ++c) {
             float score = scores[c * XSMI_LANES + l];
             if (score > max) {
                 max = score;
             }
-            insert_top(r, l, score, first + (uint32_t)c);
+            xsmi_insert_top(r, l, score, first + (uint32_t)c);
         }
         max += 0.0f; /* -0 becomes +0, so that the order of the comparisons does not show */
         /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
@@ -283,6 +281,7 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .sparse_adagrad = sparse_adagrad,
     .pack = pack,
     .score_tile = score_tile,
+    .score_few = score_few,
     .reduce_tile = reduce_tile,
     .rank_update = rank_update,
     .row_max = row_max,

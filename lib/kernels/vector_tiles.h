@@ -12,6 +12,7 @@
 #ifndef XSMI_VECTOR_TILES_H
 #define XSMI_VECTOR_TILES_H
 
+#include "kernels/vector_few.h"
 #include "kernels/vector_rows.h"
 
 #include <stdbool.h>
@@ -261,6 +262,10 @@ XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t firs
 
 static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r)
 {
+    if (r->lanes <= XSMI_FEW) {
+        reduce_few(scores, classes, first, r);
+        return;
+    }
     for (size_t lane = 0; lane < XSMI_LANES; lane += REDUCE_VECTORS * VW) {
         reduce_lanes(scores, classes, first, r, lane);
     }
@@ -360,9 +365,10 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .name = set, .dot = dot, .axpby = axpby, .scale = scale, .gather_scores = gather_scores,                       \
         .scatter_update = scatter_update, .sparse_gather_scores = sparse_gather_scores,                                \
         .sparse_scatter_update = sparse_scatter_update, .column_sums = column_sums, .column_update = column_update,    \
-        .pack = pack, .score_tile = score_tile, .reduce_tile = reduce_tile, .rank_update = rank_update,                \
-        .row_max = row_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax, .log_branches = log_branches,      \
-        .logistics = logistics, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve,                  \
+        .pack = pack, .score_tile = score_tile, .score_few = score_few, .reduce_tile = reduce_tile,                    \
+        .rank_update = rank_update, .row_max = row_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,        \
+        .log_branches = log_branches, .logistics = logistics, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad,    \
+        .solve = solve,                                                                                                \
     }
 
 #endif

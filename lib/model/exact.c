@@ -78,6 +78,7 @@ static xsmi_reduction block_reduction(const exact_state *s, size_t block, bool i
         .top_class = top ? s->top_class + base * top : NULL,
         .target = s->target + base,
         .target_score = s->found + base,
+        .lanes = s->blocks[block].rows,
     };
     return r;
 }

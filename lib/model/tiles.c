@@ -3,7 +3,8 @@
  *
  * Dense rows, class-major weights: the rows of a block are packed so that the vector lanes run over them, and the
  * weights are read in place (kernels->score_tile). All blocks take their turn with a tile of classes while its
- * weights are in the second cache: main memory is read once for all rows.
+ * weights are in the second cache: main memory is read once for all rows. Of up to XSMI_FEW rows in all the lanes run
+ * over classes instead (kernels->score_few), with the same bits.
  *
  * Feature-major weights: a row's scores of a tile of classes are the sum of its features' weights, each a contiguous
  * run (kernels->column_sums).
@@ -133,13 +134,19 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
                          xsmi_tile_consumer consume, void *state)
 {
     const float *x[XSMI_LANES];
+    const bool few = rows->blocks == 1 && rows->counts[0] <= XSMI_FEW;
     for (size_t b = 0; b < rows->blocks; b++) {
         for (size_t l = 0; l < rows->counts[b]; l++) {
             x[l] = rows->features[b * XSMI_LANES + l].values;
         }
-        m->kernels->pack(x, rows->counts[b], m->features, s->packed[b]);
+        if (!few) {
+            m->kernels->pack(x, rows->counts[b], m->features, s->packed[b]);
+        }
     }
-    const uint32_t piece = piece_classes(m);
+    if (few) {
+        memset(s->lanes[0], 0, XSMI_CLASS_TILE * XSMI_LANES * sizeof *s->lanes[0]);
+    }
+    const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
     for (uint32_t tile = first; tile < end;) {
         uint32_t count = end - tile < XSMI_CLASS_TILE ? end - tile : XSMI_CLASS_TILE;
         if (m->row_scale) {
@@ -152,9 +159,17 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
             for (size_t b = 0; b < rows->blocks; b++) {
                 /* One buffer for all blocks stays in the first cache, if a block's tile is complete at once. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
-                m->kernels->score_tile(m->weight + (tile + c) * m->stride, m->stride, some, s->packed[b], m->features,
-                                       m->row_scale ? 1.0f : (float)m->alpha, m->row_scale ? s->scales + c : NULL,
-                                       m->bias ? m->bias + tile + c : NULL, out + c * XSMI_LANES);
+                const float *weights = m->weight + (tile + c) * m->stride;
+                const float scale = m->row_scale ? 1.0f : (float)m->alpha;
+                const float *scales = m->row_scale ? s->scales + c : NULL;
+                const float *bias = m->bias ? m->bias + tile + c : NULL;
+                if (few) {
+                    m->kernels->score_few(weights, m->stride, some, x, rows->counts[b], m->features, scale, scales,
+                                          bias, out + c * XSMI_LANES);
+                } else {
+                    m->kernels->score_tile(weights, m->stride, some, s->packed[b], m->features, scale, scales, bias,
+                                           out + c * XSMI_LANES);
+                }
                 if (c + some == count) {
                     xsmi_tile t = {b, 0, true, tile, count, out};
                     consume(state, &t);
