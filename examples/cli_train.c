@@ -205,6 +205,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "start from this model, with whatever classes and features are new in the rows", NULL, 0, 0, 0, 0},
         {"resume", CLI_TEXT, &r.resume_path, "FILE",
          "go on from this checkpoint; the other flags must be those of the run that saved it", NULL, 0, 0, 0, 0},
+        {"no-evaluate", CLI_SWITCH, &r.unevaluated, NULL, "do without the figures at the end, which look at every row",
+         NULL, 0, 0, 0, 0},
         {"json", CLI_SWITCH, &r.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);

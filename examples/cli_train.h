@@ -54,7 +54,8 @@ typedef struct cli_run {
     uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias, order, json;
-    int score; /* an XSM_SCORE_* value, -1 = not given */
+    int score;       /* an XSM_SCORE_* value, -1 = not given */
+    int unevaluated; /* --no-evaluate */
     cli_hidden hidden;
     double time_budget;  /* seconds; 0 = none */
     int full;            /* all rows at once: lbfgs */

@@ -169,7 +169,7 @@ int cli_train_run(cli_run *r)
 int cli_train_evaluate(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    if (r->train_known) {
+    if (r->train_known || r->unevaluated) {
         return CLI_GO_ON;
     }
     xsm_metrics train = XSM_METRICS_INIT, test = XSM_METRICS_INIT;

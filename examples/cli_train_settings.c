@@ -212,6 +212,9 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->evaluate_every > 0 && !r->history_path) {
         code = cli_misuse("--evaluate-every needs --history CSV, which is where the results go");
     }
+    if (code == CLI_GO_ON && r->unevaluated && (r->test || r->history_path)) {
+        code = cli_misuse("--no-evaluate: %s asks for figures", r->test ? "--test" : "--history");
+    }
     if (code == CLI_GO_ON && r->history_measures && !r->history_path) {
         code = cli_misuse("--history-measures needs --history CSV, which is where they go");
     }

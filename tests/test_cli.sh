@@ -207,6 +207,8 @@ done <<END
 2|--time-budget: '0' is out of range|$good --time-budget 0
 2|--set seed: use --seed alone|$good --set seed=1
 2|--set ridge: use --ridge alone|$good --ridge 1 --set ridge=1
+2|--no-evaluate: --test asks|train --estimator implicit --data train.txt --test test.txt --no-evaluate
+2|--no-evaluate: --history asks|train --estimator implicit --data train.txt --history out.csv --no-evaluate
 2|--history-measures needs --history|train --estimator implicit --data train.txt --history-measures psp
 2|'recall' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,recall
 2|'' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,
@@ -540,6 +542,12 @@ expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"f
 \"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\
 \"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks}}\$" stdout
+run 0 train --estimator implicit --data train.txt --json --epochs 1 --model seen
+run 0 train --estimator implicit --data train.txt --json --epochs 1 --model unseen --no-evaluate
+expect 'without evaluation' grep -q '"train":{"log_loss":null,"error":null},"test":null}$' stdout
+expect 'the same model without evaluation' cmp -s seen unseen
+run 0 train --estimator implicit --data train.txt --epochs 1 --no-evaluate
+expect 'no figures' test "$(grep -c 'log-loss' stdout)" -eq 0
 run 0 train --estimator implicit --data train.txt --json --epochs 1
 expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' stdout
 run 0 train --estimator implicit --data train.txt --test strange.txt --json --epochs 1

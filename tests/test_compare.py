@@ -13,6 +13,7 @@ except ImportError:
     print("skipped: bench/compare needs numpy")
     sys.exit(77)
 sys.path.insert(0, os.path.join(root, "bench", "compare"))
+from multilabel import Tally as Several  # noqa: E402
 from rows import Rows, Tally  # noqa: E402
 
 
@@ -31,6 +32,41 @@ def tally():
     assert close(result["log_loss"], (0.6931471805599453 + 1.3862943611198906) / 2), result
     t.add(1, [1], None)  # a program that does not say
     assert t.result()["log_loss"] is None
+
+
+def several():
+    # Labels 1 and 2 of weights 2 and 4, ranked 2, 0, 1.
+    t = Several(numpy.array([1.0, 2.0, 4.0]))
+    t.add([1, 2], [2, 0, 1])
+    result = t.result()
+    second, third = 0.6309297535714575, 0.5  # 1/log2(3), 1/log2(4)
+    assert all(map(close, result["precision"], [1, 2 / 3, 2 / 5])), result
+    assert all(map(close, result["ndcg"], [1, (1 + third) / (1 + second), (1 + third) / (1 + second)])), result
+    assert all(map(close, result["psp"], [1, 1, 1])), result
+    t.add([1], [0])
+    assert all(map(close, t.result()["psp"], [4 / 6, 6 / 8, 6 / 8])), t.result()
+
+
+def several_run(folder):
+    """The library's measures and ours of the same problem, which both solve perfectly but for labels never seen."""
+    draw = random.Random(5)
+    rows = []
+    for _ in range(300):
+        labels = sorted(draw.sample(range(4), draw.randrange(1, 4)))
+        rows.append((",".join(map(str, labels)), [(l, 1) for l in labels]))
+    for part in ("train", "test"):
+        write(os.path.join(folder, f"s_{part}.txt"), rows)
+    done = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "multilabel.py"), "--program", program,
+                           "--packages", "none", "--folder", "none", folder, "--json", "--only", "xsoftmax,liblinear"],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [s["method"] for s in said] == ["xsoftmax", "liblinear one-vs-rest"], said
+    mean = sum(len(r[0].split(",")) for r in rows) / len(rows)
+    for s in said:
+        assert s["skipped"] in (None, "not installed"), s
+        if s["skipped"] is None:  # of the best, the one with the largest weight need not be first
+            assert s["seconds"] >= 0 and close(s["precision"][0], 1) and close(s["precision"][2], mean / 5), s
+            assert all(map(close, s["ndcg"] + s["psp"][1:], [1] * 5)), s
 
 
 def write(path, rows):
@@ -67,5 +103,8 @@ def run(folder):
 
 
 tally()
+several()
 with tempfile.TemporaryDirectory() as place:
     run(place)
+with tempfile.TemporaryDirectory() as place:
+    several_run(place)

@@ -7,13 +7,13 @@
 
 enum { QUICK_ROWS = 400, PATH_LENGTH = 4096 };
 
-static xsm_dataset *read_file(const papers *p, const char *path, const xsm_class_map *classes)
+static xsm_dataset *read_file(const papers *p, const char *path, int32_t labels, const xsm_class_map *classes)
 {
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     options.format = XSM_FORMAT_XC;
-    options.labels = XSM_LABELS_FIRST;
+    options.labels = labels;
     options.classes = classes;
     papers_check(xsm_dataset_read(p->context, path, &options, &data, &err), &err);
     papers_check(xsm_dataset_drop(data, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY, NULL, &err), &err);
@@ -70,8 +70,8 @@ static xsm_class_map join_classes(xsm_dataset *train, xsm_dataset *test)
     return both;
 }
 
-static bool read_pair(const papers *p, const char *folder, const char *title, const char *transform, bool join,
-                      data_pair *out)
+static bool read_pair(const papers *p, const char *folder, const char *title, const char *transform, int32_t labels,
+                      bool join, data_pair *out)
 {
     char train[PATH_LENGTH], test[PATH_LENGTH];
     if (!path_of(train, folder, "train") || !path_of(test, folder, "test")) {
@@ -83,25 +83,25 @@ static bool read_pair(const papers *p, const char *folder, const char *title, co
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_transform *steps = NULL;
     *out = (data_pair){title, NULL, NULL, 0, 0, 0, 0};
-    out->train = read_file(p, train, NULL);
+    out->train = read_file(p, train, labels, NULL);
     if (p->quick) {
         keep_few(&out->train);
     }
     if (join) {
-        xsm_dataset *other = read_file(p, test, NULL);
+        xsm_dataset *other = read_file(p, test, labels, NULL);
         map = join_classes(out->train, other);
         xsm_dataset_free(other);
         xsm_dataset_free(out->train);
-        out->train = read_file(p, train, &map);
+        out->train = read_file(p, train, labels, &map);
         if (p->quick) {
             keep_few(&out->train);
         }
-        out->test = read_file(p, test, &map);
+        out->test = read_file(p, test, labels, &map);
         free((void *)(uintptr_t)map.labels);
     } else {
         papers_check(xsm_dataset_compact(out->train, &err), &err);
         papers_check(xsm_dataset_get_classes(out->train, &map, &err), &err);
-        out->test = read_file(p, test, &map);
+        out->test = read_file(p, test, labels, &map);
     }
     if (p->quick) {
         keep_few(&out->test);
@@ -122,12 +122,17 @@ static bool read_pair(const papers *p, const char *folder, const char *title, co
 
 bool data_read(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
 {
-    return read_pair(p, folder, title, transform, false, out);
+    return read_pair(p, folder, title, transform, XSM_LABELS_FIRST, false, out);
+}
+
+bool data_read_labels(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
+{
+    return read_pair(p, folder, title, transform, XSM_LABELS_ALL, false, out);
 }
 
 bool data_read_union(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out)
 {
-    return read_pair(p, folder, title, transform, true, out);
+    return read_pair(p, folder, title, transform, XSM_LABELS_FIRST, true, out);
 }
 
 static xsm_dataset *scaled(const papers *p, const xsm_dataset *data, float factor)

@@ -4,7 +4,7 @@
 #ifndef PAPERS_LDGS_H
 #define PAPERS_LDGS_H
 
-#include "papers.h"
+#include "learn.h"
 
 enum { LDGS_FEATURES_MAX = 128 };
 
@@ -25,5 +25,20 @@ xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint
  * as after training, a factor times the classes' directions, and the options given ("name=value,..."). Times are
  * medians; those of the searching estimators have the upkeep of the indexes in them. */
 void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks, const char *options);
+
+/* What the learning of methods has in common. */
+typedef struct ldgs_learning {
+    report *table;
+    const char *prefix;      /* of its rows */
+    const char *curves_name; /* NAME-epochs and NAME-seconds: per cent right of the training rows */
+    const xsm_dataset *train, *test;
+    bool several;    /* labels a row */
+    uint32_t hidden; /* as of a plan */
+    uint64_t epochs;
+    const double *etas; /* to start with, falling as 1/(1 + epochs); the best after an epoch is taken */
+    size_t eta_count;
+} ldgs_learning;
+
+void ldgs_learn(const papers *p, const ldgs_learning *l, const method *methods, size_t count);
 
 #endif

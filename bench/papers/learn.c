@@ -53,7 +53,7 @@ xsm_metrics evaluate(const papers *p, const xsm_model *model, const xsm_dataset 
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
     xsm_error err = XSM_ERROR_INIT;
-    options.precision_max = 1;
+    options.precision_max = 5;
     papers_check(xsm_evaluate(p->context, model, data, &options, &metrics, &err), &err);
     return metrics;
 }
@@ -72,7 +72,15 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     learned l = {false, 0, 0, NULL, XSM_METRICS_INIT, XSM_METRICS_INIT};
     papers_check(xsm_dataset_get_info(train, &info, &err), &err);
     shape.bias = how->bias;
-    papers_check(xsm_model_new_linear(p->context, info.features, info.classes, &shape, &l.model, &err), &err);
+    if (how->hidden > 0) {
+        xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+        layer.bias = how->bias;
+        papers_check(
+            xsm_model_new_embedding(p->context, info.features, how->hidden, info.classes, &layer, &l.model, &err),
+            &err);
+    } else {
+        papers_check(xsm_model_new_linear(p->context, info.features, info.classes, &shape, &l.model, &err), &err);
+    }
     papers_check(xsm_estimator_new(p->context, m->estimator, &estimator, &err), &err);
     set_options(estimator, m, how->ridge);
     papers_check(xsm_estimator_set_int(estimator, "seed", 1, &err), &err);

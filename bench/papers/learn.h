@@ -19,7 +19,9 @@ typedef struct data_pair {
  * first label of a row, rows without one dropped, the classes those that are left in the training rows; then the
  * transform ("" for none). False, having said so, where it is not there. */
 bool data_read(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out);
-/* The same with the labels that are the first of a row in either file as classes. */
+/* The same with all labels of a row, in rows that have one. */
+bool data_read_labels(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out);
+/* As data_read() with the labels that are the first of a row in either file as classes. */
 bool data_read_union(const papers *p, const char *folder, const char *title, const char *transform, data_pair *out);
 /* Multiplies all features by a factor. */
 void data_scale(const papers *p, data_pair *data, float factor);
@@ -42,6 +44,7 @@ typedef struct plan {
     double factor; /* the rate's, an epoch; 0 = eta/(1 + epochs passed) instead */
     double ridge;
     bool bias;
+    uint32_t hidden;      /* 0: a linear model; else an embedding model with vectors of that many numbers */
     uint64_t evaluations; /* on the training rows, at even distances; 0 = none but at the end */
     bool skip_train;      /* not even then */
     const xsm_dataset *test;

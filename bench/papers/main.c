@@ -22,6 +22,8 @@ static const figure figures[] = {
     {"umax_rates", "Fagan and Iyengar 2018, Figures 2 and 3: log-loss against the learning rate", figure_umax_rates},
     {"ldgs_multiclass", "Yen et al. 2018, Figure 1: faces, what a step costs and what it brings",
      figure_ldgs_multiclass},
+    {"ldgs_multilabel", "Yen et al. 2018, Figure 2: documents with several labels, by epoch and by time",
+     figure_ldgs_multilabel},
     {"umax_optimum", "how far from the exact optimum the methods end with rates that fall as 1/t", figure_umax_optimum},
     {"adversarial_eurlex", "Bamler and Mandt 2020, appendix A.2: the exact softmax against negative sampling",
      figure_adversarial_eurlex},

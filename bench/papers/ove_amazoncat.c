@@ -4,7 +4,7 @@
  * each. The data is made up in that shape, so what compares is the time; the error says only that something is learned.
  */
 #include "learn.h"
-#include "shape_amazoncat.h"
+#include "shape_documents.h"
 
 #include <stdlib.h>
 
@@ -62,16 +62,16 @@ static xsm_dataset *first_rows(const xsm_dataset *data, uint64_t count)
 
 void figure_ove_amazoncat(const papers *p)
 {
-    amazoncat_sizes s = {1186239, 306759, 203882, 2919, 82};
+    documents_sizes s = DOCUMENTS_AMAZONCAT(1186239, 306759, 203882, 2919, 82);
     uint64_t tuned = TUNED_ROWS;
     if (p->quick) {
-        s = (amazoncat_sizes){2000, 500, 500, 40, 20};
+        s = (documents_sizes)DOCUMENTS_AMAZONCAT(2000, 500, 500, 40, 20);
         tuned = 200;
     }
     report *r = report_new(p, "ove_amazoncat", "Titsias 2016, section 4.2: OVE-SGD on data of AmazonCat-13K's shape");
     double start = papers_clock();
     xsm_dataset *train, *test;
-    amazoncat_make(p, &s, &train, &test);
+    documents_make(p, &s, &train, &test);
     double made = papers_clock() - start;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_error err = XSM_ERROR_INIT;

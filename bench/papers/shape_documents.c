@@ -1,12 +1,12 @@
 /*
  * Rows are bags of words. Words are drawn from a Zipf distribution over the features, whose numbers are shuffled as in
  * a real vocabulary; some of a row's words come from its class's own short list and some from the list of the group of
- * classes that the class is in, so that a class can be learned, and mixed up with its group. Classes have a Zipf
- * distribution, too, with the exponent at which the largest holds 19 % of the rows and the largest fifteen half of
- * them, as the paper says of AmazonCat-13K. Word counts are weighted by the logarithm of the word's rank, for idf, and
- * the row is scaled to length 1.
+ * classes that the class is in, so that a class can be learned, and mixed up with its group. Of several labels each
+ * is of the first one's group or drawn anew, as likely the one as the other, and the words are shared out among them.
+ * Classes have a Zipf distribution, too. Word counts are weighted by the logarithm of the word's rank, for idf, and the
+ * row is scaled to length 1.
  */
-#include "shape_amazoncat.h"
+#include "shape_documents.h"
 
 #include "data.h"
 
@@ -14,11 +14,8 @@
 #include <string.h>
 
 enum { LIST = 64, GROUP = 12, WORDS_MAX = 256 };
-#define CLASS_EXPONENT 1.13
 #define WORD_EXPONENT 1.0
 #define WORD_OFFSET 10.0 /* of Zipf and Mandelbrot: the commonest word is in a third of the rows, not in all */
-#define OWN 0.08         /* shares of a row's words */
-#define SHARED 0.12
 
 /* Draws from a discrete distribution in constant time: A. J. Walker, An efficient method for generating discrete random
  * variables with general distributions, 1977. */
@@ -85,7 +82,7 @@ static alias zipf(uint32_t count, double exponent, double offset)
 }
 
 typedef struct maker {
-    const amazoncat_sizes *sizes;
+    const documents_sizes *sizes;
     alias classes, words;
     uint32_t *number; /* [features] of a word, by its rank */
     float *idf;       /* [features] by rank */
@@ -102,10 +99,11 @@ static uint32_t *lists(bench_random *random, const alias *words, uint32_t count)
     return list;
 }
 
-static maker maker_new(const amazoncat_sizes *s, bench_random *random)
+static maker maker_new(const documents_sizes *s, bench_random *random)
 {
     maker m = {
-        s, zipf(s->classes, CLASS_EXPONENT, 0), zipf(s->features, WORD_EXPONENT, WORD_OFFSET), NULL, NULL, NULL, NULL};
+        s,   zipf(s->classes, s->class_exponent, 0), zipf(s->features, WORD_EXPONENT, WORD_OFFSET), NULL, NULL, NULL,
+        NULL};
     m.number = papers_memory(s->features, sizeof *m.number);
     m.idf = papers_memory(s->features, sizeof *m.idf);
     for (uint32_t i = 0; i < s->features; i++) {
@@ -140,16 +138,43 @@ static int compare_words(const void *a, const void *b)
     return (p->feature > q->feature) - (p->feature < q->feature);
 }
 
-/* A row of class k; returns its length. */
-static size_t make_row(const maker *m, bench_random *random, uint32_t k, word row[WORDS_MAX])
+/* Draws a row's labels, in rising order; returns how many. */
+static uint32_t draw_labels(const maker *m, bench_random *random, uint32_t labels[DOCUMENTS_LABELS_MAX])
 {
+    const documents_sizes *s = m->sizes;
+    uint32_t count = 1, wanted = s->most_labels > 1 ? 1 + (uint32_t)bench_below(random, s->most_labels) : 1;
+    labels[0] = alias_draw(&m->classes, random);
+    const uint32_t first = labels[0] / GROUP * GROUP, size = s->classes - first < GROUP ? s->classes - first : GROUP;
+    for (uint32_t tries = 1; tries < wanted; tries++) {
+        uint32_t k = bench_below(random, 2) ? first + (uint32_t)bench_below(random, size)
+                                            : alias_draw(&m->classes, random),
+                 at = count;
+        while (at > 0 && labels[at - 1] > k) {
+            at--;
+        }
+        if (at > 0 && labels[at - 1] == k) {
+            continue; /* it has that one: a label less */
+        }
+        memmove(labels + at + 1, labels + at, (count - at) * sizeof *labels);
+        labels[at] = k;
+        count++;
+    }
+    return count;
+}
+
+/* A row of some classes; returns its length. */
+static size_t make_row(const maker *m, bench_random *random, const uint32_t *labels, uint32_t label_count,
+                       word row[WORDS_MAX])
+{
+    const double own = m->sizes->own, shared = m->sizes->shared;
     size_t count = (size_t)(m->sizes->length * (0.5 + unit(random))), left = 0;
     count = count < 1 ? 1 : count > WORDS_MAX ? WORDS_MAX : count;
     for (size_t i = 0; i < count; i++) {
+        uint32_t k = labels[label_count > 1 ? bench_below(random, label_count) : 0];
         double from = unit(random), place = unit(random);
         size_t at = (size_t)(LIST * place * place); /* the first of a list are commoner */
-        uint32_t rank = from < OWN            ? m->own[(size_t)k * LIST + at]
-                        : from < OWN + SHARED ? m->shared[(size_t)(k / GROUP) * LIST + at]
+        uint32_t rank = from < own            ? m->own[(size_t)k * LIST + at]
+                        : from < own + shared ? m->shared[(size_t)(k / GROUP) * LIST + at]
                                               : alias_draw(&m->words, random);
         row[i] = (word){m->number[rank], m->idf[rank]};
     }
@@ -176,12 +201,15 @@ static xsm_dataset *make_rows(const papers *p, const maker *m, bench_random *ran
 {
     uint64_t room = (uint64_t)((double)rows * m->sizes->length * 1.1) + WORDS_MAX, count = 0;
     uint64_t *offsets = papers_memory(rows + 1, sizeof *offsets);
-    uint32_t *index = papers_memory(room, sizeof *index), *of = papers_memory(rows, sizeof *of);
+    uint32_t *index = papers_memory(room, sizeof *index);
+    uint64_t *label_offsets = papers_memory(rows + 1, sizeof *label_offsets);
+    uint32_t *of = papers_memory((size_t)rows * m->sizes->most_labels, sizeof *of);
     float *values = papers_memory(room, sizeof *values);
     for (uint64_t i = 0; i < rows; i++) {
         word row[WORDS_MAX];
-        of[i] = alias_draw(&m->classes, random);
-        size_t length = make_row(m, random, of[i], row);
+        uint32_t *labels = of + label_offsets[i], label_count = draw_labels(m, random, labels);
+        label_offsets[i + 1] = label_offsets[i] + label_count;
+        size_t length = make_row(m, random, labels, label_count, row);
         if (count + length > room) {
             papers_fail("the rows are longer than was planned for");
         }
@@ -191,7 +219,7 @@ static xsm_dataset *make_rows(const papers *p, const maker *m, bench_random *ran
         }
         offsets[i + 1] = count;
     }
-    xsm_labels labels = {sizeof labels, m->sizes->classes, 0, NULL, of};
+    xsm_labels labels = {sizeof labels, m->sizes->classes, 0, label_offsets, of};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     papers_check(xsm_dataset_from_csr(p->context, offsets, index, values, rows, m->sizes->features, &labels, XSM_COPY,
@@ -199,12 +227,13 @@ static xsm_dataset *make_rows(const papers *p, const maker *m, bench_random *ran
                  &err);
     free(offsets);
     free(index);
+    free(label_offsets);
     free(of);
     free(values);
     return data;
 }
 
-void amazoncat_make(const papers *p, const amazoncat_sizes *s, xsm_dataset **train, xsm_dataset **test)
+void documents_make(const papers *p, const documents_sizes *s, xsm_dataset **train, xsm_dataset **test)
 {
     bench_random random = {13};
     maker m = maker_new(s, &random);

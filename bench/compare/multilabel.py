@@ -1,0 +1,313 @@
+"""Rows with several labels: the library's one-vs-rest beside other people's; see bench/multilabel.sh.
+
+Every method's settings are chosen on held-back training rows, by P@1 + P@3 + P@5, in time that is not told; then each
+trains once on all training rows. Seconds are processor time, which other work on the machine does not add to: of the
+process that reads, trains and saves, for LIBLINEAR of its solver alone.
+"""
+import argparse
+import ctypes
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from compare import find  # noqa: E402
+from peers import Skip, tokens  # noqa: E402
+from rows import Rows  # noqa: E402
+
+DATA = ["bibtex", "delicious", "corel5k", "hmc-cellcycle-go", "kg-fb15k237", "debian-depends"]
+KS = (1, 3, 5)
+HELD_ROWS = 6000  # to choose by: as many folds as that takes, five at most
+A, B = 0.55, 1.5  # of the propensities
+
+# Where the scores of all classes for all values are this many an epoch, sampled estimates are tried instead.
+MANY = 2e9
+OURS_FEW = [f"--estimator one-vs-all --transform {t} --eta {eta} --ridge {ridge} --schedule step:0.8 --epochs {epochs}"
+            for t in ("unit", "tfidf,unit")
+            for eta, ridge, epochs in ((0.3, 0, 12), (0.5, 0.3, 12), (0.5, 1, 12),
+                                       (1, 0, 15), (1, 0.1, 15), (1, 1, 15))]
+OURS_MANY = [f"--estimator {m} --set negatives={n} --transform {t} --eta {eta} --schedule step:0.7 --epochs 8"
+             for t in ("unit", "tfidf,unit")
+             for m, n, eta in (("one-vs-all-sampled", 50, 1), ("one-vs-all-sampled", 200, 1),
+                               ("one-vs-all-sampled", 200, 3), ("sampled-softmax", 200, 10))]
+FASTTEXT = [f"-lr {lr} -epoch 25" for lr in (0.1, 0.5)]
+LIBLINEAR = [f"-s 7 -c {c} -e 0.1 -B 1" for c in (1, 10)]
+
+# PEERS' figures, of another run on another machine: seconds with reading and writing, one thread.
+PLT = {"bibtex": (1.3, (.632, .390, .285)), "delicious": (14.5, (.670, .599, .554))}
+BR = {"bibtex": (2.1, (.634, .393, .287)), "delicious": (37.1, (.665, .599, .552))}
+
+
+def propensity_weights(train, keep, classes):
+    """1/p of Jain, Prabhu and Varma (2016) for every label number."""
+    count = numpy.bincount([l for i in keep for l in set(train.labels[i])], minlength=classes)
+    c = max(0.0, (numpy.log(len(keep)) - 1) * (B + 1) ** A)
+    return 1 + c * (count + B) ** -A
+
+
+class Tally:
+    """Means of precision and nDCG at 1, 3 and 5, and PSP over what the labels themselves would get."""
+
+    def __init__(self, weights):
+        self.weights, self.rows = weights, 0
+        self.p, self.ndcg = numpy.zeros(5), numpy.zeros(5)
+        self.psp, self.psp_best = numpy.zeros(5), numpy.zeros(5)
+        self.gain = 1 / numpy.log2(numpy.arange(5) + 2)
+
+    def add(self, labels, ranked):
+        truth, ranked = set(labels), ranked[:5]
+        hit = numpy.array([k in truth for k in ranked] + [False] * (5 - len(ranked)), dtype=float)
+        worth = hit * [self.weights[k] for k in list(ranked) + [0] * (5 - len(ranked))]
+        best = sorted((self.weights[k] for k in truth), reverse=True)[:5]
+        places = numpy.arange(1, 6)
+        ideal = numpy.cumsum(self.gain * (places <= len(truth)))
+        self.rows += 1
+        self.p += numpy.cumsum(hit) / places
+        self.ndcg += numpy.cumsum(hit * self.gain) / ideal
+        self.psp += numpy.cumsum(worth) / places
+        self.psp_best += numpy.cumsum(best + [0] * (5 - len(best))) / places
+
+    def result(self):
+        at = [k - 1 for k in KS]
+        return {"precision": list(self.p[at] / self.rows), "ndcg": list(self.ndcg[at] / self.rows),
+                "psp": list(self.psp[at] / self.psp_best[at])}
+
+
+def processor_seconds():
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+class Late(Skip):
+    """It took longer than it may."""
+
+
+class Problem:
+    """Training rows and rows to judge by, as files that each program reads."""
+
+    def __init__(self, folder, train, keep, test, test_keep, limit, threads):
+        self.folder, self.train, self.keep, self.test, self.test_keep = folder, train, keep, test, test_keep
+        self.limit, self.threads, self.made = limit, threads, {}
+        self.classes = 1 + max(max(r.labels[i]) for r, k in ((train, keep), (test, test_keep)) for i in k)
+        self.weights = propensity_weights(train, keep, self.classes)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, head, line):
+        if name not in self.made:
+            self.made[name] = self.path(name + "_train.txt"), self.path(name + "_test.txt")
+            for path, rows, keep in zip(self.made[name], (self.train, self.test), (self.keep, self.test_keep)):
+                with open(path, "w") as out:
+                    out.write(head(rows, keep))
+                    out.writelines(line(rows, i) for i in keep)
+        return self.made[name]
+
+    def tally(self):
+        return Tally(self.weights)
+
+    def command(self, command):
+        """Runs a program; returns its processor seconds and what it printed."""
+        before = processor_seconds()
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit + 1)))
+        seconds = processor_seconds() - before
+        if done.returncode < 0 and seconds > 0.9 * self.limit:
+            raise Late(f"stopped after {self.limit} s")
+        if done.returncode:
+            raise Skip(f"it failed: {(done.stderr.strip().splitlines() or ['status %d' % done.returncode])[-1]}")
+        return seconds, done.stdout
+
+
+def fold(folder, train, keep, part, parts, limit, threads):
+    held, rest = keep[part::parts], [i for j, i in enumerate(keep) if j % parts != part]
+    return Problem(folder, train, rest, train, held, limit, threads)
+
+
+# -- the methods: (problem, settings) -> result -----------------------------------------------------------------------
+
+def xc(rows, i):
+    values = " ".join(f"{index}:{value:.9g}" for index, value in rows.pairs(i, raw=True))
+    return f"{','.join(map(str, rows.labels[i]))} {values}\n"
+
+
+def ours(program):
+    def run(problem, settings):
+        train, test = problem.write("xc", lambda rows, keep: f"{len(keep)} {rows.features} {problem.classes}\n", xc)
+        model = problem.path("model.safetensors")
+        # Two processes, so that the seconds of the first have no test rows in them.
+        seconds, said = problem.command([program, "train", "--data", train, "--labels", "all", "--threads",
+                                         str(problem.threads), "--model", model, "--no-evaluate", "--json",
+                                         *settings.split()])
+        _, found = problem.command([program, "evaluate", "--model", model, "--data", test, "--json"])
+        os.unlink(model)
+        test_metrics = json.loads(found)["test"]
+        return {"seconds": seconds, "train_seconds": json.loads(said)["train_seconds"],
+                **{name: [test_metrics[name][str(k)] for k in KS] for name in ("precision", "ndcg", "psp")}}
+    return run
+
+
+def fasttext(problem, settings):
+    if not shutil.which("fasttext"):
+        raise Skip("not installed")
+
+    def line(rows, i):
+        words = tokens(rows, i, "").split(" ", 1)[1]
+        return " ".join(f"__label__{l}" for l in rows.labels[i]) + " " + words
+    train, test = problem.write("fasttext", lambda rows, keep: "", line)
+    model = problem.path("fasttext")
+    seconds, _ = problem.command(["fasttext", "supervised", "-input", train, "-output", model, "-loss", "ova", "-dim",
+                                  "100", "-minCount", "1", "-thread", str(problem.threads), "-verbose", "0",
+                                  *settings.split()])
+    printed = subprocess.Popen(["fasttext", "predict", model + ".bin", test, "5"], stdout=subprocess.PIPE, text=True)
+    tally = problem.tally()
+    for words, i in zip(printed.stdout, problem.test_keep):
+        tally.add(problem.test.labels[i], [int(w[len("__label__"):]) for w in words.split()])
+    if printed.wait() or tally.rows != len(problem.test_keep):
+        raise Skip("its predictions could not be read")
+    return {"seconds": seconds, **tally.result()}
+
+
+def liblinear(problem, settings):
+    """A binary problem a class through LIBLINEAR's own Python binding; the rows are handed over once."""
+    try:
+        import liblinear as lib
+    except ImportError:
+        raise Skip("not installed") from None
+    rows = problem.train
+    x = [{index + 1: value for index, value in rows.pairs(i)} for i in problem.keep]
+    of = {}
+    for place, i in enumerate(problem.keep):
+        for label in rows.labels[i]:
+            of.setdefault(label, []).append(place)
+    task = lib.problem([0.0] * len(x), x, 1)
+    parameter = lib.parameter(settings + " -q")
+    task.set_bias(parameter.bias)
+    weight = numpy.zeros((rows.features + 1, problem.classes), dtype=numpy.float32)
+    weight[-1] = -1e30  # what never occurs is never chosen
+    target = numpy.ctypeslib.as_array(task.y, shape=(len(x),))
+    seconds = 0.0
+    for done, (label, places) in enumerate(sorted(of.items())):
+        target[:] = -1
+        target[places] = 1
+        start = time.process_time()
+        model = lib.liblinear.train(task, parameter)
+        seconds += time.process_time() - start
+        w = numpy.ctypeslib.as_array(model.contents.w, shape=(task.n,)) * (1 if model.contents.label[0] == 1 else -1)
+        weight[:task.n - 1, label] = w[:-1]
+        weight[-1, label] = w[-1]
+        lib.liblinear.free_and_destroy_model(ctypes.byref(model))
+        if seconds > problem.limit:
+            raise Late(f"stopped after {seconds:.0f} s with {done + 1} of {len(of)} classes")
+    tally = problem.tally()
+    for i in problem.test_keep:
+        a, b = problem.test.starts[i], problem.test.starts[i + 1]
+        scores = problem.test.value[a:b] @ weight[problem.test.index[a:b]] + weight[-1]
+        best = numpy.argpartition(-scores, min(5, len(scores) - 1))[:5]
+        tally.add(problem.test.labels[i], [int(k) for k in best[numpy.argsort(-scores[best], kind="stable")]])
+    return {"seconds": seconds, **tally.result()}
+
+
+# -- choosing and telling ---------------------------------------------------------------------------------------------
+
+def choose(run, settings, folds):
+    """The settings that do best on the held-back rows; that others fail does not matter."""
+    best, chosen, reason = -1.0, None, "nothing was tried"
+    for s in settings:
+        try:
+            found = numpy.mean([sum(run(f, s)["precision"]) for f in folds])
+        except Late:
+            raise  # the others would take as long
+        except Skip as failure:
+            reason = str(failure)
+            continue
+        if found > best:
+            best, chosen = found, s
+    if chosen is None:
+        raise Skip(reason)
+    return chosen
+
+
+def show(result, name, data, options):
+    if options.json:
+        print(json.dumps({"data": data, "method": name, **{k: result.get(k) for k in (
+            "precision", "ndcg", "psp", "seconds", "train_seconds", "settings", "skipped")}}), flush=True)
+    elif "skipped" in result:
+        print(f"{name:22} {result['skipped']}", flush=True)
+    else:
+        def cells(key):
+            return " ".join(f"{v:.3f}"[1:] if v < 1 else "1.00" for v in result[key]) if key in result else "-"
+        print(f"{name:22} {cells('precision'):>14} {cells('ndcg'):>14} {cells('psp'):>14} {result['seconds']:9.2f}  "
+              f"{result.get('settings', '')}", flush=True)
+
+
+def compare(data, options):
+    if data == "debian-depends":
+        if not os.path.exists(os.path.join(options.folder, "train.txt")):
+            subprocess.run(["sh", options.packages, options.folder, "--depends"], check=True, stdout=sys.stderr)
+        train_path, test_path = (os.path.join(options.folder, f"{part}.txt") for part in ("train", "test"))
+    else:
+        train_path, test_path = find(data)
+    name = os.path.basename(os.path.normpath(data))
+    train, test = Rows(train_path), Rows(test_path)
+    train.unit()
+    test.unit()
+    keep, test_keep = ([i for i, l in enumerate(r.labels) if l and r.value[r.starts[i]:r.starts[i + 1]].any()]
+                       for r in (train, test))
+    classes = len({l for i in keep for l in train.labels[i]})
+    parts = 10
+    count = min(5, -(-HELD_ROWS * parts // len(keep)))
+    if not options.json:
+        print(f"\n{name}: {len(keep)} training rows, {len(test_keep)} test rows, {train.features} features, {classes} "
+              f"classes, all labels; {options.threads} thread{'s' if options.threads > 1 else ''}; settings chosen on "
+              f"{count} tenth{'s' if count > 1 else ''} of the training rows")
+        print(f"{'method':22} {'P@1/3/5':>14} {'nDCG@1/3/5':>14} {'PSP@1/3/5':>14} {'seconds':>9}  settings",
+              flush=True)
+    methods = {"xsoftmax": (ours(options.program), OURS_FEW if len(train.value) * classes < MANY else OURS_MANY, count),
+               "fasttext ova": (fasttext, FASTTEXT, 1), "liblinear one-vs-rest": (liblinear, LIBLINEAR, 1)}
+    with tempfile.TemporaryDirectory(prefix="xsoftmax-multilabel.") as folder:
+        folds = []
+        for part in range(count):
+            place = os.path.join(folder, str(part))
+            os.mkdir(place)
+            folds.append(fold(place, train, keep, part, parts, options.limit, options.threads))
+        whole = Problem(folder, train, keep, test, test_keep, options.limit, options.threads)
+        for method, (run, settings, most) in methods.items():
+            if options.only and not any(method.startswith(w) for w in options.only):
+                continue
+            try:
+                chosen = choose(run, settings, folds[:most])
+                result = {**run(whole, chosen), "settings": chosen}
+            except Skip as reason:
+                result = {"skipped": str(reason)}
+            show(result, method, name, options)
+    for method, table in (("napkinXC PLT*", PLT), ("napkinXC BR*", BR)):
+        if name in table and not options.only:
+            show({"seconds": table[name][0], "precision": list(table[name][1])}, method, name, options)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="multilabel.sh", description="Rows with several labels: the library beside "
+                                     "fastText's and LIBLINEAR's one-vs-rest. * = of another run, on another machine.")
+    parser.add_argument("data", nargs="*", metavar="DATA", default=DATA)
+    parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--packages", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="a line of JSON a method, nothing else")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", type=lambda text: text.split(","), help="methods: xsoftmax, fasttext, liblinear")
+    parser.add_argument("--limit", type=int, default=300, help="processor seconds that a training run may take (300)")
+    options = parser.parse_args()
+    for data in options.data:
+        compare(data, options)
+
+
+if __name__ == "__main__":
+    main()
