@@ -27,6 +27,10 @@ static int take(cli_run *r)
     r->estimator = xsm_choice_estimator(r->choice);
     r->estimator_name = xsm_estimator_name(r->estimator);
     r->optimizer_name = r->chosen.optimizer;
+    int code = r->chosen.transform ? cli_train_transform(r, r->chosen.transform) : CLI_GO_ON;
+    if (code != CLI_GO_ON) {
+        return code;
+    }
     if (!r->full && strcmp(r->optimizer_name, "lbfgs") == 0) {
         r->full = 1;
         r->iterations = r->chosen.iterations;
@@ -70,6 +74,7 @@ int cli_choose(cli_run *r)
     options.keep_ridge = r->ridge >= 0;
     options.seconds = r->time_budget;
     options.bias = r->bias != 0;
+    options.transform = !r->estimator && !r->transform_asked;
     options.progress = on_progress;
     r->choice_given = r->estimator != NULL;
     r->began = cli_clock();
@@ -101,6 +106,7 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     }
     cli_json_close_list(json);
     cli_json_text(json, "optimizer", r->chosen.optimizer);
+    cli_json_text(json, "transform", r->chosen.transform);
     cli_json_real(json, "ridge", r->chosen.ridge);
     cli_json_real(json, "factor", r->full ? (double)NAN : r->chosen.factor);
     cli_json_whole(json, "held", r->chosen.held);
@@ -114,6 +120,7 @@ void cli_choose_json(cli_json *json, const cli_run *r)
         cli_json_open(json, NULL);
         cli_json_text(json, "estimator", trial.estimator);
         cli_json_text(json, "optimizer", trial.optimizer);
+        cli_json_text(json, "transform", trial.transform);
         cli_json_real(json, "eta", trial.eta > 0 ? trial.eta : (double)NAN);
         cli_json_real(json, "ridge", trial.ridge);
         cli_json_whole(json, "rows", trial.rows);

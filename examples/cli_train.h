@@ -103,6 +103,8 @@ typedef struct cli_run {
 int cli_train_prepare(cli_run *run);
 /* Reads the rows: training rows first, as what they hold decides how the test rows are read. */
 int cli_train_read(cli_run *run);
+/* Transforms the rows that were read as is said now. */
+int cli_train_transform(cli_run *run, const char *description);
 /* Checks --hidden and its companions with the other flags; makes an embedding model for rows that have been read. */
 int cli_hidden_check(const cli_run *run);
 int cli_hidden_model(cli_run *run, const xsm_class_map *map);

@@ -23,10 +23,6 @@ int cli_train_read(cli_run *r)
         (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &r->dropped, &err) != XSM_OK)) {
         return cli_fail("%s: %s", r->data, err.message);
     }
-    if (!r->estimator_name && !r->transform_asked && r->raw_info.sparse &&
-        xsm_transform_new(r->context, "unit", &r->transform, &err) != XSM_OK) {
-        return cli_library_failed(&err);
-    }
     /* A transform that truncates can leave rows empty, so rows are dropped after it as well, and only then is it
      * known which classes there are. */
     if (r->warm_path) {
@@ -66,6 +62,20 @@ int cli_train_read(cli_run *r)
         if (r->test_info.unlabelled == r->test_info.rows) {
             return cli_fail("%s: no row has a label", r->test);
         }
+    }
+    return CLI_GO_ON;
+}
+
+int cli_train_transform(cli_run *r, const char *description)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (xsm_transform_new(r->context, description, &r->transform, &err) != XSM_OK ||
+        xsm_transform_fit(r->transform, r->train_rows, &err) != XSM_OK ||
+        xsm_transform_apply(r->transform, r->train_rows, &err) != XSM_OK) {
+        return cli_fail("%s: %s", r->data, err.message);
+    }
+    if (r->test_rows && xsm_transform_apply(r->transform, r->test_rows, &err) != XSM_OK) {
+        return cli_fail("%s: %s", r->test, err.message);
     }
     return CLI_GO_ON;
 }

@@ -271,6 +271,64 @@ static void many_classes(void **state)
     test_problem_free(&p);
 }
 
+/* Three features are in nearly all rows and say nothing, with large values; one of many rare ones says the class.
+ * Tf-idf is what makes that learnt in few epochs, and what it is worth shows on the rows held back. */
+static void transforms(void **state)
+{
+    (void)state;
+    enum { RARE = 400, D = RARE + 3, N = 1200, K = 8 };
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t stream = 9, *offsets = malloc((N + 1) * sizeof *offsets), *starts = malloc((N + 1) * sizeof *starts);
+    uint32_t *index = malloc((size_t)N * 4 * sizeof *index), *labels = malloc(N * sizeof *labels);
+    float *values = malloc((size_t)N * 4 * sizeof *values);
+    assert_true(offsets && starts && index && labels && values);
+    for (uint64_t i = 0; i < N; i++) {
+        uint32_t rare = (uint32_t)(test_uniform(&stream) * RARE);
+        offsets[i] = i;
+        starts[i] = 4 * i;
+        labels[i] = rare % K;
+        for (uint32_t j = 0; j < 3; j++) {
+            index[4 * i + j] = j;
+            values[4 * i + j] = (float)(3 * test_uniform(&stream));
+        }
+        index[4 * i + 3] = 3 + rare;
+        values[4 * i + 3] = 1;
+    }
+    offsets[N] = N;
+    starts[N] = 4 * (uint64_t)N;
+    xsm_dataset *data = NULL;
+    xsm_labels given = {sizeof given, K, 0, offsets, labels};
+    assert_ok(xsm_dataset_from_csr(NULL, starts, index, values, N, D, &given, XSM_COPY, &data, &err), err);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    xsm_choice *c = choose(NULL, data, &o);
+    assert_null(info_of(c).transform);
+    assert_null(trial_of(c, 0).transform);
+    xsm_choice_free(c);
+    o.transform = 1;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    run.eta = 1;
+    run.epochs = 4;
+    o.run = &run;
+    c = choose(NULL, data, &o);
+    assert_string_equal(info_of(c).transform, "tfidf,unit");
+    assert_non_null(strstr(xsm_choice_line(c, 1), "rows by tfidf,unit, "));
+    double best[2] = {INFINITY, INFINITY};
+    for (uint64_t i = 0; i < info_of(c).trials; i++) {
+        xsm_choice_trial t = trial_of(c, i);
+        bool tfidf = strcmp(t.transform, "tfidf,unit") == 0;
+        assert_true(tfidf || strcmp(t.transform, "unit") == 0);
+        best[tfidf] = fmin(best[tfidf], t.loss);
+    }
+    assert_true(best[1] < best[0] && info_of(c).loss == best[1]);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    free(offsets);
+    free(starts);
+    free(index);
+    free(labels);
+    free(values);
+}
+
 /* A budget ends the trials, and says what it took. */
 static void budgets(void **state)
 {
@@ -359,6 +417,7 @@ static xsm_status choose_once(void *state, xsm_context *ctx, xsm_error *err)
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     run.epochs = 1;
     o.run = &run;
+    o.transform = 1;
     xsm_status status = xsm_choose(ctx, p->data, &o, &c, err);
     xsm_choice_free(c);
     return status;
@@ -380,6 +439,7 @@ int main(void)
         cmocka_unit_test(what_is_given_stays),
         cmocka_unit_test(several_labels),
         cmocka_unit_test(many_classes),
+        cmocka_unit_test(transforms),
         cmocka_unit_test(budgets),
         cmocka_unit_test(few_rows),
         cmocka_unit_test(refuses),

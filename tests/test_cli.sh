@@ -618,9 +618,10 @@ run 0 train --data train.txt --test test.txt --json --model default.model
 expect 'three lines' test "$(wc -l <stderr)" -eq 3
 says stderr 'chosen     softmax, by '
 says stderr ' rows in '
-expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"optimizer\":\"[a-z]*\",\"ridge\":$number,\
+expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"optimizer\":\"[a-z]*\",\
+\"transform\":\"[a-z,]*unit\",\"ridge\":$number,\
 \"factor\":\($number\|null\),\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"seconds\":$number,\
-\"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"eta\":$number,\"ridge\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
+\"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"transform\":\"unit\",\"eta\":$number,\"ridge\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
 \"best_epoch\":[0-9]*,\"loss\":$number,\"precision\":$number}" stdout
 expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout
 run 0 train --data train.txt --threads 3 --model default3.model
@@ -632,9 +633,10 @@ says stdout 'unit'
 run 0 train --data train.txt --epochs 3 --json --model chosen.model
 rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
 factor=$(sed 's/.*"factor":\([^,]*\),.*/\1/' stdout)
-ridge=$(sed 's/.*"optimizer":"sgd","ridge":\([^,]*\),"factor".*/\1/' stdout)
+ridge=$(sed 's/.*"optimizer":"sgd","transform":"[a-z,]*","ridge":\([^,]*\),"factor".*/\1/' stdout)
+transform=$(sed 's/.*"optimizer":"sgd","transform":"\([a-z,]*\)","ridge".*/\1/' stdout)
 says stdout '"epochs":3,"steps":903,'
-run 0 train --data train.txt --estimator softmax --labels first --transform unit --epochs 3 --eta "$rate" --ridge "$ridge" \
+run 0 train --data train.txt --estimator softmax --labels first --transform "$transform" --epochs 3 --eta "$rate" --ridge "$ridge" \
     --schedule "step:$factor" --model told.model
 expect 'the model of the same settings, given' cmp chosen.model told.model
 run 0 train --data train.txt --optimizer lbfgs --ridge 0.5

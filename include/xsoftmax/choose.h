@@ -18,6 +18,7 @@
  * - **Estimator.** Where a pass over all classes is cheap, exact ones: `softmax`, and for rows with several labels
  *   `one-vs-all` beside it. Where it is not, sampled ones, with classes drawn by `frequency`: `nce` and
  *   `sampled-softmax`, for several labels `sampled-softmax` and `one-vs-all-sampled`.
+ * - **Transform**, where it is asked for: unit rows, or unit rows by tf-idf.
  * - **Learning rate**, in half powers of ten of 1 / mean ||x||^2, going on while it gets better; it falls to a tenth
  * over the run.
  * - **Epochs**: up to 10, or 5 where classes are sampled; fewer if the rows held back say so.
@@ -66,12 +67,14 @@ typedef struct xsm_choose_options {
     int32_t reserved;               /**< Zero. */
     xsm_choose_progress_function progress; /**< Or NULL. */
     void *progress_user;                   /**< Handed to progress(). */
+    int32_t transform; /**< 1 = a transform is chosen too, for sparse rows as they were read; 0 = rows stay. */
+    int32_t reserved2; /**< Zero. */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */
 #define XSM_CHOOSE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL                                     \
+        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0                               \
     }
 
 /** What was chosen. */
@@ -91,12 +94,14 @@ typedef struct xsm_choice_info {
     double seconds;   /**< Time that the choice took. */
     int32_t schedule; /**< An XSM_SCHEDULE_* value. */
     int32_t gave_up;  /**< 1 = the time budget made the choice or the run shorter; the third line tells. */
+    const char *transform; /**< For xsm_transform_new(): the rows are to be transformed so before they are trained on.
+                                NULL where none was to be chosen. Static. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                           \
+        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL                                     \
     }
 
 /** A short run. */
@@ -111,12 +116,13 @@ typedef struct xsm_choice_trial {
     uint64_t best_epoch;   /**< After which of them the rows held back did best; 0: it diverged. */
     double loss;           /**< As xsm_choice_info::loss, then; infinite when it diverged. */
     double precision;      /**< As xsm_choice_info::precision, then. */
+    const char *transform; /**< As xsm_choice_info::transform. */
 } xsm_choice_trial;
 
 /** Starting value of an #xsm_choice_trial. */
 #define XSM_CHOICE_TRIAL_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0                                                      \
+        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL                                                \
     }
 
 #ifdef __cplusplus

@@ -17,6 +17,8 @@
  * class of an exact step finds beside it. */
 #define EXACT_COST 2.0
 #define SAMPLED_COST 16.0
+#define FAR_COST 160.0 /* the same where the weights are in no cache */
+#define NEAR_BYTES 3e7
 #define OVERHEAD 8.0 /* non-zeros that a row costs anyway */
 /* Up to so much work a pass over all rows and classes is cheap. */
 #define CHEAP 6e9
@@ -24,19 +26,20 @@
 #define FIT_PASS 5e7
 #define FIT_WEIGHTS 2e6
 /* Trials may do so many times the run's work, and so much anyway. */
-#define EXACT_SHARE 3.0
-#define SAMPLED_SHARE 1.0
+#define CHEAP_SHARE 3.0
+#define LARGE_SHARE 0.7
 #define ANYWAY 3e9
 /* Of a time budget: the trials' part, and what is left for what estimates do not see. */
 #define TRIAL_TIME 0.35
 #define SAFE_TIME 0.9
 /* Rows held back: a share, at most, and at least for trials to make sense. */
 #define HELD_SHARE 0.1
-enum { HELD_MOST = 2000, HELD_LEAST = 10, ROWS_LEAST = 100, EPOCHS_EXACT = 10, EPOCHS_SAMPLED = 5, FIT_MOST = 200 };
+enum { HELD_MOST = 2000, HELD_LEAST = 10, ROWS_LEAST = 100, EPOCHS_CHEAP = 10, EPOCHS_LARGE = 5, FIT_MOST = 200 };
 /* Of the trials' work, what judging may take. */
 #define JUDGING 0.2
 /* Trials of a way, for the plan. */
-enum { TRIALS_EXACT = 7, TRIALS_SAMPLED = 4 };
+enum { TRIALS_EXACT = 7, TRIALS_LARGE = 4 };
+const char *const xsmi_choose_transforms[XSMI_TRANSFORMS] = {"unit", "tfidf,unit"};
 /* Places of rates and ridges are half powers of ten: rates in 1 / mean ||x||^2, ridges in 0.1. */
 enum { PLACE_MOST = 10 };
 #define RIDGE_UNIT 0.1
@@ -46,17 +49,16 @@ enum { PLACE_MOST = 10 };
 /* How much work an example is to a bound estimator. */
 static double cost(const xsmi_chooser *c, const xsm_estimator *e)
 {
-    double places = c->nonzeros + OVERHEAD;
-    return e->exact ? EXACT_COST * (double)c->train->classes * places : SAMPLED_COST * (double)e->width * places;
+    const double places = c->nonzeros + OVERHEAD, k = (double)c->train->classes;
+    double touch = 4 * k * (double)c->train->features > NEAR_BYTES ? FAR_COST : SAMPLED_COST;
+    return e->exact ? EXACT_COST * k * places : touch * (double)e->width * places;
 }
 
 /* Binds the way's estimator to all rows: finds out early what does not fit, and what a step costs. */
 static xsm_status measure(xsmi_chooser *c, xsmi_way *way, xsm_error *err)
 {
     if (!c->model) {
-        xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-        o.bias = c->options.bias != 0;
-        XSMI_TRY(xsm_model_new_linear(c->context, c->train->features, c->train->classes, &o, &c->model, err));
+        XSMI_TRY(xsmi_choose_model(c, way, err));
     }
     xsm_status status = xsm_estimator_bind(way->estimator, c->model, c->train, err);
     if (status == XSM_OK && way->full) {
@@ -142,7 +144,7 @@ static void survey(xsmi_chooser *c)
     }
     c->nonzeros = count / (double)d->rows;
     c->squared = squares / (double)d->rows;
-    c->squared = isfinite(c->squared) && c->squared > 0 ? c->squared : 1;
+    c->squared = isfinite(c->squared) && c->squared > 0 && !c->options.transform ? c->squared : 1;
     c->several = d->label_total > d->rows;
 }
 
@@ -151,43 +153,48 @@ static double per_second(const xsmi_chooser *c)
     return c->work_seconds > 0 ? c->work / c->work_seconds : (double)INFINITY;
 }
 
+/* The rows of trials under a transform: the same ones for each. */
+static xsm_status take_rows(xsmi_chooser *c, size_t transform, double share, double rows, xsm_error *err)
+{
+    xsm_dataset **held = &c->held[transform], **kept = &c->rows[transform];
+    XSMI_TRY(xsm_dataset_split(c->train, share, c->run.seed, held, kept, err));
+    if (rows < 0.95 * (double)(*kept)->rows) {
+        xsm_dataset *rest = *kept, *unused = NULL;
+        *kept = NULL;
+        xsm_status status = xsm_dataset_split(rest, rows / (double)rest->rows, c->run.seed, kept, &unused, err);
+        xsm_dataset_free(rest);
+        xsm_dataset_free(unused);
+        XSMI_TRY(status);
+    }
+    return c->options.transform ? xsmi_choose_transform(c, transform, *held, *kept, err) : XSM_OK;
+}
+
 /* Holds rows back and takes as many others as the work allows; none when there are too few. */
 static xsm_status plan(xsmi_chooser *c, xsm_error *err)
 {
     const double n = (double)c->train->rows;
-    const xsmi_way *first = &c->ways[0];
     double most = 0, trials = 0, judged = (double)c->train->classes * (c->nonzeros + OVERHEAD) * EXACT_COST;
     for (size_t i = 0; i < c->way_count; i++) {
         const xsmi_way *w = &c->ways[i];
-        double count = w->exact ? TRIALS_EXACT : TRIALS_SAMPLED;
-        trials += w->full ? 0 : count;
+        double count = c->cheap ? TRIALS_EXACT : TRIALS_LARGE;
+        trials += w->full && c->way_count > 1 ? 0 : count * w->work;
         most = fmax(most, w->work);
     }
-    trials = fmax(trials, TRIALS_EXACT);
-    double share = first->exact ? EXACT_SHARE : SAMPLED_SHARE;
+    double share = c->cheap ? CHEAP_SHARE : LARGE_SHARE;
     double allowed = share * n * (double)c->epochs * most + ANYWAY;
     if (isfinite(c->deadline)) {
         allowed = fmin(allowed, (c->deadline - xsmi_seconds()) * per_second(c));
     }
-    double each = allowed / trials / (double)c->epochs; /* work of an epoch */
+    double each = allowed * most / trials / (double)c->epochs; /* work of an epoch of the longest */
     double held = fmin(fmin(HELD_SHARE * n, HELD_MOST), JUDGING * each / judged);
     double rows = fmin((1 - JUDGING) * each / most, n);
     if (!(held >= HELD_LEAST && rows >= ROWS_LEAST && n >= ROWS_LEAST)) {
         c->cut_short = isfinite(c->deadline) && n >= ROWS_LEAST;
         return XSM_OK;
     }
-    xsm_dataset *rest;
-    XSMI_TRY(xsm_dataset_split(c->train, held / n, c->run.seed, &c->held, &rest, err));
-    if (rows < 0.95 * (double)rest->rows) {
-        xsm_dataset *unused;
-        xsm_status status = xsm_dataset_split(rest, rows / (double)rest->rows, c->run.seed, &c->rows, &unused, err);
-        xsm_dataset_free(rest);
-        if (status == XSM_OK) {
-            xsm_dataset_free(unused);
-        }
-        return status;
+    for (size_t i = 0; i < (c->options.transform ? XSMI_TRANSFORMS : 1); i++) {
+        XSMI_TRY(take_rows(c, i, held / n, rows, err));
     }
-    c->rows = rest;
     return XSM_OK;
 }
 
@@ -281,6 +288,18 @@ static xsm_status try_ridges(xsmi_chooser *c, best *b, xsm_error *err)
     return XSM_OK;
 }
 
+/* The other transform, at what is best under the first: unit rows under both, so that rates and ridges mean the same.
+ */
+static xsm_status try_transform(xsmi_chooser *c, best *b, xsm_error *err)
+{
+    const xsm_choice_trial *t = &c->result->trials[b->trial];
+    bool better;
+    c->transform = 1;
+    XSMI_TRY(attempt(c, b, t->eta, t->ridge, &better, err));
+    c->transform = better;
+    return XSM_OK;
+}
+
 static xsm_status search_way(xsmi_chooser *c, best *b, xsm_error *err)
 {
     /* Other optimizers than sgd need not go with a ridge. */
@@ -289,23 +308,28 @@ static xsm_status search_way(xsmi_chooser *c, best *b, xsm_error *err)
     const double ridge = c->ridge >= 0 ? c->ridge : b->way->ridge;
     bool better;
     if (b->way->full) {
-        return open ? walk(c, b, false, 0, 0, err) : attempt(c, b, 0, ridge, &better, err);
+        XSMI_TRY(open ? walk(c, b, false, 0, 0, err) : attempt(c, b, 0, ridge, &better, err));
+    } else {
+        XSMI_TRY(c->run.eta > 0 ? attempt(c, b, c->run.eta, ridge, &better, err) : walk(c, b, true, 0, ridge, err));
     }
-    XSMI_TRY(c->run.eta > 0 ? attempt(c, b, c->run.eta, ridge, &better, err) : walk(c, b, true, 0, ridge, err));
-    return open && b->way->exact && b->trial != UINT64_MAX && !c->cut_short ? try_ridges(c, b, err) : XSM_OK;
+    if (c->options.transform && b->way == &c->ways[0] && b->trial != UINT64_MAX && !c->cut_short) {
+        XSMI_TRY(try_transform(c, b, err));
+    }
+    const bool ridges = open && b->way->exact && !b->way->full && c->cheap;
+    return ridges && b->trial != UINT64_MAX && !c->cut_short ? try_ridges(c, b, err) : XSM_OK;
 }
 
 static xsm_status search(xsmi_chooser *c, best *found, xsm_error *err)
 {
     *found = (best){&c->ways[0], UINT64_MAX, (double)INFINITY};
-    for (size_t i = 0; c->held && i < c->way_count; i++) {
+    for (size_t i = 0; c->held[0] && i < c->way_count; i++) {
         best b = {&c->ways[i], UINT64_MAX, (double)INFINITY};
         XSMI_TRY(search_way(c, &b, err));
         if (b.loss < found->loss) {
             *found = b;
         }
     }
-    if (c->held && found->trial == UINT64_MAX && !c->cut_short) {
+    if (c->held[0] && found->trial == UINT64_MAX && !c->cut_short) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
                          "training with estimator '%s' diverged in every trial; try rows of unit length, or a ridge",
                          c->ways[0].estimator->ops.name);
@@ -342,7 +366,8 @@ static void conclude(xsmi_chooser *c, const best *b)
     xsmi_way *way = &c->ways[b->way - c->ways];
     info->optimizer = way->full ? "lbfgs" : c->options.optimizer ? c->options.optimizer : "sgd";
     info->ridge = t ? t->ridge : c->ridge >= 0 ? c->ridge : way->ridge;
-    info->held = c->held ? c->held->rows : 0;
+    info->held = c->held[0] ? c->held[0]->rows : 0;
+    info->transform = c->options.transform ? xsmi_choose_transforms[c->transform] : NULL;
     info->loss = t ? t->loss : (double)NAN;
     info->precision = t ? t->precision : (double)NAN;
     if (way->full) {
@@ -378,7 +403,8 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
     c->result->info.size = sizeof c->result->info;
     survey(c);
     XSMI_TRY(list_ways(c, err));
-    c->epochs = c->run.epochs ? c->run.epochs : c->ways[0].exact ? EPOCHS_EXACT : EPOCHS_SAMPLED;
+    c->cheap = c->ways[0].exact;
+    c->epochs = c->run.epochs ? c->run.epochs : c->cheap ? EPOCHS_CHEAP : EPOCHS_LARGE;
     if (c->options.seconds > 0) {
         c->deadline = c->began + TRIAL_TIME * c->options.seconds;
         XSMI_TRY(xsmi_choose_pilot(c, &c->ways[0], c->run.eta > 0 ? c->run.eta : rate_at(c, 0), err));
@@ -394,6 +420,7 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
 {
     xsm_choose_options *o = &c->options;
     XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, options, "xsm_choose_options", err));
+    o->transform = o->transform && c->train->sparse;
     XSMI_TRY(xsmi_options_read(&c->run, sizeof c->run, sizeof c->run, o->run, "xsm_trainer_options", err));
     if (c->run.eta != 0) {
         XSMI_TRY(xsmi_check_eta(c->run.eta, err));
@@ -438,8 +465,10 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
         }
     }
     xsm_model_free(c.model);
-    xsm_dataset_free(c.held);
-    xsm_dataset_free(c.rows);
+    for (size_t i = 0; i < XSMI_TRANSFORMS; i++) {
+        xsm_dataset_free(c.held[i]);
+        xsm_dataset_free(c.rows[i]);
+    }
     if (status == XSM_OK) {
         *out = c.result;
     } else {

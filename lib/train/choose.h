@@ -19,7 +19,7 @@ typedef struct xsmi_way {
     double ridge; /* to begin with */
 } xsmi_way;
 
-enum { XSMI_WAYS_MOST = 3 };
+enum { XSMI_WAYS_MOST = 3, XSMI_TRANSFORMS = 2 };
 
 struct xsm_choice {
     xsm_context *context;
@@ -38,12 +38,15 @@ typedef struct xsmi_chooser {
     xsm_trainer_options run;  /* 0: open */
     double ridge;             /* < 0: open */
     bool several;             /* labels a row */
+    bool cheap;               /* scoring every class is */
     double nonzeros, squared; /* means of a row */
     xsmi_way ways[XSMI_WAYS_MOST];
     size_t way_count;
-    uint64_t epochs;           /* of trials, and most of the run */
-    xsm_model *model;          /* of the trials, one after the other; NULL before the first */
-    xsm_dataset *held, *rows;  /* held back; what trials go through */
+    uint64_t epochs;  /* of trials, and most of the run */
+    xsm_model *model; /* of the trials, one after the other; NULL before the first */
+    /* Held back, and what trials go through, by transform; only the first of each where none is to be chosen. */
+    xsm_dataset *held[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
+    size_t transform;          /* of the trials now */
     double began, deadline;    /* on the clock; of the trials, infinite without a budget */
     double work, work_seconds; /* trained in trials so far */
     bool cut_short;            /* the deadline ended the search */
@@ -51,6 +54,15 @@ typedef struct xsmi_chooser {
     xsm_choice *result;
 } xsmi_chooser;
 
+/* The transforms that are compared. */
+extern const char *const xsmi_choose_transforms[XSMI_TRANSFORMS];
+
+/* Transforms one or two (else NULL) datasets of rows by number `transform`, fitted to all rows. */
+xsm_status xsmi_choose_transform(const xsmi_chooser *c, size_t transform, xsm_dataset *one, xsm_dataset *other,
+                                 xsm_error *err);
+/* Brings the trials' model to the start of a run in that way: made once for ways of one kind, as memory that is new
+ * costs more than memory that is cleared. */
+xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *err);
 /* Runs a trial and adds it to the result's. One that diverged has an infinite loss; one that the deadline ended counts
  * with the epochs that it had, if any. */
 xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, double ridge, xsm_error *err);

@@ -120,7 +120,7 @@ static xsm_status run_fit(trial *t, xsm_model *model, const xsm_dataset *rows, x
     c->work_seconds += r.seconds;
     if (status == XSM_OK) {
         xsm_metrics m = XSM_METRICS_INIT;
-        XSMI_TRY(xsm_evaluate(c->context, model, c->held, NULL, &m, err));
+        XSMI_TRY(xsm_evaluate(c->context, model, c->held[c->transform], NULL, &m, err));
         t->out->loss = loss_of(t->way, &m);
         t->out->precision = m.precision[0];
         t->out->epochs = r.iterations;
@@ -129,11 +129,10 @@ static xsm_status run_fit(trial *t, xsm_model *model, const xsm_dataset *rows, x
     return status;
 }
 
-/* The model of the trials, all zeros and in the order that suits the way: made once, as memory that is new costs more
- * than memory that is cleared. */
-static xsm_status clear_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *err)
+xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *err)
 {
-    const int32_t layout = way->exact && c->train->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    const bool by_feature = way->exact && c->train->sparse;
+    const int32_t layout = by_feature ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     if (c->model && c->model->layout == layout) {
         xsmi_model_set_correction(c->model, NULL);
         xsmi_model_drop_row_lengths(c->model);
@@ -151,7 +150,7 @@ static xsm_status clear_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *e
 static xsm_status run(trial *t, const xsm_dataset *rows, uint64_t epochs, const xsm_dataset *held, xsm_error *err)
 {
     xsmi_chooser *c = t->chooser;
-    XSMI_TRY(clear_model(c, t->way, err));
+    XSMI_TRY(xsmi_choose_model(c, t->way, err));
     t->way->estimator->common.ridge = t->out->ridge;
     xsm_error inner = XSM_ERROR_INIT;
     xsm_status status =
@@ -169,6 +168,18 @@ static xsm_status run(trial *t, const xsm_dataset *rows, uint64_t epochs, const 
     return status;
 }
 
+xsm_status xsmi_choose_transform(const xsmi_chooser *c, size_t transform, xsm_dataset *one, xsm_dataset *other,
+                                 xsm_error *err)
+{
+    xsm_transform *t;
+    XSMI_TRY(xsm_transform_new(c->context, xsmi_choose_transforms[transform], &t, err));
+    xsm_status status = xsm_transform_fit(t, c->train, err);
+    status = status == XSM_OK ? xsm_transform_apply(t, one, err) : status;
+    status = status == XSM_OK && other ? xsm_transform_apply(t, other, err) : status;
+    xsm_transform_free(t);
+    return status;
+}
+
 xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, double ridge, xsm_error *err)
 {
     xsm_choice *r = c->result;
@@ -181,7 +192,7 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, dou
         r->trials = more;
         r->trial_capacity = wanted;
     }
-    const xsm_dataset *rows = c->rows ? c->rows : c->train;
+    const xsm_dataset *rows = c->rows[c->transform];
     xsm_choice_trial *out = &r->trials[r->info.trials];
     *out = (xsm_choice_trial){.size = sizeof *out,
                               .estimator = way->estimator->ops.name,
@@ -192,9 +203,10 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, dou
                               .ridge = ridge,
                               .rows = rows->rows,
                               .loss = (double)INFINITY,
-                              .precision = (double)NAN};
+                              .precision = (double)NAN,
+                              .transform = c->options.transform ? xsmi_choose_transforms[c->transform] : NULL};
     trial t = {.chooser = c, .way = way, .out = out};
-    XSMI_TRY(run(&t, rows, c->epochs, c->held, err));
+    XSMI_TRY(run(&t, rows, c->epochs, c->held[c->transform], err));
     r->info.trials++;
     c->cut_short |= t.late;
     return XSM_OK;
@@ -209,6 +221,13 @@ xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, x
         list[count] = c->train->rows <= PILOT_ROWS ? count : list[count];
     }
     XSMI_TRY(xsm_dataset_select(c->train, list, count, &few, err));
+    if (c->options.transform) { /* the speed is the same under any */
+        xsm_status transformed = xsmi_choose_transform(c, 0, few, NULL, err);
+        if (transformed != XSM_OK) {
+            xsm_dataset_free(few);
+            return transformed;
+        }
+    }
     xsm_choice_trial out = {.size = sizeof out, .estimator = way->estimator->ops.name, .eta = eta, .ridge = way->ridge};
     xsmi_way steps = *way;
     steps.full = false;

@@ -74,6 +74,9 @@ static void tell_numbers(const xsmi_chooser *c, const xsmi_way *way, words w)
 {
     char a[32];
     const xsm_choice_info *i = &c->result->info;
+    if (i->transform) {
+        say(&w, "rows by %s, ", i->transform);
+    }
     if (way->full) {
         say(&w, "ridge %s, at most %llu iterations", number(i->ridge, 0, a, sizeof a),
             (unsigned long long)i->iterations);
@@ -94,7 +97,7 @@ static void tell_search(const xsmi_chooser *c, const xsmi_way *way, words w)
     const char *shorter = "";
     if (i->trials > 0) {
         say(&w, "%s runs on %s rows in %s s; on %s others: %s %s", grouped(i->trials, a, sizeof a),
-            grouped(c->rows->rows, b, sizeof b), number(i->seconds, 2, s, sizeof s), grouped(i->held, d, sizeof d),
+            grouped(c->rows[0]->rows, b, sizeof b), number(i->seconds, 2, s, sizeof s), grouped(i->held, d, sizeof d),
             way->ranked ? "1 - nDCG@5" : "log-loss", "");
         say(&w, "%s", number(i->loss, 4, a, sizeof a));
         shorter = "; ";
