@@ -28,6 +28,17 @@ grep -q "no_such_figure" "$work/err" || wrong "an unknown figure is not named"
 "$papers" "$(echo "$names" | head -n 1)" --quick --folder "$work/no/such/folder" >/dev/null 2>&1 &&
     wrong "a folder that cannot be made is accepted"
 
+"$papers" ove_toy --quick --folder "$work/toy" --budget 1 >"$work/out" 2>"$work/err" && wrong "--budget is taken by any figure"
+grep -q "adversarial_curves" "$work/err" || wrong "what takes --budget is not said"
+for bad in "--only nobody" "--budget 0" "--budget x" "--scale 0.5" "--scale 2.5" "--scale 2000"; do
+    # shellcheck disable=SC2086
+    "$papers" adversarial_curves --quick --folder "$work/bad" $bad >/dev/null 2>&1 && wrong "$bad is accepted"
+done
+"$papers" adversarial_curves --quick --made --only NCE,uniform --scale 2 --json --folder "$work/some" >"$work/some.json" 2>/dev/null ||
+    wrong "two methods of adversarial_curves end with an error"
+grep -q '"column":"NCE"' "$work/some.json" || wrong "a method that was asked for is missing"
+grep -q '"column":"adversarial"' "$work/some.json" && wrong "a method runs that was not asked for"
+
 for name in $names; do
     "$papers" "$name" --quick --threads 2 --folder "$work/$name" >"$work/table" 2>"$work/err" || {
         wrong "$name ends with an error"

@@ -1,6 +1,6 @@
 /*
- * The program behind bench/papers/run.sh: papers NAME... [--json] [--quick] [--threads N] [--folder FOLDER]. See
- * doc/guide/papers.md.
+ * The program behind bench/papers/run.sh: papers NAME... [--json] [--quick] [--threads N] [--folder FOLDER], and for
+ * figures that race [--only METHOD,...] [--budget SECONDS] [--scale N] [--made]. See doc/guide/papers.md.
  */
 #include "papers.h"
 
@@ -50,8 +50,10 @@ static void list(FILE *to)
 
 static _Noreturn void usage(const char *what, const char *which)
 {
-    fprintf(stderr, "papers: %s '%s'; there are --json, --quick, --threads N, --folder FOLDER, --list, and\n", what,
-            which);
+    fprintf(stderr,
+            "papers: %s '%s'; there are --json, --quick, --threads N, --folder FOLDER, --list, for "
+            "adversarial_curves --only METHOD,..., --budget SECONDS, --scale N, --made, and\n",
+            what, which);
     list(stderr);
     exit(2);
 }
@@ -78,10 +80,22 @@ static uint32_t read_threads(const char *text)
     return (uint32_t)threads;
 }
 
+/* A number above 0, up to `most`. */
+static double read_number(const char *what, const char *text, double most)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (end == text || *end || !(number > 0 && number <= most)) {
+        usage(what, text);
+    }
+    return number;
+}
+
 /* Ends the program with status 2 for a usage error, and after --list. */
 static arguments read_arguments(int argc, char **argv)
 {
-    arguments a = {{NULL, ".", false, false}, {false}, 0};
+    arguments a = {{.folder = "."}, {false}, 0};
+    const char *racing = NULL;
     bool some = false;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -101,6 +115,25 @@ static arguments read_arguments(int argc, char **argv)
             }
             a.settings.folder = value;
             i++;
+        } else if (strcmp(argv[i], "--only") == 0) {
+            if (!*value) {
+                usage("--only takes methods, not", value);
+            }
+            a.settings.only = value;
+            racing = argv[i++];
+        } else if (strcmp(argv[i], "--made") == 0) {
+            a.settings.made_only = true;
+            racing = argv[i];
+        } else if (strcmp(argv[i], "--budget") == 0) {
+            a.settings.budget = read_number("--budget takes seconds above 0, not", value, 1e6);
+            racing = argv[i++];
+        } else if (strcmp(argv[i], "--scale") == 0) {
+            double scale = read_number("--scale takes a whole number from 1 to 1000, not", value, 1000);
+            a.settings.scale = (uint32_t)scale;
+            if (a.settings.scale < scale) {
+                usage("--scale takes a whole number from 1 to 1000, not", value);
+            }
+            racing = argv[i++];
         } else if (argv[i][0] == '-') {
             usage("no option", argv[i]);
         } else if (want(&a, argv[i])) {
@@ -112,6 +145,11 @@ static arguments read_arguments(int argc, char **argv)
     if (!some) {
         list(stdout);
         exit(0);
+    }
+    for (size_t i = 0; racing && i < FIGURES; i++) {
+        if (a.wanted[i] && figures[i].run != figure_adversarial_curves) {
+            usage("only adversarial_curves takes", racing);
+        }
     }
     return a;
 }

@@ -15,6 +15,11 @@ typedef struct papers {
     const char *folder; /* where tables, curves and plots go */
     bool json;
     bool quick; /* sizes cut down until each figure takes a second or so: for tests, the numbers mean nothing */
+    /* Of figures that race methods against the clock. */
+    const char *only; /* "A,B,...": the methods that run; NULL = all */
+    double budget;    /* seconds a method; 0 = the figure's own */
+    uint32_t scale;   /* rows and classes of what is made up are divided by it; 0 = 1 */
+    bool made_only;   /* on what is made up alone */
 } papers;
 
 typedef struct figure {

@@ -36,7 +36,7 @@ racer racer_new(const papers *p, const data_pair *data, const method *m, const c
 {
     static const char option[] = "sampler=";
     xsm_error err = XSM_ERROR_INIT;
-    racer r = {m, optimizer, NULL, 0};
+    racer r = {m, optimizer, NULL, 0, 0};
     if (m->options && strncmp(m->options, option, sizeof option - 1) == 0) {
         papers_check(xsm_sampler_new(p->context, m->options + sizeof option - 1, &r.sampler, &err), &err);
         double start = papers_clock();
@@ -52,7 +52,7 @@ void racer_free(racer *r)
 }
 
 race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, const racer *who, double eta,
-              double seconds)
+              double seconds, int points)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
@@ -66,6 +66,11 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     double until = 0;
     shape.bias = 1;
     papers_check(xsm_model_new_linear(p->context, data->features, data->classes, &shape, &model, &err), &err);
+    xsm_parameters parameters = XSM_PARAMETERS_INIT;
+    papers_check(xsm_model_parameters(model, &parameters, &err), &err);
+    for (uint32_t k = 0; k < data->classes; k++) {
+        parameters.bias[k] = (float)who->bias;
+    }
     papers_check(xsm_estimator_new(p->context, who->method->estimator, &estimator, &err), &err);
     papers_check(xsm_estimator_set_int(estimator, "negatives", who->method->negatives, &err), &err);
     if (who->sampler) {
@@ -82,7 +87,7 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     double start = papers_clock();
     papers_check(xsm_trainer_new(p->context, model, data->train, estimator, optimizer, &options, &trainer, &err), &err);
     double before = who->fit + papers_clock() - start;
-    for (int i = RACE_POINTS - 1; i >= 0 && !r.diverged; i--) {
+    for (int i = points - 1; i >= 0 && !r.diverged; i--) {
         until = ldexp(seconds, -i) - before;
         if (until <= 0) {
             continue; /* not begun by then */
@@ -93,6 +98,9 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
         papers_check(xsm_trainer_get_progress(trainer, &progress, &err), &err);
         if (!r.diverged) {
             add_point(p, &r, model, rows, before + progress.seconds);
+            papers_say("    %s, rate %g: %.1f s, %.1f epochs, accuracy %.4f, log-loss %.4f", who->method->title, eta,
+                       r.seconds[r.count - 1], (double)progress.examples / (double)data->rows, r.accuracy[r.count - 1],
+                       r.log_loss[r.count - 1]);
         }
     }
     r.epochs = (double)progress.examples / (double)data->rows;

@@ -23,15 +23,16 @@ typedef struct racer {
     const char *optimizer;
     xsm_sampler *sampler; /* NULL: the method has none */
     double fit;           /* seconds */
+    double bias;          /* that models start with; 0 but for NCE, whose scores are to be log-probabilities */
 } racer;
 
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer);
 void racer_free(racer *r);
-/* Trains a new model for so many seconds, the sampler's fit included, and evaluates on `rows` on the way, at times that
- * double. Evaluating does not count. eta stays as it is. Where the fit leaves nothing of the time, there are no points.
- */
+/* Trains a new model for so many seconds, the sampler's fit included, and evaluates on `rows` on the way, `points`
+ * times (RACE_POINTS at most), at times that double. Evaluating does not count. eta stays as it is. Where the fit
+ * leaves nothing of the time, there are no points. Each point is said on standard error. */
 race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, const racer *who, double eta,
-              double seconds);
+              double seconds, int points);
 /* The first moment at which an accuracy is reached, between points on a line in log time; NaN for never. */
 double race_reached(const race *r, double accuracy);
 
