@@ -2,13 +2,14 @@
 """Is `--eta auto` as good as the best of the grid, and what does it cost?
 
     python3 bench/eta_auto.py BUILD [--data FOLDER] [--sets a,b] [--estimators a,b] [--epochs 10,50] [--seeds 1,2]
-                              [--csv FILE]
+                              [--csv FILE] [--grid FILE]
 
 For each set, estimator and seed: a whole run with each rate of the grid 10^-3 ... 10^3, then one with the rate that is
 chosen, all with that seed, rows of unit length, one thread and the command's other defaults. The objective is the exact
 log-loss of training rows, or the exact loss of `margin` and `one-vs-all`; test rows are not read. Prints the excess of
 the chosen rate over the best of the grid, and what the trials cost beside the run: in examples handled, and in processor
-time. Where a rate outside of the grid, or between, was chosen, the excess can be negative.
+time (the least of several runs where they are short). --grid takes the grid's objectives from the --csv of an earlier run
+where they are in it. Where a rate outside of the grid, or between, was chosen, the excess can be negative.
 
 Sets and estimators that would take long are left out unless they are asked for by name."""
 import argparse
@@ -52,10 +53,16 @@ def main():
     parser.add_argument("--epochs", default="10")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--csv")
+    parser.add_argument("--grid")
     a = parser.parse_args()
     if not pathlib.Path(a.data).is_dir():
         print(f"skipped: there is no {a.data}; see --data")
         sys.exit(77)
+    known = {}
+    if a.grid:
+        for line in open(a.grid, encoding="utf-8").read().splitlines()[1:]:
+            *key, grid = line.split(",", 4)
+            known[tuple(key)] = grid.split(",")[:7]
     table = open(a.csv, "w", encoding="utf-8") if a.csv else None
     if table:
         print("set,epochs,estimator,seed,0.001,0.01,0.1,1,10,100,1000,auto_eta,auto,examples,time", file=table)
@@ -66,11 +73,15 @@ def main():
     for epochs in a.epochs.split(","):
         for name in a.sets.split(","):
             base = name.split(":")[0]
+            names = fitting(name, a.estimators, every)
+            held = all((name, epochs, e, s) in known for e in names for s in a.seeds.split(","))
             command = [a.build / "bench" / "eta_auto", f"{a.data}/{base}/{base}_train.txt.gz", SETS[name], epochs,
-                       a.seeds, ",".join(fitting(name, a.estimators, every))]
+                       a.seeds, ",".join(names)] + ["auto"] * held
             with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as run:
                 for line in run.stdout:
                     estimator, seed, *numbers = line.strip().split(",")
+                    if held:
+                        numbers[:7] = known[name, epochs, estimator, seed]
                     *grid, eta, found, examples, seconds = map(float, numbers)
                     best = min(grid)
                     excess = found / best - 1
@@ -78,7 +89,7 @@ def main():
                           f"{best:>9.4g} {eta:>6g} {found:>9.4g} {100 * excess:>+8.1f}% {100 * examples:>7.1f}% "
                           f"{100 * seconds:>6.1f}%", flush=True)
                     if table:
-                        print(f"{name},{epochs},{line.strip()}", file=table, flush=True)
+                        print(name, epochs, estimator, seed, *numbers, sep=",", file=table, flush=True)
                     runs += 1
                     over += excess > 0.05
                     dear += seconds > 0.3

@@ -240,8 +240,9 @@ static double objective_by_hand(const test_problem *p, xsm_model *m, bool one_vs
 static void the_objective_is_f(void **state)
 {
     (void)state;
-    static const char *const names[] = {"softmax", "one-vs-all"};
-    for (int kind = 0; kind < 2; kind++) {
+    static const char *const names[] = {"softmax", "one-vs-all",
+                                        "one-vs-all-sampled"}; /* by all classes all the same */
+    for (int kind = 0; kind < 3; kind++) {
         xsm_error err = XSM_ERROR_INIT;
         test_problem p = test_problem_new(30, FEATURES, CLASSES, false, 8);
         xsm_trainer_options run = run_options(1, 1);
@@ -257,7 +258,7 @@ static void the_objective_is_f(void **state)
             run.eta = trial.eta;
             assert_ok(xsm_trainer_new(NULL, fresh, p.data, e, o, &run, &t, &err), err);
             assert_ok(xsm_trainer_run(t, &err), err);
-            double f = objective_by_hand(&p, fresh, kind == 1, 3);
+            double f = objective_by_hand(&p, fresh, kind > 0, 3);
             assert_true(fabs(trial.objective - f) < 1e-5 * f);
             xsm_trainer_free(t);
             xsm_optimizer_free(o);
@@ -270,23 +271,25 @@ static void the_objective_is_f(void **state)
     }
 }
 
-/* The model is as new: a run after the choice is the bits of a run without. */
+/* The model is as new, without the tree of a trial's rows: a run after the choice is the bits of a run without. */
 static void leaves_nothing_behind(void **state)
 {
     (void)state;
+    static const char *const names[] = {"softmax", "ove", "umax", "implicit", "hierarchical", "negative-sampling"};
     xsm_error err = XSM_ERROR_INIT;
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         test_problem p = make_problem(kind % 2);
         xsm_trainer_options run = run_options(2, 1);
         uint64_t hash[2];
         for (int tuned = 0; tuned < 2; tuned++) {
             xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-            xsm_estimator *e = test_estimator(NULL, kinds[kind][0], "ridge=0.5");
+            xsm_estimator *e = test_estimator(NULL, names[kind], "ridge=0.5");
             xsm_optimizer *o = test_optimizer(NULL, m);
             xsm_trainer *t = NULL;
             if (tuned) {
                 xsm_tuning *tuning = NULL;
                 assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
+                assert_string_equal(xsm_model_correction(m), "none");
                 char ridge[16];
                 xsm_estimator_get(e, "ridge", ridge, sizeof ridge);
                 assert_string_equal(ridge, "0.5");

@@ -14,19 +14,21 @@
  *
  * The rule of Fagan and Iyengar (2018, section 4: eta in 10^-3 ... 10^3, each tried on a part of the rows), with
  * successive halving. Every trial is a small copy of the whole run: it starts from a model of zeros, goes through a
- * random part of the rows once or twice, and goes through the whole schedule in it. The first round tries the seven
- * rates on a little work, the second the best and its neighbours on more, the third the best and the better neighbour.
- * Where the best lies at an end of what has been tried, the next power of ten is tried as well, from 1e-9 to 1e4. In
- * the last round the objective is carried on beyond the trial, by the square root of its ratio to the round before. For
- * an estimator with #XSM_ESTIMATOR_UNBOUNDED a tenth of the best is chosen where the next power of ten ended worse than
- * no training at all: a rate that does well for a while may then blow up later.
+ * random part of the rows one to three times, and goes through the whole schedule in it. The first round tries the
+ * seven rates on a little work, the second the best and its neighbours on more, the third the best and the better
+ * neighbour on most of it. Where the best lies at an end of what has been tried, the next power of ten is tried as
+ * well, from 1e-9 to 1e4. In the last round the objective is carried on beyond the trial, by the square root of its
+ * ratio to the round before, and a rate has to be 15 % better than a tenth of it. For an estimator with
+ * #XSM_ESTIMATOR_UNBOUNDED a tenth of the best is chosen where the next power of ten ended worse than no training at
+ * all (a hundred times worse, if its losses explode rather than grow with the rate): a rate that does well for a while
+ * may then blow up later.
  *
  * **Objective.** Trials are compared by f = sum_i loss_i + (mu/2) ||W||^2, with the exact log-loss (for a row with
  * several labels the mean over them), or for an estimator with #XSM_ESTIMATOR_OTHER_LOSS (`margin`, `one-vs-all`,
- * `one-vs-all-sampled`) the loss that it reports itself: estimated from training rows of the trial, the sum scaled to
- * all N. Test rows have no part in it.
+ * `one-vs-all-sampled`, which is judged with all classes) the loss that it reports itself: estimated from training rows
+ * of the trial, the sum scaled to all N. Test rows have no part in it.
  *
- * **Work.** The trials handle at most 28 % as many examples as the run, the cost of their evaluation counted in by the
+ * **Work.** The trials handle at most 25 % as many examples as the run, the cost of their evaluation counted in by the
  * classes that it looks at; more only where rates outside of the grid have to be tried to find one at which training
  * stays finite, and on data of a few hundred rows. The plan depends on counts, never on a clock, so the choice is the
  * same on any machine, with any number of threads.

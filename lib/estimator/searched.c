@@ -121,6 +121,16 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
     return XSM_OK;
 }
 
+uint64_t xsmi_searcher_startup(const xsmi_searcher *s)
+{
+    return s->startup;
+}
+
+void xsmi_searcher_set_startup(xsmi_searcher *s, uint64_t examples)
+{
+    s->startup = examples;
+}
+
 bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position)
 {
     return position >= s->startup;

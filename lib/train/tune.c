@@ -3,9 +3,10 @@
  *
  * Every trial is the whole run in small: a part of the rows, fewer passes, and the whole schedule squeezed into them.
  * Few rows and all passes, as the paper has it, would let the model learn the rows by heart at rates that are far too
- * large for all of them; one pass never shows what further passes do. Two passes over as many rows as a trial can
- * afford were right most often (bench/eta_auto.py measures it). A rate whose loss falls faster from one round to the
- * next has more to gain in the run, so the last round is judged by the loss carried on a little beyond it.
+ * large for all of them; one pass never shows what further passes do. Two and three passes over as many rows as a trial
+ * can afford, and most of the work for the last two rates, were right most often (bench/eta_auto.py measures it). A
+ * rate whose loss falls faster from one round to the next has more to gain in the run, so the last round is judged by
+ * the loss carried on a little beyond it.
  */
 #include "train/trainer.h"
 
@@ -28,12 +29,18 @@ enum { ROUNDS = 3 };
 static const struct {
     double share;
     uint64_t epochs, rows, evaluated;
-} rounds[ROUNDS] = {{0.0025, 1, 64, 32}, {0.02, 2, 128, 64}, {0.065, 2, 128, 64}};
+} rounds[ROUNDS] = {{0.0025, 1, 64, 32}, {0.01, 2, 128, 64}, {0.09, 3, 128, 64}};
 
 /* A rate's objective in the last round times its ratio to that of the round before to this power, is what counts. */
 #define CARRY 0.5
 /* Of the run's work, what the trials may take. */
-#define BUDGET 0.28
+#define BUDGET 0.25
+/* How much better a rate has to be than a tenth of it: one that is too large costs more than one too small. */
+#define LARGER 1.15
+/* Objectives, as multiples of no training's, at which a rate is not tried in the next round, and at which training is
+ * lost. */
+#define HOPELESS 4
+#define LOST 100
 /* Of a trial's work, what its evaluation may take. */
 #define EVALUATION 0.04
 /* Runs with fewer steps an epoch have their batches made smaller with the rows, so that few steps do not become none.
@@ -43,6 +50,8 @@ static const struct {
  * it: scored and updated, or scored alone. */
 #define EXACT_STEP 0.125
 #define EXACT_SCORE 0.0625
+/* The option of estimators that sample, by which they look at all classes. */
+#define NEGATIVES "negatives"
 /* Rows whose own loss is computed at a time. */
 #define LOSS_ROWS 64
 /* Of the model's cache lines, how many a trial may change to have them noted and zeroed one by one. */
@@ -66,9 +75,11 @@ typedef struct tuner {
 
     uint64_t *rank;           /* [N] of each row, a permutation: a trial takes the lowest */
     uint64_t *taken;          /* [N] room for their list */
+    uint64_t startup;         /* examples of the run before a search begins */
     double step_work;         /* of an example, in classes */
     double score_work;        /* of an example's evaluation */
     uint64_t estimator_width; /* classes of a step */
+    double untrained;         /* objective of a model of zeros */
     double spent, allowed;    /* work */
     double expected;          /* work, for the callback */
     double start;             /* on the clock */
@@ -113,6 +124,12 @@ static void plan(tuner *t, uint32_t round)
     }
     double evaluated = EVALUATION * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
     t->evaluated = at_most(at_least((uint64_t)fmin(evaluated, (double)n), rounds[round].evaluated), t->rows);
+}
+
+/* Examples of a trial by those of the run. */
+static double share_of_run(const tuner *t)
+{
+    return (double)t->rows * (double)t->epochs / ((double)t->train->rows * (double)t->run.epochs);
 }
 
 static double planned_work(const tuner *t)
@@ -183,13 +200,14 @@ static int32_t on_step(void *user, const xsm_progress *progress)
     return tell(t, (double)progress->examples * t->step_work, NULL) != XSM_OK;
 }
 
-/* The mean of the estimator's own loss over the rows that the round evaluates on. */
-static xsm_status own_loss(tuner *t, double *mean, xsm_error *err)
+static xsm_status sum_losses(tuner *t, const xsm_dataset *rows, double *total, xsm_error *err)
 {
-    const xsm_dataset *rows = t->subset ? t->subset : t->train;
     uint64_t list[LOSS_ROWS];
     double sum = 0;
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, rows, err));
+    if (t->estimator->searcher) {
+        xsmi_searcher_set_startup(t->estimator->searcher, 0);
+    }
     for (uint64_t first = 0; first < rows->rows; first += LOSS_ROWS) {
         uint64_t count = at_most(rows->rows - first, LOSS_ROWS);
         for (uint64_t i = 0; i < count; i++) {
@@ -199,8 +217,26 @@ static xsm_status own_loss(tuner *t, double *mean, xsm_error *err)
         XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, 1, t->losses, err));
         sum += t->losses->loss * (double)count;
     }
-    *mean = sum / (double)rows->rows;
+    *total = sum;
     return XSM_OK;
+}
+
+/* The mean of the estimator's own loss over the rows that the round evaluates on. One that samples its sum over the
+ * classes is judged by the whole sum: a few classes of each row are no measure of a model whose losses lie in few. */
+static xsm_status own_loss(tuner *t, double *mean, xsm_error *err)
+{
+    const xsm_dataset *rows = t->subset ? t->subset : t->train;
+    char negatives[32];
+    xsmi_estimator_unbind(t->estimator);
+    bool sampled = xsm_estimator_get(t->estimator, NEGATIVES, negatives, sizeof negatives) > 0;
+    xsm_status status = sampled ? xsm_estimator_set(t->estimator, NEGATIVES, "all", err) : XSM_OK;
+    status = status == XSM_OK ? sum_losses(t, rows, mean, err) : status;
+    xsmi_estimator_unbind(t->estimator);
+    if (sampled) {
+        (void)xsm_estimator_set(t->estimator, NEGATIVES, negatives, NULL);
+    }
+    *mean /= (double)rows->rows;
+    return status;
 }
 
 /* The objective of the model as it is, scaled to all rows. */
@@ -237,6 +273,9 @@ static xsm_status take_trial(tuner *t, xsm_tune_trial *trial, xsm_error *err)
     end.size = sizeof end;
     xsm_status status = xsm_trainer_new(t->context, t->model, sample, t->estimator, t->optimizer, &o, &trainer, err);
     if (status == XSM_OK) {
+        if (t->estimator->searcher) { /* its start-up is a part of the run like any other */
+            xsmi_searcher_set_startup(t->estimator->searcher, (uint64_t)((double)t->startup * share_of_run(t)));
+        }
         xsmi_trainer_stretch(trainer, (double)t->run.epochs / (double)t->epochs);
         t->marked = t->marking && xsmi_trainer_mark(trainer, t->marks);
         status = xsm_trainer_run(trainer, err);
@@ -303,7 +342,7 @@ static double prospect(const tuner *t, uint32_t round, size_t place)
     if (round + 1 < ROUNDS || !isfinite(now) || !isfinite(objective(t, round - 1, place)) || !(now > 0)) {
         return now;
     }
-    return now * pow(now / objective(t, round - 1, place), CARRY);
+    return now * pow(now / objective(t, round - 1, place), CARRY) * pow(LARGER, (double)place);
 }
 
 /* The best place of a round; PLACES if all diverged. Of equal ones the smaller rate. */
@@ -350,10 +389,11 @@ static xsm_status first_round(tuner *t, xsm_error *err)
     }
 }
 
-/* Whether a rate diverged in the round before, or is none. */
+/* Whether a rate ended far worse than no training at all in the round before, or is none. */
 static bool hopeless(const tuner *t, size_t place)
 {
-    return place >= PLACES || (tried(t, t->round - 1, place) && isinf(objective(t, t->round - 1, place)));
+    return place >= PLACES ||
+           (tried(t, t->round - 1, place) && !(objective(t, t->round - 1, place) < HOPELESS * t->untrained));
 }
 
 static xsm_status try_neighbour(tuner *t, size_t place, xsm_error *err)
@@ -400,21 +440,34 @@ static xsm_status later_round(tuner *t, bool both, double reserve, xsm_error *er
     }
 }
 
-/* The place chosen after the last round. A rate at which an unbounded estimator does well for the length of a trial may
- * still blow up later; that a trial at the next power of ten was worse than nothing warns of it. */
-static xsm_status choose(tuner *t, size_t *chosen, xsm_error *err)
+/* Whether the loss of some rate grew without bounds, rather than with the rate. */
+static bool explodes(const tuner *t)
 {
-    *chosen = best_of(t, ROUNDS - 1);
-    if (!(t->estimator->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || *chosen == 0 || *chosen + 1 == PLACES) {
-        return XSM_OK;
+    for (size_t place = 0; place < PLACES; place++) {
+        if (tried(t, 0, place) && isinf(objective(t, 0, place))) {
+            return true;
+        }
     }
-    double untrained, above = 0;
+    return false;
+}
+
+/*
+ * The place chosen after the last round. A rate at which an unbounded estimator does well for the length of a trial may
+ * still blow up later; how the next power of ten ended warns of it. Where losses grow in proportion to rate and steps
+ * (`importance`), it need only be worse than no training. Where they explode (`raman`), a rate is fine until steps come
+ * that are too long for it, which a somewhat worse end at ten times the rate does not say; a wholly lost one does.
+ */
+static size_t choose(const tuner *t)
+{
+    size_t chosen = best_of(t, ROUNDS - 1);
+    if (!(t->estimator->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || chosen == 0 || chosen + 1 == PLACES) {
+        return chosen;
+    }
+    double above = 0;
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        above = tried(t, round, *chosen + 1) ? objective(t, round, *chosen + 1) : above;
+        above = tried(t, round, chosen + 1) ? fmax(above, objective(t, round, chosen + 1)) : above;
     }
-    XSMI_TRY(judge(t, &untrained, err));
-    *chosen -= above > untrained;
-    return XSM_OK;
+    return above > t->untrained * (explodes(t) ? LOST : 1) ? chosen - 1 : chosen;
 }
 
 static xsm_status search(tuner *t, xsm_error *err)
@@ -427,6 +480,9 @@ static xsm_status search(tuner *t, xsm_error *err)
     t->expected = (GRID_LAST - GRID_FIRST + 1) * work[0] + 3 * work[1] + 2 * work[2];
     for (uint32_t round = 0; round < ROUNDS; round++) {
         XSMI_TRY(begin_round(t, round, err));
+        if (round == 0) {
+            XSMI_TRY(judge(t, &t->untrained, err));
+        }
         XSMI_TRY(round == 0   ? first_round(t, err)
                  : round == 1 ? later_round(t, true, 2 * work[2], err)
                               : later_round(t, false, 0, err));
@@ -435,7 +491,7 @@ static xsm_status search(tuner *t, xsm_error *err)
 }
 
 /* Says of each trial what came of it, and what was chosen. */
-static xsm_status conclude(tuner *t, xsm_error *err)
+static void conclude(tuner *t)
 {
     xsm_tuning *r = t->result;
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -451,8 +507,7 @@ static xsm_status conclude(tuner *t, xsm_error *err)
             }
         }
     }
-    size_t chosen;
-    XSMI_TRY(choose(t, &chosen, err));
+    size_t chosen = choose(t);
     if (tried(t, ROUNDS - 1, chosen)) {
         r->trials[ROUNDS - 1][chosen].outcome = XSM_TRIAL_CHOSEN;
     } else {
@@ -460,7 +515,6 @@ static xsm_status conclude(tuner *t, xsm_error *err)
     }
     r->info.eta = rates[chosen];
     r->info.seconds = xsmi_seconds() - t->start;
-    return XSM_OK;
 }
 
 /* -- the public functions ------------------------------------------------------------------------------------------ */
@@ -474,6 +528,10 @@ static xsm_status measure(tuner *t, xsm_error *err)
     t->step_work = 1 + (exact ? EXACT_STEP * classes : (double)t->estimator->width);
     t->score_work = 1 + EXACT_SCORE * classes;
     t->estimator_width = t->estimator->width;
+    if (xsmi_correction_hierarchy(t->estimator->correction)) {
+        xsmi_model_set_correction(t->model, t->estimator->correction); /* the run's tree, not one of a trial's rows */
+    }
+    t->startup = t->estimator->searcher ? xsmi_searcher_startup(t->estimator->searcher) : 0;
     t->allowed = BUDGET * (double)t->run.epochs * (double)t->train->rows * t->step_work;
     return XSM_OK;
 }
@@ -499,7 +557,8 @@ static xsm_status tune(tuner *t, xsm_error *err)
     xsmi_stream_start(&stream, t->run.seed, XSMI_STREAM_TUNE, 0);
     xsmi_stream_permute(&stream, t->rank, (size_t)n);
     XSMI_TRY(search(t, err));
-    return conclude(t, err);
+    conclude(t);
+    return XSM_OK;
 }
 
 xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
@@ -535,6 +594,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     XSMI_TRY(xsmi_model_own(model, err));
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
     t.ridge = estimator->common.ridge;
+    xsmi_correction *correction = xsmi_correction_retain(model->correction);
     xsm_status status = XSM_OK;
     if (estimator->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) {
         status = xsm_gradient_new(t.context, &t.losses, err);
@@ -542,6 +602,8 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     status = status == XSM_OK ? tune(&t, err) : status;
     estimator->common.ridge = t.ridge;
     xsmi_estimator_unbind(estimator);
+    xsmi_model_set_correction(model, correction);
+    xsmi_correction_release(correction);
     xsm_dataset_free(t.sample);
     xsm_dataset_free(t.subset);
     xsm_gradient_free(t.losses);
