@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/ext/estimator.h>
+
 int cli_checkpoint_prepare(cli_run *r, const char *const *inputs)
 {
     const char *said = r->checkpoint_path ? "checkpoint" : r->resume_path ? "resume" : NULL;
@@ -40,6 +42,59 @@ int cli_checkpoint_recall(cli_run *r)
     xsm_model_free(model);
     if (isnan(r->eta)) {
         return cli_fail("%s: does not say which learning rate the run had; give it with --eta", r->resume_path);
+    }
+    return CLI_GO_ON;
+}
+
+/* Text of the run that is resumed for what was not given; it stays as long as the checkpoint's model. */
+static void recall(const cli_run *r, const char *key, const char **text)
+{
+    if (!*text) {
+        *text = xsm_model_get_metadata(r->recalled, key);
+    }
+}
+
+static uint64_t recall_whole(const cli_run *r, const char *key, uint64_t given)
+{
+    const char *text = given ? NULL : xsm_model_get_metadata(r->recalled, key);
+    return text ? strtoull(text, NULL, 10) : given;
+}
+
+int cli_checkpoint_recall_choice(cli_run *r)
+{
+    int code = cli_load(r->context, r->resume_path, &r->recalled);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    const char *transform = xsm_model_transform_description(r->recalled);
+    const char *ridge = xsm_model_get_metadata(r->recalled, "estimator.ridge");
+    recall(r, "estimator", &r->estimator_name);
+    if (!r->estimator_name || !xsm_estimator_find(r->estimator_name)) {
+        return cli_fail("%s: does not say which estimator the run had; give it with --estimator", r->resume_path);
+    }
+    recall(r, "training.optimizer", &r->optimizer_name);
+    recall(r, "training.schedule", &r->schedule_text);
+    r->batch = recall_whole(r, "training.batch", r->batch);
+    r->epochs = recall_whole(r, "training.epochs", r->epochs);
+    r->ridge = r->ridge < 0 && ridge ? strtod(ridge, NULL) : r->ridge;
+    r->transform_text = !r->transform_text && *transform ? transform : r->transform_text;
+    r->format.labels = r->format.labels < 0 ? XSM_LABELS_FIRST : r->format.labels;
+    r->choose = 0;
+    r->began = cli_clock();
+    return CLI_GO_ON;
+}
+
+int cli_checkpoint_recall_options(cli_run *r)
+{
+    static const char *const options[] = {"sampler", "negatives"};
+    for (size_t i = 0; r->recalled && i < sizeof options / sizeof options[0]; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        char *key = cli_format("estimator.%s", options[i]);
+        const char *value = xsm_model_get_metadata(r->recalled, key);
+        free(key);
+        if (value && xsm_estimator_set(r->estimator, options[i], value, &err) != XSM_OK) {
+            return cli_fail("%s: %s", r->resume_path, err.message);
+        }
     }
     return CLI_GO_ON;
 }

@@ -81,6 +81,7 @@ static void release(cli_run *r)
     }
     xsm_choice_free(r->choice);
     xsm_model_free(r->model);
+    xsm_model_free(r->recalled);
     xsm_dataset_free(r->test_rows);
     xsm_dataset_free(r->train_rows);
     xsm_transform_free(r->transform);

@@ -78,7 +78,8 @@ typedef struct cli_run {
     xsm_dataset *train_rows, *test_rows;
     xsm_model *model;
     xsm_trainer *trainer;
-    xsm_choice *choice; /* NULL: nothing was to be chosen; else it holds the estimator */
+    xsm_model *recalled; /* the checkpoint's, where the choice is taken from it; else NULL */
+    xsm_choice *choice;  /* NULL: nothing was to be chosen; else it holds the estimator */
     xsm_choice_info chosen;
     int choice_given, eta_chosen; /* the estimator was given; the rate was not */
     xsm_tuning *tuning;           /* NULL: the learning rate was given, or is part of the choice */
@@ -134,6 +135,10 @@ void cli_tune_json(cli_json *json, const cli_run *run);
 int cli_checkpoint_prepare(cli_run *run, const char *const *inputs);
 /* What the resumed run chose for itself and its checkpoint knows: the learning rate. */
 int cli_checkpoint_recall(cli_run *run);
+/* The same for all that a run chose which was given no estimator: taken as if it had been given. The estimator's own
+ * options follow when it is made. */
+int cli_checkpoint_recall_choice(cli_run *run);
+int cli_checkpoint_recall_options(cli_run *run);
 /* Puts a new trainer to where the checkpoint is that is resumed, if one is. */
 xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
 /* Saves a checkpoint if it is time; for the progress callback. A failure is told of, and the run goes on. */

@@ -154,7 +154,8 @@ static int describe(cli_run *r)
     } else {
         ok = ok && cli_train_note(r, "training.", "schedule", r->schedule_text, &err) == XSM_OK &&
              cli_train_note(r, "training.", "order", cli_order_words[r->order], &err) == XSM_OK &&
-             cli_train_note_whole(r, "batch", r->batch, &err) == XSM_OK;
+             cli_train_note_whole(r, "batch", r->batch, &err) == XSM_OK &&
+             cli_train_note_whole(r, "epochs", r->epochs, &err) == XSM_OK; /* for checkpoints: those asked for */
     }
     return ok ? CLI_GO_ON : cli_library_failed(&err);
 }

@@ -145,7 +145,8 @@ static int make_estimator(cli_run *r)
     if (xsm_estimator_new(r->context, r->estimator_name, &r->estimator, &err) != XSM_OK) {
         return misused("--estimator", &err);
     }
-    int code = set_options(r);
+    int code = cli_checkpoint_recall_options(r);
+    code = code == CLI_GO_ON ? set_options(r) : code;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -200,7 +201,8 @@ int cli_train_prepare(cli_run *r)
     if (!r->estimator_name && r->sets.count > 0) {
         return cli_misuse("--set is about an estimator: name it with --estimator");
     }
-    int code = choose_optimizer(r);
+    int code = r->resume_path && !r->estimator_name ? cli_checkpoint_recall_choice(r) : CLI_GO_ON;
+    code = code == CLI_GO_ON ? choose_optimizer(r) : code;
     if (code == CLI_GO_ON && r->schedule_text) {
         code = read_schedule(r);
     }

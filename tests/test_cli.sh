@@ -825,6 +825,15 @@ run 0 train --estimator implicit --data train.txt --epochs 40 --resume run.check
 expect 'resumed to the same model' cmp -s whole.model resumed.model
 run 0 predict --model run.checkpoint --data train.txt
 run 0 info run.checkpoint
+# What was chosen is in the checkpoint: the run goes on without its trials, and ends as the one that was not stopped.
+run 0 train --data train.txt --optimizer sgd --model whole.model --checkpoint chosen.checkpoint
+run 0 train --data train.txt --optimizer sgd --resume chosen.checkpoint --model resumed.model
+expect 'nothing was tried again' test ! -s stderr
+expect 'the choice of before' cmp -s whole.model resumed.model
+run 0 train --data train.txt --resume chosen.checkpoint --model resumed.model
+expect 'the choice of before, with nothing said' cmp -s whole.model resumed.model
+run 1 train --data train.txt --resume missing.checkpoint
+says stderr 'missing.checkpoint'
 run 1 train --estimator implicit --data train.txt --epochs 2 --resume run.checkpoint
 says stderr 'beyond the 2 epochs of this run'
 run 1 train --estimator implicit --data train.txt --resume run.checkpoint --epochs 40 --ridge 2
