@@ -45,6 +45,24 @@ static xsm_status cut(cli_run *r, uint32_t features, xsm_error *err)
     return status;
 }
 
+/* Where features are classes, both of the rows and of the model get what either has: `map` is the rows'. */
+static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
+{
+    xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
+    if (!xsm_model_hidden(r->model) || xsm_model_get_embedding(r->model, &made, NULL) != XSM_OK || !made.tied ||
+        map->names) {
+        return XSM_OK;
+    }
+    int64_t last = map->labels ? map->labels[map->classes - 1] : (int64_t)map->classes - 1;
+    if (last >= XSM_FEATURES_MAX) {
+        return XSM_OK; /* the model will say what it takes */
+    }
+    xsm_class_map both = XSM_CLASS_MAP_INIT;
+    both.classes = both.features = last >= map->features ? (uint32_t)last + 1 : map->features;
+    xsm_status status = xsm_dataset_extend(r->train_rows, &both, err);
+    return status == XSM_OK ? xsm_dataset_get_classes(r->train_rows, map, err) : status;
+}
+
 int cli_warm_fit(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -57,7 +75,7 @@ int cli_warm_fit(cli_run *r)
     if ((features > input && !(grows && xsm_model_features(r->model) > 0) && cut(r, input, &err) != XSM_OK) ||
         xsm_dataset_compact(r->train_rows, &err) != XSM_OK || xsm_model_get_classes(r->model, &map, &err) != XSM_OK ||
         xsm_dataset_extend(r->train_rows, &map, &err) != XSM_OK ||
-        xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {
+        xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK || match_tied(r, &map, &err) != XSM_OK) {
         return cli_fail("%s, for %s: %s", r->data, r->warm_path, err.message);
     }
     if (corrects) {

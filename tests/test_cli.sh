@@ -895,7 +895,22 @@ run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --e
 run 0 info fitted.model
 says stdout 'features               3'
 says stdout 'classes                4'
-rm -f old.model new.model fitted.model old.svm new.svm
+# embedding models: their features' vectors too
+run 0 train --data old.svm --format libsvm --eta 0.5 --epochs 5 --estimator softmax --hidden 4 --model old.model
+run 0 train --data new.svm --format libsvm --warm-start old.model --eta 0.1 --epochs 20 --estimator softmax \
+    --optimizer adagrad --test old.svm --model new.model
+says stdout 'start      from old.model, with 2 new classes'
+run 0 info new.model
+says stdout 'embedding, 6 features to 4 by sum, 4 classes'
+says stdout 'labels                 1 to 8'
+printf '4 4 4\n0 1:1\n1 2:1\n2 0:1\n3 0:1 1:1\n' >old.txt
+printf '2 7 6\n5 1:1\n0 6:1\n' >new.txt
+run 0 train --data old.txt --hidden 3 --tied --epochs 3 --eta 0.1 --estimator softmax --model old.model
+run 0 train --data new.txt --warm-start old.model --eta 0.1 --estimator softmax --test old.txt --model new.model
+says stdout 'start      from old.model, with 3 new classes'
+run 0 info new.model
+says stdout 'embedding, 7 features to 3 by sum, tied, 7 classes'
+rm -f old.model new.model fitted.model old.svm new.svm old.txt new.txt
 
 # While a learning rate is chosen there is nothing to keep yet.
 echo old >stop.model

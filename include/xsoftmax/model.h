@@ -239,8 +239,11 @@ XSM_API const char *xsm_model_correction(const xsm_model *model);
 XSM_API void xsm_model_clear_correction(xsm_model *model);
 
 /** Gives a model more classes, more features, or both: the classes that it has keep their weights, wherever they come
- *  to lie, and new classes and features start at zero, so that scores of the old ones stay the same bits. Estimators,
- *  optimizers, trainers, predictors and indexes that were made for the model must be bound or made again.
+ *  to lie, and new classes and features start at zero, so that scores of the old ones stay the same bits. New features
+ *  of an embedding model get the vectors that they have in a new model with its seed and scale: growing twice gives the
+ *  same as growing once. Tied vectors are features and classes in one: both must be as many, the old ones keep their
+ *  numbers, and new ones start as vectors do, with a bias of zero. Estimators, optimizers, trainers, predictors and
+ *  indexes that were made for the model must be bound or made again; `adagrad` then starts its sums of squares anew.
  *  @param model    the model, whatever its layout; a mapped file is copied to memory
  *  @param features D from then on, not less than now; new features come behind those that are there
  *  @param classes  a map with all of the model's classes and others, matched as xsm_dataset_extend() does, which is
@@ -248,10 +251,11 @@ XSM_API void xsm_model_clear_correction(xsm_model *model);
  * are
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for fewer features or labels that do not rise; #XSM_ERROR_ARGUMENT for a map
- *          without one of the model's classes, naming it; #XSM_ERROR_UNSUPPORTED for more features under a transform
- *          that was fitted for those there are, or for a model with a correction (xsm_model_clear_correction());
- *          #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is as before on failure. O(K D), with both models in memory
- *          meanwhile. */
+ *          without one of the model's classes, naming it, or that moves a class of tied vectors; #XSM_ERROR_SHAPE for
+ *          tied vectors of other than as many features as classes; #XSM_ERROR_UNSUPPORTED for more features under a
+ *          transform that was fitted for those there are, or for a model with a correction
+ *          (xsm_model_clear_correction()); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is as before on failure.
+ *          O(K D), of an embedding model O((K + D) H), with both models in memory meanwhile. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Gives the classes the labels, names and counts of a class map with K classes (copied), and the model the map's
  * vocabulary, which is saved with it. Rows to test or predict are then read with xsm_model_get_classes().

@@ -10,14 +10,15 @@
 /* Features can only grow under a transform that does not look at which they are. */
 static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_error *err)
 {
-    if (features < m->features || features > XSM_FEATURES_MAX || (features > 0 && m->features == 0)) {
+    const uint32_t before = xsmi_model_input(m);
+    if (features < before || features > XSM_FEATURES_MAX || (features > 0 && before == 0)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a model of %u features cannot become one of %u; accepted are %u to %u",
-                         m->features, features, m->features, m->features ? XSM_FEATURES_MAX : 0);
+                         before, features, before, before ? XSM_FEATURES_MAX : 0);
     }
-    if (features > m->features && m->vocabulary) {
+    if (features > before && m->vocabulary) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the model reads text: its features are its vocabulary");
     }
-    if (features > m->features && m->transform && strcmp(xsm_transform_description(m->transform), "unit") != 0) {
+    if (features > before && m->transform && strcmp(xsm_transform_description(m->transform), "unit") != 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's transform '%.80s' was fitted for %u features, so that there can be no more",
                          xsm_transform_description(m->transform), xsmi_transform_features(m->transform));
@@ -42,6 +43,30 @@ static xsm_status place_classes(const xsm_model *m, const xsm_class_map *map, ui
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                              "the map has no class of label %lld, which the model has; all of its classes are needed",
                              own.labels ? (long long)own.labels[k] : (long long)k);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Tied vectors are classes and features in one, and features keep their numbers. */
+static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t classes, const uint32_t *place,
+                             xsm_error *err)
+{
+    if (!m->layer || !m->layer->tied) {
+        return XSM_OK;
+    }
+    if (features != classes) {
+        return xsmi_fail(
+            err, XSM_ERROR_SHAPE,
+            "tied vectors are both the features' and the classes': %u features and %u classes must be as many",
+            features, classes);
+    }
+    for (uint32_t k = 0; k < m->classes; k++) {
+        if (place[k] != k) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "the map makes class %u class %u, but tied vectors are the features', too, which keep "
+                             "their numbers; accepted are new classes behind those that there are",
+                             k, place[k]);
         }
     }
     return XSM_OK;
@@ -82,8 +107,8 @@ static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, con
     return XSM_OK;
 }
 
-static xsm_status fill(const xsm_model *m, xsm_model *wider, const xsm_class_map *map, const uint32_t *place,
-                       xsm_error *err)
+static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,
+                       const uint32_t *place, xsm_error *err)
 {
     xsm_parameters to = XSM_PARAMETERS_INIT;
     xsm_class_map classes = *map;
@@ -97,7 +122,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, const xsm_class_map
     if (m->transform) {
         uint32_t idf_count = 0;
         const float *idf = xsmi_transform_idf(m->transform, &idf_count);
-        uint32_t input = wider->features > m->features ? wider->features : xsmi_transform_features(m->transform);
+        uint32_t input = features > xsmi_model_input(m) ? features : xsmi_transform_features(m->transform);
         XSMI_TRY(xsmi_transform_restore(m->context, xsm_transform_description(m->transform), input, idf, idf_count,
                                         &wider->transform, err));
     }
@@ -108,9 +133,9 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, const xsm_class_map
         }
     }
     wider->alpha = m->alpha;
-    wider->score = m->score; /* what is new is at the origin, with a bias of 0 */
+    wider->score = m->score; /* a new class is at the origin, with a bias of 0 */
     copy_weights(m, place, &to);
-    return XSM_OK;
+    return xsmi_layer_grow(m, features, wider, err);
 }
 
 static void swap(xsm_model *a, xsm_model *b)
@@ -122,12 +147,14 @@ static void swap(xsm_model *a, xsm_model *b)
 
 static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map, uint32_t *place, xsm_error *err)
 {
+    const bool grows = map->classes > m->classes || features > xsmi_model_input(m);
     XSMI_TRY(place_classes(m, map, place, err));
-    if (xsmi_correction_hierarchy(m->correction) && (map->classes > m->classes || features > m->features)) {
+    XSMI_TRY(check_tied(m, features, map->classes, place, err));
+    if (xsmi_correction_hierarchy(m->correction) && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree over its classes, which cannot grow");
     }
-    if (m->correction && (map->classes > m->classes || features > m->features)) {
+    if (m->correction && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are corrected by what its training drew, which is not known of new "
                          "classes and features; clear its correction before");
@@ -136,8 +163,9 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     options.bias = m->bias != NULL;
     options.layout = m->layout;
     xsm_model *wider = NULL;
-    XSMI_TRY(xsm_model_new_linear(m->context, features, map->classes, &options, &wider, err));
-    xsm_status status = fill(m, wider, map, place, err);
+    uint32_t columns = m->layer ? m->features : features;
+    XSMI_TRY(xsm_model_new_linear(m->context, columns, map->classes, &options, &wider, err));
+    xsm_status status = fill(m, wider, features, map, place, err);
     if (status == XSM_OK) {
         swap(m, wider);
         /* What does not depend on the shape stays with the model. */
@@ -156,9 +184,6 @@ xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *
 {
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_grow: the model is NULL");
-    }
-    if (m->layer) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "embedding models do not grow");
     }
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     XSMI_TRY(check_features(m, features, err));

@@ -74,19 +74,39 @@ void xsmi_layer_free(xsm_model *m)
     }
 }
 
+typedef struct start_job {
+    xsm_model *model;
+    size_t first;
+} start_job;
+
+/* A vector starts with numbers of a stream of its own, whatever others there are. */
 static void start_vectors(void *state, size_t index, uint32_t thread)
 {
-    xsm_model *m = state;
-    xsmi_layer *l = m->layer;
+    const start_job *job = state;
+    xsm_model *m = job->model;
+    const xsmi_layer *l = m->layer;
     float *weight = l->tied ? m->weight : l->weight;
     size_t stride = l->tied ? m->stride : l->stride;
-    size_t first = index * PASS_VECTORS, rest = l->features - first;
+    const double alpha = l->tied ? m->alpha : l->alpha;
+    size_t first = job->first + index * PASS_VECTORS, rest = l->features - first;
     (void)thread;
     for (size_t j = first; j < first + (rest < PASS_VECTORS ? rest : PASS_VECTORS); j++) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
         for (size_t h = 0; h < m->features; h++) {
-            weight[j * stride + h] = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1));
+            weight[j * stride + h] = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1) / alpha);
+        }
+    }
+}
+
+/* From the vector `first` on. */
+static void start_from(xsm_model *m, size_t first)
+{
+    start_job job = {m, first};
+    size_t jobs = ((size_t)m->layer->features - first + PASS_VECTORS - 1) / PASS_VECTORS;
+    if (xsmi_run(m->context, start_vectors, &job, jobs, NULL) != XSM_OK) { /* a host's runner can fail; not this */
+        for (size_t i = 0; i < jobs; i++) {
+            start_vectors(&job, i, 0);
         }
     }
 }
@@ -94,12 +114,23 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
 void xsmi_layer_start(xsm_model *m)
 {
     m->layer->alpha = 1;
-    size_t jobs = ((size_t)m->layer->features + PASS_VECTORS - 1) / PASS_VECTORS;
-    if (xsmi_run(m->context, start_vectors, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail; this must not */
-        for (size_t i = 0; i < jobs; i++) {
-            start_vectors(m, i, 0);
-        }
+    start_from(m, 0);
+}
+
+xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *to, xsm_error *err)
+{
+    const xsmi_layer *old = from->layer;
+    if (!old) {
+        return XSM_OK;
     }
+    XSMI_TRY(xsmi_layer_new(to, features, &old->made, NULL, err));
+    xsmi_layer *l = to->layer;
+    l->alpha = old->alpha;
+    for (size_t j = 0; !l->tied && j < old->features; j++) {
+        memcpy(l->weight + j * l->stride, old->weight + j * old->stride, to->features * sizeof *l->weight);
+    }
+    start_from(to, old->features);
+    return XSM_OK;
 }
 
 double xsmi_layer_squared_norm(const xsm_model *m)

@@ -33,6 +33,9 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
 void xsmi_layer_free(xsm_model *m);
 /* Sets the vectors to what they are of a new model with these options. */
 void xsmi_layer_start(xsm_model *m);
+/* Gives `to`, a model without a first layer whose scale `alpha` is set, that of `from` with so many features, not less:
+ * new ones start as in a new model. Of tied vectors only the new are set. Does nothing where `from` has none. */
+xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *to, xsm_error *err);
 /* ||V||^2, the scale included; 0 of tied vectors, which are counted with W, and without a first layer. */
 double xsmi_layer_squared_norm(const xsm_model *m);
 /* Copies mapped vectors to memory of their own. */

@@ -91,6 +91,7 @@ static xsm_status prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gr
                          "bound; bind it again",
                          m->features, m->classes, a->squares->features, a->squares->classes);
     }
+    XSMI_TRY(xsmi_adagrad_layer_check(&a->layer, m, err));
     XSMI_TRY(xsm_model_set_layout(a->squares, m->layout, err));
     if (!batch) {
         return XSM_OK;
@@ -324,7 +325,7 @@ static int32_t state_tensor(xsm_optimizer *o, uint32_t index, xsm_state_tensor *
     static const char *const names[] = {"squares", "bias-squares", "layer-squares"};
     tensor->name = names[index];
     tensor->type = XSM_STATE_F32;
-    tensor->lines = index == 2                                          ? o->model->layer->features
+    tensor->lines = index == 2                                          ? a->layer.count / a->layer.stride
                     : s->layout == XSM_LAYOUT_CLASS_MAJOR || index == 1 ? s->classes
                                                                         : s->features;
     tensor->width = index == 0 ? s->stride : index == 1 ? 1 : a->layer.stride;

@@ -38,6 +38,17 @@ void xsmi_adagrad_layer_free(xsm_context *ctx, xsmi_adagrad_layer *l)
     *l = (xsmi_adagrad_layer){.squares = NULL};
 }
 
+xsm_status xsmi_adagrad_layer_check(const xsmi_adagrad_layer *l, const xsm_model *m, xsm_error *err)
+{
+    if (l->count > 0 && l->count / l->stride != m->layer->features) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the model has vectors for %u features now, and for %zu when optimizer 'adagrad' was bound; "
+                         "bind it again",
+                         m->layer->features, l->count / l->stride);
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_adagrad_layer_prepare(xsm_context *ctx, xsmi_adagrad_layer *l, xsm_model *m, const xsm_batch *rows,
                                       xsm_error *err)
 {

@@ -20,6 +20,8 @@ typedef struct xsmi_adagrad_layer {
 xsm_status xsmi_adagrad_layer_new(xsm_context *ctx, xsmi_adagrad_layer *l, const xsm_model *m, const xsm_model *rows,
                                   float initial, xsm_error *err);
 void xsmi_adagrad_layer_free(xsm_context *ctx, xsmi_adagrad_layer *l);
+/* Whether the model has the features that it was bound with; those of tied vectors are its classes. */
+xsm_status xsmi_adagrad_layer_check(const xsmi_adagrad_layer *l, const xsm_model *m, xsm_error *err);
 /* Called before the step on a batch of rows. */
 xsm_status xsmi_adagrad_layer_prepare(xsm_context *ctx, xsmi_adagrad_layer *l, xsm_model *m, const xsm_batch *rows,
                                       xsm_error *err);

@@ -1,0 +1,411 @@
+/*
+ * Embedding models that get classes and features: rows without what is new score the same bits, new features have the
+ * vectors of a new model, and who trained the model before must bind again.
+ */
+#include "training.h"
+
+#include "model/model.h"
+
+#include <xsoftmax/trainer.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { FEATURES = 13, HIDDEN = 5, CLASSES = 7, WIDER = 2100, MORE = 11, ROWS = 40, LARGE = 23 };
+
+typedef struct kind {
+    int32_t activation, pool;
+    bool tied, bias, euclidean;
+} kind;
+
+static xsm_embedding_options options_of(const kind *k)
+{
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    o.activation = k->activation;
+    o.pool = k->pool;
+    o.tied = k->tied;
+    o.bias = k->bias;
+    o.seed = 77;
+    o.scale = 0.4;
+    return o;
+}
+
+static xsm_model *new_model(uint32_t features, uint32_t classes, const kind *k)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options o = options_of(k);
+    xsm_model *m = NULL;
+    assert_ok(xsm_model_new_embedding(NULL, features, HIDDEN, classes, &o, &m, &err), err);
+    return m;
+}
+
+static uint32_t classes_of(const kind *k)
+{
+    return k->tied ? FEATURES : CLASSES;
+}
+
+/* Weights of its own, and scales. */
+static xsm_model *filled_model(const kind *k)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = new_model(FEATURES, classes_of(k), k);
+    uint64_t seed = 5;
+    for (uint32_t c = 0; c < m->classes; c++) {
+        for (uint32_t h = 0; h < HIDDEN; h++) {
+            m->weight[c * m->stride + h] = (float)(2 * test_uniform(&seed) - 1);
+        }
+        if (m->bias) {
+            m->bias[c] = (float)(2 * test_uniform(&seed) - 1);
+        }
+    }
+    if (k->euclidean) {
+        assert_ok(xsm_model_set_score(m, XSM_SCORE_EUCLIDEAN, &err), err);
+    } else {
+        assert_ok(xsmi_model_need_row_scale(m, &err), err);
+        for (uint32_t c = 0; c < m->classes; c++) {
+            m->row_scale[c] = 0.5 + test_uniform(&seed);
+        }
+        m->alpha = 0.8;
+    }
+    if (!k->tied) {
+        m->layer->alpha = 0.7;
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            m->layer->weight[j * m->layer->stride + 1] = (float)(2 * test_uniform(&seed) - 1);
+        }
+    }
+    assert_ok(xsm_model_set_metadata(m, "origin", "here", &err), err);
+    return m;
+}
+
+static void scores_of(const xsm_model *m, const xsm_dataset *data, float *scores)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_batch batch = xsm_batch_range(data, 0, ROWS);
+    uint32_t classes = xsm_model_classes(m);
+    for (uint32_t k = 0; k < classes; k++) {
+        uint32_t each[ROWS];
+        float column[ROWS];
+        for (int i = 0; i < ROWS; i++) {
+            each[i] = k;
+        }
+        assert_ok(xsm_model_scores(m, &batch, each, 1, column, &err), err);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            scores[i * classes + k] = column[i];
+        }
+    }
+}
+
+static void widen(xsm_dataset *data, uint32_t features, uint32_t classes)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = classes;
+    map.features = features;
+    assert_ok(xsm_dataset_extend(data, &map, &err), err);
+}
+
+static xsm_embedding_parameters vectors_of(xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    return v;
+}
+
+/* New vectors are those of a new model, but for a rounding where they lie under a scale. */
+static void check_new_vectors(xsm_model *m, const kind *k, float tolerance)
+{
+    uint32_t features = xsm_model_features(m);
+    xsm_model *fresh = new_model(features, xsm_model_classes(m), k);
+    xsm_embedding_parameters a = vectors_of(m), b = vectors_of(fresh);
+    assert_int_equal(a.features, features);
+    for (uint32_t j = FEATURES; j < features; j++) {
+        for (uint32_t h = 0; h < HIDDEN; h++) {
+            float had = a.vectors[j * a.feature_step + h], wanted = b.vectors[j * b.feature_step + h];
+            assert_true(fabsf(had - wanted) <= tolerance * fabsf(wanted));
+        }
+    }
+    assert_true(b.vectors[FEATURES * b.feature_step] != 0);
+    xsm_model_free(fresh);
+}
+
+static void check_kind(const kind *k, bool mapped)
+{
+    static float before[ROWS * FEATURES], after[ROWS * WIDER], back[ROWS * WIDER];
+    xsm_error err = XSM_ERROR_INIT;
+    const uint32_t had = classes_of(k), now = k->tied ? LARGE : MORE, features = k->tied ? LARGE : WIDER;
+    test_problem p = test_problem_new(ROWS, FEATURES, had, true, 3);
+    xsm_model *m = filled_model(k), *loaded = NULL;
+    int64_t labels[CLASSES], all[MORE];
+    uint32_t place[FEATURES];
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    for (uint32_t c = 0; c < had; c++) {
+        place[c] = c;
+    }
+    map.classes = had;
+    if (!k->tied) { /* new classes before, between and behind */
+        uint32_t count = 0;
+        for (uint32_t c = 0; c < CLASSES; c++) {
+            labels[c] = 3 + 7 * (int64_t)c;
+            if (c % 3 == 0) {
+                all[count++] = labels[c] - 2;
+            }
+            place[c] = count;
+            all[count++] = labels[c];
+        }
+        all[count++] = 100;
+        assert_int_equal(count, MORE);
+        map.labels = labels;
+        assert_ok(xsm_model_set_classes(m, &map, &err), err);
+        map.labels = all;
+    }
+    const char *path = test_path("grown");
+    if (mapped) {
+        assert_ok(xsm_model_save(m, path, &err), err);
+        xsm_model_free(m);
+        assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
+    }
+    scores_of(m, p.data, before);
+    map.classes = now;
+    assert_ok(xsm_model_grow(m, features, &map, &err), err);
+    assert_int_equal(xsm_model_features(m), features);
+    assert_int_equal(xsm_model_classes(m), now);
+    assert_int_equal(xsm_model_hidden(m), HIDDEN);
+    assert_int_equal(xsm_model_score(m), k->euclidean ? XSM_SCORE_EUCLIDEAN : XSM_SCORE_LINEAR);
+    assert_string_equal(xsm_model_get_metadata(m, "origin"), "here");
+    xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT, wanted = options_of(k);
+    assert_ok(xsm_model_get_embedding(m, &made, &err), err);
+    assert_true(made.seed == wanted.seed && made.scale == wanted.scale && made.activation == wanted.activation);
+    assert_true(made.pool == wanted.pool && made.tied == wanted.tied);
+    widen(p.data, features, had);
+    scores_of(m, p.data, after);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        for (uint32_t c = 0; c < had; c++) {
+            assert_memory_equal(&after[i * now + place[c]], &before[i * had + c], sizeof *after);
+        }
+        for (uint32_t c = 0, old = 0; c < now && !k->tied; c++) {
+            if (old < had && place[old] == c) {
+                old++;
+            } else {
+                assert_true(after[i * now + c] == 0);
+            }
+        }
+    }
+    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_int_equal(xsm_model_features(loaded), features);
+    scores_of(loaded, p.data, back);
+    for (uint32_t i = 0; i < ROWS * now; i++) { /* a file has the scales multiplied in */
+        assert_true(fabsf(after[i] - back[i]) <= (mapped ? 0 : 1e-5f) * (1 + fabsf(after[i])));
+    }
+    check_new_vectors(loaded, k, 1e-6f);
+    check_new_vectors(m, k, mapped ? 0 : 1e-6f);
+    xsm_model_free(loaded);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void rows_without_what_is_new_score_the_same_bits(void **state)
+{
+    (void)state;
+    for (int32_t activation = XSM_ACTIVATION_IDENTITY; activation <= XSM_ACTIVATION_TANH; activation++) {
+        for (int bits = 0; bits < 16; bits++) {
+            kind k = {activation, bits & 1 ? XSM_POOL_MEAN : XSM_POOL_SUM, .tied = bits & 2, .bias = bits & 4};
+            check_kind(&k, bits & 8);
+        }
+    }
+    kind k = {XSM_ACTIVATION_TANH, XSM_POOL_SUM, .euclidean = true};
+    check_kind(&k, false);
+    check_kind(&k, true);
+}
+
+/* In two steps or in one, the numbers are the same, and those of a new model of that size. */
+static void twice_is_once(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int bits = 0; bits < 4; bits++) {
+        kind k = {XSM_ACTIVATION_RELU, XSM_POOL_SUM, .tied = bits & 1, .bias = true};
+        bool filled = bits & 2;
+        const uint32_t sizes[] = {FEATURES + 1, LARGE};
+        xsm_model *made[2] = {NULL};
+        for (int i = 0; i < 2; i++) {
+            made[i] = filled ? filled_model(&k) : new_model(FEATURES, classes_of(&k), &k);
+            for (int step = i; step < 2; step++) {
+                xsm_class_map map = XSM_CLASS_MAP_INIT;
+                map.classes = sizes[step];
+                assert_ok(xsm_model_grow(made[i], sizes[step], &map, &err), err);
+            }
+        }
+        if (!filled) {
+            assert_true(xsmi_model_is_zero(made[0]));
+            check_new_vectors(made[0], &k, 0);
+        }
+        xsm_embedding_parameters a = vectors_of(made[0]), b = vectors_of(made[1]);
+        for (uint32_t j = 0; j < LARGE; j++) {
+            assert_memory_equal(a.vectors + j * a.feature_step, b.vectors + j * b.feature_step,
+                                HIDDEN * sizeof *a.vectors);
+        }
+        assert_true(test_hash(made[0]) == test_hash(made[1]));
+        xsm_model_free(made[0]);
+        xsm_model_free(made[1]);
+    }
+}
+
+static void training_goes_on(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int bits = 0; bits < 4; bits++) {
+        kind k = {XSM_ACTIVATION_IDENTITY, XSM_POOL_SUM, .tied = bits & 1, .bias = true};
+        bool adagrad = bits & 2;
+        test_problem p = test_problem_new(ROWS, FEATURES, classes_of(&k), true, 3);
+        test_problem q = test_problem_new(ROWS, LARGE, k.tied ? LARGE : classes_of(&k), true, 4);
+        xsm_model *m = new_model(FEATURES, classes_of(&k), &k);
+        xsm_estimator *e = test_estimator(NULL, "softmax", "");
+        xsm_optimizer *o = NULL;
+        xsm_trainer *t = NULL;
+        xsm_gradient *g = test_gradient(NULL);
+        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+        options.eta = 0.1;
+        assert_ok(xsm_optimizer_new(NULL, adagrad ? "adagrad" : "sgd", &o, &err), err);
+        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+        assert_ok(xsm_trainer_run(t, &err), err);
+        xsm_trainer_free(t);
+        t = NULL;
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        map.classes = k.tied ? LARGE : CLASSES;
+        assert_ok(xsm_model_grow(m, LARGE, &map, &err), err);
+        assert_ok(xsm_estimator_bind(e, m, q.data, &err), err);
+        xsm_batch batch = xsm_batch_range(q.data, 0, 4);
+        assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
+        if (adagrad) {
+            uint64_t hash = test_hash(m);
+            assert_fails(xsm_optimizer_apply(o, &batch, g, 0.1, &err), XSM_ERROR_STATE, err);
+            assert_non_null(strstr(err.message, "bind it again"));
+            assert_true(test_hash(m) == hash);
+            assert_ok(xsm_optimizer_bind(o, m, &err), err);
+        }
+        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
+        xsm_metrics before = XSM_METRICS_INIT, after = XSM_METRICS_INIT;
+        assert_ok(xsm_evaluate(NULL, m, q.data, NULL, &before, &err), err);
+        assert_ok(xsm_trainer_new(NULL, m, q.data, e, o, &options, &t, &err), err);
+        assert_ok(xsm_trainer_run(t, &err), err);
+        assert_ok(xsm_evaluate(NULL, m, q.data, NULL, &after, &err), err);
+        assert_true(after.log_loss < before.log_loss);
+        xsm_trainer_free(t);
+        xsm_gradient_free(g);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        test_problem_free(&p);
+        test_problem_free(&q);
+    }
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    static const int64_t labels[] = {0, 1, 2}, moved[] = {0, 1, 2, 3};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_model *m = NULL;
+    o.tied = 1;
+    assert_ok(xsm_model_new_embedding(NULL, 3, 2, 3, &o, &m, &err), err);
+    uint64_t hash = test_hash(m);
+    map.classes = 4;
+    assert_fails(xsm_model_grow(m, 3, &map, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsm_model_grow(m, 5, &map, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsm_model_grow(m, 4, NULL, &err), XSM_ERROR_SHAPE, err);
+    map.classes = 3;
+    int64_t own[] = {labels[0], labels[1], 3};
+    map.labels = own;
+    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    map.classes = 4;
+    map.labels = moved;
+    assert_fails(xsm_model_grow(m, 4, &map, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "makes class 2 class 3"));
+    assert_fails(xsm_model_grow(m, 2, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_true(test_hash(m) == hash);
+    assert_int_equal(xsm_model_features(m), 3);
+    assert_ok(xsm_model_grow(m, 3, NULL, &err), err); /* nothing new */
+    assert_true(test_hash(m) == hash);
+    xsm_model_free(m);
+    /* untied: features go by the first layer, not by H */
+    o.tied = 0;
+    assert_ok(xsm_model_new_embedding(NULL, 6, 2, 3, &o, &m, &err), err);
+    assert_fails(xsm_model_grow(m, 5, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_grow(m, XSM_FEATURES_MAX + 1u, NULL, &err), XSM_ERROR_RANGE, err);
+    test_problem p = test_problem_new(ROWS, 6, 3, true, 3);
+    static const char *const transforms[] = {"tfidf", "unit"};
+    for (int i = 0; i < 2; i++) {
+        xsm_transform *t = NULL;
+        assert_ok(xsm_transform_new(NULL, transforms[i], &t, &err), err);
+        assert_ok(xsm_transform_fit(t, p.data, &err), err);
+        assert_ok(xsm_model_set_transform(m, t, &err), err);
+        xsm_transform_free(t);
+        if (i == 0) {
+            assert_fails(xsm_model_grow(m, 7, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+            assert_ok(xsm_model_grow(m, 6, NULL, &err), err);
+            assert_int_equal(xsm_model_input_features(m), 6);
+        } else {
+            assert_ok(xsm_model_grow(m, 7, NULL, &err), err);
+            assert_int_equal(xsm_model_input_features(m), 7);
+        }
+    }
+    test_problem_free(&p);
+    xsm_model_free(m);
+}
+
+/* The model is as it was when memory runs out. */
+static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const kind *k = state;
+    xsm_embedding_options o = options_of(k);
+    xsm_model *m = NULL;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    uint64_t counts[LARGE] = {0};
+    map.classes = LARGE;
+    map.counts = counts;
+    map.rows = 9;
+    xsm_status status = xsm_model_new_embedding(ctx, FEATURES, HIDDEN, classes_of(k), &o, &m, err);
+    status = status == XSM_OK ? xsmi_model_need_row_scale(m, err) : status;
+    if (status == XSM_OK) {
+        uint64_t hash = test_hash(m);
+        status = xsm_model_grow(m, LARGE, &map, err);
+        assert_int_equal(xsm_model_classes(m), status ? classes_of(k) : LARGE);
+        assert_int_equal(xsm_model_features(m), status ? FEATURES : LARGE);
+        assert_true(status == XSM_OK || test_hash(m) == hash);
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+static void nothing_is_leaked(void **state)
+{
+    (void)state;
+    kind k = {XSM_ACTIVATION_TANH, XSM_POOL_SUM, .bias = true};
+    assert_true(test_every_allocation(grow_one, &k) > 10);
+    k.tied = true;
+    assert_true(test_every_allocation(grow_one, &k) > 8);
+}
+
+static int files_end(void **state)
+{
+    (void)state;
+    test_files_end();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_without_what_is_new_score_the_same_bits),
+        cmocka_unit_test(twice_is_once),
+        cmocka_unit_test(training_goes_on),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(nothing_is_leaked),
+    };
+    return cmocka_run_group_tests(tests, NULL, files_end);
+}
