@@ -2,7 +2,7 @@
  * A linear model in memory: its weights, their order, the scales that ridge leaves on them.
  *
  * Only this file allocates, moves and releases weights. What the weights belong to (classes, names, transform,
- * metadata) is in classes.c and metadata.c; scoring in score.c and exact.c; files in model_file.c.
+ * metadata) is in classes.c and metadata.c; scoring in score.c and exact.c; files in model_save.c and model_load.c.
  */
 #include "model/model.h"
 #include "model/parts.h"

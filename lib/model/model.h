@@ -167,7 +167,7 @@ typedef struct xsmi_model_extras {
 
 /* As xsm_model_save(), with the weights and their factors each as they lie in memory, so that a run can go on from them
  * bit by bit, and what else the run consists of. The file is a model that xsm_model_load() takes as well.
- * (model_file.c)
+ * (model_save.c)
  */
 xsm_status xsmi_model_save_state(const xsm_model *m, const char *path, const xsmi_model_extras *extras, xsm_error *err);
 /* Puts weights, factors and bias from a model that was loaded from such a file into one of the same shape, in whatever

@@ -16,7 +16,7 @@
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
                                 xsm_error *err);
 
-/* A model whose weights lie in the container's memory; takes its mapping over. `name` is for messages. (model_file.c)
+/* A model whose weights lie in the container's memory; takes its mapping over. `name` is for messages. (model_load.c)
  */
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err);

@@ -1,7 +1,7 @@
 /*
  * Checkpoints: all that a run consists of in one file, so that it goes on from there to the same bits.
  *
- * A checkpoint is a model's file (model/model_file.c) with more in it:
+ * A checkpoint is a model's file (model/model_save.c) with more in it:
  *
  *     state.trainer.place   U64 [6]  complete epochs, rows done of the current one, steps, examples, the estimator's
  *                                    place in its random streams, 1 where an epoch's end has not been told of

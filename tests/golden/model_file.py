@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Model files written and read by NumPy alone, as a second opinion on lib/model/model_file.c.
+"""Model files written and read by NumPy alone, as a second opinion on lib/model/model_save.c and model_load.c.
 
     model_file.py write FOLDER   makes the golden files of this folder
     model_file.py read FILE      checks a file and prints its contents, a line a tensor

@@ -1,0 +1,312 @@
+/*
+ * Loading a model: the file of model_save.c checked and mapped; the weights are used where they lie.
+ */
+#include "model/model.h"
+#include "model/parts.h"
+#include "base/option.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A file being loaded: the container, and what to call it in messages. */
+typedef struct source {
+    const xsmi_container *container;
+    const char *name;
+} source;
+
+/* The tensor of that name and dtype, NULL if there is none; one of another dtype or rank is an error. */
+static xsm_status find_tensor(const source *s, const char *name, xsmi_dtype dtype, uint32_t rank,
+                              const xsmi_tensor **out, xsm_error *err)
+{
+    const xsmi_tensor *t = xsmi_container_tensor(s->container, name);
+    if (t && (t->dtype != dtype || t->rank != rank)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' is %s of %u dimensions; %s of %u is needed", s->name,
+                         name, xsmi_dtype_name(t->dtype), t->rank, xsmi_dtype_name(dtype), rank);
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t classes, xsm_error *err)
+{
+    if (t->shape[0] != classes) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' has %llu elements; the model has %u classes", s->name,
+                         t->name, (unsigned long long)t->shape[0], classes);
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_names_known(const source *s, xsm_error *err)
+{
+    static const char *const known[] = {
+        "weight",     "bias",        "labels",    "label_names",     "class_counts",         "idf",       "correction",
+        "tree_nodes", "tree_leaves", "tree_mean", "tree_directions", XSMI_VOCABULARY_TENSOR, "hierarchy", "embedding"};
+    const xsmi_tensor *t;
+    for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
+        /* "state.*": of a checkpoint alone */
+        bool found = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0 &&
+                     xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT);
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+            found |= strcmp(t->name, known[k]) == 0;
+        }
+        if (!found) {
+            return xsmi_fail(
+                err, XSM_ERROR_FORMAT,
+                "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
+                "class_counts, embedding, idf, vocabulary, correction, hierarchy and those of a tree are known",
+                s->name, t->name);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, xsm_error *err)
+{
+    const xsmi_tensor *weight = NULL;
+    const xsmi_tensor *bias = NULL;
+    XSMI_TRY(check_names_known(s, err));
+    XSMI_TRY(find_tensor(s, "weight", XSMI_DTYPE_F32, 2, &weight, err));
+    XSMI_TRY(find_tensor(s, "bias", XSMI_DTYPE_F32, 1, &bias, err));
+    if (!weight) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: not a model: it has no tensor 'weight'", s->name);
+    }
+    if (weight->shape[0] < 1 || weight->shape[0] > XSM_CLASSES_MAX || (weight->shape[1] < 1 && !bias) ||
+        weight->shape[1] > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: weights of %llu classes and %llu features; 1 to %u are accepted, and no features with a "
+                         "bias",
+                         s->name, (unsigned long long)weight->shape[0], (unsigned long long)weight->shape[1],
+                         XSM_CLASSES_MAX);
+    }
+    uint32_t classes = (uint32_t)weight->shape[0];
+    if (bias) {
+        XSMI_TRY(check_count(s, bias, classes, err));
+    }
+    xsm_model *m = NULL;
+    XSMI_TRY(xsmi_model_new_empty(ctx, (uint32_t)weight->shape[1], classes, &m, err));
+    /* Never written to: the mapping is copied first. Its alignment was checked. */
+    m->weight = (float *)(uintptr_t)weight->data;
+    m->stride = m->features;
+    m->bias = bias ? (float *)(uintptr_t)bias->data : NULL;
+    *out = m;
+    return XSM_OK;
+}
+
+/* Splits lines into `count` names that are terminated where the line ends are; `text` is a copy to change. */
+static xsm_status split_names(const source *s, char *text, size_t length, const char **names, size_t count,
+                              xsm_error *err)
+{
+    size_t place = 0;
+    for (size_t k = 0; k < count; k++) {
+        char *end = memchr(text + place, '\n', length - place);
+        if (!end) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label_names has %zu lines; the model has %zu classes", s->name,
+                             k, count);
+        }
+        size_t size = (size_t)(end - (text + place));
+        if (memchr(text + place, '\0', size)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the name of class %zu has a zero byte in it", s->name, k);
+        }
+        *end = '\0';
+        names[k] = text + place;
+        place += size + 1;
+    }
+    if (place != length) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label_names has more lines than the model's %zu classes", s->name,
+                         count);
+    }
+    return XSM_OK;
+}
+
+/* An error found by code that knows nothing of files becomes one of this file; want of memory stays what it is. */
+static xsm_status in_file(const source *s, xsm_status status, const xsm_error *inner, xsm_error *err)
+{
+    if (status == XSM_OK || status == XSM_ERROR_MEMORY) {
+        return status == XSM_OK ? status : xsmi_fail_copy(err, inner);
+    }
+    return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s", s->name, inner->message);
+}
+
+static xsm_status load_counts(const source *s, const xsm_model *m, xsm_class_map *map, xsm_error *err)
+{
+    const xsmi_tensor *counts = NULL;
+    XSMI_TRY(find_tensor(s, "class_counts", XSMI_DTYPE_I64, 1, &counts, err));
+    const char *text = xsmi_container_metadata(s->container, XSMI_KEY_TRAINING_ROWS);
+    if (!counts && !text) {
+        return XSM_OK;
+    }
+    int64_t rows = 0;
+    if (!counts || !text || !xsmi_parse_int(text, &rows) || rows < 1) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: a tensor 'class_counts' and the metadata 'training_rows', at least 1, need each other",
+                         s->name);
+    }
+    XSMI_TRY(check_count(s, counts, m->classes, err));
+    /* Read without a sign, so that a count below 0 is above every number of rows. */
+    map->counts = (const uint64_t *)(const void *)counts->data;
+    map->rows = (uint64_t)rows;
+    return XSM_OK;
+}
+
+static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
+{
+    const xsmi_tensor *labels = NULL;
+    const xsmi_tensor *lines = NULL;
+    XSMI_TRY(find_tensor(s, "labels", XSMI_DTYPE_I64, 1, &labels, err));
+    XSMI_TRY(find_tensor(s, "label_names", XSMI_DTYPE_U8, 1, &lines, err));
+    if (labels) {
+        XSMI_TRY(check_count(s, labels, m->classes, err));
+    }
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = m->classes;
+    const char *base = xsmi_container_metadata(s->container, XSMI_KEY_INDEX_BASE);
+    if (base && strcmp(base, "0") != 0 && strcmp(base, "1") != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'index_base' is '%s'; 0 or 1 is accepted", s->name,
+                         base);
+    }
+    map.index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
+    map.labels = labels ? (const int64_t *)(const void *)labels->data : NULL;
+    XSMI_TRY(load_counts(s, m, &map, err));
+    const char **names = NULL;
+    char *text = NULL;
+    xsm_status status = XSM_OK;
+    if (lines) {
+        names = xsmi_allocate(m->context, m->classes, sizeof *names);
+        text = xsmi_allocate(m->context, lines->size, 1);
+        if (!names || !text) {
+            status = xsmi_fail_memory(err, lines->size, "the classes' names");
+        } else {
+            memcpy(text, lines->data, lines->size);
+            status = split_names(s, text, lines->size, names, m->classes, err);
+            map.names = names;
+        }
+    }
+    if (status == XSM_OK) {
+        xsm_error inner = XSM_ERROR_INIT;
+        status = in_file(s, xsm_model_set_classes(m, &map, &inner), &inner, err);
+    }
+    xsmi_release(m->context, names, m->classes, sizeof *names);
+    if (lines) {
+        xsmi_release(m->context, text, lines->size, 1);
+    }
+    return status;
+}
+
+static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
+{
+    const xsmi_tensor *idf = NULL;
+    XSMI_TRY(find_tensor(s, "idf", XSMI_DTYPE_F32, 1, &idf, err));
+    const char *description = xsmi_container_metadata(s->container, XSMI_KEY_TRANSFORM);
+    const char *text = xsmi_container_metadata(s->container, XSMI_KEY_INPUT_FEATURES);
+    if (!description && !text && !idf) {
+        return XSM_OK;
+    }
+    int64_t features = 0;
+    if (!description || !text || !xsmi_parse_int(text, &features) || features < 1 || features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: a transform needs the metadata 'transform' and 'input_features', 1 to %u", s->name,
+                         XSM_FEATURES_MAX);
+    }
+    if (idf && idf->shape[0] > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'idf' has %llu elements", s->name,
+                         (unsigned long long)idf->shape[0]);
+    }
+    xsm_error inner = XSM_ERROR_INIT;
+    XSMI_TRY(in_file(s,
+                     xsmi_transform_restore(m->context, description, (uint32_t)features,
+                                            idf ? (const float *)(const void *)idf->data : NULL,
+                                            idf ? (uint32_t)idf->shape[0] : 0, &m->transform, &inner),
+                     &inner, err));
+    uint32_t output = xsmi_transform_output_features(m->transform);
+    if (output != xsmi_model_input(m)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the transform yields %u features, the model has %u", s->name,
+                         output, xsmi_model_input(m));
+    }
+    return XSM_OK;
+}
+
+/* After the first layer and the correction, which it depends on. */
+static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
+{
+    const char *score = xsmi_container_metadata(s->container, XSMI_KEY_SCORE);
+    if (!score || strcmp(score, xsmi_score_names[XSM_SCORE_LINEAR]) == 0) {
+        return XSM_OK;
+    }
+    if (strcmp(score, xsmi_score_names[XSM_SCORE_EUCLIDEAN]) != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the metadata '" XSMI_KEY_SCORE "' is '%.100s'; linear or euclidean is accepted", s->name,
+                         score);
+    }
+    if (!m->bias || m->features < 1 || (m->layer && m->layer->tied) || xsmi_correction_hierarchy(m->correction)) {
+        return xsmi_fail(
+            err, XSM_ERROR_FORMAT,
+            "%s: scores that are distances need a tensor 'bias' and features, and neither tied vectors nor "
+            "a hierarchy",
+            s->name);
+    }
+    m->score = XSM_SCORE_EUCLIDEAN;
+    return XSM_OK;
+}
+
+xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
+                                     xsm_error *err)
+{
+    source s = {container, name};
+    xsm_model *m = NULL;
+    XSMI_TRY(new_model(&s, ctx, &m, err));
+    xsm_status status = xsmi_layer_read(m, container, name, err);
+    if (status == XSM_OK) {
+        status = load_classes(&s, m, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_vocabulary_read(ctx, container, name, &m->vocabulary, err);
+    }
+    if (status == XSM_OK) {
+        status = load_transform(&s, m, err);
+    }
+    if (status == XSM_OK && xsmi_container_metadata(container, XSMI_KEY_CHECKPOINT)) {
+        status = xsmi_model_load_scales(m, container, name, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_correction_read(ctx, container, name, m->classes, xsmi_model_input(m), &m->correction, err);
+    }
+    if (status == XSM_OK) {
+        status = load_score(&s, m, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_model_take_metadata(m, container, err);
+    }
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    m->mapping = xsmi_container_take_mapping(container);
+    *out = m;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options, xsm_model **out,
+                          xsm_error *err)
+{
+    if (!path || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: %s is NULL", path ? "out" : "path");
+    }
+    xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_load_options", err));
+    if ((o.skip_verify != 0 && o.skip_verify != 1) || o.reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_load_options.%s is %d; accepted is 0%s",
+                         o.reserved != 0 ? "reserved" : "skip_verify", o.reserved != 0 ? o.reserved : o.skip_verify,
+                         o.reserved != 0 ? "" : " or 1");
+    }
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsmi_container *container;
+    xsm_status status = xsmi_container_open(ctx, path, !o.skip_verify, &container, err);
+    if (status == XSM_OK) {
+        status = xsmi_model_from_container(ctx, container, path, out, err);
+        xsmi_container_close(container);
+    }
+    xsm_context_free(ctx);
+    return status;
+}
