@@ -28,6 +28,10 @@ struct xsm_index {
     uint32_t wanted; /* rows that searches will ask for; 0 = not known */
 };
 
+/* Keeps a correction, or none, for as long as the index is built over its model. */
+void xsmi_index_hold(xsm_index *index, xsmi_correction *correction);
+/* Back to an index that is not built. */
+void xsmi_index_clear(xsm_index *index);
 /* An index with the table and the options of one that has not been built. */
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err);
 /* Builds it over the features first..first+width of a class-major model, `wanted` rows a search. Rows leave out the

@@ -43,6 +43,12 @@ typedef struct xsmi_sphere_settings {
     uint64_t seed;
 } xsmi_sphere_settings;
 
+/* Whole blocks of rows. */
+static inline uint32_t xsmi_whole_blocks(uint32_t count)
+{
+    return (count + XSMI_LANES - 1) / XSMI_LANES * XSMI_LANES;
+}
+
 /* Where the first number of a cluster's row is; the others follow XSMI_LANES apart. */
 static inline float *xsmi_cluster_row(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
 {
@@ -72,6 +78,16 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster);
 /* The cluster that each of `count` rows belongs to; rows [count][stride] are as xsmi_sphere_prepare() leaves them. */
 xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster,
                               xsm_error *err);
+/* What the rows are measured by, each from those before it: their mean, M^2 and the centres. */
+xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
+xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
+xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *settings,
+                                    const xsm_index_source *source, xsm_error *err);
+/* The centres once more, as rows and queries are held against them: to be called when they have moved. */
+void xsmi_sphere_pack_centres(xsmi_sphere *s);
+/* Places of a list sorted by cluster: members of c are order[starts[c]..starts[c+1]). */
+void xsmi_sort_by_cluster(const uint32_t *cluster, uint32_t count, uint32_t clusters, uint32_t *starts,
+                          uint32_t *order);
 /* Takes the mean away from a row and gives it its number more: what its square lacks to M^2. Returns the square. */
 double xsmi_sphere_prepare(const xsmi_sphere *s, float *row);
 

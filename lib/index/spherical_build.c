@@ -1,433 +1,18 @@
 /*
- * Building the clusters: spherical k-means on a sample of the rows, begun as k-means++ does (Arthur and Vassilvitskii
- * 2007), then every row to its nearest centre. Clusters that end up empty take half of the largest.
- *
- * Sums run in orders that do not depend on the threads, so the clusters do not either.
+ * Building the clusters: every row goes to its nearest centre (spherical_means.c). Clusters that end up empty take half
+ * of the largest.
  */
 #include "index/spherical.h"
 
-#include "base/random.h"
 #include "model/tiles.h"
 
 #include <math.h>
 #include <string.h>
 
-enum {
-    PIECE = 512,      /* rows that a job takes */
-    START_SAMPLES = 4 /* a centre, for k-means++ */
-};
-
-double xsmi_sphere_prepare(const xsmi_sphere *s, float *row)
-{
-    s->kernels->axpby(row, s->mean, s->width, -1, 1);
-    double square = (double)s->kernels->dot(row, row, s->width), rest = s->longest - square;
-    row[s->width] = s->longest > 0 ? rest > 0 ? (float)sqrt(rest) : 0.0f : 1.0f; /* 1: all rows are alike */
-    return square;
-}
-
 /* Floats of a cluster of that capacity. */
 static size_t room_of(const xsmi_sphere *s, uint32_t capacity)
 {
     return (size_t)capacity * s->width;
-}
-
-/* Whole blocks of rows. */
-static uint32_t whole_blocks(uint32_t count)
-{
-    return (count + XSMI_LANES - 1) / XSMI_LANES * XSMI_LANES;
-}
-
-/* The centres once more, as rows and queries are held against them: to be called when they have moved. */
-static void pack_centres(xsmi_sphere *s)
-{
-    size_t width = (size_t)s->width + 1;
-    for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
-        const float *x[XSMI_LANES];
-        uint32_t n = s->clusters - c < XSMI_LANES ? s->clusters - c : XSMI_LANES;
-        for (uint32_t l = 0; l < n; l++) {
-            x[l] = s->centres + (c + l) * s->stride;
-        }
-        s->kernels->pack(x, n, width, s->packed_centres + c * width);
-    }
-}
-
-/* -- nearest centres ----------------------------------------------------------------------------------------------- */
-
-typedef struct assign_job {
-    const xsmi_sphere *sphere;
-    const float *rows;
-    uint32_t count;
-    uint32_t *cluster;
-    unsigned char *scratch;
-    size_t scratch_each;
-} assign_job;
-
-typedef struct assign_places {
-    float *tile;   /* [ASSIGN_GROUP][XSMI_LANES] */
-    float *scores; /* [ASSIGN_GROUP][C rounded up] */
-} assign_places;
-
-/* Rows that are held against the centres together. */
-#define ASSIGN_GROUP 56
-
-static assign_places divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
-{
-    assign_places p;
-    p.tile = xsmi_arena_take(arena, (size_t)ASSIGN_GROUP * XSMI_LANES, sizeof *p.tile);
-    p.scores = xsmi_arena_take(arena, (size_t)ASSIGN_GROUP * whole_blocks(s->clusters), sizeof *p.scores);
-    return p;
-}
-
-/* The first place of the largest of n scores; 0 where one is not a number. */
-static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32_t n)
-{
-    enum { RUN = 64 };
-    float most = -INFINITY;
-    uint32_t place = 0;
-    for (uint32_t first = 0; first < n; first += RUN) {
-        float best = kernels->row_max(scores + first, n - first < RUN ? n - first : RUN);
-        if (!(best <= most)) {
-            most = best;
-            place = first;
-        }
-    }
-    for (uint32_t end = n - place < RUN ? n : place + RUN; place < end; place++) {
-        if (scores[place] == most) {
-            return place;
-        }
-    }
-    return 0;
-}
-
-static void run_assign(void *state, size_t index, uint32_t thread)
-{
-    const assign_job *job = state;
-    const xsmi_sphere *s = job->sphere;
-    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
-    assign_places p = divide_assign(s, &arena);
-    uint32_t first = (uint32_t)index * PIECE, end = job->count - first < PIECE ? job->count : first + PIECE;
-    size_t all = whole_blocks(s->clusters), width = (size_t)s->width + 1;
-    for (uint32_t at = first; at < end; at += ASSIGN_GROUP) {
-        uint32_t n = end - at < ASSIGN_GROUP ? end - at : ASSIGN_GROUP;
-        for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
-            s->kernels->score_tile(job->rows + at * s->stride, s->stride, n, s->packed_centres + c * width, width, 1,
-                                   NULL, NULL, p.tile);
-            for (uint32_t i = 0; i < n; i++) {
-                memcpy(p.scores + i * all + c, p.tile + i * XSMI_LANES, XSMI_LANES * sizeof *p.tile);
-            }
-        }
-        for (uint32_t i = 0; i < n; i++) {
-            job->cluster[at + i] = best_of(s->kernels, p.scores + i * all, s->clusters);
-        }
-    }
-}
-
-xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster,
-                              xsm_error *err)
-{
-    xsmi_arena arena = {NULL, 0};
-    (void)divide_assign(s, &arena);
-    size_t threads = xsm_context_threads(s->context);
-    assign_job job = {s, rows, count, cluster, xsmi_allocate(s->context, threads, arena.used), arena.used};
-    if (!job.scratch) {
-        return xsmi_fail_memory(err, threads * arena.used, "the search of clusters");
-    }
-    xsm_status status = xsmi_run(s->context, run_assign, &job, ((size_t)count + PIECE - 1) / PIECE, err);
-    xsmi_release(s->context, job.scratch, threads, job.scratch_each);
-    return status;
-}
-
-/* -- samples ------------------------------------------------------------------------------------------------------- */
-
-/* Rows at even steps, with their number more, of length 1. */
-typedef struct row_sample {
-    float *rows; /* [count][stride] */
-    uint32_t *cluster;
-    uint32_t count;
-} row_sample;
-
-typedef struct read_job {
-    xsmi_sphere *sphere;
-    const xsm_index_source *source;
-    float *rows;
-    uint32_t count;
-    double *longest; /* by job, NULL when the length is known and rows are to be extended */
-} read_job;
-
-static void run_read(void *state, size_t index, uint32_t thread)
-{
-    const read_job *job = state;
-    const xsmi_sphere *s = job->sphere;
-    uint32_t first = (uint32_t)index * PIECE, end = job->count - first < PIECE ? job->count : first + PIECE;
-    (void)thread;
-    for (uint32_t i = first; i < end; i++) {
-        float *row = job->rows + i * s->stride;
-        uint32_t k = (uint32_t)((uint64_t)i * s->count / job->count);
-        job->source->read(job->source, NULL, k, 1, row, s->stride);
-        (void)xsmi_sphere_prepare(s, row);
-        if (s->longest > 0) {
-            s->kernels->scale(row, (size_t)s->width + 1, (float)(1 / sqrt(s->longest)));
-        }
-    }
-}
-
-static void run_lengths(void *state, size_t index, uint32_t thread)
-{
-    const read_job *job = state;
-    const xsmi_sphere *s = job->sphere;
-    float *row = job->rows + thread * s->stride;
-    uint32_t first = (uint32_t)index * PIECE, end = s->count - first < PIECE ? s->count : first + PIECE;
-    job->longest[index] = 0;
-    for (uint32_t k = first; k < end; k++) {
-        job->source->read(job->source, NULL, k, 1, row, s->stride);
-        double square = xsmi_sphere_prepare(s, row);
-        job->longest[index] = square > job->longest[index] ? square : job->longest[index];
-    }
-}
-
-typedef struct mean_of_all {
-    xsmi_sphere *sphere;
-    const xsm_index_source *source;
-    float *rows;  /* [threads][stride] */
-    double *sums; /* [jobs][width] */
-} mean_of_all;
-
-static void run_sums(void *state, size_t index, uint32_t thread)
-{
-    const mean_of_all *job = state;
-    const xsmi_sphere *s = job->sphere;
-    float *row = job->rows + thread * s->stride;
-    double *sum = job->sums + index * s->width;
-    uint32_t first = (uint32_t)index * PIECE, end = s->count - first < PIECE ? s->count : first + PIECE;
-    memset(sum, 0, s->width * sizeof *sum);
-    for (uint32_t k = first; k < end; k++) {
-        job->source->read(job->source, NULL, k, 1, row, s->stride);
-        for (uint32_t j = 0; j < s->width; j++) {
-            sum[j] += (double)row[j];
-        }
-    }
-}
-
-static xsm_status find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err)
-{
-    size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsm_context_threads(s->context);
-    mean_of_all job = {s, source, xsmi_allocate(s->context, threads, s->stride * sizeof *job.rows),
-                       xsmi_allocate(s->context, jobs, s->width * sizeof *job.sums)};
-    xsm_status status = XSM_OK;
-    if (!job.rows || !job.sums) {
-        status = xsmi_fail_memory(err, jobs * s->width * sizeof *job.sums, "the mean of the rows");
-    } else {
-        status = xsmi_run(s->context, run_sums, &job, jobs, err);
-    }
-    for (uint32_t j = 0; status == XSM_OK && j < s->width; j++) {
-        double sum = 0;
-        for (size_t i = 0; i < jobs; i++) {
-            sum += job.sums[i * s->width + j];
-        }
-        s->mean[j] = (float)(sum / s->count);
-    }
-    xsmi_release(s->context, job.rows, threads, s->stride * sizeof *job.rows);
-    xsmi_release(s->context, job.sums, jobs, s->width * sizeof *job.sums);
-    return status;
-}
-
-static xsm_status find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err)
-{
-    size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsm_context_threads(s->context);
-    read_job job = {s, source, xsmi_allocate(s->context, threads, s->stride * sizeof *job.rows), s->count,
-                    xsmi_allocate(s->context, jobs, sizeof *job.longest)};
-    xsm_status status = XSM_OK;
-    s->longest = 0;
-    if (!job.rows || !job.longest) {
-        status = xsmi_fail_memory(err, jobs * sizeof *job.longest, "the lengths of rows");
-    } else {
-        status = xsmi_run(s->context, run_lengths, &job, jobs, err);
-    }
-    for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
-        s->longest = job.longest[i] > s->longest ? job.longest[i] : s->longest;
-    }
-    xsmi_release(s->context, job.rows, threads, s->stride * sizeof *job.rows);
-    xsmi_release(s->context, job.longest, jobs, sizeof *job.longest);
-    return status;
-}
-
-/* -- k-means++ ----------------------------------------------------------------------------------------------------- */
-
-typedef struct start_job {
-    const xsmi_sphere *sphere;
-    const row_sample *sample;
-    uint32_t step, count; /* every so many-th row of the sample */
-    const float *centre;
-    double *distance; /* [count] to the nearest centre so far: half its square */
-} start_job;
-
-static void run_distances(void *state, size_t index, uint32_t thread)
-{
-    const start_job *job = state;
-    const xsmi_sphere *s = job->sphere;
-    uint32_t first = (uint32_t)index * PIECE, end = job->count - first < PIECE ? job->count : first + PIECE;
-    (void)thread;
-    for (uint32_t i = first; i < end; i++) {
-        const float *row = job->sample->rows + (size_t)i * job->step * s->stride;
-        double distance = 1 - (double)s->kernels->dot(row, job->centre, (size_t)s->width + 1);
-        distance = distance > 1e-7 ? distance : 0; /* an equal row */
-        job->distance[i] = distance < job->distance[i] ? distance : job->distance[i];
-    }
-}
-
-/* The point that a uniform number falls on when points have the room of their distance. */
-static uint32_t draw(const start_job *job, xsmi_stream *stream)
-{
-    double total = 0;
-    for (uint32_t i = 0; i < job->count; i++) {
-        total += job->distance[i];
-    }
-    if (!(total > 0)) {
-        return (uint32_t)xsmi_stream_below(stream, job->count);
-    }
-    double rest = xsmi_stream_uniform(stream) * total;
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < job->count; i++) {
-        if (job->distance[i] > 0) {
-            last = i;
-            rest -= job->distance[i];
-            if (rest < 0) {
-                break;
-            }
-        }
-    }
-    return last;
-}
-
-static xsm_status start_centres(xsmi_sphere *s, const row_sample *of, uint64_t seed, xsm_error *err)
-{
-    uint64_t wanted = (uint64_t)s->clusters * START_SAMPLES;
-    start_job job = {.sphere = s, .sample = of};
-    job.step = wanted < of->count ? (uint32_t)(of->count / wanted) : 1;
-    job.count = of->count / job.step;
-    job.distance = xsmi_allocate(s->context, job.count, sizeof *job.distance);
-    if (!job.distance) {
-        return xsmi_fail_memory(err, job.count * sizeof *job.distance, "the start of clusters");
-    }
-    for (uint32_t i = 0; i < job.count; i++) {
-        job.distance[i] = INFINITY;
-    }
-    xsm_status status = XSM_OK;
-    xsmi_stream stream;
-    xsmi_stream_start(&stream, seed, XSMI_STREAM_CLUSTERS, 0);
-    uint32_t chosen = (uint32_t)xsmi_stream_below(&stream, job.count);
-    for (uint32_t c = 0; c < s->clusters && status == XSM_OK; c++) {
-        float *centre = s->centres + c * s->stride;
-        memcpy(centre, of->rows + (size_t)chosen * job.step * s->stride, s->stride * sizeof *centre);
-        job.centre = centre;
-        status = xsmi_run(s->context, run_distances, &job, ((size_t)job.count + PIECE - 1) / PIECE, err);
-        chosen = status == XSM_OK ? draw(&job, &stream) : 0;
-    }
-    xsmi_release(s->context, job.distance, job.count, sizeof *job.distance);
-    return status;
-}
-
-/* -- k-means ------------------------------------------------------------------------------------------------------- */
-
-/* Places of a list sorted by cluster: members of c are order[starts[c]..starts[c+1]). */
-static void sort_by_cluster(const uint32_t *cluster, uint32_t count, uint32_t clusters, uint32_t *starts,
-                            uint32_t *order)
-{
-    memset(starts, 0, ((size_t)clusters + 1) * sizeof *starts);
-    for (uint32_t i = 0; i < count; i++) {
-        starts[cluster[i] + 1]++;
-    }
-    for (uint32_t c = 0; c < clusters; c++) {
-        starts[c + 1] += starts[c];
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        order[starts[cluster[i]]++] = i;
-    }
-    for (uint32_t c = clusters; c > 0; c--) {
-        starts[c] = starts[c - 1];
-    }
-    starts[0] = 0;
-}
-
-typedef struct mean_job {
-    xsmi_sphere *sphere;
-    const row_sample *sample;
-    const uint32_t *starts, *order;
-    double *sums; /* [threads][width + 1] */
-} mean_job;
-
-/* The direction of a cluster's mean; a cluster without members keeps its centre. */
-static void run_means(void *state, size_t index, uint32_t thread)
-{
-    const mean_job *job = state;
-    const xsmi_sphere *s = job->sphere;
-    size_t width = (size_t)s->width + 1;
-    double *sum = job->sums + thread * width, square = 0;
-    memset(sum, 0, width * sizeof *sum);
-    for (uint32_t j = job->starts[index]; j < job->starts[index + 1]; j++) {
-        const float *row = job->sample->rows + job->order[j] * s->stride;
-        for (size_t f = 0; f < width; f++) {
-            sum[f] += (double)row[f];
-        }
-    }
-    for (size_t f = 0; f < width; f++) {
-        square += sum[f] * sum[f];
-    }
-    if (square > 0) {
-        float *centre = s->centres + index * s->stride;
-        for (size_t f = 0; f < width; f++) {
-            centre[f] = (float)(sum[f] / sqrt(square));
-        }
-    }
-}
-
-static xsm_status move_centres(xsmi_sphere *s, row_sample *of, int64_t iterations, xsm_error *err)
-{
-    size_t threads = xsm_context_threads(s->context), width = (size_t)s->width + 1;
-    uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
-    uint32_t *order = xsmi_allocate(s->context, of->count, sizeof *order);
-    mean_job job = {s, of, starts, order, xsmi_allocate(s->context, threads, width * sizeof *job.sums)};
-    xsm_status status = XSM_OK;
-    if (!starts || !order || !job.sums) {
-        status = xsmi_fail_memory(err, of->count * sizeof *order, "the members of clusters");
-    }
-    for (int64_t i = 0; i < iterations && status == XSM_OK; i++) {
-        pack_centres(s);
-        status = xsmi_sphere_assign(s, of->rows, of->count, of->cluster, err);
-        if (status == XSM_OK) {
-            sort_by_cluster(of->cluster, of->count, s->clusters, starts, order);
-            status = xsmi_run(s->context, run_means, &job, s->clusters, err);
-        }
-    }
-    xsmi_release(s->context, starts, (size_t)s->clusters + 1, sizeof *starts);
-    xsmi_release(s->context, order, of->count, sizeof *order);
-    xsmi_release(s->context, job.sums, threads, width * sizeof *job.sums);
-    return status;
-}
-
-static xsm_status find_centres(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
-                               xsm_error *err)
-{
-    uint64_t wanted = (uint64_t)s->clusters * (uint64_t)settings->samples;
-    row_sample sample = {.count = wanted < s->count ? (uint32_t)wanted : s->count};
-    sample.rows = xsmi_allocate_zero(s->context, sample.count, s->stride * sizeof *sample.rows);
-    sample.cluster = xsmi_allocate(s->context, sample.count, sizeof *sample.cluster);
-    xsm_status status = XSM_OK;
-    if (!sample.rows || !sample.cluster) {
-        status = xsmi_fail_memory(err, sample.count * s->stride * sizeof *sample.rows, "a sample of rows");
-    } else {
-        read_job job = {s, source, sample.rows, sample.count, NULL};
-        status = xsmi_run(s->context, run_read, &job, ((size_t)sample.count + PIECE - 1) / PIECE, err);
-    }
-    if (status == XSM_OK) {
-        status = start_centres(s, &sample, settings->seed, err);
-    }
-    if (status == XSM_OK) {
-        status = move_centres(s, &sample, settings->iterations, err);
-    }
-    xsmi_release(s->context, sample.rows, sample.count, s->stride * sizeof *sample.rows);
-    xsmi_release(s->context, sample.cluster, sample.count, sizeof *sample.cluster);
-    return status;
 }
 
 /* -- all rows ------------------------------------------------------------------------------------------------------ */
@@ -460,7 +45,7 @@ static xsm_status assign_all(xsmi_sphere *s, const xsm_index_source *source, xsm
  * for the rows by cluster, `counts` [C] becomes how many each has. */
 static void repair(xsmi_sphere *s, uint32_t *counts, uint32_t *starts, uint32_t *order)
 {
-    sort_by_cluster(s->cluster_of, s->count, s->clusters, starts, order);
+    xsmi_sort_by_cluster(s->cluster_of, s->count, s->clusters, starts, order);
     for (uint32_t c = 0; c < s->clusters; c++) {
         counts[c] = starts[c + 1] - starts[c];
     }
@@ -488,7 +73,7 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
     if (c->count < c->capacity) {
         return true;
     }
-    uint32_t capacity = whole_blocks(c->capacity + c->capacity / 2 + 1);
+    uint32_t capacity = xsmi_whole_blocks(c->capacity + c->capacity / 2 + 1);
     float *rows = xsmi_allocate_zero(s->context, room_of(s, capacity), sizeof *rows);
     uint32_t *classes = xsmi_allocate(s->context, capacity, sizeof *classes);
     if (!rows || !classes) {
@@ -514,7 +99,7 @@ static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_erro
 {
     s->row_room = 0;
     for (uint32_t c = 0; c < s->clusters; c++) {
-        s->cluster[c].capacity = whole_blocks(counts[c] + counts[c] / 8 + 1);
+        s->cluster[c].capacity = xsmi_whole_blocks(counts[c] + counts[c] / 8 + 1);
         s->row_room += room_of(s, s->cluster[c].capacity);
     }
     s->rows = xsmi_allocate_zero(s->context, s->row_room, sizeof *s->rows);
@@ -570,7 +155,7 @@ void xsmi_sphere_clear(xsmi_sphere *s)
     xsmi_release(s->context, s->centres, s->clusters, s->stride * sizeof *s->centres);
     xsmi_release(s->context, s->cluster_of, s->count, sizeof *s->cluster_of);
     xsmi_release(s->context, s->place_of, s->count, sizeof *s->place_of);
-    xsmi_release(s->context, s->packed_centres, (size_t)whole_blocks(s->clusters) * ((size_t)s->width + 1),
+    xsmi_release(s->context, s->packed_centres, (size_t)xsmi_whole_blocks(s->clusters) * ((size_t)s->width + 1),
                  sizeof *s->packed_centres);
     memset(s, 0, sizeof *s);
 }
@@ -592,7 +177,7 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
     s->clusters = clusters_of(settings, source);
     s->mean = xsmi_allocate_zero(s->context, s->stride, sizeof *s->mean);
     s->centres = xsmi_allocate_zero(s->context, s->clusters, s->stride * sizeof *s->centres);
-    s->packed_centres = xsmi_allocate(s->context, (size_t)whole_blocks(s->clusters) * ((size_t)s->width + 1),
+    s->packed_centres = xsmi_allocate(s->context, (size_t)xsmi_whole_blocks(s->clusters) * ((size_t)s->width + 1),
                                       sizeof *s->packed_centres);
     s->cluster = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->cluster);
     s->cluster_of = xsmi_allocate(s->context, s->count, sizeof *s->cluster_of);
@@ -612,21 +197,21 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
         status = xsmi_fail_memory(err, s->count * sizeof *s->place_of, "clusters");
     }
     if (status == XSM_OK) {
-        status = find_mean(s, source, err);
+        status = xsmi_sphere_find_mean(s, source, err);
     }
     if (status == XSM_OK) {
-        status = find_longest(s, source, err);
+        status = xsmi_sphere_find_longest(s, source, err);
     }
     if (status == XSM_OK) {
-        status = find_centres(s, settings, source, err);
+        status = xsmi_sphere_find_centres(s, settings, source, err);
     }
     if (status == XSM_OK) {
-        pack_centres(s);
+        xsmi_sphere_pack_centres(s);
         status = assign_all(s, source, err);
     }
     if (status == XSM_OK) {
         repair(s, counts, starts, order);
-        pack_centres(s);
+        xsmi_sphere_pack_centres(s);
         status = make_clusters(s, counts, err);
     }
     if (status == XSM_OK) {
@@ -716,7 +301,7 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
                            source->count);
     }
     if (status == XSM_OK) {
-        pack_centres(s);
+        xsmi_sphere_pack_centres(s);
         status = make_clusters(s, numbers, err);
     }
     if (status == XSM_OK) {

@@ -1,0 +1,301 @@
+/*
+ * What an index is built over: rows of the host's memory, of a model or of a slice of its features, with their bias,
+ * looked through for numbers that are not finite; and what keeps it current.
+ */
+#include "index/index.h"
+
+#include <math.h>
+#include <string.h>
+
+static void read_memory(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
+                        float *out, size_t stride)
+{
+    const xsm_index *x = source->origin;
+    for (uint32_t j = 0; j < count; j++) {
+        uint32_t k = rows ? rows[j] : first + j;
+        memcpy(out + j * stride, x->rows.rows + k * x->rows.stride, x->width * sizeof *out);
+        if (x->rows.bias) {
+            out[j * stride + x->width] = x->rows.bias[k];
+        }
+    }
+}
+
+static void read_model(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count, float *out,
+                       size_t stride)
+{
+    const xsm_index *x = source->origin;
+    const xsm_model *m = x->model;
+    const float *log_q = xsmi_correction_numbers(x->correction);
+    bool columns = m->layout == XSM_LAYOUT_FEATURE_MAJOR;
+    for (uint32_t f = 0; columns && f < x->width; f++) {
+        for (uint32_t j = 0; j < count; j++) {
+            out[j * stride + f] = m->weight[f * m->stride + (rows ? rows[j] : first + j)];
+        }
+    }
+    for (uint32_t j = 0; j < count; j++) {
+        uint32_t k = rows ? rows[j] : first + j;
+        float *row = out + j * stride;
+        if (!columns) {
+            memcpy(row, m->weight + k * m->stride, x->width * sizeof *row);
+        }
+        float scale = (float)(m->alpha * (m->row_scale ? m->row_scale[k] : 1.0));
+        if (scale != 1.0f) {
+            m->kernels->scale(row, x->width, scale);
+        }
+        if (x->own_width > x->width) {
+            row[x->width] = (m->bias ? m->bias[k] : 0) + (log_q ? log_q[k] : 0);
+        }
+    }
+}
+
+static void read_slice(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count, float *out,
+                       size_t stride)
+{
+    const xsm_index *x = source->origin;
+    const xsm_model *m = x->model;
+    for (uint32_t j = 0; j < count; j++) {
+        uint32_t k = rows ? rows[j] : first + j;
+        float *row = out + j * stride;
+        memcpy(row, m->weight + k * m->stride + x->first, x->width * sizeof *row);
+        if (m->row_scale) {
+            m->kernels->scale(row, x->width, (float)m->row_scale[k]);
+        }
+        if (m->score == XSM_SCORE_EUCLIDEAN) {
+            row[x->width] = -0.5f * m->kernels->dot(row, row, x->width);
+        } else if (m->bias) {
+            row[x->width] = m->bias[k];
+        }
+    }
+}
+
+static xsm_index_source source_of(const xsm_index *x)
+{
+    xsm_index_source source = {
+        .size = sizeof source,
+        .context = x->context,
+        .origin = x,
+        .count = x->count,
+        .width = x->own_width,
+        .seed = (uint64_t)x->common.seed,
+        .read = x->sliced  ? read_slice
+                : x->model ? read_model
+                           : read_memory,
+        .wanted = x->wanted,
+    };
+    return source;
+}
+
+/* Rows that are looked through at once. */
+#define CHECK_ROWS 64
+
+typedef struct check_job {
+    const xsm_index_source *source;
+    const xsmi_kernels *kernels;
+    const uint32_t *rows; /* NULL = all */
+    uint32_t count;
+    unsigned char *scratch;
+    size_t stride;
+    uint32_t *bad; /* by job, the first row that is not finite, or UINT32_MAX */
+} check_job;
+
+static void run_check(void *state, size_t index, uint32_t thread)
+{
+    check_job *job = state;
+    float *block = (float *)(void *)(job->scratch + thread * CHECK_ROWS * job->stride * sizeof(float));
+    uint32_t first = (uint32_t)index * CHECK_ROWS;
+    uint32_t count = job->count - first < CHECK_ROWS ? job->count - first : CHECK_ROWS;
+    job->bad[index] = UINT32_MAX;
+    job->source->read(job->source, job->rows ? job->rows + first : NULL, first, count, block, job->stride);
+    for (uint32_t j = count; j-- > 0;) {
+        const float *row = block + j * job->stride;
+        if (job->kernels->dot(row, row, job->source->width) < INFINITY) {
+            continue; /* else a square may be too large */
+        }
+        float most = 0;
+        for (uint32_t i = 0; i < job->source->width; i++) {
+            float size = fabsf(row[i]);
+            most = size > most || size != size ? size : most;
+        }
+        if (!(most < INFINITY)) {
+            job->bad[index] = job->rows ? job->rows[first + j] : first + j;
+        }
+    }
+}
+
+/* Refuses rows that are not finite: nothing is near them. */
+static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t count, xsm_error *err)
+{
+    xsm_index_source source = source_of(x);
+    size_t jobs = ((size_t)count + CHECK_ROWS - 1) / CHECK_ROWS, threads = xsm_context_threads(x->context);
+    check_job job = {&source, xsmi_context_kernels(x->context), rows, count, NULL, xsmi_index_query_stride(x), NULL};
+    size_t each = CHECK_ROWS * job.stride * sizeof(float);
+    job.scratch = xsmi_allocate(x->context, threads, each);
+    job.bad = xsmi_allocate(x->context, jobs, sizeof *job.bad);
+    xsm_status status = job.scratch && job.bad ? xsmi_run(x->context, run_check, &job, jobs, err)
+                                               : xsmi_fail_memory(err, threads * each, "rows to be indexed");
+    for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
+        if (job.bad[i] != UINT32_MAX) {
+            status = xsmi_fail(err, XSM_ERROR_DIVERGED, "row %u has a number that is not finite", job.bad[i]);
+        }
+    }
+    xsmi_release(x->context, job.scratch, threads, each);
+    xsmi_release(x->context, job.bad, jobs, sizeof *job.bad);
+    return status;
+}
+
+static xsm_status build(xsm_index *x, xsm_error *err)
+{
+    XSMI_TRY(check_rows(x, NULL, x->count, err));
+    xsm_index_source source = source_of(x);
+    xsm_status status = x->ops.build(x->state, &source, err);
+    x->built = status == XSM_OK;
+    if (!x->built) {
+        xsmi_index_clear(x);
+    }
+    return status;
+}
+
+xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error *err)
+{
+    if (!x || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build: %s is NULL", x ? "rows" : "the index");
+    }
+    xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
+    XSMI_TRY(xsmi_options_read(&rows, sizeof rows, sizeof rows, given, "xsm_index_rows", err));
+    if (!rows.rows) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_rows.rows is NULL");
+    }
+    if (rows.count < 1 || rows.count > XSM_CLASSES_MAX || rows.width < 1 || rows.width > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u rows of %u numbers; accepted is 1 to %u", rows.count, rows.width,
+                         XSM_CLASSES_MAX);
+    }
+    if (rows.stride < rows.width) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u numbers %zu floats apart", rows.width, rows.stride);
+    }
+    xsmi_index_clear(x);
+    xsmi_index_hold(x, NULL);
+    x->rows = rows;
+    x->model = NULL;
+    x->sliced = false;
+    x->wanted = 0;
+    x->count = rows.count;
+    x->width = rows.width;
+    x->own_width = rows.width + (rows.bias != NULL);
+    return build(x, err);
+}
+
+xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error *err)
+{
+    if (!x || !model) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
+    }
+    const xsmi_correction *correction = model->correction;
+    if (correction && !xsmi_correction_numbers(correction)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's scores are made with a %s, and are no products of a class's weights and the "
+                         "features, all that an index can search; %s",
+                         xsmi_correction_kind(correction),
+                         xsmi_correction_tree(correction) ? "search the tree itself: xsm_predictor_options.beam, "
+                                                            "--beam on the command line"
+                                                          : "a predictor searches it without one");
+    }
+    xsmi_index_clear(x);
+    x->model = model;
+    x->sliced = false;
+    x->wanted = 0;
+    x->count = model->classes;
+    x->width = model->features;
+    xsmi_index_hold(x, model->correction);
+    x->own_width = model->features + (model->bias || correction);
+    return build(x, err);
+}
+
+/* Says what an index is to be over. */
+static void aim_at_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted)
+{
+    xsmi_index_hold(x, NULL);
+    x->model = model;
+    x->sliced = true;
+    x->first = first;
+    x->wanted = wanted;
+    x->count = model->classes;
+    x->width = width;
+    x->own_width = width + (model->bias != NULL);
+}
+
+xsm_status xsmi_index_build_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
+                                  xsm_error *err)
+{
+    xsmi_index_clear(x);
+    aim_at_slice(x, model, first, width, wanted);
+    return build(x, err);
+}
+
+xsm_status xsmi_index_saved(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
+                            uint64_t *numbers, xsm_error *err)
+{
+    if (!x->ops.saved) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "index '%s' depends on every update so far, and its table has no save() and restore(), so that "
+            "a checkpoint cannot keep it; save the model, and train on from it",
+            x->ops.name);
+    }
+    if (!x->built) {
+        aim_at_slice(x, model, first, width, wanted);
+    }
+    xsm_index_source source = source_of(x);
+    *numbers = x->ops.saved(x->state, &source);
+    return XSM_OK;
+}
+
+void xsmi_index_save(const xsm_index *x, uint32_t *numbers)
+{
+    xsm_index_source source = source_of(x);
+    x->ops.save(x->state, &source, numbers);
+}
+
+xsm_status xsmi_index_restore_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width,
+                                    uint32_t wanted, const uint32_t *numbers, xsm_error *err)
+{
+    xsmi_index_clear(x);
+    aim_at_slice(x, model, first, width, wanted);
+    XSMI_TRY(check_rows(x, NULL, x->count, err));
+    xsm_index_source source = source_of(x);
+    xsm_status status = x->ops.restore(x->state, &source, numbers, err);
+    x->built = status == XSM_OK;
+    if (!x->built) {
+        xsmi_index_clear(x);
+    }
+    return status;
+}
+
+void xsmi_index_move(xsm_index *x, const xsm_model *model)
+{
+    x->model = model;
+}
+
+xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
+{
+    if (!x || (!classes && count > 0)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_update: %s is NULL", x ? "classes" : "the index");
+    }
+    if (!x->built) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
+    }
+    for (uint32_t j = 0; j < count; j++) {
+        if (classes[j] >= x->count) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "row %u at place %u; the index has %u", classes[j], j, x->count);
+        }
+    }
+    if (count == 0) {
+        return XSM_OK;
+    }
+    XSMI_TRY(check_rows(x, classes, count, err));
+    if (!x->ops.update) {
+        xsmi_index_clear(x);
+        return build(x, err);
+    }
+    xsm_index_source source = source_of(x);
+    return x->ops.update(x->state, &source, classes, count, err);
+}

@@ -1,0 +1,205 @@
+/* Searches: queries cut into blocks for the threads, the lists that a table gives checked, and recall. */
+#include "index/index.h"
+
+#include "model/tiles.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t xsmi_index_query_stride(const xsm_index *x)
+{
+    return ((size_t)x->own_width + 15) / 16 * 16;
+}
+
+size_t xsmi_index_scratch(const xsm_index *x, uint32_t top)
+{
+    return x->ops.scratch ? x->ops.scratch(x->state, top) : 0;
+}
+
+xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xsm_error *err)
+{
+    xsm_error unsaid = XSM_ERROR_INIT;
+    xsm_status status = x->ops.query(x->state, block, &unsaid);
+    if (status != XSM_OK) {
+        /* A host's table may have said nothing. */
+        return unsaid.status == status ? xsmi_fail_copy(err, &unsaid)
+                                       : xsmi_fail(err, status, "index '%s': a search failed", x->ops.name);
+    }
+    for (uint32_t i = 0; i < block->count; i++) {
+        uint32_t length = block->lengths[i];
+        for (uint32_t j = 0; j < length && length <= block->top; j++) {
+            length = block->classes[(size_t)i * block->top + j] < x->count ? length : UINT32_MAX;
+        }
+        if (length > block->top) {
+            return xsmi_fail(err, XSM_ERROR_DATA, "index '%s' lists more rows than asked for, or one that is not there",
+                             x->ops.name);
+        }
+        for (uint32_t j = length; j < block->top; j++) {
+            block->classes[(size_t)i * block->top + j] = UINT32_MAX;
+            block->scores[(size_t)i * block->top + j] = -INFINITY;
+        }
+    }
+    return XSM_OK;
+}
+
+typedef struct query_job {
+    const xsm_index *index;
+    const xsm_index_search *search;
+    unsigned char *scratch; /* [threads][scratch_each] */
+    size_t scratch_each;
+    uint64_t *probed;   /* [n] */
+    xsm_status *status; /* by job */
+    xsm_error *errors;  /* by job */
+} query_job;
+
+static void run_queries(void *state, size_t index, uint32_t thread)
+{
+    const query_job *job = state;
+    const xsm_index *x = job->index;
+    const xsm_index_search *s = job->search;
+    uint64_t first = (uint64_t)index * XSM_INDEX_QUERIES, left = s->count - first;
+    uint32_t count = (uint32_t)(left < XSM_INDEX_QUERIES ? left : XSM_INDEX_QUERIES);
+    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    size_t stride = xsmi_index_query_stride(x);
+    float *queries = xsmi_arena_take(&arena, XSM_INDEX_QUERIES * stride, sizeof *queries);
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(queries + i * stride, s->queries + (first + i) * s->stride, x->width * sizeof *queries);
+        for (size_t j = x->width; j < stride; j++) {
+            queries[i * stride + j] = j < x->own_width; /* the bias's 1 */
+        }
+        job->probed[first + i] = 0;
+    }
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = queries,
+        .stride = stride,
+        .count = count,
+        .top = s->top,
+        .threshold = s->has_threshold ? s->threshold : -INFINITY,
+        .classes = s->classes + first * s->top,
+        .scores = s->scores + first * s->top,
+        .lengths = s->lengths + first,
+        .probed = job->probed + first,
+        .scratch = arena.base + arena.used,
+    };
+    job->errors[index] = (xsm_error)XSM_ERROR_INIT;
+    job->status[index] = xsmi_index_block(x, &block, &job->errors[index]);
+}
+
+xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_error *err)
+{
+    if (!x || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_query: %s is NULL", x ? "the search" : "the index");
+    }
+    xsm_index_search s = XSM_INDEX_SEARCH_INIT;
+    XSMI_TRY(xsmi_options_read(&s, sizeof s, sizeof s, given, "xsm_index_search", err));
+    if (!x->built) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
+    }
+    if (!s.queries || !s.classes || !s.scores || !s.lengths) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_search.%s is NULL",
+                         !s.queries   ? "queries"
+                         : !s.classes ? "classes"
+                         : !s.scores  ? "scores"
+                                      : "lengths");
+    }
+    if (s.stride < x->width) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "queries %zu floats apart for rows of %u numbers", s.stride, x->width);
+    }
+    if (s.count < 1 || s.top < 1 || s.top > x->count || (s.has_threshold && !(fabsf(s.threshold) < INFINITY))) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "%llu queries for %u rows each, above %g; accepted is 1 or more, 1 to %u, and finite",
+                         (unsigned long long)s.count, s.top, s.has_threshold ? (double)s.threshold : 0.0, x->count);
+    }
+    size_t jobs = (size_t)((s.count + XSM_INDEX_QUERIES - 1) / XSM_INDEX_QUERIES);
+    size_t threads = jobs > 1 ? xsm_context_threads(x->context) : 1;
+    xsmi_arena arena = {NULL, 0};
+    (void)xsmi_arena_take(&arena, XSM_INDEX_QUERIES * xsmi_index_query_stride(x), sizeof(float));
+    (void)xsmi_arena_take(&arena, xsmi_index_scratch(x, s.top), 1);
+    query_job job = {.index = x, .search = &s, .scratch_each = arena.used};
+    job.scratch = xsmi_allocate(x->context, threads, job.scratch_each);
+    job.probed = xsmi_allocate(x->context, (size_t)s.count, sizeof *job.probed);
+    job.status = xsmi_allocate(x->context, jobs, sizeof *job.status);
+    job.errors = xsmi_allocate(x->context, jobs, sizeof *job.errors);
+    xsm_status status = XSM_OK;
+    if (arena.used == SIZE_MAX || !job.scratch || !job.probed || !job.status || !job.errors) {
+        status = xsmi_fail_memory(err, job.scratch_each, "a search");
+    } else {
+        status = xsmi_run(x->context, run_queries, &job, jobs, err);
+    }
+    for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
+        if (job.status[i] != XSM_OK) {
+            status = xsmi_fail_copy(err, &job.errors[i]);
+        }
+    }
+    if (status == XSM_OK) {
+        for (uint64_t i = 0; i < s.count; i++) {
+            s.probed = (i ? s.probed : 0) + job.probed[i];
+        }
+        given->probed = s.probed;
+    }
+    xsmi_release(x->context, job.scratch, threads, job.scratch_each);
+    xsmi_release(x->context, job.probed, (size_t)s.count, sizeof *job.probed);
+    xsmi_release(x->context, job.status, jobs, sizeof *job.status);
+    xsmi_release(x->context, job.errors, jobs, sizeof *job.errors);
+    return status;
+}
+
+xsm_status xsm_index_recall(const xsm_index *x, const float *queries, size_t stride, uint64_t count, uint32_t top,
+                            double *recall, xsm_error *err)
+{
+    if (!x || !recall) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_recall: %s is NULL", x ? "recall" : "the index");
+    }
+    xsm_index_search have = XSM_INDEX_SEARCH_INIT;
+    have.queries = queries;
+    have.stride = stride;
+    have.count = count;
+    have.top = top;
+    xsm_index_search want = have;
+    xsm_index *truth = NULL;
+    XSMI_TRY(xsm_index_new(x->context, "exact", &truth, err));
+    size_t places = 0;
+    bool fits = xsmi_multiply((size_t)count, top, &places);
+    have.classes = xsmi_allocate(x->context, places, sizeof *have.classes);
+    want.classes = xsmi_allocate(x->context, places, sizeof *want.classes);
+    have.scores = xsmi_allocate(x->context, places, sizeof *have.scores);
+    want.scores = xsmi_allocate(x->context, places, sizeof *want.scores);
+    have.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *have.lengths);
+    want.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *want.lengths);
+    xsm_status status = XSM_OK;
+    if (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths || !want.lengths) {
+        status = xsmi_fail_memory(err, places * 4 * sizeof(float), "a comparison of searches");
+    }
+    if (status == XSM_OK) {
+        status = xsm_index_query(x, &have, err);
+    }
+    if (status == XSM_OK) {
+        status = x->model ? xsm_index_build_model(truth, x->model, err) : xsm_index_build(truth, &x->rows, err);
+    }
+    if (status == XSM_OK) {
+        status = xsm_index_query(truth, &want, err);
+    }
+    if (status == XSM_OK) {
+        double found = 0;
+        for (size_t i = 0; i < (size_t)count; i++) {
+            float last = want.scores[i * top + top - 1];
+            /* Scores of both are sums in different orders. */
+            double least = (double)last - 1e-5 * fabs((double)last);
+            uint32_t hits = 0;
+            for (uint32_t j = 0; j < have.lengths[i]; j++) {
+                hits += (double)have.scores[i * top + j] >= least;
+            }
+            found += (double)hits / top;
+        }
+        *recall = found / (double)count;
+    }
+    xsmi_release(x->context, have.classes, places, sizeof *have.classes);
+    xsmi_release(x->context, want.classes, places, sizeof *want.classes);
+    xsmi_release(x->context, have.scores, places, sizeof *have.scores);
+    xsmi_release(x->context, want.scores, places, sizeof *want.scores);
+    xsmi_release(x->context, have.lengths, (size_t)count, sizeof *have.lengths);
+    xsmi_release(x->context, want.lengths, (size_t)count, sizeof *want.lengths);
+    xsm_index_free(truth);
+    return status;
+}
