@@ -99,10 +99,8 @@ static inline void path_take(path_sum *p, double t, double e)
     p->product *= 1 + e;
 }
 
-/* Asks for the part of the arrays that a descent reads at a node. Inlined always: gcc takes a call of a function that
- * does nothing but prefetch for one without effect. */
-__attribute__((always_inline)) static inline void fetch_node(const xsmi_tree *t, size_t node, size_t leaves,
-                                                             bool at_leaves)
+/* Asks for the part of the arrays that a descent reads at a node. */
+XSMI_PREFETCHER void fetch_node(const xsmi_tree *t, size_t node, size_t leaves, bool at_leaves)
 {
     if (at_leaves) {
         __builtin_prefetch(t->leaf_class + (node - leaves), 0, 3);
