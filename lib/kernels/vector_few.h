@@ -139,6 +139,13 @@ XSMI_INLINE void score_rows(const size_t rows, const float *w, size_t stride, si
         score_groups(1, rows, w + c * stride, stride, x, d, scale, row_scale == NULL ? NULL : row_scale + c,
                      bias == NULL ? NULL : bias + c, out + c * XSMI_LANES);
     }
+    if (c < classes && classes >= VW) {
+        /* The last VW classes, some of them once more: cheaper than fewer, and the same bits. */
+        c = classes - VW;
+        score_groups(1, rows, w + c * stride, stride, x, d, scale, row_scale == NULL ? NULL : row_scale + c,
+                     bias == NULL ? NULL : bias + c, out + c * XSMI_LANES);
+        return;
+    }
     for (size_t r = 0; c < classes && r < rows; ++r) {
         score_left(w + c * stride, stride, classes - c, x[r], d, scale, row_scale == NULL ? NULL : row_scale + c,
                    bias == NULL ? NULL : bias + c, out + c * XSMI_LANES + r);
