@@ -18,8 +18,8 @@
  * In this order, so that each tensor begins at a multiple of its numbers' size without the holes that the format
  * forbids; the header is as long as it takes for the weights to begin at a cache line.
  *
- * Saving streams the weights: no second copy of them is made. Loading (model_load.c) maps the file: the weights are used
- * where they lie.
+ * Saving streams the weights: no second copy of them is made. Loading (model_load.c) maps the file: the weights are
+ * used where they lie.
  */
 #include "model/model.h"
 #include "model/parts.h"
