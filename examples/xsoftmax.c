@@ -1,7 +1,7 @@
 /*
- * xsoftmax: the library on the command line. Each command is in a file of its own, cli_*.c; the manual is xsoftmax.1.
+ * xsoftmax: the library on the command line. Each command is in a file of its own in cli/; the manual is xsoftmax.1.
  */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include <xsoftmax/skipgram.h>
 
-#include "train/collapsed.h"
+#include "words/collapsed.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include <xsoftmax/skipgram.h>
 
-#include "train/skipgram.h"
+#include "words/skipgram.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * Centres and contexts out of a text: frequent words dropped, lines cut, windows drawn (Mikolov et al. 2013; the rules
  * of word2vec's program).
  */
-#include "train/skipgram.h"
+#include "words/skipgram.h"
 
 #include <math.h>
 #include <string.h>

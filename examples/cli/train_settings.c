@@ -1,5 +1,5 @@
 /* What the flags of xsoftmax train mean together, and all that can be known to be wrong before the data is read. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <math.h>
 #include <stdlib.h>

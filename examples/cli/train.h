@@ -1,6 +1,6 @@
-/* A training run: what was asked for, and what came of it. Filled by cli_train*.c, told of by cli_report.c.
- * The parts of cli_train.c, in the order in which they run: cli_train_settings.c (what the flags mean together),
- * cli_train_model.c (rows, and the model for them), cli_train_run.c (training and evaluation). */
+/* A training run: what was asked for, and what came of it. Filled by train*.c, told of by report.c.
+ * The parts of train.c, in the order in which they run: train_settings.c (what the flags mean together),
+ * train_model.c (rows, and the model for them), train_run.c (training and evaluation). */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
@@ -10,7 +10,7 @@ enum { CLI_BIAS_ONLY = 2 };                 /* of `bias`: no features */
 extern const char *const cli_order_words[]; /* XSM_ORDER_* */
 extern const char *const cli_score_words[]; /* XSM_SCORE_* */
 
-/* Of an embedding model (cli_hidden.c). */
+/* Of an embedding model (hidden.c). */
 typedef struct cli_hidden {
     uint64_t size;        /* 0: a linear model */
     int activation, pool; /* XSM_ACTIVATION_*, XSM_POOL_*; -1 = not given */
@@ -129,7 +129,7 @@ int cli_tune(cli_run *run, const xsm_trainer_options *options);
 /* The JSON members that tell of the learning rate. */
 void cli_tune_json(cli_json *json, const cli_run *run);
 
-/* --checkpoint and --resume (cli_checkpoint.c). Seconds between checkpoints unless --checkpoint-every says other: */
+/* --checkpoint and --resume (checkpoint.c). Seconds between checkpoints unless --checkpoint-every says other: */
 #define CLI_CHECKPOINT_SECONDS 300
 /* Checks the flags; `inputs` as for cli_output_plan(). */
 int cli_checkpoint_prepare(cli_run *run, const char *const *inputs);
@@ -146,7 +146,7 @@ void cli_checkpoint_tick(cli_run *run);
 /* The last one, when training has ended or was stopped. */
 int cli_checkpoint_finish(cli_run *run);
 
-/* --warm-start (cli_warm.c). Checks the flags and loads the model. */
+/* --warm-start (warm.c). Checks the flags and loads the model. */
 int cli_warm_prepare(cli_run *run);
 /* Brings training rows and model together: classes and features of both, rows transformed as the model wants them. */
 int cli_warm_fit(cli_run *run);

@@ -1,5 +1,5 @@
 /* xsoftmax train --eta auto: the choice of a learning rate, as the user sees it. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <math.h>
 #include <string.h>

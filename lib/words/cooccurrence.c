@@ -1,5 +1,5 @@
 /* A hash table of pairs that gives up centres when it is full, and rows made from it. */
-#include "train/cooccurrence.h"
+#include "words/cooccurrence.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Embedding models on the command line: what --hidden and its companions mean, and the model that they make. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * sum_k (p_{k|x} - q_{k|x}) w_k,   df/dw_k = sum_x q_x (p_{k|x} - q_{k|x}) phi_x, and full-gradient steps of input and
  * output vectors in turn. Scores exist for a group of centres at a time.
  */
-#include "train/collapsed.h"
+#include "words/collapsed.h"
 
 #include <math.h>
 #include <string.h>

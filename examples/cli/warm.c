@@ -1,6 +1,6 @@
 /* xsoftmax train --warm-start: training that goes on from a saved model, on other rows, with whatever is new in them.
  */
-#include "cli_train.h"
+#include "train.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* What came of a training run, as JSON and in words. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* xsoftmax train without --estimator, or with --time-budget: what is chosen from the rows, as the user sees it. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* xsoftmax train --checkpoint and --resume: a run that goes on after it was interrupted, at whatever moment. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The training itself and what is measured after it. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* The rows of a training run and the model that is made for them. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <stdlib.h>
 #include <string.h>

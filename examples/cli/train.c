@@ -1,5 +1,5 @@
 /* xsoftmax train: reads data, trains a model on it, says how good it is and saves it. */
-#include "cli_train.h"
+#include "train.h"
 
 #include <math.h>
 #include <stdlib.h>

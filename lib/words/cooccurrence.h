@@ -5,7 +5,7 @@
 #ifndef XSMI_COOCCURRENCE_H
 #define XSMI_COOCCURRENCE_H
 
-#include "train/skipgram.h"
+#include "words/skipgram.h"
 
 typedef struct xsmi_cooccurrence {
     xsm_context *context;

@@ -2,7 +2,7 @@
  * Skip-gram training (Mikolov et al., Distributed representations of words and phrases and their compositionality,
  * 2013): passes over a text, the learning rate, the callback. Steps are in skipgram_batch.c.
  */
-#include "train/skipgram.h"
+#include "words/skipgram.h"
 #include "train/trainer.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  * order of the steps. So the bits do not depend on the threads, and none waits for another within a phase. While
  * changes are added, one piece of work reads the next batch from the text.
  */
-#include "train/skipgram.h"
+#include "words/skipgram.h"
 
 #include <math.h>
 #include <string.h>

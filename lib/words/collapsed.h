@@ -4,7 +4,7 @@
 #ifndef XSMI_COLLAPSED_H
 #define XSMI_COLLAPSED_H
 
-#include "train/cooccurrence.h"
+#include "words/cooccurrence.h"
 
 typedef struct xsmi_collapsed xsmi_collapsed;
 

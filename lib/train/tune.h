@@ -1,0 +1,63 @@
+/*
+ * Inside of choosing a learning rate: tune.c says which rates are tried, tune_trial.c tries them.
+ */
+#ifndef XSMI_TUNE_H
+#define XSMI_TUNE_H
+
+#include "optimizer/optimizer.h"
+#include "train/trainer.h"
+
+#include <xsoftmax/tune.h>
+
+/* Rounds, and the rates that there are. */
+enum { XSMI_TUNE_ROUNDS = 3, XSMI_TUNE_PLACES = 14 };
+
+struct xsm_tuning {
+    xsm_context *context;
+    xsm_tuning_info info;
+    xsm_tune_trial trials[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* size 0: there is none */
+};
+
+typedef struct xsmi_tuner {
+    xsm_context *context;
+    xsm_model *model;
+    const xsm_dataset *train;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_trainer_options run;
+    xsm_tune_options options;
+    double ridge;
+    xsm_tuning *result;
+
+    uint64_t *rank;           /* [N] of each row, a permutation: a trial takes the lowest */
+    uint64_t *taken;          /* [N] room for their list */
+    uint64_t startup;         /* examples of the run before a search begins */
+    double step_work;         /* of an example, in classes */
+    double score_work;        /* of an example's evaluation */
+    uint64_t estimator_width; /* classes of a step */
+    double untrained;         /* objective of a model of zeros */
+    double spent, allowed;    /* work */
+    double expected;          /* work, for the callback */
+    double start;             /* on the clock */
+    uint32_t round;           /* from 0 */
+    double eta;               /* of the trial */
+    uint64_t rows, epochs, batch, evaluated;
+    xsm_gradient *losses; /* for an estimator that is judged by its own loss */
+    uint64_t *marks;      /* [mark_count] of the weights that a trial may have changed, or NULL */
+    size_t mark_count;
+    bool marking, marked;         /* in this round; this trial */
+    xsm_dataset *sample, *subset; /* what the round's trials go through and are evaluated on; NULL = all rows */
+} xsmi_tuner;
+
+/* Fills rows, epochs, batch and evaluated for a round. */
+void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round);
+/* Work of a trial of the round that is planned. */
+double xsmi_tuner_planned_work(const xsmi_tuner *t);
+/* Plans a round and takes its rows. */
+xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err);
+/* Tries a rate in the current round, and leaves the model as new. */
+xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *err);
+/* The objective of the model as it is, scaled to all rows. */
+xsm_status xsmi_tuner_judge(xsmi_tuner *t, double *f, xsm_error *err);
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * Trials of learning rates (tune.c): the rows and passes of a round, a run in small, and its objective.
+ */
+#include "train/tune.h"
+
+#include <math.h>
+
+/* Work of a trial as a share of the run's, its passes, and the rows that it goes through and is judged on at least. */
+static const struct {
+    double share;
+    uint64_t epochs, rows, evaluated;
+} rounds[XSMI_TUNE_ROUNDS] = {{0.0025, 1, 64, 32}, {0.01, 2, 128, 64}, {0.09, 3, 128, 64}};
+
+/* Of a trial's work, what its evaluation may take. */
+#define EVALUATION 0.04
+/* Runs with fewer steps an epoch have their batches made smaller with the rows, so that few steps do not become none.
+ */
+#define STEPS_FEW 32
+/* The option of estimators that sample, by which they look at all classes. */
+#define NEGATIVES "negatives"
+/* Rows whose own loss is computed at a time. */
+#define LOSS_ROWS 64
+/* Of the model's cache lines, how many a trial may change to have them noted and zeroed one by one. */
+#define MARKED 0.5
+
+/* -- what a round does --------------------------------------------------------------------------------------------- */
+
+static uint64_t at_least(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
+{
+    const uint64_t n = t->train->rows, all = t->run.epochs;
+    const double passes = rounds[round].share * (double)all;
+    uint64_t steps = n / t->run.batch + (n % t->run.batch != 0);
+    uint64_t epochs = (uint64_t)ceil(passes);
+    if (steps < STEPS_FEW) {
+        epochs = (uint64_t)ceil(sqrt(passes * (double)all)); /* fewer steps and fewer rows alike */
+    }
+    t->epochs = at_most(at_least(epochs, rounds[round].epochs), all);
+    double rows = ceil(passes / (double)t->epochs * (double)n);
+    t->rows = at_most(at_least((uint64_t)rows, rounds[round].rows), n);
+    t->batch = t->run.batch;
+    if (steps < STEPS_FEW) {
+        t->batch = at_least((uint64_t)((double)t->run.batch * (double)t->rows / (double)n + 0.5), 1);
+    }
+    double evaluated = EVALUATION * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
+    t->evaluated = at_most(at_least((uint64_t)fmin(evaluated, (double)n), rounds[round].evaluated), t->rows);
+}
+
+/* Examples of a trial by those of the run. */
+static double share_of_run(const xsmi_tuner *t)
+{
+    return (double)t->rows * (double)t->epochs / ((double)t->train->rows * (double)t->run.epochs);
+}
+
+double xsmi_tuner_planned_work(const xsmi_tuner *t)
+{
+    return (double)t->rows * (double)t->epochs * t->step_work + (double)t->evaluated * t->score_work;
+}
+
+/* The rows of the lowest `count` ranks, in the order of the data; NULL for all. */
+static xsm_status take_rows(xsmi_tuner *t, uint64_t count, xsm_dataset **out, xsm_error *err)
+{
+    xsm_dataset_free(*out);
+    *out = NULL;
+    if (count == t->train->rows) {
+        return XSM_OK;
+    }
+    uint64_t taken = 0;
+    for (uint64_t row = 0; row < t->train->rows; row++) {
+        if (t->rank[row] < count) {
+            t->taken[taken++] = row;
+        }
+    }
+    return xsm_dataset_select(t->train, t->taken, taken, out, err);
+}
+
+xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
+{
+    t->round = round;
+    xsmi_tuner_plan(t, round);
+    /* A ridge that weighs as much on these rows as the run's does on all of them. */
+    t->estimator->common.ridge = t->ridge * ((double)t->rows / (double)t->train->rows);
+    XSMI_TRY(take_rows(t, t->rows, &t->sample, err));
+    XSMI_TRY(take_rows(t, t->evaluated, &t->subset, err));
+    /* Noting what a trial changes pays where that is little of the model. */
+    double each = t->train->sparse ? (double)t->train->offsets[t->train->rows] / (double)t->train->rows
+                                   : (double)t->train->features / XSMI_MARK_FLOATS;
+    double changed = (double)t->rows * (double)t->epochs * (double)t->estimator_width * each;
+    t->marking = changed < MARKED * (double)xsmi_model_marks(t->model);
+    if (t->marking && !t->marks) {
+        t->mark_count = xsmi_model_marks(t->model) / 64 + 1;
+        t->marks = xsmi_allocate_zero(t->context, t->mark_count, sizeof *t->marks);
+        t->marking = t->marks != NULL; /* it is only for speed */
+    }
+    return XSM_OK;
+}
+
+/* -- a trial ------------------------------------------------------------------------------------------------------- */
+
+static xsm_status tell(const xsmi_tuner *t, double trial_done, xsm_error *err)
+{
+    if (!t->options.progress) {
+        return XSM_OK;
+    }
+    double done = (t->spent + trial_done) / t->expected;
+    xsm_tune_progress p = {.size = sizeof p,
+                           .round = t->round + 1,
+                           .rounds = XSMI_TUNE_ROUNDS,
+                           .eta = t->eta,
+                           .done = done < 1 ? done : 1,
+                           .seconds = xsmi_seconds() - t->start};
+    return t->options.progress(t->options.progress_user, &p) == 0
+               ? XSM_OK
+               : xsmi_fail(err, XSM_CANCELLED, "the choice of a learning rate was stopped by the callback");
+}
+
+static int32_t on_step(void *user, const xsm_progress *progress)
+{
+    const xsmi_tuner *t = user;
+    return tell(t, (double)progress->examples * t->step_work, NULL) != XSM_OK;
+}
+
+static xsm_status sum_losses(xsmi_tuner *t, const xsm_dataset *rows, double *total, xsm_error *err)
+{
+    uint64_t list[LOSS_ROWS];
+    double sum = 0;
+    XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, rows, err));
+    if (t->estimator->searcher) {
+        xsmi_searcher_set_startup(t->estimator->searcher, 0);
+    }
+    for (uint64_t first = 0; first < rows->rows; first += LOSS_ROWS) {
+        uint64_t count = at_most(rows->rows - first, LOSS_ROWS);
+        for (uint64_t i = 0; i < count; i++) {
+            list[i] = first + i;
+        }
+        xsm_batch batch = xsm_batch_rows(rows, list, count);
+        XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, 1, t->losses, err));
+        sum += t->losses->loss * (double)count;
+    }
+    *total = sum;
+    return XSM_OK;
+}
+
+/* The mean of the estimator's own loss over the rows that the round evaluates on. One that samples its sum over the
+ * classes is judged by the whole sum: a few classes of each row are no measure of a model whose losses lie in few. */
+static xsm_status own_loss(xsmi_tuner *t, double *mean, xsm_error *err)
+{
+    const xsm_dataset *rows = t->subset ? t->subset : t->train;
+    char negatives[32];
+    xsmi_estimator_unbind(t->estimator);
+    bool sampled = xsm_estimator_get(t->estimator, NEGATIVES, negatives, sizeof negatives) > 0;
+    xsm_status status = sampled ? xsm_estimator_set(t->estimator, NEGATIVES, "all", err) : XSM_OK;
+    status = status == XSM_OK ? sum_losses(t, rows, mean, err) : status;
+    xsmi_estimator_unbind(t->estimator);
+    if (sampled) {
+        (void)xsm_estimator_set(t->estimator, NEGATIVES, negatives, NULL);
+    }
+    *mean /= (double)rows->rows;
+    return status;
+}
+
+xsm_status xsmi_tuner_judge(xsmi_tuner *t, double *f, xsm_error *err)
+{
+    double mean, norm = 0;
+    if (t->losses) {
+        XSMI_TRY(own_loss(t, &mean, err));
+    } else {
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        xsm_evaluate_options one = XSM_EVALUATE_OPTIONS_INIT;
+        one.precision_max = 1;
+        XSMI_TRY(xsm_evaluate(t->context, t->model, t->subset ? t->subset : t->train, &one, &metrics, err));
+        mean = metrics.log_loss;
+    }
+    if (t->ridge > 0) {
+        XSMI_TRY(xsmi_model_squared_norm(t->model, &norm, err));
+    }
+    *f = (double)t->train->rows * mean + t->ridge / 2 * norm;
+    return XSM_OK;
+}
+
+static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, xsm_error *err)
+{
+    const xsm_dataset *sample = t->sample ? t->sample : t->train;
+    xsm_trainer_options o = t->run;
+    o.epochs = t->epochs;
+    o.batch = t->batch;
+    o.eta = trial->eta;
+    o.progress = t->options.progress ? on_step : NULL;
+    o.progress_user = t;
+    xsm_trainer *trainer;
+    xsm_progress end;
+    end.size = sizeof end;
+    xsm_status status = xsm_trainer_new(t->context, t->model, sample, t->estimator, t->optimizer, &o, &trainer, err);
+    if (status == XSM_OK) {
+        if (t->estimator->searcher) { /* its start-up is a part of the run like any other */
+            xsmi_searcher_set_startup(t->estimator->searcher, (uint64_t)((double)t->startup * share_of_run(t)));
+        }
+        xsmi_trainer_stretch(trainer, (double)t->run.epochs / (double)t->epochs);
+        t->marked = t->marking && xsmi_trainer_mark(trainer, t->marks);
+        status = xsm_trainer_run(trainer, err);
+        (void)xsm_trainer_get_progress(trainer, &end, NULL);
+        trial->examples = end.examples;
+        xsm_trainer_free(trainer);
+    }
+    t->spent += (double)trial->examples * t->step_work;
+    if (status != XSM_OK) {
+        return status;
+    }
+    t->spent += (double)t->evaluated * t->score_work;
+    return xsmi_tuner_judge(t, &trial->objective, err);
+}
+
+xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *err)
+{
+    xsm_tune_trial *trial = &t->result->trials[t->round][place];
+    *trial = (xsm_tune_trial){.size = sizeof *trial,
+                              .round = t->round + 1,
+                              .eta = eta,
+                              .rows = t->rows,
+                              .epochs = t->epochs,
+                              .objective = (double)INFINITY};
+    t->eta = trial->eta;
+    XSMI_TRY(tell(t, 0, err));
+    xsm_error inner = XSM_ERROR_INIT;
+    xsm_status status = take_trial(t, trial, &inner);
+    if (t->marked) {
+        xsmi_model_zero_marked(t->model, t->marks);
+    } else {
+        xsmi_model_zero(t->model);
+    }
+    t->marked = false;
+    if (status == XSM_ERROR_DIVERGED || (status == XSM_OK && !isfinite(trial->objective))) {
+        trial->objective = (double)INFINITY;
+        trial->outcome = XSM_TRIAL_DIVERGED;
+        status = XSM_OK;
+    } else if (status == XSM_CANCELLED) {
+        status = xsmi_fail(err, XSM_CANCELLED, "the choice of a learning rate was stopped by the callback");
+    } else if (status != XSM_OK) {
+        xsmi_fail_copy(err, &inner);
+    }
+    return status;
+}
