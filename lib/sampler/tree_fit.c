@@ -17,7 +17,7 @@
  * blocks up in double, in chunks whose sums join in their order. Nodes with many rows have their chunks spread over the
  * threads, the others of a level are fitted on one thread each; the bits are the same either way.
  */
-#include "sampler/tree_fit.h"
+#include "sampler/tree_node.h"
 #include "base/heap_sort.h"
 
 #include <math.h>
@@ -26,301 +26,15 @@
 enum {
     MOST_NEWTON = 200, /* steps of a node, splits between them */
     MOST_SPLITS = 50,  /* of them that move labels; Newton's method then goes on with the sides as they are */
-    MOST_HALVINGS = 30,
     MOST_POWER = 30,
-    BLOCK = 128,        /* rows that go through the kernels together */
-    LEAST_CHUNK = 4096, /* rows whose sums one job adds up; a multiple of BLOCK */
+    LEAST_CHUNK = 4096, /* rows whose sums one job adds up; a multiple of XSMI_TREE_BLOCK */
     LABEL_CHUNK = 4096, /* labels that one job looks at */
     MANY_CHUNKS = 8     /* from which on those of a node are spread over the threads */
 };
 
-typedef struct key {
-    double delta;
-    uint32_t place;
-} key;
-
-/* What a node came to. */
-typedef struct outcome {
-    double log_likelihood;
-    uint32_t steps;
-    bool fitted, converged, settled;
-} outcome;
-
-typedef struct fit_work {
-    xsmi_tree *tree;
-    const xsmi_kernels *kernels;
-    const xsmi_tree_rows *rows;
-    double ridge;
-    uint32_t dims, used;  /* floats of a code; components and the 1 */
-    uint32_t *order;      /* [classes] labels, those of a node side by side */
-    uint32_t *spare;      /* [classes] the same while a node's are put in their new order */
-    uint64_t *first_row;  /* [classes+1] by place in `order`: where the rows of a label begin */
-    float *codes;         /* [rows][dims] in that order */
-    float *sums;          /* [classes][dims] by place: sum of a label's codes */
-    unsigned char *right; /* [classes] by place, 1: on the right side of its node */
-    key *keys;            /* [classes] by place */
-    uint32_t *bounds[2];  /* [leaves+1] places where the labels of a level's nodes begin: this level and the next */
-    outcome *outcomes;    /* [nodes of a level] */
-    double *scratch;      /* [threads][scratch_each] of nodes */
-    size_t scratch_each;
-    double *chunk_sums; /* [chunks][total_length] of a node whose chunks are spread */
-    uint64_t chunk;     /* rows of a chunk */
-    float *blocks;      /* [threads][block_each] */
-    size_t total_length, block_each;
-    size_t nodes; /* of this level */
-} fit_work;
-
-/* A node being fitted: its places first..first+count, and scratch. */
-typedef struct node_fit {
-    const fit_work *work;
-    uint32_t first, count, thread;
-    bool spread;             /* over the threads */
-    double *w, *trial;       /* [dims] */
-    double *gradient, *step; /* [dims] */
-    double *hessian;         /* [used][used] the negative one's lower triangle */
-    double *sums;            /* [total_length] at w; see pass() */
-    double *next;            /* [total_length] at the trial point */
-    double *part;            /* [total_length] of a chunk */
-} node_fit;
-
-/* -- a pass -------------------------------------------------------------------------------------------------------- */
-
-/* The numbers that a pass adds up. For components a, b < c and the constant 1 in the place of code c: [a*c + b] is the
- * sum of v x_a x_b, [c*c + b] that of v x_b, [(c+1)*c + b] that of g x_b, then follow those of v, of g and of the
- * log-likelihood; g = zeta sigma(-zeta s), v = sigma(s) sigma(-s). */
-static size_t total_of_v(size_t c)
-{
-    return (c + 2) * c;
-}
-
-typedef struct pass_job {
-    const node_fit *fit;
-    const float *w; /* [dims] */
-} pass_job;
-
-/* Adds rows from..to of a node to the sums; `label` is the place of the first one's. */
-static void add_block(const node_fit *f, const float *w, uint64_t from, uint64_t to, uint32_t *label, float *block,
-                      double *sums)
-{
-    const fit_work *k = f->work;
-    const size_t dims = k->dims, c = k->used - 1, width = c + 2, n = (size_t)(to - from);
-    float *scores = block, *left = scores + BLOCK, *right = left + BLOCK, *rest = right + BLOCK;
-    float *factors = rest + BLOCK, *products = factors + BLOCK * width;
-    const float *rows[BLOCK];
-    const float *code = k->codes + from * dims;
-    for (size_t i = 0; i < n; i++) {
-        rows[i] = code + i * dims;
-        scores[i] = xsmi_tree_node_score(w, rows[i], (uint32_t)dims);
-    }
-    k->kernels->logistics(scores, n, left, right, rest);
-    double of_v = 0, of_g = 0, likelihood = 0;
-    for (size_t i = 0; i < n; i++) {
-        while (from + i >= k->first_row[*label + 1]) {
-            ++*label;
-        }
-        const bool on_right = k->right[*label];
-        const float v = left[i] * right[i], g = on_right ? left[i] : -right[i];
-        const float *restrict x = rows[i];
-        float *restrict to_factors = factors + i * width;
-        for (size_t a = 0; a < c; a++) {
-            to_factors[a] = v * x[a];
-        }
-        to_factors[c] = v;
-        to_factors[c + 1] = g;
-        const float against = on_right ? scores[i] : -scores[i];
-        of_v += (double)v;
-        of_g += (double)g;
-        likelihood += (double)(against < 0 ? against : 0) - (double)rest[i];
-    }
-    memset(products, 0, width * c * sizeof *products);
-    if (c > 0) {
-        k->kernels->rank_update(products, c, width, factors, width, rows, n, c, 1);
-    }
-    for (size_t i = 0; i < width * c; i++) {
-        sums[i] += (double)products[i];
-    }
-    double *rest_of = sums + total_of_v(c);
-    rest_of[0] += of_v;
-    rest_of[1] += of_g;
-    rest_of[2] += likelihood;
-}
-
-/* The sums of a chunk of a node's rows. */
-static void add_chunk(const node_fit *f, const float *w, size_t chunk, float *block, double *sums)
-{
-    const fit_work *k = f->work;
-    const uint64_t end = k->first_row[f->first + f->count];
-    uint64_t from = k->first_row[f->first] + chunk * k->chunk, to = end - from < k->chunk ? end : from + k->chunk;
-    uint32_t low = f->first, rest = f->count; /* the last label whose rows begin at `from` or before */
-    while (rest > 1) {
-        uint32_t half = rest / 2;
-        if (k->first_row[low + half] <= from) {
-            low += half;
-            rest -= half;
-        } else {
-            rest = half;
-        }
-    }
-    memset(sums, 0, k->total_length * sizeof *sums);
-    for (uint64_t at = from; at < to; at += BLOCK) {
-        add_block(f, w, at, to - at < BLOCK ? to : at + BLOCK, &low, block, sums);
-    }
-}
-
-static void run_chunk(void *state, size_t index, uint32_t thread)
-{
-    const pass_job *job = state;
-    const fit_work *k = job->fit->work;
-    add_chunk(job->fit, job->w, index, k->blocks + thread * k->block_each, k->chunk_sums + index * k->total_length);
-}
-
-/* The sums at w over all rows of the node. */
-static xsm_status pass(const node_fit *f, const double *at, double *sums, xsm_error *err)
-{
-    const fit_work *k = f->work;
-    float *block = k->blocks + f->thread * k->block_each, *w = block + k->block_each - k->dims;
-    uint64_t rows = k->first_row[f->first + f->count] - k->first_row[f->first];
-    size_t chunks = (size_t)((rows + k->chunk - 1) / k->chunk);
-    for (size_t a = 0; a < k->dims; a++) {
-        w[a] = (float)at[a];
-    }
-    if (f->spread) {
-        pass_job job = {f, w};
-        XSMI_TRY(xsmi_run(k->tree->context, run_chunk, &job, chunks, err));
-    }
-    if (chunks == 1) {
-        add_chunk(f, w, 0, block, sums);
-        return XSM_OK;
-    }
-    memset(sums, 0, k->total_length * sizeof *sums);
-    for (size_t chunk = 0; chunk < chunks; chunk++) {
-        const double *part = f->part;
-        if (f->spread) {
-            part = k->chunk_sums + chunk * k->total_length;
-        } else {
-            add_chunk(f, w, chunk, block, f->part);
-        }
-        for (size_t i = 0; i < k->total_length; i++) {
-            sums[i] += part[i];
-        }
-    }
-    return XSM_OK;
-}
-
-/* -- Newton's ascent --------------------------------------------------------------------------------------------- */
-
-/* step = hessian^-1 gradient by Cholesky's decomposition, in place; a direction without curvature (no ridge, rows that
- * do not vary in it) is left alone. Returns gradient . step. */
-static double solve(const node_fit *f)
-{
-    const uint32_t d = f->work->used;
-    double *h = f->hessian, *x = f->step;
-    double largest = 0;
-    for (uint32_t a = 0; a < d; a++) {
-        largest = h[(size_t)a * d + a] > largest ? h[(size_t)a * d + a] : largest;
-    }
-    for (uint32_t a = 0; a < d; a++) {
-        double *row = h + (size_t)a * d;
-        for (uint32_t b = 0; b < a; b++) {
-            const double *other = h + (size_t)b * d;
-            double sum = row[b];
-            for (uint32_t l = 0; l < b; l++) {
-                sum -= row[l] * other[l];
-            }
-            row[b] = other[b] > 0 ? sum / other[b] : 0;
-        }
-        double sum = row[a];
-        for (uint32_t l = 0; l < a; l++) {
-            sum -= row[l] * row[l];
-        }
-        row[a] = sum > 1e-14 * largest ? sqrt(sum) : 0;
-    }
-    for (uint32_t a = 0; a < d; a++) {
-        double sum = f->gradient[a];
-        for (uint32_t l = 0; l < a; l++) {
-            sum -= h[(size_t)a * d + l] * x[l];
-        }
-        x[a] = h[(size_t)a * d + a] > 0 ? sum / h[(size_t)a * d + a] : 0;
-    }
-    for (uint32_t a = d; a-- > 0;) {
-        double sum = x[a];
-        for (uint32_t l = a + 1; l < d; l++) {
-            sum -= h[(size_t)l * d + a] * x[l];
-        }
-        x[a] = h[(size_t)a * d + a] > 0 ? sum / h[(size_t)a * d + a] : 0;
-    }
-    double product = 0;
-    for (uint32_t a = 0; a < d; a++) {
-        product += f->gradient[a] * x[a];
-    }
-    return product;
-}
-
-/* The objective at a point, of its sums. */
-static double value_of(const node_fit *f, const double *w, const double *sums)
-{
-    const fit_work *k = f->work;
-    double value = sums[total_of_v(k->used - 1) + 2];
-    for (uint32_t a = 0; a < k->used; a++) {
-        value -= k->ridge * w[a] * w[a];
-    }
-    return value;
-}
-
-/* Gradient and Hessian at w from the sums there, and Newton's step. Returns twice what it would gain, were the
- * objective a parabola. */
-static double newton(const node_fit *f)
-{
-    const fit_work *k = f->work;
-    const size_t d = k->used, c = d - 1;
-    const double *rest = f->sums + total_of_v(c);
-    for (size_t a = 0; a < c; a++) {
-        memcpy(f->hessian + a * d, f->sums + a * c, (a + 1) * sizeof *f->hessian);
-    }
-    memcpy(f->hessian + c * d, f->sums + c * c, c * sizeof *f->hessian);
-    memcpy(f->gradient, f->sums + (c + 1) * c, c * sizeof *f->gradient);
-    f->hessian[c * d + c] = rest[0];
-    f->gradient[c] = rest[1];
-    for (size_t a = 0; a < d; a++) {
-        f->gradient[a] -= 2 * k->ridge * f->w[a];
-        f->hessian[a * d + a] += 2 * k->ridge;
-    }
-    return solve(f);
-}
-
-/* Goes along Newton's step as far as the objective climbs; *moved is false where rounding alone is left. */
-static xsm_status climb(node_fit *f, bool *moved, xsm_error *err)
-{
-    const uint32_t used = f->work->used;
-    const double value = value_of(f, f->w, f->sums);
-    /* The step can overshoot where the logistics are flat: it is halved until it climbs. */
-    double size = 1;
-    *moved = true;
-    for (int half = 0;; half++, size /= 2) {
-        for (uint32_t a = 0; a < used; a++) {
-            f->trial[a] = f->w[a] + size * f->step[a];
-        }
-        XSMI_TRY(pass(f, f->trial, f->next, err));
-        if (value_of(f, f->trial, f->next) >= value) {
-            break;
-        }
-        if (half == MOST_HALVINGS) {
-            *moved = false;
-            return XSM_OK;
-        }
-    }
-    double *held = f->w;
-    f->w = f->trial;
-    f->trial = held;
-    held = f->sums;
-    f->sums = f->next;
-    f->next = held;
-    return XSM_OK;
-}
-
 /* -- splitting ----------------------------------------------------------------------------------------------------- */
 
-static bool is_less(const key *a, const key *b)
+static bool is_less(const xsmi_tree_key *a, const xsmi_tree_key *b)
 {
     return a->delta != b->delta ? a->delta < b->delta : a->place < b->place;
 }
@@ -332,7 +46,7 @@ static int compare_keys(const void *a, const void *b)
 
 /* Brings the `least` smallest of n keys to the front, in an order that depends on nothing but the keys (C. A. R. Hoare,
  * Find, 1961; sorted where the halves turn out badly too often). */
-static void find_least(key *keys, uint32_t n, uint32_t least)
+static void find_least(xsmi_tree_key *keys, uint32_t n, uint32_t least)
 {
     uint32_t low = 0, high = n; /* the border is within */
     for (int tries = 0; high - low > 1 && least > low && least < high; tries++) {
@@ -340,13 +54,13 @@ static void find_least(key *keys, uint32_t n, uint32_t least)
             xsmi_heap_sort(keys + low, high - low, sizeof *keys, compare_keys);
             return;
         }
-        const key a = keys[low], b = keys[low + (high - low) / 2], c = keys[high - 1];
-        const key pivot = is_less(&a, &b) ? (is_less(&b, &c)   ? b
-                                             : is_less(&a, &c) ? c
-                                                               : a)
-                                          : (is_less(&a, &c)   ? a
-                                             : is_less(&b, &c) ? c
-                                                               : b);
+        const xsmi_tree_key a = keys[low], b = keys[low + (high - low) / 2], c = keys[high - 1];
+        const xsmi_tree_key pivot = is_less(&a, &b) ? (is_less(&b, &c)   ? b
+                                                       : is_less(&a, &c) ? c
+                                                                         : a)
+                                                    : (is_less(&a, &c)   ? a
+                                                       : is_less(&b, &c) ? c
+                                                                         : b);
         uint32_t i = low, j = high - 1;
         for (;; i++, j--) {
             while (is_less(&keys[i], &pivot)) {
@@ -358,7 +72,7 @@ static void find_least(key *keys, uint32_t n, uint32_t least)
             if (i >= j) {
                 break;
             }
-            const key held = keys[i];
+            const xsmi_tree_key held = keys[i];
             keys[i] = keys[j];
             keys[j] = held;
         }
@@ -371,22 +85,22 @@ static void find_least(key *keys, uint32_t n, uint32_t least)
     }
 }
 
-static void take_keys(const node_fit *f, uint32_t from, uint32_t to)
+static void take_keys(const xsmi_tree_node *f, uint32_t from, uint32_t to)
 {
-    const fit_work *k = f->work;
+    const xsmi_tree_fitting *k = f->work;
     for (uint32_t i = f->first + from; i < f->first + to; i++) {
         const float *sum = k->sums + (size_t)i * k->dims;
         double delta = 0;
         for (uint32_t a = 0; a < k->used; a++) {
             delta += f->w[a] * (double)sum[a];
         }
-        k->keys[i] = (key){delta, i};
+        k->keys[i] = (xsmi_tree_key){delta, i};
     }
 }
 
 static void run_keys(void *state, size_t index, uint32_t thread)
 {
-    const node_fit *f = state;
+    const xsmi_tree_node *f = state;
     const uint32_t from = (uint32_t)index * LABEL_CHUNK;
     (void)thread;
     take_keys(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
@@ -394,13 +108,13 @@ static void run_keys(void *state, size_t index, uint32_t thread)
 
 /* Puts the labels with the largest Delta to the right, and changes the sums as those that move there and back do.
  * *moved says whether any did. */
-static xsm_status split(node_fit *f, bool *moved, xsm_error *err)
+static xsm_status split(xsmi_tree_node *f, bool *moved, xsm_error *err)
 {
-    const fit_work *k = f->work;
+    const xsmi_tree_fitting *k = f->work;
     const uint32_t left = f->count - f->count / 2;
     const size_t c = k->used - 1;
-    double *gradient = f->sums + (c + 1) * c, *rest = f->sums + total_of_v(c);
-    key *keys = k->keys + f->first;
+    double *gradient = f->sums + (c + 1) * c, *rest = f->sums + xsmi_tree_total_of_v(c);
+    xsmi_tree_key *keys = k->keys + f->first;
     if (f->spread) {
         XSMI_TRY(xsmi_run(k->tree->context, run_keys, f, (f->count + LABEL_CHUNK - 1) / LABEL_CHUNK, err));
     } else {
@@ -427,9 +141,9 @@ static xsm_status split(node_fit *f, bool *moved, xsm_error *err)
 }
 
 /* The dominant eigenvector of the covariance of the labels' sums, by powers of it: a start needs few digits. */
-static void start_direction(const node_fit *f)
+static void start_direction(const xsmi_tree_node *f)
 {
-    const fit_work *k = f->work;
+    const xsmi_tree_fitting *k = f->work;
     const uint32_t used = k->used - 1, d = k->used;
     const float *sums = k->sums + (size_t)f->first * k->dims;
     double *mean = f->gradient, *c = f->hessian, *next = f->step;
@@ -494,9 +208,9 @@ static void start_direction(const node_fit *f)
 /* -- nodes --------------------------------------------------------------------------------------------------------- */
 
 /* Copies the rows of the node's labels together, and adds up each label's. */
-static void gather_labels(const node_fit *f, uint32_t from, uint32_t to)
+static void gather_labels(const xsmi_tree_node *f, uint32_t from, uint32_t to)
 {
-    const fit_work *k = f->work;
+    const xsmi_tree_fitting *k = f->work;
     const size_t dims = k->dims;
     for (uint32_t i = f->first + from; i < f->first + to; i++) {
         const uint64_t count = k->first_row[i + 1] - k->first_row[i];
@@ -520,16 +234,16 @@ static void gather_labels(const node_fit *f, uint32_t from, uint32_t to)
 
 static void run_gather(void *state, size_t index, uint32_t thread)
 {
-    const node_fit *f = state;
+    const xsmi_tree_node *f = state;
     const uint32_t from = (uint32_t)index * LABEL_CHUNK;
     (void)thread;
     gather_labels(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
 }
 
 /* Puts the labels of the left side first, otherwise in the order that they had. */
-static void order_labels(const node_fit *f)
+static void order_labels(const xsmi_tree_node *f)
 {
-    const fit_work *k = f->work;
+    const xsmi_tree_fitting *k = f->work;
     const uint32_t end = f->first + f->count;
     uint32_t left = f->first, right = f->first + (f->count - f->count / 2);
     for (uint32_t i = f->first; i < end; i++) {
@@ -538,9 +252,9 @@ static void order_labels(const node_fit *f)
     memcpy(k->order + f->first, k->spare + f->first, f->count * sizeof *k->order);
 }
 
-static xsm_status fit_node(node_fit *f, outcome *o, xsm_error *err)
+static xsm_status fit_node(xsmi_tree_node *f, xsmi_tree_outcome *o, xsm_error *err)
 {
-    const fit_work *k = f->work;
+    const xsmi_tree_fitting *k = f->work;
     const uint64_t rows = k->first_row[f->first + f->count] - k->first_row[f->first];
     /* What Newton's step would gain at most: nothing that a draw could tell. */
     const double enough = 1e-9 * (1 + (double)rows);
@@ -554,16 +268,16 @@ static xsm_status fit_node(node_fit *f, outcome *o, xsm_error *err)
     XSMI_TRY(split(f, &moved, err));
     memset(f->w, 0, k->dims * sizeof *f->w);
     memset(f->trial, 0, k->dims * sizeof *f->trial);
-    XSMI_TRY(pass(f, f->w, f->sums, err));
+    XSMI_TRY(xsmi_tree_pass(f, f->w, f->sums, err));
     uint32_t splits = 0;
     o->fitted = true;
     for (o->steps = 0;; o->steps++) {
-        o->converged = stuck || !(newton(f) > enough);
+        o->converged = stuck || !(xsmi_tree_newton(f) > enough);
         if (!o->converged) {
             if (o->steps == MOST_NEWTON) {
                 break;
             }
-            XSMI_TRY(climb(f, &moved, err));
+            XSMI_TRY(xsmi_tree_climb(f, &moved, err));
             stuck = !moved;
         }
         if (o->converged && o->settled) {
@@ -578,24 +292,24 @@ static xsm_status fit_node(node_fit *f, outcome *o, xsm_error *err)
             break;
         }
     }
-    o->log_likelihood = f->sums[total_of_v(k->used - 1) + 2];
+    o->log_likelihood = f->sums[xsmi_tree_total_of_v(k->used - 1) + 2];
     order_labels(f);
     return XSM_OK;
 }
 
 /* Node `index` of the level. */
-static xsm_status take_node(const fit_work *k, size_t index, uint32_t thread, bool spread, xsm_error *err)
+static xsm_status take_node(const xsmi_tree_fitting *k, size_t index, uint32_t thread, bool spread, xsm_error *err)
 {
     const uint32_t first = k->bounds[0][index], end = k->bounds[0][index + 1];
     const size_t dims = k->dims;
     float *node = k->tree->nodes + (k->nodes + index) * dims;
-    outcome *o = &k->outcomes[index];
+    xsmi_tree_outcome *o = &k->outcomes[index];
     memset(o, 0, sizeof *o);
     if (end - first < 2) {
         node[k->used - 1] = -XSMI_TREE_SURE; /* to the left */
         return XSM_OK;
     }
-    node_fit f = {.work = k, .first = first, .count = end - first, .thread = thread, .spread = spread};
+    xsmi_tree_node f = {.work = k, .first = first, .count = end - first, .thread = thread, .spread = spread};
     f.w = k->scratch + thread * k->scratch_each;
     f.trial = f.w + dims;
     f.gradient = f.trial + dims;
@@ -611,20 +325,20 @@ static xsm_status take_node(const fit_work *k, size_t index, uint32_t thread, bo
     return XSM_OK;
 }
 
-static bool is_large(const fit_work *k, size_t index)
+static bool is_large(const xsmi_tree_fitting *k, size_t index)
 {
     return k->first_row[k->bounds[0][index + 1]] - k->first_row[k->bounds[0][index]] >= MANY_CHUNKS * k->chunk;
 }
 
 static void run_node(void *state, size_t index, uint32_t thread)
 {
-    const fit_work *k = state;
+    const xsmi_tree_fitting *k = state;
     if (!is_large(k, index)) {
         (void)take_node(k, index, thread, false, NULL); /* on one thread nothing can fail */
     }
 }
 
-static xsm_status fit_level(const fit_work *k, xsm_error *err)
+static xsm_status fit_level(const xsmi_tree_fitting *k, xsm_error *err)
 {
     uint64_t *first_row = k->first_row;
     first_row[0] = 0;
@@ -640,7 +354,7 @@ static xsm_status fit_level(const fit_work *k, xsm_error *err)
     return xsmi_run(k->tree->context, run_node, (void *)(uintptr_t)k, k->nodes, err);
 }
 
-static xsm_status fit_levels(fit_work *k, xsmi_tree_report *report, xsm_error *err)
+static xsm_status fit_levels(xsmi_tree_fitting *k, xsmi_tree_report *report, xsm_error *err)
 {
     xsmi_tree *t = k->tree;
     for (uint32_t i = 0; i < t->classes; i++) {
@@ -652,7 +366,7 @@ static xsm_status fit_levels(fit_work *k, xsmi_tree_report *report, xsm_error *e
         k->nodes = (size_t)1 << level;
         XSMI_TRY(fit_level(k, err));
         for (size_t i = 0; i < k->nodes; i++) {
-            const outcome *o = &k->outcomes[i];
+            const xsmi_tree_outcome *o = &k->outcomes[i];
             uint32_t first = k->bounds[0][i], count = k->bounds[0][i + 1] - first;
             k->bounds[1][2 * i] = first;
             k->bounds[1][2 * i + 1] = first + (count - count / 2);
@@ -685,12 +399,13 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
     const size_t threads = xsm_context_threads(ctx), leaves = xsmi_tree_leaves(t), classes = t->classes;
     const size_t dims = t->dims, used = t->pca.components + 1;
     const uint64_t places = rows->starts[classes];
-    fit_work k = {.tree = t, .kernels = xsmi_context_kernels(ctx), .rows = rows, .ridge = ridge, .dims = t->dims};
+    xsmi_tree_fitting k = {
+        .tree = t, .kernels = xsmi_context_kernels(ctx), .rows = rows, .ridge = ridge, .dims = t->dims};
     memset(report, 0, sizeof *report);
     k.used = (uint32_t)used;
-    k.total_length = total_of_v(used - 1) + 3;
+    k.total_length = xsmi_tree_total_of_v(used - 1) + 3;
     k.scratch_each = 4 * dims + used * used + 3 * k.total_length;
-    k.block_each = (BLOCK * (4 + used + 1) + (used + 1) * (used - 1) + dims + 15) / 16 * 16;
+    k.block_each = (XSMI_TREE_BLOCK * (4 + used + 1) + (used + 1) * (used - 1) + dims + 15) / 16 * 16;
     /* The chunks' sums are to be few beside the rows. */
     k.chunk = LEAST_CHUNK * (uint64_t)((k.total_length + 1023) / 1024);
     const size_t chunks = (size_t)((places + k.chunk - 1) / k.chunk);
