@@ -9,16 +9,9 @@
 # of examples/debian-packages.sh where this machine's apt has package lists.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-# shellcheck source=examples/setup.sh
-. "$root/examples/setup.sh"
+# shellcheck source=bench/compare/setup.sh
+. "$root/bench/compare/setup.sh"
 
-# shellcheck disable=SC2086,SC2154
-need_packages $build_packages python3:python3 >&2 || fail "the packages above are needed"
-build=$root/build
-say "Building in $build ..." >&2
-build_tree "$build" -Dtests=false >&2 ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
-program=$build/examples/xsoftmax
-[ -x "$program" ] || fail "$build was configured without $program: remove that folder and run this again"
+build_program xsoftmax
 
-exec python3 "$root/bench/compare/defaults.py" --program "$program" "$@"
+exec "$python" "$root/bench/compare/defaults.py" --program "$program" "$@"

@@ -8,21 +8,11 @@
 # missing, fastText among it.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-# shellcheck source=examples/setup.sh
-. "$root/examples/setup.sh"
+# shellcheck source=bench/compare/setup.sh
+. "$root/bench/compare/setup.sh"
 
-# shellcheck disable=SC2086,SC2154
-need_packages $build_packages python3:python3 fasttext:fasttext >&2 || fail "the packages above are needed"
-# Debian's Python: another one, earlier on PATH, would not see Debian's NumPy.
-python=/usr/bin/python3
-[ -x "$python" ] || python=python3
-if ! "$python" -c 'import numpy' 2>/dev/null; then
-    say "Installing python3-numpy ..." >&2
-    apt_install python3-numpy >/dev/null 2>&1 </dev/null || { quietly apt_update && quietly apt_install python3-numpy; } ||
-        fail "NumPy is needed"
-fi
-build=$root/build
-say "Building in $build ..." >&2
-build_tree "$build" -Dtests=false >&2 ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
-exec "$python" "$root/bench/compare/many_classes.py" --program "$build/examples/xsoftmax" "$@"
+need_programs fasttext:fasttext
+need_module python3-numpy:numpy
+build_program xsoftmax
+
+exec "$python" "$root/bench/compare/many_classes.py" --program "$program" "$@"
