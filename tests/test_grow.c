@@ -35,25 +35,6 @@ static xsm_model *trained(const test_problem *p, const char *estimator, bool bia
     return m;
 }
 
-/* Scores of all classes of all rows, [ROWS][classes]. */
-static void scores_of(const xsm_model *m, const xsm_dataset *data, float *scores)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_batch batch = xsm_batch_range(data, 0, ROWS);
-    uint32_t classes = xsm_model_classes(m);
-    for (uint32_t k = 0; k < classes; k++) {
-        uint32_t each[ROWS];
-        float column[ROWS];
-        for (int i = 0; i < ROWS; i++) {
-            each[i] = k;
-        }
-        assert_ok(xsm_model_scores(m, &batch, each, 1, column, &err), err);
-        for (int i = 0; i < ROWS; i++) {
-            scores[i * (int)classes + (int)k] = column[i];
-        }
-    }
-}
-
 static void what_was_there_stays(void **state)
 {
     (void)state;
@@ -79,14 +60,14 @@ static void what_was_there_stays(void **state)
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
         xsm_model *m = trained(&p, kinds[bits / 8], bias, labels);
         assert_true(m->alpha != 1 || m->row_scale);
-        scores_of(m, p.data, before);
+        test_all_scores(m, p.data, before);
         if (mapped) {
             const char *path = test_path("model");
             assert_ok(xsm_model_save(m, path, &err), err);
             xsm_model_free(m);
             m = NULL;
             assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
-            scores_of(m, p.data, before);
+            test_all_scores(m, p.data, before);
         }
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         map.classes = count;
@@ -111,7 +92,7 @@ static void what_was_there_stays(void **state)
         }
         xsm_dataset *wide = NULL;
         assert_ok(xsm_dataset_from_dense(NULL, x, ROWS, WIDER, WIDER, NULL, XSM_COPY, &wide, &err), err);
-        scores_of(m, wide, after);
+        test_all_scores(m, wide, after);
         for (int i = 0; i < ROWS; i++) {
             uint32_t old = 0;
             for (uint32_t k = 0; k < map.classes; k++) {
@@ -140,11 +121,11 @@ static void classes_alone(void **state)
     for (int sparse = 0; sparse < 2; sparse++) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 3);
         xsm_model *m = trained(&p, sparse ? "softmax" : "implicit", true, NULL);
-        scores_of(m, p.data, before);
+        test_all_scores(m, p.data, before);
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         map.classes = MORE;
         assert_ok(xsm_model_grow(m, FEATURES, &map, &err), err);
-        scores_of(m, p.data, after);
+        test_all_scores(m, p.data, after);
         for (int i = 0; i < ROWS; i++) {
             assert_memory_equal(before + i * CLASSES, after + i * MORE, CLASSES * sizeof *before);
             for (int k = CLASSES; k < MORE; k++) {

@@ -77,24 +77,6 @@ static xsm_model *filled_model(const kind *k)
     return m;
 }
 
-static void scores_of(const xsm_model *m, const xsm_dataset *data, float *scores)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_batch batch = xsm_batch_range(data, 0, ROWS);
-    uint32_t classes = xsm_model_classes(m);
-    for (uint32_t k = 0; k < classes; k++) {
-        uint32_t each[ROWS];
-        float column[ROWS];
-        for (int i = 0; i < ROWS; i++) {
-            each[i] = k;
-        }
-        assert_ok(xsm_model_scores(m, &batch, each, 1, column, &err), err);
-        for (uint32_t i = 0; i < ROWS; i++) {
-            scores[i * classes + k] = column[i];
-        }
-    }
-}
-
 static void widen(xsm_dataset *data, uint32_t features, uint32_t classes)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -165,7 +147,7 @@ static void check_kind(const kind *k, bool mapped)
         xsm_model_free(m);
         assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
     }
-    scores_of(m, p.data, before);
+    test_all_scores(m, p.data, before);
     map.classes = now;
     assert_ok(xsm_model_grow(m, features, &map, &err), err);
     assert_int_equal(xsm_model_features(m), features);
@@ -178,7 +160,7 @@ static void check_kind(const kind *k, bool mapped)
     assert_true(made.seed == wanted.seed && made.scale == wanted.scale && made.activation == wanted.activation);
     assert_true(made.pool == wanted.pool && made.tied == wanted.tied);
     widen(p.data, features, had);
-    scores_of(m, p.data, after);
+    test_all_scores(m, p.data, after);
     for (uint32_t i = 0; i < ROWS; i++) {
         for (uint32_t c = 0; c < had; c++) {
             assert_memory_equal(&after[i * now + place[c]], &before[i * had + c], sizeof *after);
@@ -194,7 +176,7 @@ static void check_kind(const kind *k, bool mapped)
     assert_ok(xsm_model_save(m, path, &err), err);
     assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
     assert_int_equal(xsm_model_features(loaded), features);
-    scores_of(loaded, p.data, back);
+    test_all_scores(loaded, p.data, back);
     for (uint32_t i = 0; i < ROWS * now; i++) { /* a file has the scales multiplied in */
         assert_true(fabsf(after[i] - back[i]) <= (mapped ? 0 : 1e-5f) * (1 + fabsf(after[i])));
     }

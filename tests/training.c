@@ -216,6 +216,27 @@ double test_score(const xsm_model *m, uint32_t class, const float *x)
     return z;
 }
 
+void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const uint32_t classes = xsm_model_classes(m), rows = (uint32_t)data->rows;
+    xsm_batch batch = xsm_batch_range(data, 0, rows);
+    uint32_t *each = calloc(rows, sizeof *each);
+    float *column = calloc(rows, sizeof *column);
+    assert_true(each && column);
+    for (uint32_t k = 0; k < classes; k++) {
+        for (uint32_t i = 0; i < rows; i++) {
+            each[i] = k;
+        }
+        assert_ok(xsm_model_scores(m, &batch, each, 1, column, &err), err);
+        for (uint32_t i = 0; i < rows; i++) {
+            scores[(size_t)i * classes + k] = column[i];
+        }
+    }
+    free(each);
+    free(column);
+}
+
 uint64_t test_hash(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;

@@ -49,6 +49,8 @@ double test_weight(const xsm_model *m, uint32_t class, uint32_t feature);
 double test_bias(const xsm_model *m, uint32_t class);
 /* w_k . x + b_k in double. */
 double test_score(const xsm_model *m, uint32_t class, const float *x);
+/* Scores of all classes of all rows, [rows][classes]. */
+void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores);
 /* A hash of all weights' bits, scales multiplied in (the model is changed as by xsm_model_parameters()). */
 uint64_t test_hash(xsm_model *m);
 
