@@ -26,8 +26,9 @@ ceilings ceilings_new(uint32_t threads, float *rows, size_t row_count, size_t fe
         if (!rows) {
             c.rows = bench_memory(row_count * features, sizeof *c.rows);
         }
-        c.x = bench_memory(features, sizeof *c.x);
+        c.x = bench_memory(CEILING_EXAMPLES * features, sizeof *c.x);
         c.list = bench_memory(threads * c.listed, sizeof *c.list);
+        c.reads = bench_memory(threads * c.listed / 2, sizeof *c.reads);
         c.random.state = 1;
     }
     return c;
@@ -40,6 +41,7 @@ void ceilings_free(ceilings *c)
     }
     free(c->x);
     free(c->list);
+    free(c->reads);
 }
 
 double ceiling_fma(void *state)
@@ -55,19 +57,39 @@ double ceiling_fma(void *state)
     return sum > 0 ? c->loops->fma_operations * FMA_ROUNDS * c->threads / seconds : 0;
 }
 
-double ceiling_rows(void *state)
+static void draw_rows(ceilings *c)
 {
-    ceilings *c = state;
     /* Others each time: the same 50,000 rows, 100 MB, would stay in a large processor's last cache from run to run,
      * where rows chosen from all of them do not. */
     size_t part = c->row_count / c->threads;
     for (size_t i = 0; i < c->threads * c->listed; i++) {
         c->list[i] = (uint32_t)(i / c->listed * part + bench_below(&c->random, part));
     }
+}
+
+double ceiling_rows(void *state)
+{
+    ceilings *c = state;
+    draw_rows(c);
     double start = peak_clock();
 #pragma omp parallel for num_threads(c->threads) schedule(static, 1)
     for (uint32_t t = 0; t < c->threads; t++) {
         c->loops->rows(c->rows, c->list + t * c->listed, c->listed, c->x, c->features);
+    }
+    return (double)(c->listed * c->threads) / (peak_clock() - start);
+}
+
+double ceiling_pairs(void *state)
+{
+    ceilings *c = state;
+    draw_rows(c);
+    for (size_t i = 0; i < c->threads * c->listed / 2; i++) {
+        c->reads[i] = (uint32_t)bench_below(&c->random, CEILING_EXAMPLES);
+    }
+    double start = peak_clock();
+#pragma omp parallel for num_threads(c->threads) schedule(static, 1)
+    for (uint32_t t = 0; t < c->threads; t++) {
+        c->loops->pairs(c->rows, c->list + t * c->listed, c->listed, c->x, c->reads + t * (c->listed / 2), c->features);
     }
     return (double)(c->listed * c->threads) / (peak_clock() - start);
 }

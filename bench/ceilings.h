@@ -11,13 +11,16 @@
 #include "data.h"
 #include "peak.h"
 
+/* Rows of x, 32 MB of 512 floats: as many as the examples of the benchmarks of steps. */
+#define CEILING_EXAMPLES 16384
+
 typedef struct ceilings {
     const peak_loops *loops; /* of the instruction set that the context uses */
     uint32_t threads;
     /* A matrix of rows in huge pages, and for each thread a list of its own rows of it, at random. */
     float *rows;
-    float *x; /* [features] zeros, so that the rows keep their values */
-    uint32_t *list;
+    float *x;               /* [CEILING_EXAMPLES][features] zeros, so that the rows keep their values */
+    uint32_t *list, *reads; /* [threads][listed], [threads][listed/2] */
     bench_random random;
     size_t row_count, features, listed;
     bool borrowed; /* the rows */
@@ -32,6 +35,9 @@ void ceilings_free(ceilings *c);
 double ceiling_fma(void *state);
 /* Rows a second that are chosen at random, prefetched, dotted with x, and changed. */
 double ceiling_rows(void *state);
+/* The same, with another row of x for every two of them, chosen at random and read: what a step of one example and
+ * two classes moves. */
+double ceiling_pairs(void *state);
 /* Rows a second that are read and written one after another. */
 double ceiling_stream(void *state);
 /* Bytes a second that are read one after another. */

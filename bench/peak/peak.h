@@ -20,6 +20,8 @@ typedef struct peak_loops {
     /* Takes the rows list[0..count) of w, each n floats (a multiple of 64): asks for coming ones, dots with x, and adds
      * a little of x. */
     void (*rows)(float *w, const uint32_t *list, size_t count, const float *x, size_t n);
+    /* The same with x = row reads[i/2] of `matrix` for the i-th row, asked for as well. */
+    void (*pairs)(float *w, const uint32_t *list, size_t count, const float *matrix, const uint32_t *reads, size_t n);
 } peak_loops;
 
 /* The loops for a kernel table's name, or NULL. They run only where the table does. */

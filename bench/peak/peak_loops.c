@@ -76,15 +76,22 @@ static void update_loop(float *x, size_t n)
 /* How many rows ahead a row is asked for. */
 #define ROWS_AHEAD 6
 
-static void rows_loop(float *w, const uint32_t *list, size_t count, const float *x, size_t n)
+/* `reads` NULL, a constant: the same x for all rows. */
+static inline __attribute__((always_inline)) void take_rows(float *w, const uint32_t *list, size_t count,
+                                                            const float *matrix, const uint32_t *reads, size_t n)
 {
     for (size_t r = 0; r < count; ++r) {
         const float *coming = w + list[r + ROWS_AHEAD < count ? r + ROWS_AHEAD : r] * n;
         float *row = w + list[r] * n;
+        const float *x = reads ? matrix + reads[r / 2] * n : matrix;
+        const float *coming_x = reads ? matrix + reads[(r + ROWS_AHEAD < count ? r + ROWS_AHEAD : r) / 2] * n : matrix;
         vector acc[4] = {{0}};
         for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
             for (int k = 0; k < 4 * PEAK_LANES; k += 16) {
                 __builtin_prefetch(coming + i + k, 1, 3);
+                if (reads && r % 2 == 0) {
+                    __builtin_prefetch(coming_x + i + k, 0, 3);
+                }
             }
             UNROLL
             for (int k = 0; k < 4; ++k) {
@@ -112,6 +119,17 @@ static void rows_loop(float *w, const uint32_t *list, size_t count, const float 
     }
 }
 
+static void rows_loop(float *w, const uint32_t *list, size_t count, const float *x, size_t n)
+{
+    take_rows(w, list, count, x, NULL, n);
+}
+
+static void pairs_loop(float *w, const uint32_t *list, size_t count, const float *matrix, const uint32_t *reads,
+                       size_t n)
+{
+    take_rows(w, list, count, matrix, reads, n);
+}
+
 extern const peak_loops JOIN(peak_, PEAK_NAME);
 const peak_loops JOIN(peak_, PEAK_NAME) = {
     .name = TEXT(PEAK_NAME),
@@ -120,4 +138,5 @@ const peak_loops JOIN(peak_, PEAK_NAME) = {
     .read = read_loop,
     .update = update_loop,
     .rows = rows_loop,
+    .pairs = pairs_loop,
 };
