@@ -87,7 +87,7 @@ static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
 }
 
 /* Asks for the place that a row has now, a line for each of its numbers. */
-static void fetch_row(const xsmi_sphere *s, uint32_t k)
+XSMI_PREFETCHER void fetch_row(const xsmi_sphere *s, uint32_t k)
 {
     const float *to = xsmi_cluster_row(s, &s->cluster[s->cluster_of[k]], s->place_of[k]);
     for (size_t f = 0; f < s->width; f++) {
@@ -293,7 +293,8 @@ static void take_best(const xsm_index_block *block, uint32_t query, const float 
 #define AHEAD 4096
 
 /* Asks for the rows AHEAD of a block of rows; past the end of a cluster for those that the next one begins with. */
-static void fetch_ahead(const xsmi_sphere *s, const xsmi_cluster *cluster, const xsmi_cluster *next, uint32_t first)
+XSMI_PREFETCHER void fetch_ahead(const xsmi_sphere *s, const xsmi_cluster *cluster, const xsmi_cluster *next,
+                                 uint32_t first)
 {
     const size_t tile = (size_t)XSMI_LANES * s->width, end = (size_t)cluster->count * s->width;
     const size_t from = (size_t)first * s->width + AHEAD / sizeof(float);

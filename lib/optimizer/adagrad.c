@@ -313,24 +313,28 @@ static int32_t state_tensor(xsm_optimizer *o, uint32_t index, xsm_state_tensor *
 {
     const adagrad_state *a = o->state;
     const xsm_model *s = a->squares;
-    const bool layered = a->layer.count > 0;
-    if (index == 1 && !s->bias) {
-        index = 2;
-    } else if (index == 2 && !s->bias) {
-        return 0;
+    const xsmi_adagrad_layer *l = &a->layer;
+    const bool own_layer = l->count > 0;
+    const struct {
+        const char *name;
+        uint64_t lines, width;
+        void *data; /* NULL: there is none */
+    } all[] = {
+        {"squares", s->layout == XSM_LAYOUT_CLASS_MAJOR ? s->classes : s->features, s->stride, s->weight},
+        {"bias-squares", s->classes, 1, s->bias},
+        {"layer-squares", own_layer ? l->count / l->stride : 0, l->stride, own_layer ? l->squares : NULL},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].data && index-- == 0) {
+            tensor->name = all[i].name;
+            tensor->type = XSM_STATE_F32;
+            tensor->lines = all[i].lines;
+            tensor->width = all[i].width;
+            tensor->data = all[i].data;
+            return 1;
+        }
     }
-    if (index > 2 || (index == 2 && !layered)) {
-        return 0;
-    }
-    static const char *const names[] = {"squares", "bias-squares", "layer-squares"};
-    tensor->name = names[index];
-    tensor->type = XSM_STATE_F32;
-    tensor->lines = index == 2                                          ? a->layer.count / a->layer.stride
-                    : s->layout == XSM_LAYOUT_CLASS_MAJOR || index == 1 ? s->classes
-                                                                        : s->features;
-    tensor->width = index == 0 ? s->stride : index == 1 ? 1 : a->layer.stride;
-    tensor->data = index == 0 ? s->weight : index == 1 ? s->bias : a->layer.squares;
-    return 1;
+    return 0;
 }
 
 const xsm_optimizer_ops xsmi_adagrad_ops = {

@@ -196,7 +196,7 @@ static uint32_t root_of(uint32_t *parent, uint32_t s)
 }
 
 /* Asks for what the cutting looks up for step s. */
-static void fetch_last(const xsmi_window *w, uint64_t s, uint64_t count)
+XSMI_PREFETCHER void fetch_last(const xsmi_window *w, uint64_t s, uint64_t count)
 {
     if (s < count) {
         const uint32_t *classes = w->drawn->classes + s * w->drawn->width;
