@@ -224,6 +224,13 @@ void test_files_end(void)
     }
 }
 
+int test_files_teardown(void **state)
+{
+    (void)state;
+    test_files_end();
+    return 0;
+}
+
 /* -- real data ---------------------------------------------------------------------------------------------------- */
 
 const char *test_data(const char *file)

@@ -80,6 +80,8 @@ const char *test_file(const char *name, const void *data, size_t size);
 /* A path in the temporary folder, with no file made. */
 const char *test_path(const char *name);
 void test_files_end(void);
+/* The same, for cmocka. */
+int test_files_teardown(void **state);
 
 /* -- real data ----------------------------------------------------------------------------------------------------- */
 

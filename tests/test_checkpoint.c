@@ -643,13 +643,6 @@ static void nothing_is_leaked(void **state)
     test_problem_free(&p);
 }
 
-static int files_end(void **state)
-{
-    (void)state;
-    test_files_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -668,5 +661,5 @@ int main(void)
         cmocka_unit_test(a_host_estimator_says_what_it_keeps),
         cmocka_unit_test(nothing_is_leaked),
     };
-    return cmocka_run_group_tests(tests, NULL, files_end);
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

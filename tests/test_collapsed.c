@@ -328,18 +328,11 @@ static void every_allocation(void **state)
     assert_true(test_every_allocation(fit_all, path) > 20);
 }
 
-static int end(void **state)
-{
-    (void)state;
-    test_files_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_right), cmocka_unit_test(gradients_are_right), cmocka_unit_test(steps_lower_it),
         cmocka_unit_test(bad_arguments),    cmocka_unit_test(every_allocation),
     };
-    return cmocka_run_group_tests(tests, NULL, end);
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -330,18 +330,11 @@ static void every_allocation(void **state)
     assert_true(test_every_allocation(all_of_it, &f) > 10);
 }
 
-static int end(void **state)
-{
-    (void)state;
-    test_files_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_ranked),  cmocka_unit_test(long_texts),  cmocka_unit_test(bad_texts),
         cmocka_unit_test(vectors_come_back), cmocka_unit_test(bad_vectors), cmocka_unit_test(every_allocation),
     };
-    return cmocka_run_group_tests(tests, NULL, end);
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

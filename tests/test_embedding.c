@@ -956,13 +956,6 @@ static void every_allocation_may_fail(void **state)
     test_problem_free(&p);
 }
 
-static int end(void **state)
-{
-    (void)state;
-    test_files_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -982,5 +975,5 @@ int main(void)
         cmocka_unit_test(a_rate_is_chosen_and_the_model_left_new),
         cmocka_unit_test(every_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, end);
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

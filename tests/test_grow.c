@@ -374,13 +374,6 @@ static void nothing_is_leaked(void **state)
     assert_true(test_every_allocation(grow_one, &map) > 10);
 }
 
-static int files_end(void **state)
-{
-    (void)state;
-    test_files_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,5 +382,5 @@ int main(void)
         cmocka_unit_test(words_get_classes),    cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(nothing_is_leaked),
     };
-    return cmocka_run_group_tests(tests, NULL, files_end);
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

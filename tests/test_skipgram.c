@@ -693,13 +693,6 @@ static void every_allocation(void **state)
     }
 }
 
-static int end(void **state)
-{
-    (void)state;
-    test_files_end();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -714,5 +707,5 @@ int main(void)
         cmocka_unit_test(runs_that_fail),
         cmocka_unit_test(every_allocation),
     };
-    return cmocka_run_group_tests(tests, NULL, end);
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
