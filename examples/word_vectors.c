@@ -25,6 +25,7 @@ static const char usage[] =
     "Keys of train, with their defaults:\n"
     "  --dimension 100      --window 5        --negatives 5     --epochs 5       --eta 0.05\n"
     "  --min-count 5        --subsample 1e-4  --power 0.75      --seed 1         --batch 0 (by the vocabulary)\n"
+    "  --spread 0.5/sqrt(dimension) (input vectors start uniformly within it on both sides)\n"
     "  --threads 0 (all)    --output FILE (output vectors, too)  --history FILE (loss by epoch, CSV)\n"
     "  --also FILE (the vectors in a second format)     --fit 0 (iterations of full gradients afterwards)\n"
     "  --estimator NAME     --set OPTION=VALUE (of the estimator; may be repeated)\n"
@@ -39,6 +40,7 @@ typedef struct settings {
     const char *set[SETTINGS_MOST];
     int set_count;
     long dimension, threads, fit;
+    double spread; /* 0 = by the dimension */
     xsm_corpus_options corpus;
     xsm_skipgram_options skipgram;
 } settings;
@@ -110,9 +112,12 @@ static bool read_setting(settings *s, const char *key, const char *value)
         s->skipgram.power = n;
     } else if (strcmp(key, "subsample") == 0 && read_number(key, value, 1e-12, 1e9, &n)) {
         s->skipgram.subsample = n;
+    } else if (strcmp(key, "spread") == 0 && read_number(key, value, 1e-9, 1e3, &n)) {
+        s->spread = n;
     } else {
-        static const char *const keys[] = {"dimension", "fit",  "threads",   "window", "negatives", "epochs",
-                                           "batch",     "seed", "min-count", "eta",    "power",     "subsample"};
+        static const char *const keys[] = {"dimension", "fit",       "threads", "window",    "negatives",
+                                           "epochs",    "batch",     "seed",    "min-count", "eta",
+                                           "power",     "subsample", "spread"};
         bool known = false;
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
             known |= strcmp(key, keys[i]) == 0;
@@ -223,8 +228,8 @@ static int train(const settings *s)
                 (unsigned long long)info.known);
     }
     if (status == XSM_OK) {
-        status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, 0.5 / sqrt((double)s->dimension),
-                                    skipgram.seed, &input, &err);
+        const double spread = s->spread > 0 ? s->spread : 0.5 / sqrt((double)s->dimension);
+        status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, spread, skipgram.seed, &input, &err);
     }
     if (status == XSM_OK) {
         status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, 0, 0, &output, &err);
@@ -234,6 +239,11 @@ static int train(const settings *s)
     }
     if (status == XSM_OK) {
         status = xsm_skipgram_new(ctx, corpus, input, output, estimator, &skipgram, &trainer, &err);
+    }
+    if (status == XSM_OK && s->fit && strcmp(xsm_model_correction(output), "hierarchy") == 0) {
+        snprintf(err.message, sizeof err.message, "--fit goes with vectors of words, and %s trains those of a tree",
+                 s->estimator);
+        status = XSM_ERROR_UNSUPPORTED;
     }
     if (status == XSM_OK) {
         status = xsm_skipgram_run(trainer, &err);

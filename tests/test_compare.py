@@ -1,6 +1,7 @@
 """bench/compare: its scores by hand, and one run over the library's estimators on a small problem."""
 import json
 import os
+import pathlib
 import random
 import subprocess
 import sys
@@ -15,6 +16,7 @@ except ImportError:
 sys.path.insert(0, os.path.join(root, "bench", "compare"))
 from multilabel import Tally as Several  # noqa: E402
 from rows import Rows, Tally  # noqa: E402
+import words  # noqa: E402
 
 
 def close(a, b):
@@ -69,6 +71,27 @@ def several_run(folder):
             assert all(map(close, s["ndcg"] + s["psp"][1:], [1] * 5)), s
 
 
+def word_runs(folder):
+    """Losses out of fastText's progress, and a table by hand."""
+    # Means since the start: 4 in the first half, then 2 in the second.
+    said = "\r".join(f"Progress: {p:5.1f}% words/sec/thread:   10 lr:  0.01 avg.loss: {m:9.6f} ETA: 0h 0m 0s"
+                     for p, m in [(20, 4), (49.9, 4), (50, 4), (80, 3.25), (100, 3)])
+    assert all(map(close, words.their_losses(said, 2), [4, 2])), words.their_losses(said, 2)
+    assert words.their_losses("", 2) == []
+    r = words.Runs(pathlib.Path(folder))
+    assert r.pairs() == 0 and list(r.rows(10)) == []
+    for seed, (ours, theirs) in enumerate([((1, .5), (4, .25)), ((3, .75), (4, .25)), ((9, 9), None)]):
+        for name, run in ((words.OURS, ours), (words.THEIRS, theirs)):
+            if run:
+                r.add(name, seed, {"seconds": run[0], "set": run[1]}, [2.0, 1.0 + seed])
+    seconds, rate, score = r.rows(10)  # the third pair is not complete
+    assert seconds[:2] == ("seconds", 2) and close(seconds[5], 0.5) and seconds[6] is None, seconds
+    assert rate[:2] == ("words/second", 5) and close(rate[3], 2.5) and close(rate[5], 2), rate
+    assert close(score[1], .625) and close(score[2] ** 2, 1 / 32) and close(score[6], .375 / (1 / 64) ** .5), score
+    assert r.mean_losses(words.THEIRS) == [2.0, 1.5]
+    assert len((pathlib.Path(folder) / "runs.csv").read_text().splitlines()) == 6
+
+
 def write(path, rows):
     with open(path, "w") as out:
         out.write(f"{len(rows)} 6 4\n")
@@ -104,6 +127,8 @@ def run(folder):
 
 tally()
 several()
+with tempfile.TemporaryDirectory() as place:
+    word_runs(place)
 with tempfile.TemporaryDirectory() as place:
     run(place)
 with tempfile.TemporaryDirectory() as place:

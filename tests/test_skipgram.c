@@ -6,6 +6,7 @@
 
 #include <xsoftmax/skipgram.h>
 
+#include "model/hierarchy.h"
 #include "words/skipgram.h"
 
 #include <math.h>
@@ -44,6 +45,23 @@ static const char *topics_text(const char *name, int lines, uint64_t seed)
             used += (size_t)sprintf(text + used, "%u_%u ", topic, (unsigned)(test_next(&seed) % OF_TOPIC));
         }
         text[used - 1] = '\n';
+    }
+    const char *path = test_file(name, text, used);
+    free(text);
+    return path;
+}
+
+/* Some thousands of words, one of them a quarter of all that stand there. */
+static const char *skewed_text(const char *name, int lines)
+{
+    enum { OF_LINE = 20 };
+    char *text = malloc((size_t)lines * OF_LINE * 7);
+    uint64_t stream = 11;
+    size_t used = 0;
+    assert_non_null(text);
+    for (int i = 0; i < lines * OF_LINE; i++) {
+        uint32_t word = (uint32_t)(5000 * pow(test_uniform(&stream), 6));
+        used += (size_t)sprintf(text + used, "w%u%c", word, i % OF_LINE == OF_LINE - 1 ? '\n' : ' ');
     }
     const char *path = test_file(name, text, used);
     free(text);
@@ -107,6 +125,8 @@ static const struct {
     {"umax", "negatives=5", 0.005},
     {"implicit", "negatives=5", 0.1},
     {"one-vs-all-sampled", "negatives=5", 0.005},
+    {"hierarchical", "", 0.1},
+    {"augment-reduce", "negatives=5", 0.05},
 };
 enum { UMAX = 7, IMPLICIT = 8, ESTIMATORS = sizeof estimators / sizeof estimators[0] };
 
@@ -155,6 +175,62 @@ static void neighbours_are_found(void **state)
         xsm_model_free(out);
         xsm_corpus_free(c);
     }
+}
+
+/* Hierarchical softmax: the tree is the one of least mean depth for the words of the text, by Huffman's rule done the
+ * slow way; before the first step a pair's loss is log 2 for each node above its context. */
+static void frequent_words_hang_high(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_corpus *c = corpus_of(NULL, skewed_text("huffman", 200), 1);
+    xsm_model *in = vectors(NULL, c, 4, 0.1, 1), *out = vectors(NULL, c, 4, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "hierarchical", "");
+    xsm_skipgram *t = NULL;
+    xsm_skipgram_options o = small_run(1);
+    o.eta = 1e-9;
+    assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
+    assert_string_equal(xsm_model_correction(out), "hierarchy");
+    const xsmi_hierarchy *h = xsmi_correction_hierarchy(out->correction);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_model_get_classes(out, &map, &err), err);
+    uint64_t *weights = malloc(map.classes * sizeof *weights), hung = 0, least = 0;
+    uint32_t *nodes = malloc(map.classes * sizeof *nodes), count = map.classes;
+    assert_true(weights && nodes && map.classes > 300);
+    for (uint32_t k = 0; k < map.classes; k++) {
+        weights[k] = map.counts[k];
+        hung += map.counts[k] * xsmi_hierarchy_path(h, k, nodes);
+    }
+    while (count > 1) {
+        for (int i = 0; i < 2; i++) { /* the two lightest go to the end */
+            uint32_t light = 0;
+            for (uint32_t k = 1; k < count; k++) {
+                light = weights[k] < weights[light] ? k : light;
+            }
+            uint64_t held = weights[light];
+            weights[light] = weights[--count];
+            weights[count] = held;
+        }
+        weights[count] += weights[count + 1];
+        least += weights[count++];
+    }
+    assert_int_equal(hung, least);
+    /* Every word of a line is as often a context as it is a centre, but for the ends of lines, and the windows drawn.
+     */
+    assert_ok(xsm_skipgram_run(t, &err), err);
+    xsm_progress p = {.size = sizeof p};
+    assert_ok(xsm_skipgram_get_progress(t, &p, &err), err);
+    double mean = log(2) * (double)hung / (200 * 20);
+    assert_true(fabs(p.loss - mean) < 0.01 * mean);
+    free(weights);
+    free(nodes);
+    xsm_skipgram_free(t);
+    /* Full gradients would take the nodes' vectors for those of words. */
+    assert_fails(xsm_skipgram_fit(NULL, c, in, out, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_estimator_free(e);
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
 }
 
 /* -- bits ---------------------------------------------------------------------------------------------------------- */
@@ -510,7 +586,8 @@ static void bad_arguments(void **state)
     FAILS(c, zero, out, NULL, XSM_ERROR_DATA);
     static const struct {
         const char *name, *options;
-    } refused[] = {{"softmax", ""}, {"one-vs-all", ""}, {"ove", "negatives=all"}, {"nce", "ridge=1"}};
+    } refused[] = {{"softmax", ""},    {"one-vs-all", ""}, {"ove", "negatives=all"},
+                   {"nce", "ridge=1"}, {"mips", ""},       {"decomp-mips", ""}};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         xsm_estimator *e = test_estimator(NULL, refused[i].name, refused[i].options);
         FAILS(c, in, out, e, XSM_ERROR_UNSUPPORTED);
@@ -566,17 +643,7 @@ static void frequent_words(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    enum { LINES = 4000, OF_LINE = 20 };
-    char *text = malloc((size_t)LINES * OF_LINE * 7);
-    uint64_t stream = 11;
-    size_t used = 0;
-    assert_non_null(text);
-    for (int i = 0; i < LINES * OF_LINE; i++) {
-        uint32_t word = (uint32_t)(5000 * pow(test_uniform(&stream), 6)); /* the first one: a quarter of all */
-        used += (size_t)sprintf(text + used, "w%u%c", word, i % OF_LINE == OF_LINE - 1 ? '\n' : ' ');
-    }
-    xsm_corpus *c = corpus_of(NULL, test_file("frequent", text, used), 1);
-    free(text);
+    xsm_corpus *c = corpus_of(NULL, skewed_text("frequent", 4000), 1);
     xsm_model *in = vectors(NULL, c, 20, 0.025, 1), *out = vectors(NULL, c, 20, 0, 0);
     xsm_skipgram *t = NULL;
     xsm_skipgram_options o = small_run(4);
@@ -700,6 +767,7 @@ int main(void)
         cmocka_unit_test(a_step_is_the_gradient),
         cmocka_unit_test(negatives_follow_the_power),
         cmocka_unit_test(neighbours_are_found),
+        cmocka_unit_test(frequent_words_hang_high),
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(stops_and_goes_on),
         cmocka_unit_test(frequent_words),

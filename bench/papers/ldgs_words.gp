@@ -6,7 +6,7 @@ set multiplot layout 1,2 margins 0.08, 0.98, 0.22, 0.93 spacing 0.08, 0.13
 do for [s=1:2] {
     part = "-".word("epochs seconds", s)
     if (there(part)) {
-        set title word("by-epoch by-time", s)
+        set title (s == 1 ? "by epoch" : "by time")
         set xlabel (s == 1 ? "epoch" : "seconds of training")
         set ylabel (s == 1 ? "collapsed objective" : "")
         if (s == 2) { set logscale x }

@@ -124,8 +124,8 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE for models that do not go
  * with the corpus or each other; #XSM_ERROR_DATA for a vocabulary of one word or models of zeros;
- *          #XSM_ERROR_UNSUPPORTED for an estimator that looks at every class, and for models with a bias or a
- * correction; what xsm_estimator_bind() returns; #XSM_ERROR_MEMORY; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *          #XSM_ERROR_UNSUPPORTED for an estimator that looks at every class or searches, and for models with a bias or
+ * a correction; what xsm_estimator_bind() returns; #XSM_ERROR_MEMORY; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                                     xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
                                     xsm_error *err);

@@ -152,6 +152,12 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
                          "estimator '%s' looks at every class; skip-gram training takes one that draws them",
                          e->ops.name);
     }
+    if (e->searcher) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' searches for classes; skip-gram training takes one that draws them, and "
+                         "xsm_skipgram_fit() takes full gradients by searching",
+                         e->ops.name);
+    }
     if (e->common.ridge > 0 || e->row_bound > 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' has a %s; word vectors are trained without",
                          e->ops.name, e->common.ridge > 0 ? "ridge" : "bound on the rows of weights");
