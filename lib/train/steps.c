@@ -8,10 +8,6 @@
 #include <string.h>
 
 enum {
-    /* A dense step's features are asked for in two parts, before it is scored and before its rows change: so there is
-     * something on its way from memory all the time. Measured: 3 per cent. */
-    PARTS = 32,
-    PART = 8,
     BLOCK = 8, /* most steps of a block: three rows of 2 KB of each, and of the next block, in the second cache */
     CLASSES_MOST = 32, /* of a block, unless one step has more: comparing them costs the square of it */
     /* Bytes that stay near by themselves: asking for the lines of a sparse step costs a fifth of it on Bibtex. */
@@ -129,12 +125,12 @@ static void fetch_state(const run *r, uint64_t i)
     }
 }
 
-/* Asks for a part, from/PARTS to to/PARTS, of the features of dense step i. */
-XSMI_PREFETCHER void fetch_part(const run *r, uint64_t i, size_t from, size_t to)
+/* Asks for one of the two halves of the features of dense step i. */
+XSMI_PREFETCHER void fetch_half(const run *r, uint64_t i, size_t half)
 {
     if (i < r->count) {
         xsmi_features x = features_at(r, i);
-        for (size_t l = from * x.count / PARTS; l < to * x.count / PARTS; l += XSMI_LINE) {
+        for (size_t l = half * (x.count / 2); l < (half ? x.count : x.count / 2); l += XSMI_LINE) {
             xsmi_prefetch_line(x.values + l);
         }
     }
@@ -276,13 +272,17 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
         } else {
             coming = coming_at(r, i + k + most);
             coming.x = NULL;
-            fetch_part(r, i + k + most, 0, PART);
             fetch_scales(r, i + k + most);
         }
         fetch_optimizer(r, i + k + most);
         if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], &coming)) {
             n = k;
         }
+    }
+    /* Memory is to have something to do all the time: the coming rows are asked for while these are scored, their
+     * features half now, for the time that the coefficients take, and half while rows change. */
+    for (uint64_t k = 0; !sparse && k < n; k++) {
+        fetch_half(r, i + k + most, 0);
     }
     /* One call for all steps of one rate. */
     for (uint64_t k = 0, end; k < n; k = end) {
@@ -295,10 +295,11 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
             n = k + good;
         }
     }
-    for (uint64_t k = 0; k < n; k++) {
+    /* The last first: its rows are still in the first cache, which does not hold all of the block. */
+    for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k), width = r->drawn->width;
         if (!sparse) {
-            fetch_part(r, i + k + most, PART, PARTS);
+            fetch_half(r, i + k + most, 1);
         }
         xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
         o->ops->step(o, &x, g->lengths[k], g->classes + k * width, g->coefficients + k * width,
