@@ -121,21 +121,55 @@ def choose(method, work, train, ngrams, settings, threads):
     return min(found, key=lambda one: one[0])[1]
 
 
+def setting_of(names, **kinds):
+    """An argparse type: a JSON list of those things, each of its kind."""
+    def convert(text):
+        try:
+            values = json.loads(text)
+        except ValueError as why:
+            raise argparse.ArgumentTypeError(f"{text!r} is not JSON: {why}")
+        if not isinstance(values, list) or len(values) != len(names):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of {len(names)}; accepted is [{', '.join(names)}]")
+        for name, value in zip(names, values):
+            accepts, what = kinds[name]
+            if not accepts(value):
+                raise argparse.ArgumentTypeError(f"{name} is {json.dumps(value)}; accepted is {what}")
+        return values
+    return convert
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+RATE = (lambda v: is_number(v) and 0 < v < float("inf"), "a number above 0")
+PASSES = (lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 1, "a whole number from 1 on")
+WORD = (lambda v: isinstance(v, str) and v != "", "a name")
+
+
+def or_null(kind):
+    return (lambda v: v is None or kind[0](v), f"{kind[1]}, or null")
+
+
 def main():
     parser = argparse.ArgumentParser(prog="bench/text.sh")
     parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", default=os.environ.get("XSM_DATA") or
                         os.path.join(os.path.dirname(__file__), "../../../shared/data"))
-    parser.add_argument("--fasttext", help="JSON list [lr, epochs]: no choice is made")
-    parser.add_argument("--ours", help="JSON list [estimator, transform, eta, epochs], null for what train chooses: "
-                        "nothing is compared")
+    parser.add_argument("--fasttext", metavar="[LR,EPOCHS]",
+                        type=setting_of(("lr", "epochs"), lr=RATE, epochs=PASSES),
+                        help="JSON, such as [0.5,5]: no choice is made")
+    parser.add_argument("--ours", metavar="[ESTIMATOR,TRANSFORM,ETA,EPOCHS]",
+                        type=setting_of(("estimator", "transform", "eta", "epochs"), estimator=or_null(WORD),
+                                        transform=WORD, eta=or_null(RATE), epochs=or_null(PASSES)),
+                        help="JSON, such as [\"implicit\",\"unit\",null,5], null for what train chooses: nothing is compared")
     parser.add_argument("--only", choices=["20news", "brown"])
     options = parser.parse_args()
     grids = {
-        "fasttext": (fasttext, [json.loads(options.fasttext)] if options.fasttext else
+        "fasttext": (fasttext, [options.fasttext] if options.fasttext else
                      [[lr, epochs] for epochs in (5, 25) for lr in (0.1, 0.5, 1.0)]),
-        "xsoftmax": (ours(options.program), [json.loads(options.ours)] if options.ours else
+        "xsoftmax": (ours(options.program), [options.ours] if options.ours else
                      [[None, t, None, None] for t in ("unit", "tfidf,unit")]),
     }
     print(f"{'lines':8} {'program':10} {'setting':34} {'seconds':>8} {'processor':>10} {'error':>8} {'log-loss':>9}")
