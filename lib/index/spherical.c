@@ -1,5 +1,6 @@
 /*
- * The spherical index: searches and updates (spherical.h says what it is; spherical_build.c makes the clusters).
+ * The spherical index: its table and its searches (spherical.h says what it is; spherical_build.c makes the clusters,
+ * spherical_update.c keeps them current).
  *
  * A search ranks the centres for a block of queries in tiles, gives each query the best clusters until they hold enough
  * rows, and goes through the clusters one by one, so that the rows of one are read once for all queries that probe it.
@@ -65,87 +66,23 @@ static xsm_status build(void *state, const xsm_index_source *source, xsm_error *
 
 /* -- updates ------------------------------------------------------------------------------------------------------- */
 
-static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
-{
-    xsmi_cluster *from = &s->cluster[s->cluster_of[k]], *into = &s->cluster[to];
-    if (from != into) {
-        uint32_t hole = s->place_of[k], last = --from->count;
-        if (hole != last) {
-            float *to_row = xsmi_cluster_row(s, from, hole);
-            const float *last_row = xsmi_cluster_row(s, from, last);
-            for (size_t f = 0; f < s->width; f++) {
-                to_row[f * XSMI_LANES] = last_row[f * XSMI_LANES];
-            }
-            from->classes[hole] = from->classes[last];
-            s->place_of[from->classes[hole]] = hole;
-        }
-        s->cluster_of[k] = to;
-        s->place_of[k] = into->count++;
-        into->classes[s->place_of[k]] = k;
-    }
-    xsmi_cluster_put(s, into, s->place_of[k], row);
-}
-
-/* Asks for the place that a row has now, a line for each of its numbers. */
-XSMI_PREFETCHER void fetch_row(const xsmi_sphere *s, uint32_t k)
-{
-    const float *to = xsmi_cluster_row(s, &s->cluster[s->cluster_of[k]], s->place_of[k]);
-    for (size_t f = 0; f < s->width; f++) {
-        __builtin_prefetch(to + f * XSMI_LANES, 1, 3);
-    }
-}
-
 static xsm_status update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                          xsm_error *err)
 {
     spherical_state *s = state;
-    xsmi_sphere *sphere = &s->sphere;
-    float *block = xsmi_allocate(sphere->context, count, sphere->stride * sizeof *block);
-    float *prepared = xsmi_allocate(sphere->context, count, sphere->stride * sizeof *prepared);
-    uint32_t *cluster = xsmi_allocate(sphere->context, count, sizeof *cluster);
-    xsm_status status = XSM_OK;
-    double longest = 0;
-    if (!block || !prepared || !cluster) {
-        status = xsmi_fail_memory(err, count * sphere->stride * sizeof *block, "rows on their way to clusters");
-    } else {
-        source->read(source, rows, 0, count, block, sphere->stride);
-        for (uint32_t j = 0; j < count; j++) {
-            float *row = prepared + j * sphere->stride;
-            memcpy(row, block + j * sphere->stride, sphere->width * sizeof *row);
-            double square = xsmi_sphere_prepare(sphere, row);
-            longest = square > longest ? square : longest;
-        }
-        status = xsmi_sphere_assign(sphere, prepared, count, cluster, err);
-    }
-    for (uint32_t j = 0; j < count && status == XSM_OK; j++) {
-        if (j + 2 < count) {
-            fetch_row(sphere, rows[j + 2]);
-        }
-        if (cluster[j] != sphere->cluster_of[rows[j]]) {
-            if (!xsmi_sphere_grow(sphere, cluster[j])) {
-                status = xsmi_fail_memory(err, sphere->stride * sizeof *block, "the rows of a cluster");
-                break;
-            }
-            s->moved++;
-        }
-        move_row(sphere, rows[j], cluster[j], block + j * sphere->stride);
-    }
-    xsmi_release(s->sphere.context, block, count, sphere->stride * sizeof *block);
-    xsmi_release(s->sphere.context, prepared, count, sphere->stride * sizeof *prepared);
-    xsmi_release(s->sphere.context, cluster, count, sizeof *cluster);
+    double longest;
+    XSMI_TRY(xsmi_sphere_update(&s->sphere, source, rows, count, &s->moved, &longest, err));
     /* Rows much longer than the longest of then have directions alone to tell them apart. */
-    if (status == XSM_OK && ((double)s->moved > s->drift * sphere->count || longest > 4 * sphere->longest)) {
+    if ((double)s->moved > s->drift * s->sphere.count || longest > 4 * s->sphere.longest) {
         xsmi_sphere anew;
         xsmi_sphere_settings settings = settings_of(s, source);
-        status = xsmi_sphere_build(&anew, &settings, source, err);
-        if (status == XSM_OK) {
-            xsmi_sphere_clear(sphere);
-            *sphere = anew;
-            s->moved = 0;
-            s->rebuilds++;
-        }
+        XSMI_TRY(xsmi_sphere_build(&anew, &settings, source, err));
+        xsmi_sphere_clear(&s->sphere);
+        s->sphere = anew;
+        s->moved = 0;
+        s->rebuilds++;
     }
-    return status;
+    return XSM_OK;
 }
 
 /* -- searches ------------------------------------------------------------------------------------------------------ */
@@ -161,6 +98,7 @@ typedef struct places {
     uint32_t *chosen; /* [XSM_INDEX_QUERIES][C] clusters of each query */
     uint32_t *counts; /* [XSM_INDEX_QUERIES] */
     uint32_t *starts; /* [C+1] */
+    uint32_t *probes; /* [C] clusters that any query probes */
     uint32_t *askers; /* [XSM_INDEX_QUERIES][C] queries by cluster */
     uint32_t *places; /* [XSM_INDEX_QUERIES][C] beside them: where a cluster's rows begin in the query's list */
 } places;
@@ -176,6 +114,7 @@ static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
     p.chosen = xsmi_arena_take(arena, all, sizeof *p.chosen);
     p.counts = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.counts);
     p.starts = xsmi_arena_take(arena, c + 1, sizeof *p.starts);
+    p.probes = xsmi_arena_take(arena, c, sizeof *p.probes);
     p.askers = xsmi_arena_take(arena, all, sizeof *p.askers);
     p.places = xsmi_arena_take(arena, all, sizeof *p.places);
     return p;
@@ -233,8 +172,9 @@ static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, float *
     return held;
 }
 
-/* Lists for each cluster the queries that probe it, and where its rows go when a list takes them as they come. */
-static void list_askers(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
+/* Lists for each cluster the queries that probe it, and where its rows go when a list takes them as they come. Returns
+ * how many clusters there are with any. */
+static uint32_t list_askers(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
 {
     memset(p->starts, 0, ((size_t)s->clusters + 1) * sizeof *p->starts);
     for (uint32_t i = 0; i < block->count; i++) {
@@ -258,6 +198,12 @@ static void list_askers(const xsmi_sphere *s, const xsm_index_block *block, cons
         p->starts[c] = p->starts[c - 1];
     }
     p->starts[0] = 0;
+    uint32_t probes = 0;
+    for (uint32_t c = 0; c < s->clusters; c++) {
+        p->probes[probes] = c;
+        probes += p->starts[c + 1] > p->starts[c];
+    }
+    return probes;
 }
 
 /* Takes what was scored of a cluster's rows as it is, as far as there is room. */
@@ -290,27 +236,39 @@ static void take_best(const xsm_index_block *block, uint32_t query, const float 
 }
 
 /* Bytes of rows that are asked for before they are scored: what arrives while memory answers. */
-#define AHEAD 4096
+#define AHEAD 8192
 
-/* Asks for the rows AHEAD of a block of rows; past the end of a cluster for those that the next one begins with. */
-XSMI_PREFETCHER void fetch_ahead(const xsmi_sphere *s, const xsmi_cluster *cluster, const xsmi_cluster *next,
-                                 uint32_t first)
+/* Where the rows are that will be asked for next. */
+typedef struct cursor {
+    const xsmi_sphere *sphere;
+    const uint32_t *next, *end; /* clusters that come after */
+    const float *at, *stop;     /* in the present one */
+} cursor;
+
+/* Asks for as many floats of rows, cluster after cluster. */
+XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
 {
-    const size_t tile = (size_t)XSMI_LANES * s->width, end = (size_t)cluster->count * s->width;
-    const size_t from = (size_t)first * s->width + AHEAD / sizeof(float);
-    for (size_t at = from; at < from + tile; at += XSMI_ALIGNMENT / sizeof(float)) {
-        if (at < end) {
-            __builtin_prefetch(cluster->rows + at, 0, 2);
-        } else if (next && at - end < (size_t)next->count * s->width) {
-            __builtin_prefetch(next->rows + (at - end), 0, 2);
+    for (size_t left = floats; left > 0;) {
+        if (f->at == f->stop) {
+            if (f->next == f->end) {
+                return;
+            }
+            const xsmi_cluster *c = &f->sphere->cluster[*f->next++];
+            f->at = c->rows;
+            f->stop = c->rows + xsmi_whole_blocks(c->count) / XSMI_LANES * xsmi_block_size(f->sphere);
         }
+        size_t some = (size_t)(f->stop - f->at) < left ? (size_t)(f->stop - f->at) : left;
+        for (size_t i = 0; i < some; i += XSMI_LINE) {
+            xsmi_prefetch_line(f->at + i);
+        }
+        f->at += some;
+        left -= some;
     }
 }
 
-/* Scores a cluster's rows for the queries that probe it, a block of rows for all of them. `next`: the cluster that will
- * be probed after it, or NULL. */
-static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t c,
-                  const xsmi_cluster *next, bool all)
+/* Scores a cluster's rows for the queries that probe it, a block of rows for all of them. */
+static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t c, cursor *coming,
+                  bool all)
 {
     const xsmi_cluster *cluster = &s->cluster[c];
     const uint32_t *askers = p->askers + p->starts[c], *begins = p->places + p->starts[c];
@@ -326,15 +284,16 @@ static void probe(const xsmi_sphere *s, const xsm_index_block *block, const plac
     }
     for (uint32_t first = 0; first < cluster->count; first += XSMI_LANES) {
         uint32_t rows = cluster->count - first < XSMI_LANES ? cluster->count - first : XSMI_LANES;
-        fetch_ahead(s, cluster, next, first);
-        s->kernels->score_tile(queries, stride, count, cluster->rows + (size_t)first * s->width, s->width, 1, NULL,
-                               NULL, p->tile);
+        const uint32_t *classes = xsmi_cluster_class(s, cluster, first);
+        fetch(coming, xsmi_block_size(s));
+        s->kernels->score_tile(queries, stride, count, xsmi_cluster_row(s, cluster, first), s->width, 1, NULL, NULL,
+                               p->tile);
         for (uint32_t a = 0; a < count; a++) {
             const float *scores = p->tile + a * XSMI_LANES;
             if (all) {
-                take_all(block, askers[a], begins[a] + first, scores, cluster->classes + first, rows);
+                take_all(block, askers[a], begins[a] + first, scores, classes, rows);
             } else {
-                take_best(block, askers[a], scores, cluster->classes + first, rows);
+                take_best(block, askers[a], scores, classes, rows);
             }
         }
     }
@@ -362,14 +321,11 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
             xsmi_top_start(&list);
         }
     }
-    list_askers(s, block, &p);
-    for (uint32_t c = 0, next; c < s->clusters; c = next) {
-        for (next = c + 1; next < s->clusters && p.starts[next + 1] == p.starts[next];) {
-            next++;
-        }
-        if (p.starts[c + 1] > p.starts[c]) {
-            probe(s, block, &p, c, next < s->clusters ? &s->cluster[next] : NULL, all);
-        }
+    uint32_t probes = list_askers(s, block, &p);
+    cursor coming = {.sphere = s, .next = p.probes, .end = p.probes + probes};
+    fetch(&coming, AHEAD / sizeof(float));
+    for (uint32_t i = 0; i < probes; i++) {
+        probe(s, block, &p, p.probes[i], &coming, all);
     }
     for (uint32_t i = 0; !all && i < block->count; i++) {
         xsmi_top list = {block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top, block->top};

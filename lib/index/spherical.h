@@ -10,11 +10,10 @@
 
 #include "index/index.h"
 
-/* A cluster: its rows and their classes. Rows lie in blocks of XSMI_LANES, packed as the kernels take examples, so that
- * a probe is one stream in which queries stand in for weights. */
+/* A cluster: its rows and their classes. Rows lie in blocks of XSMI_LANES, packed as the kernels take examples, with
+ * their classes behind them, so that a probe is one stream in which queries stand in for weights. */
 typedef struct xsmi_cluster {
-    float *rows;              /* [capacity/XSMI_LANES][width][XSMI_LANES] */
-    uint32_t *classes;        /* [capacity] */
+    float *rows;              /* [capacity/XSMI_LANES][width + 1][XSMI_LANES], the last of each block classes */
     uint32_t count, capacity; /* capacity: a multiple of XSMI_LANES */
     bool own;                 /* `rows` is memory of its own; else of the sphere's `rows` */
 } xsmi_cluster;
@@ -36,6 +35,10 @@ typedef struct xsmi_sphere {
     xsmi_cluster *cluster; /* [C] */
     uint32_t *cluster_of;  /* [K] */
     uint32_t *place_of;    /* [K] in its cluster */
+    /* [K] How much larger a row's product with its own centre is than with any other, at least: while it moves by less
+     * than half of that its cluster stays the same, as Hamerly (Making k-means even faster, 2010) saw. Below 0: not
+     * known. */
+    float *gap;
 } xsmi_sphere;
 
 typedef struct xsmi_sphere_settings {
@@ -49,10 +52,22 @@ static inline uint32_t xsmi_whole_blocks(uint32_t count)
     return (count + XSMI_LANES - 1) / XSMI_LANES * XSMI_LANES;
 }
 
+/* Floats of a block of rows with their classes. */
+static inline size_t xsmi_block_size(const xsmi_sphere *s)
+{
+    return ((size_t)s->width + 1) * XSMI_LANES;
+}
+
 /* Where the first number of a cluster's row is; the others follow XSMI_LANES apart. */
 static inline float *xsmi_cluster_row(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
 {
-    return c->rows + (size_t)(place / XSMI_LANES) * s->width * XSMI_LANES + place % XSMI_LANES;
+    return c->rows + place / XSMI_LANES * xsmi_block_size(s) + place % XSMI_LANES;
+}
+
+/* Where the class of a cluster's row is; those of its block lie beside it. */
+static inline uint32_t *xsmi_cluster_class(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
+{
+    return (uint32_t *)(void *)(xsmi_cluster_row(s, c, place) + (size_t)s->width * XSMI_LANES);
 }
 
 /* Writes a row to its place. */
@@ -75,9 +90,14 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
 void xsmi_sphere_clear(xsmi_sphere *s);
 /* Makes room for one row more. */
 bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster);
-/* The cluster that each of `count` rows belongs to; rows [count][stride] are as xsmi_sphere_prepare() leaves them. */
-xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster,
+/* The cluster that each of `count` rows belongs to; rows [count][stride] are as xsmi_sphere_prepare() leaves them.
+ * `gap` [count] or NULL. */
+xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster, float *gap,
                               xsm_error *err);
+/* Reads rows again, and moves those that are nearer to another centre now. Adds how many to `moved`; `longest` becomes
+ * the largest square of a length among them. On failure some have been read. (spherical_update.c) */
+xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
+                              uint64_t *moved, double *longest, xsm_error *err);
 /* What the rows are measured by, each from those before it: their mean, M^2 and the centres. */
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
 xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);

@@ -12,7 +12,7 @@
 /* Floats of a cluster of that capacity. */
 static size_t room_of(const xsmi_sphere *s, uint32_t capacity)
 {
-    return (size_t)capacity * s->width;
+    return capacity / XSMI_LANES * xsmi_block_size(s);
 }
 
 /* -- all rows ------------------------------------------------------------------------------------------------------ */
@@ -34,7 +34,7 @@ static xsm_status assign_all(xsmi_sphere *s, const xsm_index_source *source, xsm
         for (uint32_t j = 0; j < count; j++) {
             (void)xsmi_sphere_prepare(s, rows + j * s->stride);
         }
-        status = xsmi_sphere_assign(s, rows, count, s->cluster_of + first, err);
+        status = xsmi_sphere_assign(s, rows, count, s->cluster_of + first, s->gap + first, err);
         first += count;
     }
     xsmi_release(s->context, rows, most, s->stride * sizeof *rows);
@@ -61,8 +61,9 @@ static void repair(xsmi_sphere *s, uint32_t *counts, uint32_t *starts, uint32_t 
         counts[c] = counts[largest] / 2;
         counts[largest] -= counts[c];
         starts[c] = starts[largest] + counts[largest];
-        for (uint32_t j = 0; j < counts[c]; j++) {
-            s->cluster_of[order[starts[c] + j]] = c;
+        for (uint32_t j = starts[largest]; j < starts[c] + counts[c]; j++) {
+            s->cluster_of[order[j]] = j < starts[c] ? largest : c;
+            s->gap[order[j]] = -1; /* two centres are alike */
         }
     }
 }
@@ -75,21 +76,15 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
     }
     uint32_t capacity = xsmi_whole_blocks(c->capacity + c->capacity / 2 + 1);
     float *rows = xsmi_allocate_zero(s->context, room_of(s, capacity), sizeof *rows);
-    uint32_t *classes = xsmi_allocate(s->context, capacity, sizeof *classes);
-    if (!rows || !classes) {
-        xsmi_release(s->context, rows, room_of(s, capacity), sizeof *rows);
-        xsmi_release(s->context, classes, capacity, sizeof *classes);
+    if (!rows) {
         return false;
     }
     memcpy(rows, c->rows, room_of(s, c->capacity) * sizeof *rows);
-    memcpy(classes, c->classes, c->count * sizeof *classes);
     if (c->own) {
         xsmi_release(s->context, c->rows, room_of(s, c->capacity), sizeof *rows);
     }
-    xsmi_release(s->context, c->classes, c->capacity, sizeof *classes);
     c->rows = rows;
     c->own = true;
-    c->classes = classes;
     c->capacity = capacity;
     return true;
 }
@@ -111,10 +106,6 @@ static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_erro
         uint32_t capacity = s->cluster[c].capacity;
         s->cluster[c].rows = s->rows + place;
         place += room_of(s, capacity);
-        s->cluster[c].classes = xsmi_allocate(s->context, capacity, sizeof(uint32_t));
-        if (!s->cluster[c].classes) {
-            return xsmi_fail_memory(err, capacity * sizeof(uint32_t), "the rows of a cluster");
-        }
     }
     return XSM_OK;
 }
@@ -131,7 +122,7 @@ static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm
         xsmi_cluster *c = &s->cluster[s->cluster_of[k]];
         source->read(source, NULL, k, 1, row, s->stride);
         xsmi_cluster_put(s, c, c->count, row);
-        c->classes[c->count] = k;
+        *xsmi_cluster_class(s, c, c->count) = k;
         s->place_of[k] = c->count++;
     }
     xsmi_release(s->context, row, s->stride, sizeof *row);
@@ -147,7 +138,6 @@ void xsmi_sphere_clear(xsmi_sphere *s)
         if (s->cluster[c].own) {
             xsmi_release(s->context, s->cluster[c].rows, room_of(s, s->cluster[c].capacity), sizeof(float));
         }
-        xsmi_release(s->context, s->cluster[c].classes, s->cluster[c].capacity, sizeof(uint32_t));
     }
     xsmi_release(s->context, s->rows, s->row_room, sizeof *s->rows);
     xsmi_release(s->context, s->cluster, s->clusters, sizeof *s->cluster);
@@ -155,6 +145,7 @@ void xsmi_sphere_clear(xsmi_sphere *s)
     xsmi_release(s->context, s->centres, s->clusters, s->stride * sizeof *s->centres);
     xsmi_release(s->context, s->cluster_of, s->count, sizeof *s->cluster_of);
     xsmi_release(s->context, s->place_of, s->count, sizeof *s->place_of);
+    xsmi_release(s->context, s->gap, s->count, sizeof *s->gap);
     xsmi_release(s->context, s->packed_centres, (size_t)xsmi_whole_blocks(s->clusters) * ((size_t)s->width + 1),
                  sizeof *s->packed_centres);
     memset(s, 0, sizeof *s);
@@ -182,7 +173,8 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
     s->cluster = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->cluster);
     s->cluster_of = xsmi_allocate(s->context, s->count, sizeof *s->cluster_of);
     s->place_of = xsmi_allocate(s->context, s->count, sizeof *s->place_of);
-    return s->mean && s->centres && s->packed_centres && s->cluster && s->cluster_of && s->place_of;
+    s->gap = xsmi_allocate(s->context, s->count, sizeof *s->gap);
+    return s->mean && s->centres && s->packed_centres && s->cluster && s->cluster_of && s->place_of && s->gap;
 }
 
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
@@ -246,8 +238,9 @@ void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
     uint32_t *order = numbers + s->clusters;
     for (uint32_t c = 0; c < s->clusters; c++) {
         numbers[c] = s->cluster[c].count;
-        memcpy(order, s->cluster[c].classes, s->cluster[c].count * sizeof *order);
-        order += s->cluster[c].count;
+        for (uint32_t i = 0; i < s->cluster[c].count; i++) {
+            *order++ = *xsmi_cluster_class(s, &s->cluster[c], i);
+        }
     }
 }
 
@@ -296,6 +289,9 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
         good &= all_finite(s->centres + c * s->stride, width + 1);
     }
     memset(s->cluster_of, 0xff, s->count * sizeof *s->cluster_of);
+    for (uint32_t k = 0; k < s->count; k++) {
+        s->gap[k] = -1; /* is found again when the row changes */
+    }
     if (!good || !read_order(s, numbers, numbers + s->clusters)) {
         status = xsmi_fail(err, XSM_ERROR_FORMAT, "the numbers of a spherical index of %u rows are none that it has",
                            source->count);

@@ -45,6 +45,7 @@ typedef struct assign_job {
     const float *rows;
     uint32_t count;
     uint32_t *cluster;
+    float *gap; /* or NULL */
     unsigned char *scratch;
     size_t scratch_each;
 } assign_job;
@@ -65,25 +66,32 @@ static assign_places divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
     return p;
 }
 
-/* The first place of the largest of n scores; 0 where one is not a number. */
-static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32_t n)
+/* The first place of the largest of n scores, and what it is above all others; 0 and -1 where one is not a number. */
+static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32_t n, float *gap)
 {
     enum { RUN = 64 };
-    float most = -INFINITY;
+    float most = -INFINITY, other = -INFINITY;
     uint32_t place = 0;
     for (uint32_t first = 0; first < n; first += RUN) {
         float best = kernels->row_max(scores + first, n - first < RUN ? n - first : RUN);
         if (!(best <= most)) {
+            other = most;
             most = best;
             place = first;
+        } else {
+            other = best > other ? best : other;
         }
     }
+    uint32_t found = UINT32_MAX;
     for (uint32_t end = n - place < RUN ? n : place + RUN; place < end; place++) {
-        if (scores[place] == most) {
-            return place;
+        if (scores[place] == most && found == UINT32_MAX) {
+            found = place;
+        } else {
+            other = scores[place] > other ? scores[place] : other;
         }
     }
-    return 0;
+    *gap = found == UINT32_MAX ? -1 : most - other;
+    return found == UINT32_MAX ? 0 : found;
 }
 
 static void run_assign(void *state, size_t index, uint32_t thread)
@@ -104,18 +112,22 @@ static void run_assign(void *state, size_t index, uint32_t thread)
             }
         }
         for (uint32_t i = 0; i < n; i++) {
-            job->cluster[at + i] = best_of(s->kernels, p.scores + i * all, s->clusters);
+            float gap;
+            job->cluster[at + i] = best_of(s->kernels, p.scores + i * all, s->clusters, &gap);
+            if (job->gap) {
+                job->gap[at + i] = gap;
+            }
         }
     }
 }
 
-xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster,
+xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster, float *gap,
                               xsm_error *err)
 {
     xsmi_arena arena = {NULL, 0};
     (void)divide_assign(s, &arena);
     size_t threads = xsm_context_threads(s->context);
-    assign_job job = {s, rows, count, cluster, xsmi_allocate(s->context, threads, arena.used), arena.used};
+    assign_job job = {s, rows, count, cluster, gap, xsmi_allocate(s->context, threads, arena.used), arena.used};
     if (!job.scratch) {
         return xsmi_fail_memory(err, threads * arena.used, "the search of clusters");
     }
@@ -378,7 +390,7 @@ static xsm_status move_centres(xsmi_sphere *s, row_sample *of, int64_t iteration
     }
     for (int64_t i = 0; i < iterations && status == XSM_OK; i++) {
         xsmi_sphere_pack_centres(s);
-        status = xsmi_sphere_assign(s, of->rows, of->count, of->cluster, err);
+        status = xsmi_sphere_assign(s, of->rows, of->count, of->cluster, NULL, err);
         if (status == XSM_OK) {
             xsmi_sort_by_cluster(of->cluster, of->count, s->clusters, starts, order);
             status = xsmi_run(s->context, run_means, &job, s->clusters, err);
