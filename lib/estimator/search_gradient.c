@@ -28,7 +28,7 @@ typedef struct places {
     float *v;            /* [slot_most][blocks] */
     uint32_t *table;     /* [table_most] slots by hash of class, NONE = empty */
     uint32_t *fresh;     /* [slot_most] classes whose v are to be found */
-    float *best;         /* [Q/RUN + 1] */
+    float *best;         /* [blocks][Q/RUN + 1] the largest of each run of a list */
     double *run_scratch; /* [Q/RUN + 1][3] */
     uint32_t *of;        /* [P + slot_most + Q] of each score given to the loss, its class */
     double *z, *g;       /* [P + slot_most + Q] */
@@ -60,7 +60,7 @@ static places divide_scratch(const xsmi_search *s, xsmi_arena *arena)
     p.v = xsmi_arena_take(arena, slots, s->blocks * sizeof *p.v);
     p.table = xsmi_arena_take(arena, table_most(s), sizeof *p.table);
     p.fresh = xsmi_arena_take(arena, slots, sizeof *p.fresh);
-    p.best = xsmi_arena_take(arena, runs, sizeof *p.best);
+    p.best = xsmi_arena_take(arena, runs, s->blocks * sizeof *p.best);
     p.run_scratch = xsmi_arena_take(arena, runs, 3 * sizeof *p.run_scratch);
     p.of = xsmi_arena_take(arena, scores, sizeof *p.of);
     p.z = xsmi_arena_take(arena, scores, sizeof *p.z);
@@ -125,20 +125,27 @@ static bool is_known(const places *p, uint32_t class)
 typedef struct list {
     const uint32_t *classes;
     float *scores;
-    uint32_t count;
+    float *best; /* of each run */
+    uint32_t count, runs;
 } list;
 
-static list list_of(const xsm_search_block *block, uint64_t example, uint32_t j)
+static list list_of(const places *p, const xsm_search_block *block, uint64_t example, uint32_t j)
 {
     uint64_t at = example * block->blocks + j;
-    return (list){block->found + at * block->candidates, block->found_score + at * block->candidates,
-                  block->found_length[at]};
+    uint32_t count = block->found_length[at];
+    return (list){
+        .classes = block->found + at * block->candidates,
+        .scores = block->found_score + at * block->candidates,
+        .best = p->best + (size_t)j * (block->candidates / RUN + 1),
+        .count = count,
+        .runs = (count + RUN - 1) / RUN,
+    };
 }
 
-static void take_best(const xsmi_search *s, const places *p, const list *found, uint32_t run)
+static void take_best(const xsmi_search *s, const list *found, uint32_t run)
 {
     uint32_t first = run * RUN, left = found->count - first;
-    p->best[run] = s->kernels->row_max(found->scores + first, left < RUN ? left : RUN);
+    found->best[run] = s->kernels->row_max(found->scores + first, left < RUN ? left : RUN);
 }
 
 /* Adds the scores above the bar behind the `count` that are there. Returns how many there are then, or 0 when one of
@@ -147,7 +154,7 @@ static size_t pass_over(const xsmi_search *s, const places *p, const list *found
 {
     bool again = false;
     for (uint32_t run = 0, first = 0; first < found->count; run++, first += RUN) {
-        if (!((double)p->best[run] > bar)) {
+        if (!((double)found->best[run] > bar)) {
             continue;
         }
         bool drop = false;
@@ -164,7 +171,7 @@ static size_t pass_over(const xsmi_search *s, const places *p, const list *found
             }
         }
         if (drop) {
-            take_best(s, p, found, run);
+            take_best(s, found, run);
             again = true;
         }
     }
@@ -175,23 +182,41 @@ static size_t pass_over(const xsmi_search *s, const places *p, const list *found
 static double count_missing(const xsmi_search *s, const places *p, const list *found, uint32_t known)
 {
     uint32_t listed = 0;
-    for (uint32_t i = 0; i < found->count; i++) {
-        if (is_known(p, found->classes[i])) {
-            found->scores[i] = -INFINITY;
-        } else {
-            listed++;
+    for (uint32_t run = 0, i = 0; run < found->runs; run++) {
+        bool drop = false;
+        for (; i < found->count && i / RUN == run; i++) {
+            if (is_known(p, found->classes[i])) {
+                drop |= !(found->scores[i] == -INFINITY);
+                found->scores[i] = -INFINITY;
+            } else {
+                listed++;
+            }
+        }
+        if (drop) {
+            take_best(s, found, run);
         }
     }
     return (double)(s->classes - listed - known);
+}
+
+/* The best of each run of all lists. Later only those runs are gone through again that lose a class. */
+static void take_all_best(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example)
+{
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        list found = list_of(p, block, example, j);
+        for (uint32_t run = 0; run < found.runs; run++) {
+            take_best(s, &found, run);
+        }
+    }
 }
 
 /* The loss of block j and its gradient, the labels' first: places [0, *count) of p->of, z and g. */
 static double take_block(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
                          uint32_t j, size_t *count)
 {
-    list found = list_of(block, example, j);
+    list found = list_of(p, block, example, j);
     size_t labels = 0, start = 0;
-    uint32_t known = 0, runs = 0;
+    uint32_t known = 0;
     double least = INFINITY, extra = -INFINITY;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const slot *k = &p->slots[i];
@@ -206,14 +231,12 @@ static double take_block(const xsmi_search *s, const places *p, const xsm_search
         }
     }
     double missing = s->missing_zero ? count_missing(s, p, &found, known) : 0;
-    for (uint32_t first = 0; first < found.count; first += RUN) {
-        take_best(s, p, &found, runs++);
-    }
     size_t all = 0;
     while (all == 0) { /* each time round, classes have left the list */
         double most = missing > 0 && extra < 0 ? 0 : extra, bar = -INFINITY;
-        for (uint32_t run = 0; run < runs; run++) {
-            most = (double)p->best[run] > most || p->best[run] != p->best[run] ? (double)p->best[run] : most;
+        for (uint32_t run = 0; run < found.runs; run++) {
+            double best = (double)found.best[run];
+            most = best > most || best != best ? best : most;
         }
         if (!(most < INFINITY && least > -INFINITY && least < INFINITY)) {
             *count = labels;
@@ -221,7 +244,7 @@ static double take_block(const xsmi_search *s, const places *p, const xsm_search
             return (double)NAN;
         }
         if (most > -INFINITY && s->loss == &xsmi_loss_margin) {
-            bar = xsmi_margin_bar(s->mu, least, most, p->best, runs, p->run_scratch);
+            bar = xsmi_margin_bar(s->mu, least, most, found.best, found.runs, p->run_scratch);
         } else if (most > -INFINITY && s->loss->least) {
             bar = s->loss->least(s->mu, least, most);
         }
@@ -241,7 +264,7 @@ static void keep_found(const xsmi_search *s, const places *p, const xsm_search_b
 {
     memset(p->v + (size_t)first * s->blocks, 0, (size_t)(p->slot_count - first) * s->blocks * sizeof *p->v);
     for (uint32_t j = 0; j < s->blocks; j++) {
-        list found = list_of(block, example, j);
+        list found = list_of(p, block, example, j);
         for (uint32_t i = 0; i < found.count; i++) {
             uint32_t at = *place_of(p, found.classes[i]);
             if (at != NONE && at >= first) {
@@ -312,6 +335,7 @@ static void take_example(const xsmi_search *s, places *p, const xsm_search_block
         p->slots[need_slot(p, of->labels[i])].label = true;
     }
     complete(s, p, block, example, 0);
+    take_all_best(s, p, block, example);
     for (uint32_t round = 1; round <= s->rounds; round++) {
         pass_messages(s, p, block, example, round);
     }
