@@ -10,6 +10,8 @@
  */
 #include "word_queries.h"
 
+#include <xsoftmax/ext/estimator.h>
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,6 +31,7 @@ static const char usage[] =
     "  --threads 0 (all)    --output FILE (output vectors, too)  --history FILE (loss by epoch, CSV)\n"
     "  --also FILE (the vectors in a second format)     --fit 0 (iterations of full gradients afterwards)\n"
     "  --estimator NAME     --set OPTION=VALUE (of the estimator; may be repeated)\n"
+    "  --fit-estimator NAME (mips or decomp-mips: finds the words of --fit)   --fit-set OPTION=VALUE\n"
     "Files ending in .vec are text, all others safetensors.\n";
 
 /* -- training ------------------------------------------------------------------------------------------------------ */
@@ -36,9 +39,9 @@ static const char usage[] =
 enum { SETTINGS_MOST = 32 };
 
 typedef struct settings {
-    const char *text, *vectors, *also, *output, *history, *estimator;
-    const char *set[SETTINGS_MOST];
-    int set_count;
+    const char *text, *vectors, *also, *output, *history, *estimator, *fit_estimator;
+    const char *set[SETTINGS_MOST], *fit_set[SETTINGS_MOST];
+    int set_count, fit_set_count;
     long dimension, threads, fit;
     double spread; /* 0 = by the dimension */
     xsm_corpus_options corpus;
@@ -72,7 +75,11 @@ static bool read_setting(settings *s, const char *key, const char *value)
 {
     const struct {
         const char *key, **value;
-    } texts[] = {{"also", &s->also}, {"output", &s->output}, {"history", &s->history}, {"estimator", &s->estimator}};
+    } texts[] = {{"also", &s->also},
+                 {"output", &s->output},
+                 {"history", &s->history},
+                 {"estimator", &s->estimator},
+                 {"fit-estimator", &s->fit_estimator}};
     double n;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(key, texts[i].key) == 0) {
@@ -80,12 +87,14 @@ static bool read_setting(settings *s, const char *key, const char *value)
             return true;
         }
     }
-    if (strcmp(key, "set") == 0) {
-        if (s->set_count == SETTINGS_MOST || !strchr(value, '=')) {
-            fprintf(stderr, "word_vectors: --set takes OPTION=VALUE, up to %d times\n", SETTINGS_MOST);
+    if (strcmp(key, "set") == 0 || strcmp(key, "fit-set") == 0) {
+        const bool of_fit = strcmp(key, "set") != 0;
+        int *count = of_fit ? &s->fit_set_count : &s->set_count;
+        if (*count == SETTINGS_MOST || !strchr(value, '=')) {
+            fprintf(stderr, "word_vectors: --%s takes OPTION=VALUE, up to %d times\n", key, SETTINGS_MOST);
             return false;
         }
-        s->set[s->set_count++] = value;
+        (of_fit ? s->fit_set : s->set)[(*count)++] = value;
         return true;
     }
     if (strcmp(key, "dimension") == 0 && read_count(key, value, 1, 1e6, &n)) {
@@ -156,9 +165,44 @@ static int32_t show_fit(void *user, const xsm_progress *p)
     return 0;
 }
 
+static xsm_status make_estimator(xsm_context *ctx, const char *name, const char *const *set, int set_count,
+                                 xsm_estimator **out, xsm_error *err)
+{
+    xsm_status status = xsm_estimator_new(ctx, name, out, err);
+    for (int i = 0; status == XSM_OK && i < set_count; i++) {
+        char key[128];
+        const char *sign = strchr(set[i], '=');
+        snprintf(key, sizeof key, "%.*s", (int)(sign - set[i]), set[i]);
+        status = xsm_estimator_set(*out, key, sign + 1, err);
+    }
+    return status;
+}
+
+/* The estimator that finds the words of full gradients, or none. It is made early: what is wrong with its settings is
+ * told before the training. */
+static xsm_status make_search(const settings *s, xsm_context *ctx, xsm_estimator **out, xsm_error *err)
+{
+    const char *set[SETTINGS_MOST + 1] = {"loss=cross-entropy"};
+    if (!s->fit_estimator) {
+        return XSM_OK;
+    }
+    const xsm_estimator_ops *ops = xsm_estimator_find(s->fit_estimator);
+    if (ops && !(ops->flags & XSM_ESTIMATOR_INDEX)) {
+        snprintf(err->message, sizeof err->message,
+                 "--fit-estimator is '%s', which does not search; mips and "
+                 "decomp-mips do",
+                 s->fit_estimator);
+        return XSM_ERROR_UNSUPPORTED;
+    }
+    for (int i = 0; i < s->fit_set_count; i++) {
+        set[i + 1] = s->fit_set[i];
+    }
+    return make_estimator(ctx, s->fit_estimator, set, s->fit_set_count + 1, out, err);
+}
+
 /* Full gradients after sampling. */
 static xsm_status fit(const settings *s, xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input,
-                      xsm_model *output, xsm_error *err)
+                      xsm_model *output, xsm_estimator *search, xsm_error *err)
 {
     xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
     o.iterations = (uint64_t)s->fit;
@@ -166,6 +210,7 @@ static xsm_status fit(const settings *s, xsm_context *ctx, const xsm_corpus *cor
     o.subsample = s->skipgram.subsample;
     o.seed = s->skipgram.seed;
     o.progress = show_fit;
+    o.estimator = search;
     xsm_model_clear_correction(output); /* of the sampler, which full gradients do without */
     return xsm_skipgram_fit(ctx, corpus, input, output, &o, NULL, err);
 }
@@ -184,18 +229,6 @@ static xsm_status save(const xsm_model *model, const char *path, xsm_error *err)
     return is_text(path) ? xsm_word_model_write(model, path, err) : xsm_model_save(model, path, err);
 }
 
-static xsm_status make_estimator(const settings *s, xsm_context *ctx, xsm_estimator **out, xsm_error *err)
-{
-    xsm_status status = xsm_estimator_new(ctx, s->estimator, out, err);
-    for (int i = 0; status == XSM_OK && i < s->set_count; i++) {
-        char key[128];
-        const char *sign = strchr(s->set[i], '=');
-        snprintf(key, sizeof key, "%.*s", (int)(sign - s->set[i]), s->set[i]);
-        status = xsm_estimator_set(*out, key, sign + 1, err);
-    }
-    return status;
-}
-
 static int train(const settings *s)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -204,7 +237,7 @@ static int train(const settings *s)
     xsm_context *ctx = NULL;
     xsm_corpus *corpus = NULL;
     xsm_model *input = NULL, *output = NULL;
-    xsm_estimator *estimator = NULL;
+    xsm_estimator *estimator = NULL, *search = NULL;
     xsm_skipgram *trainer = NULL;
     xsm_skipgram_options skipgram = s->skipgram;
     FILE *history = s->history ? fopen(s->history, "w") : NULL;
@@ -235,7 +268,10 @@ static int train(const settings *s)
         status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, 0, 0, &output, &err);
     }
     if (status == XSM_OK && s->estimator) {
-        status = make_estimator(s, ctx, &estimator, &err);
+        status = make_estimator(ctx, s->estimator, s->set, s->set_count, &estimator, &err);
+    }
+    if (status == XSM_OK) {
+        status = make_search(s, ctx, &search, &err);
     }
     if (status == XSM_OK) {
         status = xsm_skipgram_new(ctx, corpus, input, output, estimator, &skipgram, &trainer, &err);
@@ -249,7 +285,7 @@ static int train(const settings *s)
         status = xsm_skipgram_run(trainer, &err);
     }
     if (status == XSM_OK && s->fit) {
-        status = fit(s, ctx, corpus, input, output, &err);
+        status = fit(s, ctx, corpus, input, output, search, &err);
     }
     if (status == XSM_OK) {
         status = save(input, s->vectors, &err);
@@ -269,6 +305,7 @@ static int train(const settings *s)
     }
     xsm_skipgram_free(trainer);
     xsm_estimator_free(estimator);
+    xsm_estimator_free(search);
     xsm_model_free(input);
     xsm_model_free(output);
     xsm_corpus_free(corpus);
@@ -290,6 +327,10 @@ static int run_train(int argc, char **argv)
         if (!read_setting(&s, argv[i] + 2, argv[i + 1])) {
             return 2;
         }
+    }
+    if ((s.fit_estimator || s.fit_set_count) && !(s.fit && s.fit_estimator)) {
+        fprintf(stderr, "word_vectors: --fit-set goes with --fit-estimator, and that with --fit N\n");
+        return 2;
     }
     return train(&s);
 }

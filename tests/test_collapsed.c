@@ -196,6 +196,90 @@ static void gradients_are_right(void **state)
     xsm_context_free(ctx);
 }
 
+/* A gradient of one side at some vectors, with an estimator or without. */
+static double *gradient_of(xsm_context *ctx, const xsm_corpus *c, xsm_model *in, xsm_model *out, const char *estimator,
+                           const char *options, uint32_t candidates, int side, uint64_t memory, double *objective)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    o.window = 3;
+    o.subsample = 1;
+    o.seed = 5;
+    o.memory = memory;
+    o.estimator = estimator ? test_estimator(ctx, estimator, options) : NULL;
+    if (estimator) {
+        assert_ok(xsm_estimator_set(o.estimator, "loss", "cross-entropy", &err), err);
+        assert_ok(xsm_estimator_set_int(o.estimator, "candidates", candidates, &err), err);
+    }
+    xsmi_collapsed *at = NULL;
+    const uint32_t words = xsm_model_classes(in);
+    double *gradient = malloc((size_t)words * D * sizeof *gradient);
+    assert_non_null(gradient);
+    assert_ok(xsmi_collapsed_new(ctx, c, in, out, &o, &at, &err), err);
+    for (int again = 0; again < 2; again++) { /* an index that has been looked at says the same */
+        double before = *objective;
+        assert_ok(xsmi_collapsed_at(at, side, objective, &err), err);
+        assert_true(again == 0 || *objective == before);
+    }
+    for (uint32_t k = 0; k < words; k++) {
+        for (uint32_t i = 0; i < D; i++) {
+            gradient[k * D + i] = (double)xsmi_collapsed_gradient(at)[k * xsmi_row_stride(D) + i];
+        }
+    }
+    xsmi_collapsed_free(at);
+    xsm_estimator_free(o.estimator);
+    return gradient;
+}
+
+/* With every word found, Algorithms 1 and 2 are the full gradient: Algorithm 2 with one block, or as its rounds go on.
+ * A search that finds less says something else. */
+static void a_search_for_all_is_exact(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *options;
+        uint32_t candidates; /* 0 = all words */
+        double tolerance;
+    } searches[] = {
+        {"mips", "index=exact missing=drop", 0, 2e-6},
+        {"mips", "index=exact missing=zero", 0, 2e-6},
+        {"decomp-mips", "index=exact blocks=1", 0, 2e-6},
+        {"decomp-mips", "index=exact blocks=3 rounds=300 threshold=0", 0, 2e-4},
+        {"decomp-mips", "index=spherical blocks=7 rounds=300 threshold=0", 0, 2e-4},
+        {"mips", "index=exact", 5, -1e-2},
+        {"decomp-mips", "index=exact blocks=3 rounds=0", 0, -1e-2},
+    };
+    xsm_context *ctx = test_context(3, TEST_BUILT_IN, test_cpu_disable());
+    const char *path = random_text("search", 60, WORDS, 2);
+    FILE *file = fopen(path, "a"); /* and a word that is alone */
+    assert_true(file && fputs("lonely\n", file) >= 0 && fclose(file) == 0);
+    xsm_corpus *c = corpus_of(ctx, path);
+    xsm_model *in = vectors(ctx, c, 1, 1), *out = vectors(ctx, c, 1, 2);
+    for (int side = 0; side < 2; side++) {
+        double exact, found;
+        double *wanted = gradient_of(ctx, c, in, out, NULL, NULL, 0, side, 1 << 20, &exact);
+        for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++) {
+            const uint32_t words = xsm_model_classes(in);
+            double *got = gradient_of(ctx, c, in, out, searches[i].name, searches[i].options,
+                                      searches[i].candidates ? searches[i].candidates : words, side,
+                                      i % 2 ? 1 << 11 : 1 << 20, &found);
+            double most = fabs(found - exact);
+            for (uint32_t j = 0; j < xsm_model_classes(in) * D; j++) {
+                most = fmax(most, fabs(got[j] - wanted[j]));
+            }
+            if (!(searches[i].tolerance > 0 ? most < searches[i].tolerance : most > -searches[i].tolerance)) {
+                fail_msg("side %d, %s %s: off by %g", side, searches[i].name, searches[i].options, most);
+            }
+            free(got);
+        }
+        free(wanted);
+    }
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
+    xsm_context_free(ctx);
+}
+
 static double seen[64];
 static int seen_count;
 
@@ -205,6 +289,56 @@ static int32_t keep_objective(void *user, const xsm_progress *p)
     assert_true(seen_count < 64 && p->objective == p->loss);
     seen[seen_count++] = p->objective;
     return *stop && p->step == *stop;
+}
+
+/* Searches lower the full objective, too, nearly as far as all words do, at the same bits on any threads. */
+static void searches_lower_it(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    const char *path = random_text("searches", 400, 150, 3);
+    static const char *const names[] = {NULL, "mips", "decomp-mips"};
+    double ends[3];
+    for (int i = 0; i < 3; i++) {
+        uint64_t hashes[3][2];
+        for (int way = 0; way < (i ? 3 : 1); way++) {
+            xsm_context *ctx = way == 0   ? test_context(1, TEST_BUILT_IN, test_cpu_disable())
+                               : way == 1 ? test_context(3, TEST_PTHREADS, test_cpu_disable())
+                                          : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
+            xsm_corpus *c = corpus_of(ctx, path);
+            xsm_model *in = vectors(ctx, c, 0.5, 1), *out = vectors(ctx, c, 0.5, 2);
+            xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+            o.iterations = 10;
+            o.subsample = 1;
+            o.estimator = i ? test_estimator(ctx, names[i], "loss=cross-entropy candidates=40") : NULL;
+            if (i == 2) {
+                assert_ok(xsm_estimator_set_int(o.estimator, "blocks", 2, &err), err);
+            }
+            assert_ok(xsm_skipgram_fit(ctx, c, in, out, &o, NULL, &err), err);
+            hashes[way][0] = test_hash(in);
+            hashes[way][1] = test_hash(out);
+            assert_memory_equal(hashes[way], hashes[0], sizeof hashes[0]);
+            xsm_estimator_free(o.estimator); /* which is not bound any more */
+            o.subsample = 1;
+            o.estimator = NULL;
+            o.progress = keep_objective;
+            uint64_t stop = 0;
+            o.progress_user = &stop;
+            o.iterations = 1;
+            seen_count = 0;
+            assert_ok(xsm_skipgram_fit(ctx, c, in, out, &o, NULL, &err), err);
+            ends[i] = seen[0]; /* before the first step: the full objective */
+            xsm_model_free(in);
+            xsm_model_free(out);
+            xsm_corpus_free(c);
+            xsm_context_free(ctx);
+        }
+    }
+    for (int i = 1; i < 3; i++) {
+        if (!(ends[i] < ends[0] + 0.03)) {
+            fail_msg("%s ends at %g, all words at %g", names[i], ends[i], ends[0]);
+        }
+    }
 }
 
 /* Every step lowers the objective, to below that of the words' frequencies alone; the same bits on any threads. */
@@ -277,6 +411,19 @@ static void bad_arguments(void **state)
     FAILS(c, in, out, XSM_ERROR_RANGE);
     o.memory = 0;
     o.subsample = 1;
+    static const struct {
+        const char *name, *options;
+    } refused[] = {{"softmax", ""},
+                   {"nce", ""},
+                   {"mips", ""},
+                   {"decomp-mips", "loss=nca"},
+                   {"mips", "loss=cross-entropy ridge=1"}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        o.estimator = test_estimator(NULL, refused[i].name, refused[i].options);
+        FAILS(c, in, out, XSM_ERROR_UNSUPPORTED);
+        xsm_estimator_free(o.estimator);
+    }
+    o.estimator = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_parameters(in, &p, &err), err);
     p.weight[0] = 3e38f;
@@ -310,10 +457,20 @@ static xsm_status fit_all(void *state, xsm_context *ctx, xsm_error *err)
     o.iterations = 1;
     o.subsample = 1;
     o.memory = 1 << 16;
+    if (strstr(state, "searched")) {
+        xsm_status made = xsm_estimator_new(ctx, "decomp-mips", &o.estimator, err);
+        made = made != XSM_OK ? made : xsm_estimator_set(o.estimator, "loss", "cross-entropy", err);
+        made = made != XSM_OK ? made : xsm_estimator_set_int(o.estimator, "candidates", 6, err);
+        if (made != XSM_OK) {
+            xsm_estimator_free(o.estimator);
+            return made;
+        }
+    }
     xsm_status status = xsm_corpus_open(ctx, state, &options, &c, err);
     status = status != XSM_OK ? status : xsm_word_model_new(ctx, c, 4, 0.5, 1, &in, err);
     status = status != XSM_OK ? status : xsm_word_model_new(ctx, c, 4, 0.5, 2, &out, err);
     status = status != XSM_OK ? status : xsm_skipgram_fit(ctx, c, in, out, &o, NULL, err);
+    xsm_estimator_free(o.estimator);
     xsm_model_free(in);
     xsm_model_free(out);
     xsm_corpus_free(c);
@@ -323,16 +480,21 @@ static xsm_status fit_all(void *state, xsm_context *ctx, xsm_error *err)
 static void every_allocation(void **state)
 {
     (void)state;
-    char path[512];
-    snprintf(path, sizeof path, "%s", random_text("memory", 10, 12, 6));
-    assert_true(test_every_allocation(fit_all, path) > 20);
+    static const char *const names[] = {"memory", "searched"};
+    for (int i = 0; i < 2; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s", random_text(names[i], 10, 12, 6));
+        assert_true(test_every_allocation(fit_all, path) > 20);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_right), cmocka_unit_test(gradients_are_right), cmocka_unit_test(steps_lower_it),
-        cmocka_unit_test(bad_arguments),    cmocka_unit_test(every_allocation),
+        cmocka_unit_test(counts_are_right),  cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(steps_lower_it),    cmocka_unit_test(a_search_for_all_is_exact),
+        cmocka_unit_test(searches_lower_it), cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(every_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

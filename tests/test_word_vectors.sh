@@ -36,11 +36,13 @@ train "$folder/e.vec" --estimator nce --set negatives=5 --set sampler=frequency
 train "$folder/h.vec" --estimator hierarchical --spread 0.1
 train "$folder/f.vec" --fit 2
 grep -q "step 4 of 4" "$folder/progress" || fail "two iterations of full gradients have other than four steps"
+train "$folder/m.vec" --fit 2 --fit-estimator decomp-mips --fit-set candidates=30 --fit-set blocks=2
+grep -q "step 4 of 4" "$folder/progress" || fail "two iterations of searched gradients have other than four steps"
 [ "$(wc -l <"$folder/h.csv")" -eq 5 ] || fail "the history has other than four epochs"
 [ "$(head -n 1 "$folder/v.vec")" = "40 16" ] || fail "the first line of the vectors is wrong"
 
 # The nine nearest are the nine others of the topic, from both formats.
-for vectors in v.vec v.safetensors e.vec h.vec f.vec; do
+for vectors in v.vec v.safetensors e.vec h.vec f.vec m.vec; do
     "$program" neighbours "$folder/$vectors" c3 | head -n 9 | cut -f 2 >"$folder/near"
     [ "$(grep -c '^c' "$folder/near")" -eq 9 ] || fail "$vectors: neighbours of c3: $(tr '\n' ' ' <"$folder/near")"
 done
@@ -68,6 +70,8 @@ refuse 'whole number' train "$folder/text" "$folder/x.vec" --epochs 1.5
 refuse 'no --KEY VALUE' train "$folder/text" "$folder/x.vec" --epochs
 refuse 'every class' train "$folder/text" "$folder/x.vec" --estimator softmax
 refuse 'those of a tree' train "$folder/text" "$folder/x.vec" --estimator hierarchical --fit 1
+refuse 'goes with --fit-estimator' train "$folder/text" "$folder/x.vec" --fit-set candidates=5
+refuse 'does not search' train "$folder/text" "$folder/x.vec" --fit 1 --fit-estimator nce
 refuse 'draws them' train "$folder/text" "$folder/x.vec" --estimator mips
 refuse 'OPTION=VALUE' train "$folder/text" "$folder/x.vec" --set negatives
 refuse 'No such file' train "$folder/nowhere" "$folder/x.vec"

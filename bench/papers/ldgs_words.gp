@@ -7,11 +7,11 @@ do for [s=1:2] {
     part = "-".word("epochs seconds", s)
     if (there(part)) {
         set title (s == 1 ? "by epoch" : "by time")
-        set xlabel (s == 1 ? "epoch" : "seconds of training")
+        set xlabel (s == 1 ? "epoch" : "processor seconds of training")
         set ylabel (s == 1 ? "collapsed objective" : "")
         if (s == 2) { set logscale x }
         stats file(part) using 1 skip 1 nooutput
-        set key at screen 0.5, 0.02 center bottom horizontal maxrows 1
+        set key at screen 0.5, 0.02 center bottom horizontal maxrows 2
         plot for [i=2:STATS_columns] file(part) using 1:i with linespoints linetype i-1 title columnheader(i)
         unset key
     }

@@ -76,12 +76,16 @@ typedef struct xsm_skipgram_fit_options {
      *  iterations, `loss` and `objective` are the objective, `eta` the size of the last step. */
     xsm_progress_function progress;
     void *progress_user; /**< Handed to progress(). */
+    /** NULL = all words. Or an estimator that searches, `mips` or `decomp-mips` (Yen et al. 2018, Algorithms 1 and 2),
+     *  with `loss=cross-entropy` and without a ridge: the words that a centre is pushed away from are those that its
+     *  indexes find, and contexts. It is bound meanwhile, and not bound afterwards. */
+    xsm_estimator *estimator;
 } xsm_skipgram_fit_options;
 
 /** Starting value of an #xsm_skipgram_fit_options. */
 #define XSM_SKIPGRAM_FIT_OPTIONS_INIT                                                                                  \
     {                                                                                                                  \
-        sizeof(xsm_skipgram_fit_options), 0, 0, 0, 0, 0, 0, 0, NULL, NULL                                              \
+        sizeof(xsm_skipgram_fit_options), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL                                        \
     }
 
 #ifdef __cplusplus
@@ -147,6 +151,9 @@ XSM_API xsm_status xsm_skipgram_get_progress(const xsm_skipgram *trainer, xsm_pr
  * vectors; a vector's step is `eta` times the mean gradient of the pairs that it is in. A step that does not lower the
  * objective is taken back, and half as large a one tried; after one that does, the next is a tenth larger. Zero vectors
  * have zero gradients: start from vectors that an epoch or so of xsm_skipgram_run() has trained.
+ *  With an estimator that searches, the sum over k has the words that its indexes find for the centre, and all
+ * contexts, which are exact in either algorithm; the objective that steps are judged by, and that is told of, is then
+ * its estimate. All output vectors are read into the indexes again after each of their steps.
  *  @param context context whose threads are used, or NULL
  *  @param corpus  the text
  *  @param input   as for xsm_skipgram_new()
@@ -156,9 +163,12 @@ XSM_API xsm_status xsm_skipgram_get_progress(const xsm_skipgram *trainer, xsm_pr
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK, also when no step lowers the objective any more; #XSM_CANCELLED (the vectors are the best so far);
  *          #XSM_ERROR_DIVERGED when the objective is not finite at the vectors given; #XSM_ERROR_DATA for a text
- * without pairs; what xsm_skipgram_new() returns for models, corpus and options; #XSM_ERROR_LIMIT, #XSM_ERROR_MEMORY,
- *          #XSM_ERROR_IO, #XSM_ERROR_RUNNER. O(V^2 D) a step, at the speed of arithmetic; the text is read once, or in
- * each step as often as the counts of pairs are larger than `memory`. */
+ * without pairs; #XSM_ERROR_UNSUPPORTED for an estimator that does not search, has another loss than
+ *          cross-entropy or a ridge; what xsm_skipgram_new() returns for models, corpus and options, and
+ *          xsm_estimator_bind_stream(); #XSM_ERROR_LIMIT, #XSM_ERROR_MEMORY,
+ *          #XSM_ERROR_IO, #XSM_ERROR_RUNNER. O(V^2 D) a step, at the speed of arithmetic; with a search O(V D) times
+ * what it looks at for a centre; the text is read once, or in each step as often as the counts of pairs are larger than
+ * `memory`. */
 XSM_API xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                                     const xsm_skipgram_fit_options *options, double *objective, xsm_error *err);
 

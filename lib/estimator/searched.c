@@ -164,28 +164,46 @@ static void forget_changes(xsmi_searcher *s)
     s->changes = 0;
 }
 
+static xsm_status note_change(xsmi_searcher *s, uint32_t k, xsm_error *err)
+{
+    uint64_t bit = UINT64_C(1) << k % 64;
+    if (s->marks[k / 64] & bit) {
+        return XSM_OK;
+    }
+    if (s->changes == s->capacity) {
+        uint32_t more = s->capacity + s->capacity / 2 + 1024;
+        uint32_t *larger = xsmi_reallocate(s->context, s->changed, s->capacity, more, sizeof *larger);
+        if (!larger) {
+            return xsmi_fail_memory(err, more * sizeof *larger, "rows to be indexed");
+        }
+        s->changed = larger;
+        s->capacity = more;
+    }
+    s->marks[k / 64] |= bit;
+    s->changed[s->changes++] = k;
+    return XSM_OK;
+}
+
 /* Notes the rows that a step with this gradient changes. */
 static xsm_status note_changes(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples, xsm_error *err)
 {
     for (uint64_t i = 0; i < examples; i++) {
         for (uint64_t j = i * g->width; j < i * g->width + g->lengths[i]; j++) {
-            uint32_t k = g->classes[j];
-            uint64_t bit = UINT64_C(1) << k % 64;
-            if (s->marks[k / 64] & bit) {
-                continue;
-            }
-            if (s->changes == s->capacity) {
-                uint32_t more = s->capacity + s->capacity / 2 + 1024;
-                uint32_t *larger = xsmi_reallocate(s->context, s->changed, s->capacity, more, sizeof *larger);
-                if (!larger) {
-                    return xsmi_fail_memory(err, more * sizeof *larger, "rows to be indexed");
-                }
-                s->changed = larger;
-                s->capacity = more;
-            }
-            s->marks[k / 64] |= bit;
-            s->changed[s->changes++] = k;
+            XSMI_TRY(note_change(s, g->classes[j], err));
         }
+    }
+    return XSM_OK;
+}
+
+void xsmi_searcher_change_none(xsmi_searcher *s)
+{
+    forget_changes(s);
+}
+
+xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err)
+{
+    for (uint32_t k = 0; k < s->model->classes; k++) {
+        XSMI_TRY(note_change(s, k, err));
     }
     return XSM_OK;
 }

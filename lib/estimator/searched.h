@@ -59,11 +59,15 @@ struct xsmi_searcher {
 xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_search_plan *plan,
                              const xsm_model *model, uint64_t rows, xsmi_searcher **out, xsm_error *err);
 void xsmi_searcher_free(xsmi_searcher *s);
-/* Whether a batch that begins at that place of the run is searched. */
 /* Examples that see classes drawn at random before the search begins. */
 uint64_t xsmi_searcher_startup(const xsmi_searcher *s);
 void xsmi_searcher_set_startup(xsmi_searcher *s, uint64_t examples);
+/* Whether a batch that begins at that place of the run is searched. */
 bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position);
+/* For whom takes no step on what was found, or one that moves every row: which rows are to be indexed anew before the
+ * next search. */
+void xsmi_searcher_change_none(xsmi_searcher *s);
+xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err);
 
 /* Checkpoints (searched_state.c). Makes a copy of what has come about, and says where its tensors lie, by number. */
 xsm_status xsmi_searcher_copy(xsmi_searcher *s, xsm_error *err);

@@ -2,9 +2,10 @@
  * Yen et al., Loss decomposition for fast learning in large output spaces, 2018, eq. 9: the skip-gram objective with
  * equal pairs taken together, f = sum_x q_x [ logsum_k exp(w_k . phi_x) - sum_y q_{y|x} w_y . phi_x ], df/dphi_x = q_x
  * sum_k (p_{k|x} - q_{k|x}) w_k,   df/dw_k = sum_x q_x (p_{k|x} - q_{k|x}) phi_x, and full-gradient steps of input and
- * output vectors in turn. Scores exist for a group of centres at a time.
+ * output vectors in turn. Scores exist for a group of centres at a time. With an estimator that searches, the classes
+ * of a centre are those found (collapsed_search.c).
  */
-#include "words/collapsed.h"
+#include "words/collapsed_search.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,14 +21,17 @@ struct xsmi_collapsed {
     const xsmi_kernels *kernels;
     xsm_model *input, *output;
     xsm_dataset *rows; /* the input vectors */
+    xsm_estimator *estimator;
+    xsmi_collapsed_search *search; /* with an estimator, after the first count */
     xsmi_cooccurrence counts;
     uint32_t words;
     size_t dimension, stride, score_stride;
-    float *scores;   /* [GROUP][score_stride] */
+    float *scores;   /* [GROUP][score_stride], without an estimator */
     float *gradient; /* [V][stride] */
     double losses[GROUP];
     uint64_t *pairs[2]; /* [V] by word as centre, as context */
     uint64_t all;
+    uint32_t most_contexts; /* of a centre */
     bool counted;
 };
 
@@ -48,13 +52,16 @@ xsm_status xsmi_collapsed_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_mo
     c->words = corpus->info.words;
     c->dimension = input->features;
     c->stride = xsmi_row_stride(input->features);
-    c->score_stride = xsmi_row_stride(c->words);
-    c->scores = xsmi_allocate(ctx, GROUP * c->score_stride, sizeof *c->scores);
+    c->estimator = o->estimator;
+    c->score_stride = c->estimator ? 0 : xsmi_row_stride(c->words);
+    if (!c->estimator) {
+        c->scores = xsmi_allocate(ctx, GROUP * c->score_stride, sizeof *c->scores);
+    }
     c->gradient = xsmi_allocate(ctx, c->words * c->stride, sizeof *c->gradient);
     c->pairs[0] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     c->pairs[1] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     xsm_status status = XSM_OK;
-    if (!c->scores || !c->gradient || !c->pairs[0] || !c->pairs[1]) {
+    if ((!c->scores && !c->estimator) || !c->gradient || !c->pairs[0] || !c->pairs[1]) {
         status = xsmi_fail_memory(err, c->words * c->stride * sizeof *c->gradient, "the collapsed objective");
     }
     if (status == XSM_OK) {
@@ -76,6 +83,7 @@ void xsmi_collapsed_free(xsmi_collapsed *c)
 {
     if (c) {
         xsm_context *ctx = c->context;
+        xsmi_collapsed_search_free(c->search);
         xsmi_cooccurrence_clear(&c->counts);
         xsm_dataset_free(c->rows);
         xsmi_release(ctx, c->scores, GROUP * c->score_stride, sizeof *c->scores);
@@ -163,38 +171,65 @@ static xsm_status take_group(xsmi_collapsed *c, int side, uint32_t first, uint32
     return side == XSMI_OUTPUT ? xsmi_run(c->context, add_tile, &g, (c->words + TILE - 1) / TILE, err) : XSM_OK;
 }
 
-static void count_pairs(xsmi_collapsed *c)
+/* Counts all pairs, by centre and by context. With a text whose counts do not fit this is a pass over its parts. */
+static xsm_status count_pairs(xsmi_collapsed *c, xsm_error *err)
 {
     const xsmi_cooccurrence *n = &c->counts;
-    for (uint32_t k = n->first; k < n->end; k++) {
-        for (uint64_t i = n->offsets[k - n->first]; i < n->offsets[k - n->first + 1]; i++) {
-            c->pairs[XSMI_INPUT][k] += n->numbers[i];
-            c->pairs[XSMI_OUTPUT][n->contexts[i]] += n->numbers[i];
-            c->all += n->numbers[i];
+    memset(c->pairs[XSMI_INPUT], 0, c->words * sizeof(uint64_t));
+    memset(c->pairs[XSMI_OUTPUT], 0, c->words * sizeof(uint64_t));
+    c->all = 0;
+    for (uint32_t first = 0; first < c->words; first = n->end) {
+        XSMI_TRY(xsmi_cooccurrence_count(&c->counts, first, err));
+        for (uint32_t k = n->first; k < n->end; k++) {
+            const uint64_t from = n->offsets[k - n->first], to = n->offsets[k - n->first + 1];
+            c->most_contexts = to - from > c->most_contexts ? (uint32_t)(to - from) : c->most_contexts;
+            for (uint64_t i = from; i < to; i++) {
+                c->pairs[XSMI_INPUT][k] += n->numbers[i];
+                c->pairs[XSMI_OUTPUT][n->contexts[i]] += n->numbers[i];
+                c->all += n->numbers[i];
+            }
         }
     }
+    if (c->all == 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "%s: no two words of the vocabulary stand together",
+                         n->text.corpus->path);
+    }
+    c->counted = true;
+    return XSM_OK;
+}
+
+static xsm_status prepare(xsmi_collapsed *c, int side, xsm_error *err)
+{
+    if (!c->counted) {
+        XSMI_TRY(count_pairs(c, err));
+    }
+    if (c->estimator && !c->search) {
+        XSMI_TRY(xsmi_collapsed_search_new(c->context, c->estimator, c->input, c->output, c->most_contexts, &c->search,
+                                           err));
+    } else if (c->search && side == XSMI_INPUT) { /* it is asked for after a step of the output vectors */
+        XSMI_TRY(xsmi_collapsed_search_moved(c->search, err));
+    }
+    return XSM_OK;
 }
 
 xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm_error *err)
 {
     double loss = 0;
+    XSMI_TRY(prepare(c, side, err));
     if (side == XSMI_OUTPUT) {
         memset(c->gradient, 0, c->words * c->stride * sizeof *c->gradient);
     }
     for (uint32_t first = 0; first < c->words; first = c->counts.end) {
         XSMI_TRY(xsmi_cooccurrence_count(&c->counts, first, err));
-        if (!c->counted) {
-            count_pairs(c);
+        if (c->search) {
+            XSMI_TRY(
+                xsmi_collapsed_search_take(c->search, &c->counts, side, first, c->counts.end, c->gradient, &loss, err));
+            continue;
         }
         for (uint32_t at = first; at < c->counts.end; at += GROUP) {
             const uint32_t count = c->counts.end - at < GROUP ? c->counts.end - at : GROUP;
             XSMI_TRY(take_group(c, side, at, count, &loss, err));
         }
-    }
-    c->counted = true;
-    if (c->all == 0) {
-        return xsmi_fail(err, XSM_ERROR_DATA, "%s: no two words of the vocabulary stand together",
-                         c->counts.text.corpus->path);
     }
     for (uint32_t k = 0; side == XSMI_OUTPUT && k < c->words; k++) {
         const double n = (double)c->pairs[XSMI_OUTPUT][k];
@@ -209,7 +244,8 @@ xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm
 static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_corpus *corpus,
                                xsm_skipgram_fit_options *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_skipgram_fit_options", err));
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, offsetof(xsm_skipgram_fit_options, estimator), given,
+                               "xsm_skipgram_fit_options", err));
     xsm_skipgram_options text = XSM_SKIPGRAM_OPTIONS_INIT;
     text.window = o->window;
     text.subsample = o->subsample;

@@ -1,0 +1,258 @@
+/*
+ * The search-based gradients of Yen et al. 2018 (Algorithms 1 and 2: `mips`, `decomp-mips`) for the collapsed skip-gram
+ * objective, eq. 9. A centre x is an example whose labels are its contexts, with the target q_{y|x} = n_xy/n_x on each.
+ * Estimators know the target 1/|P| alone, but the labels enter cross-entropy by a linear term, which goes through
+ * Algorithm 2 as it is, the scores of labels being known in all blocks: what the estimator says of the loss and of the
+ * coefficients of the labels is put right by sum_y (1/|P| - q_{y|x}) z_y and its derivative. As in the paper, the
+ * positive part is thus a plain sum over the pairs.
+ */
+#include "words/collapsed_search.h"
+#include "estimator/estimator.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BATCH = XSM_INDEX_QUERIES, PARTS_MOST = 64 };
+
+struct xsmi_collapsed_search {
+    xsm_context *context;
+    const xsmi_kernels *kernels;
+    xsm_estimator *estimator;
+    const xsm_model *input, *output;
+    xsm_gradient *gradient;
+    size_t dimension, stride;
+    uint32_t parts, threads;
+    size_t label_most, list_most; /* contexts of a centre; places of a list of either kind */
+    /* By thread. */
+    uint32_t *rows; /* [threads][list_most] */
+    float *amounts; /* [threads][list_most] */
+    double lost[BATCH];
+};
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+static xsm_status bind(xsmi_collapsed_search *s, xsm_error *err)
+{
+    xsm_estimator *e = s->estimator;
+    char loss[32];
+    if (!(e->ops.flags & XSM_ESTIMATOR_INDEX)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' does not search; full gradients take mips, decomp-mips or no estimator",
+                         e->ops.name);
+    }
+    if (xsm_estimator_get(e, "loss", loss, sizeof loss) > 0 && strcmp(loss, "cross-entropy") != 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' has the loss %s; the collapsed objective is one of cross-entropy", e->ops.name,
+                         loss);
+    }
+    if (e->common.ridge > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' has a ridge; word vectors are trained without",
+                         e->ops.name);
+    }
+    xsm_stream_options o = XSM_STREAM_OPTIONS_INIT;
+    o.batch = BATCH;
+    o.labels = (uint32_t)s->label_most;
+    return xsm_estimator_bind_stream(e, s->output, &o, err);
+}
+
+xsm_status xsmi_collapsed_search_new(xsm_context *ctx, xsm_estimator *e, const xsm_model *input,
+                                     const xsm_model *output, uint32_t most_contexts, xsmi_collapsed_search **out,
+                                     xsm_error *err)
+{
+    xsmi_collapsed_search *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
+    if (!s) {
+        return xsmi_fail_memory(err, sizeof *s, "the collapsed objective");
+    }
+    s->context = xsmi_context_retain(ctx);
+    s->kernels = xsmi_context_kernels(ctx);
+    s->estimator = e;
+    s->input = input;
+    s->output = output;
+    s->dimension = input->features;
+    s->stride = xsmi_row_stride(input->features);
+    s->label_most = most_contexts;
+    s->threads = xsm_context_threads(ctx);
+    s->parts = s->threads < PARTS_MOST ? s->threads : PARTS_MOST;
+    xsm_status status = bind(s, err);
+    if (status == XSM_OK) {
+        status = xsm_gradient_new(ctx, &s->gradient, err);
+    }
+    if (status == XSM_OK) {
+        size_t places = 0;
+        s->list_most = e->width > most_contexts ? (size_t)e->width : most_contexts;
+        if (xsmi_multiply(s->list_most, s->threads, &places)) {
+            s->rows = xsmi_allocate(ctx, places, sizeof *s->rows);
+            s->amounts = xsmi_allocate(ctx, places, sizeof *s->amounts);
+        }
+        status = s->rows && s->amounts ? XSM_OK : xsmi_fail_memory(err, places * 8, "the collapsed objective");
+    }
+    if (status != XSM_OK) {
+        xsmi_collapsed_search_free(s);
+        return status;
+    }
+    *out = s;
+    return XSM_OK;
+}
+
+void xsmi_collapsed_search_free(xsmi_collapsed_search *s)
+{
+    if (s) {
+        xsm_context *ctx = s->context;
+        if (s->estimator->model == s->output) {
+            xsmi_estimator_unbind(s->estimator); /* the vectors are the caller's to release */
+        }
+        xsm_gradient_free(s->gradient);
+        xsmi_release(ctx, s->rows, s->threads * s->list_most, sizeof *s->rows);
+        xsmi_release(ctx, s->amounts, s->threads * s->list_most, sizeof *s->amounts);
+        xsmi_release(ctx, s, 1, sizeof *s);
+        xsm_context_free(ctx);
+    }
+}
+
+xsm_status xsmi_collapsed_search_moved(xsmi_collapsed_search *s, xsm_error *err)
+{
+    return xsmi_searcher_change_all(s->estimator->searcher, err);
+}
+
+/* -- centres ------------------------------------------------------------------------------------------------------- */
+
+/* Centres first..first+count, all of which have contexts, as examples of the gradient. */
+typedef struct group {
+    xsmi_collapsed_search *s;
+    const xsmi_cooccurrence *counts;
+    uint32_t first, count;
+    float *gradient;
+    int side;
+} group;
+
+static const float *vector_of(const group *g, uint32_t i)
+{
+    return g->s->input->weight + (size_t)(g->first + i) * g->s->input->stride;
+}
+
+static double pairs_of(const xsmi_cooccurrence *n, uint32_t row)
+{
+    double total = 0;
+    for (uint64_t j = n->offsets[row]; j < n->offsets[row + 1]; j++) {
+        total += n->numbers[j];
+    }
+    return total;
+}
+
+/* A centre's loss, and its own gradient where that is wanted. */
+static void take_centre(void *state, size_t index, uint32_t thread)
+{
+    const group *g = state;
+    xsmi_collapsed_search *s = g->s;
+    const xsmi_cooccurrence *n = g->counts;
+    const xsm_gradient *found = s->gradient;
+    const uint32_t i = (uint32_t)index, row = g->first + i - n->first;
+    const uint32_t labels = (uint32_t)(n->offsets[row + 1] - n->offsets[row]);
+    const uint32_t *contexts = n->contexts + n->offsets[row], *numbers = n->numbers + n->offsets[row];
+    const float *x = vector_of(g, i);
+    const double total = pairs_of(n, row);
+    float *amounts = s->amounts + thread * s->list_most;
+    double right = 0;
+    s->kernels->gather_scores(s->output->weight, s->output->stride, contexts, labels, x, s->dimension, amounts, NULL);
+    for (uint32_t j = 0; j < labels; j++) {
+        right += (1.0 / labels - numbers[j] / total) * (double)amounts[j];
+    }
+    s->lost[i] = total * (found->losses[i] + right);
+    if (g->side == XSMI_INPUT) {
+        float *gradient = g->gradient + (size_t)(g->first + i) * s->stride;
+        const size_t place = i * found->width;
+        memset(gradient, 0, s->dimension * sizeof *gradient);
+        for (uint32_t j = 0; j < labels; j++) {
+            amounts[j] = (float)(1.0 / labels - numbers[j] / total);
+        }
+        s->kernels->column_sums(s->output->weight, s->output->stride, contexts, amounts, labels, s->dimension,
+                                gradient);
+        for (uint32_t j = 0; j < found->lengths[i]; j++) { /* the library has taken the mean */
+            amounts[j] = (float)g->count * found->coefficients[place + j];
+        }
+        s->kernels->column_sums(s->output->weight, s->output->stride, found->classes + place, amounts,
+                                found->lengths[i], s->dimension, gradient);
+    }
+}
+
+/* Adds the group to the gradients of the output vectors of one residue, in the order of the centres. */
+static void add_part(void *state, size_t index, uint32_t thread)
+{
+    const group *g = state;
+    xsmi_collapsed_search *s = g->s;
+    const xsmi_cooccurrence *n = g->counts;
+    const xsm_gradient *found = s->gradient;
+    uint32_t *rows = s->rows + thread * s->list_most;
+    float *amounts = s->amounts + thread * s->list_most;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const uint32_t row = g->first + i - n->first;
+        const uint64_t start = n->offsets[row], labels = n->offsets[row + 1] - start;
+        const double total = pairs_of(n, row), even = total / (double)labels;
+        const size_t place = i * found->width;
+        size_t m = 0;
+        for (uint32_t j = 0; j < found->lengths[i]; j++) {
+            if (found->classes[place + j] % s->parts == index) {
+                rows[m] = found->classes[place + j];
+                amounts[m++] = (float)(total * g->count * (double)found->coefficients[place + j]);
+            }
+        }
+        s->kernels->scatter_update(g->gradient, s->stride, rows, m, vector_of(g, i), s->dimension, amounts, NULL);
+        m = 0;
+        for (uint64_t j = start; j < start + labels; j++) {
+            if (n->contexts[j] % s->parts == index) {
+                rows[m] = n->contexts[j];
+                amounts[m++] = (float)(even - n->numbers[j]);
+            }
+        }
+        s->kernels->scatter_update(g->gradient, s->stride, rows, m, vector_of(g, i), s->dimension, amounts, NULL);
+    }
+}
+
+static xsm_status take_group(group *g, double *loss, xsm_error *err)
+{
+    xsmi_collapsed_search *s = g->s;
+    const uint32_t row = g->first - g->counts->first;
+    const float *x = vector_of(g, 0);
+    uint64_t offsets[BATCH + 1];
+    xsm_batch given = xsm_batch_values(x, g->count, s->input->features, s->input->stride), batch;
+    for (uint32_t i = 0; i <= g->count; i++) {
+        offsets[i] = g->counts->offsets[row + i] - g->counts->offsets[row];
+    }
+    given.labels = g->counts->contexts + g->counts->offsets[row];
+    given.label_offsets = offsets;
+    XSMI_TRY(xsmi_estimator_read_batch(s->estimator, &given, &batch, err));
+    bool finite = false;
+    double largest;
+    XSMI_TRY(xsmi_estimator_search(s->estimator, &batch, 1, s->gradient, NULL, &finite, &largest, err));
+    xsmi_searcher_change_none(s->estimator->searcher); /* no step is taken yet */
+    if (!finite) {
+        *loss = (double)NAN;
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_run(s->context, take_centre, g, g->count, err));
+    for (uint32_t i = 0; i < g->count; i++) {
+        *loss += s->lost[i];
+    }
+    return g->side == XSMI_OUTPUT ? xsmi_run(s->context, add_part, g, s->parts, err) : XSM_OK;
+}
+
+xsm_status xsmi_collapsed_search_take(xsmi_collapsed_search *s, const xsmi_cooccurrence *counts, int side,
+                                      uint32_t first, uint32_t end, float *gradient, double *loss, xsm_error *err)
+{
+    const uint64_t *at = counts->offsets;
+    for (uint32_t next; first < end && !isnan(*loss); first = next) {
+        for (next = first;
+             next < end && next - first < BATCH && at[next - counts->first + 1] > at[next - counts->first]; next++) {
+        }
+        if (next == first) { /* a word without contexts */
+            if (side == XSMI_INPUT) {
+                memset(gradient + (size_t)first * s->stride, 0, s->dimension * sizeof *gradient);
+            }
+            next++;
+            continue;
+        }
+        group g = {s, counts, first, next - first, gradient, side};
+        XSMI_TRY(take_group(&g, loss, err));
+    }
+    return XSM_OK;
+}
