@@ -26,35 +26,12 @@ typedef struct asked {
 
 static asked ask(xsm_estimator *e, const float *z, uint32_t length, const uint32_t *classes, double eta, double u)
 {
-    float scores[CLASSES];
     uint32_t label = 2;
     asked a = {.u = u};
-    for (uint32_t j = 0; j < length; j++) {
-        scores[j] = z[classes[j]];
-    }
-    double shrinks[CLASSES], scratch[512];
-    assert_true(!e->ops.scratch || e->ops.scratch(e->state) <= sizeof scratch);
-    for (int j = 0; j < CLASSES; j++) {
-        shrinks[j] = 1;
-    }
     xsm_example example = {0, 0, &label, 1, 1};
-    xsm_score_block block = {.size = sizeof block,
-                             .examples = &example,
-                             .count = 1,
-                             .batch = 1,
-                             .width = CLASSES,
-                             .lengths = &length,
-                             .classes = classes,
-                             .scores = scores,
-                             .linear = scores,
-                             .eta = eta,
-                             .coefficients = a.g,
-                             .shrinks = shrinks,
-                             .losses = &a.loss,
-                             .scratch = scratch};
     double *at = ((xsmi_double_sum *)e->state)->u;
     at[0] = u;
-    e->ops.gradient(e->state, &block);
+    a.loss = test_ask(e, &example, length, classes, z, eta, a.g);
     a.u = at[0];
     return a;
 }

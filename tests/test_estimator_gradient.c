@@ -202,7 +202,7 @@ static void softmax_values(void **state)
 /* Asks a table for the coefficients of one example of class 2 against the classes of `set`. */
 static double coefficients_of_set(xsm_estimator *e, uint32_t set, const float *z, double u, float *out)
 {
-    float scores[CLASSES], g[CLASSES];
+    float g[CLASSES];
     uint32_t classes[CLASSES] = {2}, label = 2, length = 1;
     for (uint32_t k = 0; k < CLASSES; k++) {
         out[k] = 0;
@@ -210,27 +210,11 @@ static double coefficients_of_set(xsm_estimator *e, uint32_t set, const float *z
             classes[length++] = k;
         }
     }
-    for (uint32_t j = 0; j < length; j++) {
-        scores[j] = z[classes[j]];
-    }
     xsm_example example = {0, 0, &label, 1, 1};
-    double loss = 0;
-    xsm_score_block block = {.size = sizeof block,
-                             .examples = &example,
-                             .count = 1,
-                             .batch = 1,
-                             .width = CLASSES,
-                             .lengths = &length,
-                             .classes = classes,
-                             .scores = scores,
-                             .linear = scores,
-                             .eta = 1e-3,
-                             .coefficients = g,
-                             .losses = &loss};
     if (u >= 0) {
         ((xsmi_double_sum *)e->state)->u[0] = u;
     }
-    e->ops.gradient(e->state, &block);
+    const double loss = test_ask(e, &example, length, classes, z, 1e-3, g);
     for (uint32_t j = 0; j < length; j++) {
         out[classes[j]] = g[j];
     }

@@ -1,6 +1,8 @@
 /* Helpers of the tests of training. */
 #include "training.h"
 
+#include "estimator/estimator.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -163,6 +165,34 @@ test_problem test_golden_problem(bool sparse)
     return p;
 }
 
+test_problem test_context_problem(uint64_t rows, uint32_t contexts, uint32_t classes, double *share)
+{
+    test_problem p = test_problem_new(rows, contexts, classes, false, 8);
+    uint64_t seed = 12;
+    memset(p.x, 0, (size_t)rows * contexts * sizeof *p.x);
+    memset(share, 0, (size_t)contexts * classes * sizeof *share);
+    for (uint64_t i = 0; i < rows; i++) {
+        uint32_t c = (uint32_t)(test_uniform(&seed) * contexts);
+        double u = test_uniform(&seed);
+        p.x[i * contexts + c] = 1;
+        p.labels[i] = (uint32_t)(u * u * classes + c) % classes;
+        share[c * classes + p.labels[i]]++;
+    }
+    for (uint32_t c = 0; c < contexts; c++) {
+        double all = 0;
+        for (uint32_t k = 0; k < classes; k++) {
+            all += share[c * classes + k];
+        }
+        for (uint32_t k = 0; k < classes; k++) {
+            share[c * classes + k] /= all;
+        }
+    }
+    xsm_dataset *data = test_relabel(&p, false, classes, NULL, p.labels);
+    xsm_dataset_free(p.data);
+    p.data = data;
+    return p;
+}
+
 void test_problem_free(test_problem *p)
 {
     xsm_dataset_free(p->data);
@@ -311,6 +341,35 @@ xsm_gradient_view test_view(const xsm_gradient *g)
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     assert_ok(xsm_gradient_get(g, &view, &err), err);
     return view;
+}
+
+double test_ask(xsm_estimator *e, const xsm_example *example, uint32_t length, const uint32_t *classes, const float *z,
+                double eta, float *g)
+{
+    float scores[64];
+    double shrinks[64], loss = NAN;
+    _Alignas(64) double scratch[512];
+    assert_true(length <= 64 && (!e->ops.scratch || e->ops.scratch(e->state) <= sizeof scratch));
+    for (uint32_t j = 0; j < length; j++) {
+        scores[j] = z[classes[j]];
+        shrinks[j] = 1;
+    }
+    xsm_score_block block = {.size = sizeof block,
+                             .examples = example,
+                             .count = 1,
+                             .batch = 1,
+                             .width = length,
+                             .lengths = &length,
+                             .classes = classes,
+                             .scores = scores,
+                             .linear = scores,
+                             .eta = eta,
+                             .coefficients = g,
+                             .shrinks = shrinks,
+                             .losses = &loss,
+                             .scratch = scratch};
+    e->ops.gradient(e->state, &block);
+    return loss;
 }
 
 test_rig test_rig_new(const char *name, const char *options, uint64_t rows, uint32_t features, uint32_t classes,

@@ -8,6 +8,7 @@
 #include "support.h"
 
 #include <xsoftmax/estimator.h>
+#include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/optimizer.h>
 
@@ -40,6 +41,9 @@ xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, 
                           const uint32_t *labels);
 /* The problem of golden/optimum.py: 400 rows, 8 features, 12 classes. */
 test_problem test_golden_problem(bool sparse);
+/* Rows that say nothing but which of `contexts` contexts they are of, each with labels of its own distribution, and the
+ * labels' shares, [contexts][classes]. */
+test_problem test_context_problem(uint64_t rows, uint32_t contexts, uint32_t classes, double *share);
 void test_problem_free(test_problem *p);
 
 /* A linear model for a problem, filled with random weights up to `size` (0 = zeros). */
@@ -62,6 +66,10 @@ const char *test_smooth_options(const char *name);
 xsm_gradient *test_gradient(xsm_context *ctx);
 xsm_optimizer *test_optimizer(xsm_context *ctx, xsm_model *m);
 xsm_gradient_view test_view(const xsm_gradient *g);
+/* Asks an estimator's table for one example's loss and its coefficients g[length], as the library does: `classes` as
+ * select() lists them, z the scores of all classes, no bias. */
+double test_ask(xsm_estimator *e, const xsm_example *example, uint32_t length, const uint32_t *classes, const float *z,
+                double eta, float *g);
 
 /* An estimator bound to a class-major model and rows with 1 to `most` labels each: neighbouring classes from a random
  * one on, falling. */
