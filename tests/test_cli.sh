@@ -471,6 +471,23 @@ done
 run 0 convert --data train.cache --to npy --output train.npy --labels-to labels.npy
 run 0 convert --data train.npy --labels-from labels.npy --to xc --output again.npy.txt
 expect 'the same rows from npy' cmp train.xc again.npy.txt
+run 0 train --data train.npy --labels-from labels.npy --test train.npy --test-labels-from labels.npy --epochs 3 --eta 1 --model npy.model
+run 0 evaluate --model npy.model --data train.npy --labels-from labels.npy --json
+cp stdout npy.first
+run 0 evaluate --model npy.model --data again.npy.txt --json
+expect 'the same rows evaluated from npy' test "$(grep -o '"log_loss":0.0*[1-9]...' npy.first)" = "$(grep -o '"log_loss":0.0*[1-9]...' stdout)"
+run 0 predict --model npy.model --data train.npy --top 1
+expect 'a prediction for each row of a matrix alone' test "$(wc -l <stdout)" -eq "$(tail -n +2 train.xc | wc -l)"
+run 1 train --data train.npy --eta 1
+says stderr 'train.npy: no row has a label; those of a NumPy matrix are in a file of their own (--labels-from FILE'
+run 1 train --data train.npy --labels-from labels.npy --test train.npy --eta 1
+says stderr 'to test --test-labels-from FILE'
+run 1 evaluate --model npy.model --data train.npy
+says stderr 'no row has a label'
+run 1 train --data train.txt --labels-from labels.npy --eta 1
+says stderr 'go with NumPy files alone'
+run 1 evaluate --model npy.model --data train.cache --labels-from labels.npy
+says stderr 'go with NumPy files alone'
 run 0 train --data train.txt --epochs 3 --eta 1 --model a.model
 run 0 train --data train.cache --epochs 3 --eta 1 --model b.model
 run 0 evaluate --model a.model --data train.cache --no-verify --json

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import re
 import resource
 import statistics
@@ -190,7 +191,11 @@ def main():
             parts = [options.data / "text" / name for name in ["brown.txt.gz", "ptb.train.txt.gz"]]
             if not all(part.exists() for part in parts):
                 sys.exit(f"compare_words: no text in {options.data / 'text'}; set XSM_DATA, or give --text")
-            raw = b"".join(gzip.decompress(part.read_bytes()) for part in parts)
+            # The lines are mixed: with one corpus behind the other, a falling learning rate makes the scores those of
+            # what comes last, and fastText, which goes on a little beyond its epochs, comes round to the first again.
+            lines = [line for part in parts for line in gzip.decompress(part.read_bytes()).splitlines(keepends=True)]
+            random.Random(1).shuffle(lines)
+            raw = b"".join(lines)
         else:
             raw = source.read_bytes()
         text, our_text = work / "text.txt", work / "ours.txt"

@@ -149,6 +149,16 @@ extern const char *const cli_base_words[];
          0,                                                                                                            \
          0,                                                                                                            \
          0},                                                                                                           \
+        {"labels-from",                                                                                                \
+         CLI_TEXT,                                                                                                     \
+         &(data).labels_from,                                                                                          \
+         "FILE",                                                                                                       \
+         "npy: file with the label of each row",                                                                       \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
     {                                                                                                                  \
         "no-verify", CLI_SWITCH, &(data).believe, NULL, "believe what caches hold, without a pass over them", NULL, 0, \
             0, 0, 0                                                                                                    \
@@ -195,6 +205,8 @@ extern const char *const cli_base_words[];
             XSM_FEATURES_MAX, 0, 0                                                                                     \
     }
 
+/* Refuses rows of which none has a label, saying how `path` could have had some. */
+int cli_need_labels(const char *path, const xsm_dataset *rows);
 /* Reads a file, "-" being standard input, with the flags' settings. `classes` may be NULL. */
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out);

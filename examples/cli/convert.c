@@ -78,7 +78,6 @@ int cli_convert(const cli_command *command, int argc, char **argv)
         {"data", CLI_TEXT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(c.format),
         CLI_TEXT_FLAGS(c.format),
-        {"labels-from", CLI_TEXT, &c.format.labels_from, "FILE", "npy: file of labels", NULL, 0, 0, 0, 0},
         {"labels", CLI_CHOICE, &c.format.labels, "WHICH", "labels kept of a row: all, first or smallest (all)",
          cli_label_words, 0, 0, 0, 0},
         {"label-names", CLI_TEXT, &c.label_names, "FILE", "names of the labels, line i (from 0) naming label i", NULL,

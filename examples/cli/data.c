@@ -27,6 +27,23 @@ static int64_t read_standard_input(void *user, void *buffer, size_t size)
     return got;
 }
 
+int cli_need_labels(const char *path, const xsm_dataset *rows)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    if (xsm_dataset_get_info(rows, &info, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (info.unlabelled < info.rows) {
+        return CLI_GO_ON;
+    }
+    return cli_fail("%s: no row has a label%s", path,
+                    info.format == XSM_FORMAT_NPY
+                        ? "; those of a NumPy matrix are in a file of their own (--labels-from FILE, and of the rows "
+                          "to test --test-labels-from FILE) or in a column of it (--label-column NUMBER)"
+                        : "");
+}
+
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out)
 {

@@ -29,7 +29,9 @@ static int rank(evaluation *e)
     e->known = calloc(count + 1, sizeof(xsm_dataset *));
     int code = e->known ? CLI_GO_ON : cli_fail("out of memory");
     for (size_t i = 0; code == CLI_GO_ON && i < count; i++) {
-        code = cli_read_for_model(e->context, e->known_paths.items[i], &e->format, e->model, &e->known[i]);
+        cli_data format = e->format;
+        format.labels_from = NULL; /* of the rows to evaluate */
+        code = cli_read_for_model(e->context, e->known_paths.items[i], &format, e->model, &e->known[i]);
     }
     if (code != CLI_GO_ON) {
         return code;
@@ -180,6 +182,7 @@ static int evaluate(evaluation *e)
     int code = cli_context(e->threads, &e->context);
     code = code == CLI_GO_ON ? cli_load(e->context, e->model_path, &e->model) : code;
     code = code == CLI_GO_ON ? cli_read_for_model(e->context, e->data, &e->format, e->model, &e->rows) : code;
+    code = code == CLI_GO_ON ? cli_need_labels(e->data, e->rows) : code;
     if (code != CLI_GO_ON) {
         return code;
     }

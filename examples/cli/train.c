@@ -151,6 +151,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"data", CLI_TEXT, &r.data, "FILE", "rows to train on; - is standard input", NULL, 0, 0, 0, 1},
         {"test", CLI_TEXT, &r.test, "FILE", "rows to test the trained model on", NULL, 0, 0, 0, 0},
         CLI_DATA_FLAGS(r.format),
+        {"test-labels-from", CLI_TEXT, &r.test_labels_from, "FILE", "npy: file with the label of each row to test",
+         NULL, 0, 0, 0, 0},
         CLI_TEXT_FLAGS(r.format),
         {"labels", CLI_CHOICE, &r.format.labels, "WHICH",
          "labels kept of a row: first, smallest, all (first if one is taken, else all)", cli_label_words, 0, 0, 0, 0},

@@ -15,6 +15,7 @@ int cli_train_read(cli_run *r)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     uint64_t dropped = 0;
     int code = cli_read(r->context, r->data, &r->format, NULL, &r->train_rows);
+    code = code == CLI_GO_ON ? cli_need_labels(r->data, r->train_rows) : code;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -50,7 +51,10 @@ int cli_train_read(cli_run *r)
     if (r->test) {
         /* as in the file, before the transform */
         map.features = r->warm_path ? xsm_model_input_features(r->model) : r->raw_info.features;
-        code = cli_read(r->context, r->test, &r->format, &map, &r->test_rows);
+        cli_data format = r->format;
+        format.labels_from = r->test_labels_from;
+        code = cli_read(r->context, r->test, &format, &map, &r->test_rows);
+        code = code == CLI_GO_ON ? cli_need_labels(r->test, r->test_rows) : code;
         if (code != CLI_GO_ON) {
             return code;
         }
@@ -58,9 +62,6 @@ int cli_train_read(cli_run *r)
             (r->warm_path && xsm_model_transform(r->model, r->test_rows, &err) != XSM_OK) ||
             xsm_dataset_get_info(r->test_rows, &r->test_info, &err) != XSM_OK) {
             return cli_fail("%s: %s", r->test, err.message);
-        }
-        if (r->test_info.unlabelled == r->test_info.rows) {
-            return cli_fail("%s: no row has a label", r->test);
         }
     }
     return CLI_GO_ON;

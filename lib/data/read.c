@@ -249,6 +249,16 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     return XSM_OK;
 }
 
+static xsm_status check_labels_path(const xsmi_reader *r, const char *name, int32_t format, xsm_error *err)
+{
+    return !r->options.labels_path || format == XSM_FORMAT_NPY
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                           "%s: labels in a file of their own (%s, xsm_read_options.labels_path) go with NumPy files "
+                           "alone; the rows of this one hold their labels",
+                           name, r->options.labels_path);
+}
+
 static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
 {
     xsmi_lines_start(&r->lines, &r->source);
@@ -259,6 +269,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     if (r->format == XSM_FORMAT_AUTO) {
         XSMI_TRY(xsmi_detect(r, err));
     }
+    XSMI_TRY(check_labels_path(r, r->source.name, r->format, err));
     r->sparse = r->format == XSM_FORMAT_XC || r->format == XSM_FORMAT_LIBSVM || r->format == XSM_FORMAT_TEXT;
     bool words = r->format == XSM_FORMAT_CSV || r->format == XSM_FORMAT_TSV || r->format == XSM_FORMAT_TEXT;
     xsmi_dictionary_start(&r->dictionary, r->context, words);
@@ -401,8 +412,10 @@ static xsm_status read_all(xsm_context *context, const char *path, const xsm_sou
                                                              : XSM_FORMAT_AUTO;
     }
     if (status == XSM_OK && r.options.format == XSM_FORMAT_CACHE) {
-        status = path ? read_cache(&r, path, out, err)
-                      : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", name);
+        status = path ? check_labels_path(&r, path, XSM_FORMAT_CACHE, err) : XSM_OK;
+        status = status != XSM_OK ? status
+                 : path           ? read_cache(&r, path, out, err)
+                        : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", name);
     } else if (status == XSM_OK) {
         status = read_source(&r, path, host, name, out, err);
     }
