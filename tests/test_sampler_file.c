@@ -244,6 +244,13 @@ static void trees_with_an_open_leaf_are_refused(void **state)
     refuse(write_file(tensors, 4, metadata, 3), XSM_ERROR_FORMAT, "tree");
     leaves[2] = 4;
     refuse(write_file(tensors, 4, metadata, 3), XSM_ERROR_FORMAT, "tree");
+    leaves[2] = 2;
+    nodes[8] = 3e38f; /* finite, but the scores would not be */
+    refuse(write_file(tensors, 4, metadata, 3), XSM_ERROR_FORMAT, "overflow");
+    nodes[8] = 1e6f;
+    s = NULL;
+    assert_ok(xsm_sampler_load(NULL, write_file(tensors, 4, metadata, 3), NULL, &s, &err), err);
+    xsm_sampler_free(s);
     test_files_end();
 }
 

@@ -244,37 +244,55 @@ void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
     }
 }
 
-/* Says which cluster each row is in; false where that is not one for each. cluster_of starts as UINT32_MAX. */
-static bool read_order(xsmi_sphere *s, const uint32_t *counts, const uint32_t *order)
+#define SAVED "numbers of a spherical index: "
+
+/* Says which cluster each row is in. cluster_of starts as UINT32_MAX. */
+static xsm_status read_order(xsmi_sphere *s, const uint32_t *counts, const uint32_t *order, xsm_error *err)
 {
     uint32_t done = 0;
     for (uint32_t c = 0; c < s->clusters; c++) {
         if (counts[c] > s->count - done) {
-            return false;
+            return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "cluster %u has %u rows; of %u there are %u left", c,
+                             counts[c], s->count, s->count - done);
         }
         for (uint32_t end = done + counts[c]; done < end; done++) {
             if (order[done] >= s->count || s->cluster_of[order[done]] != UINT32_MAX) {
-                return false;
+                return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "row %u in cluster %u; accepted is each of 0 to %u once",
+                                 order[done], c, s->count - 1);
             }
             s->cluster_of[order[done]] = c;
         }
     }
-    return done == s->count;
+    return done == s->count
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "clusters have %u rows; there are %u", done, s->count);
 }
 
-static bool all_finite(const float *x, size_t count)
+/* What rows are measured by. */
+static xsm_status check_measures(const xsmi_sphere *s, xsm_error *err)
 {
-    bool finite = true;
-    for (size_t i = 0; i < count; i++) {
-        finite &= fabsf(x[i]) < INFINITY;
+    if (!(s->longest >= 0 && s->longest < INFINITY)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "the longest row's square is %g; accepted is 0 or more, finite",
+                         s->longest);
     }
-    return finite;
+    for (uint32_t f = 0; f < s->width; f++) {
+        if (!(fabsf(s->mean[f]) < INFINITY)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "number %u of the mean is not finite", f);
+        }
+    }
+    for (uint32_t c = 0; c < s->clusters; c++) {
+        const float *centre = s->centres + c * s->stride;
+        double square = (double)s->kernels->dot(centre, centre, (size_t)s->width + 1);
+        if (!(square < 4)) { /* about 1, where squares are not too small for a float */
+            return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "centre %u has length %g, not 1", c, sqrt(square));
+        }
+    }
+    return XSM_OK;
 }
 
 xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                                const uint32_t *numbers, xsm_error *err)
 {
-    xsm_status status = XSM_OK;
     if (!begin(s, settings, source)) {
         xsmi_sphere_clear(s);
         return xsmi_fail_memory(err, source->count * sizeof(uint32_t), "clusters");
@@ -283,18 +301,16 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
     memcpy(&s->longest, numbers, sizeof s->longest);
     memcpy(s->mean, numbers + 2, width * sizeof *numbers);
     numbers += 2 + width;
-    bool good = s->longest >= 0 && s->longest < INFINITY && all_finite(s->mean, width);
     for (uint32_t c = 0; c < s->clusters; c++, numbers += width + 1) {
         memcpy(s->centres + c * s->stride, numbers, (width + 1) * sizeof *numbers);
-        good &= all_finite(s->centres + c * s->stride, width + 1);
     }
     memset(s->cluster_of, 0xff, s->count * sizeof *s->cluster_of);
     for (uint32_t k = 0; k < s->count; k++) {
         s->gap[k] = -1; /* is found again when the row changes */
     }
-    if (!good || !read_order(s, numbers, numbers + s->clusters)) {
-        status = xsmi_fail(err, XSM_ERROR_FORMAT, "the numbers of a spherical index of %u rows are none that it has",
-                           source->count);
+    xsm_status status = check_measures(s, err);
+    if (status == XSM_OK) {
+        status = read_order(s, numbers, numbers + s->clusters, err);
     }
     if (status == XSM_OK) {
         xsmi_sphere_pack_centres(s);

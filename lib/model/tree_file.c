@@ -1,6 +1,7 @@
 /* Trees in files. */
 #include "model/tree_file.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS] = {"tree_nodes", "tree_leaves", "tree_mean",
@@ -55,12 +56,33 @@ static bool is_closed(const xsmi_tree *t, unsigned char *has_class)
     return true;
 }
 
+/* Infinite where a number is none. */
+static double largest(const float *numbers, size_t count)
+{
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        double size = fabs((double)numbers[i]);
+        most = size < INFINITY ? size > most ? size : most : INFINITY;
+    }
+    return most;
+}
+
+/* Whether scores of nodes are far from overflow, for rows whose numbers are about those of the mean, or 1. */
+static bool is_moderate(const xsmi_tree *t)
+{
+    const xsmi_pca *p = &t->pca;
+    double code =
+        p->features * largest(p->direction, (size_t)p->features * p->components) * (1 + largest(p->mean, p->features));
+    double node = largest(t->nodes, xsmi_tree_leaves(t) * t->dims) * (1 + p->components * code);
+    return code < 1e36 && node < 1e36;
+}
+
 static xsm_status bad_tree(const char *name, xsm_error *err)
 {
     return xsmi_fail(
         err, XSM_ERROR_FORMAT,
         "%s: its tree is none: tree_nodes, tree_leaves, tree_mean and tree_directions do not fit the classes and "
-        "features, or each other",
+        "features, or each other, or scores made with them would overflow",
         name);
 }
 
@@ -83,9 +105,7 @@ xsm_status xsmi_tree_restore(xsm_context *ctx, const xsmi_tensor *const tensors[
     memcpy(t->class_leaf, leaves->data, leaves->size);
     memcpy(t->pca.mean, mean->data, mean->size);
     memcpy(t->pca.direction, directions->data, directions->size);
-    if (!xsmi_tree_set_leaves(t) || !xsmi_floats_finite(t->nodes, nodes->size / sizeof(float)) ||
-        !xsmi_floats_finite(t->pca.mean, features) ||
-        !xsmi_floats_finite(t->pca.direction, (size_t)features * components)) {
+    if (!xsmi_tree_set_leaves(t) || !is_moderate(t)) {
         return bad_tree(name, err);
     }
     size_t places = 2 * xsmi_tree_leaves(t);

@@ -1,0 +1,254 @@
+/*
+ * Fuzzing of what is restored from saved numbers: the spherical index, the samplers `frequency` and `tree`. The first
+ * byte of the input says which; then each six bytes are a place and four bytes to be put there among the numbers that
+ * one was saved as. What is accepted must work, what is refused must say why. Built with -DFUZZER and clang's
+ * -fsanitize=fuzzer it is a fuzz target; built without, it replays the files of the folders that it is given, and goes
+ * through inputs of its own, the same ones each time.
+ */
+#include "restored.h"
+
+#include "sampler/arrays.h"
+
+#include <xsoftmax/dataset.h>
+
+#include <math.h>
+#include <stdint.h>
+
+enum { ROWS = 60, CLASSES = 7, FEATURES = 4, DRAWS = 40, ARRAYS = 8 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void patch(unsigned char *bytes, size_t room, const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i + 6 <= size && room >= 4; i += 6) {
+        size_t at = ((size_t)data[i] | (size_t)data[i + 1] << 8) % (room / 4);
+        memcpy(bytes + 4 * at, data + i + 2, 4);
+    }
+}
+
+static void check(xsm_status status, const xsm_error *err, bool works)
+{
+    if (status == XSM_OK ? !works : err->status != status || err->message[0] == '\0') {
+        abort();
+    }
+}
+
+static void try_index(xsm_context *ctx, const uint8_t *data, size_t size)
+{
+    restored r;
+    xsm_error err = XSM_ERROR_INIT;
+    if (!restored_begin(&r, ctx)) {
+        abort();
+    }
+    patch((unsigned char *)r.numbers, sizeof r.numbers, data, size);
+    xsm_status status = restored_from(&r, r.numbers, &err);
+    check(status, &err, status == XSM_OK && restored_works(&r));
+    restored_end(&r);
+}
+
+/* -- samplers ------------------------------------------------------------------------------------------------------ */
+
+static xsm_dataset *make_rows(xsm_context *ctx)
+{
+    float x[ROWS * FEATURES];
+    uint64_t offsets[ROWS + 1];
+    uint32_t labels[ROWS], state = 5;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        offsets[i] = i;
+        labels[i] = i * i % CLASSES;
+        for (uint32_t f = 0; f < FEATURES; f++) {
+            state = state * 1664525 + 1013904223;
+            x[i * FEATURES + f] = (float)(state >> 8) / (1 << 24) + (float)(labels[i] == f);
+        }
+    }
+    offsets[ROWS] = ROWS;
+    xsm_labels given = {sizeof given, CLASSES, 0, offsets, labels};
+    xsm_dataset *rows = NULL;
+    if (xsm_dataset_from_dense(ctx, x, ROWS, FEATURES, FEATURES, &given, XSM_COPY, &rows, NULL) != XSM_OK) {
+        abort();
+    }
+    return rows;
+}
+
+/* Whether log-probabilities are those of a distribution, and draws have them. */
+static bool sampler_works(const xsm_sampler *s, const xsm_dataset *rows)
+{
+    for (uint64_t i = 0; i < 3; i++) {
+        xsm_batch batch = xsm_batch_range(rows, i, 1);
+        uint32_t classes[DRAWS];
+        double log_q[DRAWS], sum = 0;
+        float all[CLASSES];
+        if (xsm_sampler_draw(s, &batch, 9, 0, DRAWS, 0, classes, log_q, NULL) != XSM_OK ||
+            xsm_sampler_log_probabilities(s, &batch, 0, CLASSES, all, NULL) != XSM_OK) {
+            return false;
+        }
+        for (size_t k = 0; k < CLASSES; k++) {
+            sum += exp((double)all[k]);
+        }
+        if (!(fabs(sum - 1) < 1e-3)) {
+            return false;
+        }
+        for (size_t j = 0; j < DRAWS; j++) {
+            if (classes[j] >= CLASSES || !(fabs(log_q[j] - (double)all[classes[j]]) <= 1e-3 * (1 + fabs(log_q[j])))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void try_sampler(xsm_context *ctx, const char *name, const uint8_t *data, size_t size)
+{
+    xsm_dataset *rows = make_rows(ctx);
+    xsm_sampler *from = NULL, *to = NULL;
+    xsm_array_writer w = {.context = ctx};
+    xsm_error err = XSM_ERROR_INIT;
+    if (xsm_sampler_new(ctx, name, &from, NULL) != XSM_OK || xsm_sampler_bind(from, rows, NULL) != XSM_OK ||
+        xsm_sampler_new(ctx, name, &to, NULL) != XSM_OK || xsmi_sampler_arrays(from, &w, NULL) != XSM_OK ||
+        w.count > ARRAYS) {
+        abort();
+    }
+    size_t room = 0, at = 0;
+    for (size_t i = 0; i < w.count; i++) {
+        room += (w.tensors[i].size + 7) / 8 * 8;
+    }
+    unsigned char *bytes = calloc(room + 8, 1);
+    if (!bytes) {
+        abort();
+    }
+    for (size_t i = 0; i < w.count; i++) {
+        memcpy(bytes + at, w.tensors[i].data, w.tensors[i].size);
+        w.tensors[i].data = bytes + at;
+        at += (w.tensors[i].size + 7) / 8 * 8;
+    }
+    if (size > 0 && data[0] % 4 == 3) { /* another shape: fewer lines than there are */
+        xsmi_tensor *t = &w.tensors[data[0] / 4 % w.count];
+        if (t->shape[0] > 0) {
+            t->size -= t->size / t->shape[0];
+            t->shape[0]--;
+        }
+    }
+    patch(bytes, room, data + (size > 0), size - (size > 0));
+    const xsm_array_reader reader = {w.tensors, w.count, "input"};
+    xsm_status status = xsmi_sampler_restore(to, &reader, CLASSES, FEATURES, &err);
+    check(status, &err, status == XSM_OK && sampler_works(to, rows));
+    free(bytes);
+    xsmi_array_writer_clear(&w);
+    xsm_sampler_free(from);
+    xsm_sampler_free(to);
+    xsm_dataset_free(rows);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = 1;
+    xsm_context *ctx = NULL;
+    if (xsm_context_new(&options, &ctx, NULL) != XSM_OK) {
+        abort();
+    }
+    if (size > 0) {
+        switch (data[0] % 3) {
+        case 0:
+            try_index(ctx, data + 1, size - 1);
+            break;
+        case 1:
+            try_sampler(ctx, "frequency", data + 1, size - 1);
+            break;
+        default:
+            try_sampler(ctx, "tree", data + 1, size - 1);
+            break;
+        }
+    }
+    xsm_context_free(ctx);
+    return 0;
+}
+
+#ifndef FUZZER
+#include <dirent.h>
+#include <stdio.h>
+
+static int run_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    static uint8_t data[1 << 16];
+    if (!file) {
+        perror(path);
+        return 1;
+    }
+    size_t size = fread(data, 1, sizeof data, file);
+    fclose(file);
+    return LLVMFuzzerTestOneInput(data, size);
+}
+
+/* Small numbers, floats of all sizes, and any bits. */
+static uint32_t some_number(uint64_t *state)
+{
+    static const float floats[] = {0, 1, -1, 0.5f, 1e-40f, 1e30f, -3e38f, INFINITY, -INFINITY, NAN};
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    uint32_t bits = (uint32_t)(*state >> 33), number = bits >> 2;
+    if (bits % 4 == 0) {
+        memcpy(&number, &floats[number % (sizeof floats / sizeof floats[0])], sizeof number);
+    } else if (bits % 4 == 1) {
+        number = number % 64 - 1;
+    } else if (bits % 4 == 2) {
+        number *= UINT32_C(2654435769);
+    }
+    return number;
+}
+
+/* Inputs of one to three changes. */
+static void run_own(int count)
+{
+    uint64_t state = 1;
+    for (int i = 0; i < count; i++) {
+        uint8_t data[2 + 18];
+        size_t changes = 1 + some_number(&state) % 3, length = 2;
+        data[0] = (uint8_t)i;
+        data[1] = (uint8_t)(some_number(&state) >> 3);
+        if (i % 3 == 0) {
+            length = 1; /* an index has no shapes */
+        }
+        for (size_t j = 0; j < changes; j++) {
+            uint32_t place = some_number(&state), value = some_number(&state);
+            place = place ^ place >> 16;
+            data[length++] = (uint8_t)place;
+            data[length++] = (uint8_t)(place >> 8);
+            memcpy(data + length, &value, sizeof value);
+            length += sizeof value;
+        }
+        LLVMFuzzerTestOneInput(data, length);
+    }
+}
+
+/* The files of each folder that is named. */
+int main(int argc, char **argv)
+{
+    int failures = 0;
+    int count = 0;
+    for (int i = 1; i < argc; i++) {
+        DIR *folder = opendir(argv[i]);
+        if (!folder) {
+            perror(argv[i]);
+            return 1;
+        }
+        for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+            if (entry->d_name[0] != '.') {
+                size_t size = strlen(argv[i]) + strlen(entry->d_name) + 2;
+                char *path = malloc(size);
+                if (!path) {
+                    return 1;
+                }
+                snprintf(path, size, "%s/%s", argv[i], entry->d_name);
+                failures += run_file(path);
+                count++;
+                free(path);
+            }
+        }
+        closedir(folder);
+    }
+    run_own(3000);
+    printf("%d inputs, and 3000 of its own\n", count);
+    return failures || count == 0;
+}
+#endif
