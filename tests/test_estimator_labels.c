@@ -106,6 +106,7 @@ static void exact_estimators_are_as_defined(void **state)
         for (int sparse = 0; sparse < 2; sparse++) {
             for (double size = 0.01; size < 100; size *= 20) {
                 check_exact("one-vs-all", "", 1, sizes[i][0], sizes[i][1], sparse, size);
+                check_exact("one-vs-all-sampled", "negatives=all", 1, sizes[i][0], sizes[i][1], sparse, size);
                 check_exact("margin", "", 1, sizes[i][0], sizes[i][1], sparse, size);
                 check_exact("margin", "mu=5", 5, sizes[i][0], sizes[i][1], sparse, size);
                 check_exact("margin", "mu=200", 200, sizes[i][0], sizes[i][1], sparse, size);

@@ -17,21 +17,23 @@
  * random part of the rows one to three times, and goes through the whole schedule in it. The first round tries the
  * seven rates on a little work, the second the best and its neighbours on more, the third the best and the better
  * neighbour on most of it. Where the best lies at an end of what has been tried, the next power of ten is tried as
- * well, from 1e-9 to 1e4. In the last round the objective is carried on beyond the trial, by the square root of its
- * ratio to the round before, and a rate has to be 15 % better than a tenth of it. For an estimator with
- * #XSM_ESTIMATOR_UNBOUNDED a tenth of the best is chosen where the next power of ten ended worse than no training at
- * all (a hundred times worse, if its losses explode rather than grow with the rate): a rate that does well for a while
- * may then blow up later.
+ * well, from 1e-9 to 1e4. Where the best two of the last round come within a tenth of each other, and a fifth of what
+ * was gained over no training, three times the smaller of them is chosen, which lies between. For an estimator with
+ * #XSM_ESTIMATOR_UNBOUNDED nothing between is chosen, but a tenth of the best where the next power of ten ended worse
+ * than no training at all (a hundred times worse, if its losses explode rather than grow with the rate): a rate that
+ * does well for a while may then blow up later.
  *
  * **Objective.** Trials are compared by f = sum_i loss_i + (mu/2) ||W||^2, with the exact log-loss (for a row with
  * several labels the mean over them), or for an estimator with #XSM_ESTIMATOR_OTHER_LOSS (`margin`, `one-vs-all`,
  * `one-vs-all-sampled`, which is judged with all classes) the loss that it reports itself: estimated from training rows
- * of the trial, the sum scaled to all N. Test rows have no part in it.
+ * of the trial, the sum scaled to all N. From the second round on it is estimated from training rows that the trial did
+ * not go through as well, and rates are compared by log f + 0.4 (log f' - log f), f' being that; in the last round, by
+ * this and a quarter of what log f fell by since the round before. Test rows have no part in it.
  *
- * **Work.** The trials handle at most 25 % as many examples as the run, the cost of their evaluation counted in by the
- * classes that it looks at; more only where rates outside of the grid have to be tried to find one at which training
- * stays finite, and on data of a few hundred rows. The plan depends on counts, never on a clock, so the choice is the
- * same on any machine, with any number of threads.
+ * **Work.** The trials handle at most 27.5 % as many examples as the run, the cost of their evaluation counted in by
+ * the classes that it looks at; more only where rates outside of the grid have to be tried to find one at which
+ * training stays finite, and on data of a few hundred rows. The plan depends on counts, never on a clock, so the choice
+ * is the same on any machine, with any number of threads.
  *
  * **The run itself** can still diverge, as it is longer than any trial. Begin it again then, with a model of zeros and
  * a tenth of the rate: `xsoftmax train` does so.
@@ -42,7 +44,7 @@
 /** What came of a trial. */
 enum {
     XSM_TRIAL_DROPPED = 0, /**< Others were better. */
-    XSM_TRIAL_KEPT = 1,    /**< Went on to the next round; in the last one, a tenth of it was chosen. */
+    XSM_TRIAL_KEPT = 1,    /**< Went on to the next round; in the last, a rate between it and another, or a tenth. */
     XSM_TRIAL_CHOSEN = 2,  /**< Its rate is the one chosen; in the last round only. */
     XSM_TRIAL_DIVERGED = 3 /**< Weights or scores left the finite. */
 };
@@ -55,7 +57,7 @@ typedef struct xsm_tune_trial {
     double eta;        /**< The rate. */
     uint64_t rows;     /**< Rows that it went through. */
     uint64_t epochs;   /**< How often. */
-    double objective;  /**< f as above; infinite when it diverged. */
+    double objective;  /**< f as above, by rows of the trial; infinite when it diverged. */
     uint64_t examples; /**< Examples handled: rows * epochs, fewer when it diverged. */
 } xsm_tune_trial;
 

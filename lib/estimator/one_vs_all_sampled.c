@@ -3,11 +3,13 @@
  * without replacement and weighted by (K - |P|)/m. Unbiased for the loss and its gradient:
  *     loss = sum over P of log(1 + e^(-z_k)) + (K-|P|)/m sum over S of log(1 + e^(z_k)),
  *     g_k = -sigma(-z_k) for k in P,   g_k = (K-|P|)/m sigma(z_k) for k in S.
+ * With all of them it is one-vs-all itself.
  */
 #include "estimator/estimator.h"
 #include "math/omega.h"
 
 typedef struct sampled_state {
+    xsmi_kernels_state all; /* of one-vs-all; first, as that one takes the state for its own */
     int64_t negatives_option;
     uint64_t seed, width;
     uint32_t classes, negatives;
@@ -16,13 +18,15 @@ typedef struct sampled_state {
 static const xsm_option options[] = {
     {"negatives", XSM_OPTION_INT, offsetof(sampled_state, negatives_option), "0", 0, XSM_CLASSES_MAX,
      xsmi_negatives_words,
-     "classes beside the labels that a step looks at, m, or all of them; 0 = 5, or all of them if there are fewer"},
+     "classes beside the labels that a step looks at, m; all makes the estimator exact; 0 = 5, or all if there are "
+     "fewer"},
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
     sampled_state *s = state;
     XSMI_TRY(xsmi_negatives("one-vs-all-sampled", s->negatives_option, problem->classes, &s->negatives, err));
+    XSMI_TRY(xsmi_bind_kernels(&s->all, problem, err));
     s->seed = problem->seed;
     s->classes = problem->classes;
     s->width = problem->most_labels + s->negatives;
@@ -41,9 +45,19 @@ static void select(const void *state, const xsm_example *examples, uint64_t coun
     xsmi_select_negatives(s->seed, s->classes, s->negatives, s->width, examples, count, classes, lengths);
 }
 
+static int32_t exact(const void *state)
+{
+    const sampled_state *s = state;
+    return s->negatives == s->classes - 1;
+}
+
 static void gradient(void *state, const xsm_score_block *block)
 {
     const sampled_state *s = state;
+    if (exact(s)) {
+        xsmi_one_vs_all_ops.gradient(state, block);
+        return;
+    }
     for (uint64_t i = 0; i < block->count; i++) {
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
@@ -71,4 +85,5 @@ const xsm_estimator_ops xsmi_one_vs_all_sampled_ops = {
     .width = width,
     .select = select,
     .gradient = gradient,
+    .exact = exact,
 };

@@ -65,7 +65,9 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     const xsmi_correction *correction = job->model->correction;
     p.code = xsmi_arena_take(arena, correction ? xsmi_correction_code(correction) : 0, sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
-    size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, XSMI_EXACT_BLOCKS, job->top);
+    uint64_t blocks = (job->dataset->rows + XSMI_LANES - 1) / XSMI_LANES; /* few rows take little memory */
+    blocks = blocks < XSMI_EXACT_BLOCKS ? blocks : XSMI_EXACT_BLOCKS;
+    size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
 }

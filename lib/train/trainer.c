@@ -41,13 +41,17 @@ xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm
     return XSM_OK;
 }
 
-static double eta_at(const xsm_trainer *t, uint64_t epoch, uint64_t place)
+static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t place)
 {
     const xsm_trainer_options *o = &t->options;
     double passes = t->stretch * ((double)epoch + (double)place / (double)t->rows);
     switch (o->schedule) {
     case XSM_SCHEDULE_STEP:
-        return o->eta * pow(o->factor, floor(passes));
+        if (t->decayed != floor(passes)) { /* a power a pass, not a step */
+            t->decayed = floor(passes);
+            t->decay = pow(o->factor, t->decayed);
+        }
+        return o->eta * t->decay;
     case XSM_SCHEDULE_INVERSE:
         return o->eta / (1 + passes);
     case XSM_SCHEDULE_INVERSE_SQRT:
@@ -100,7 +104,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     t->optimizer = optimizer;
     t->options = o;
     t->rows = train->rows;
-    t->stretch = 1;
+    t->stretch = t->decay = 1;
     t->interval = CALLBACK_INTERVAL;
     t->layout = model->layout;
     t->train_metrics.size = t->test_metrics.size = sizeof(xsm_metrics);
@@ -262,11 +266,8 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
     const uint64_t *rows = t->order + t->place;
     if (t->window) {
         uint64_t count = left < t->window_steps ? left : t->window_steps;
-        /* The same rate for all of them: no need for a power a step. */
-        bool flat = t->options.schedule == XSM_SCHEDULE_CONSTANT ||
-                    (t->options.schedule == XSM_SCHEDULE_STEP && t->stretch == 1);
         for (uint64_t s = 0; s < count; s++) {
-            t->etas[s] = s > 0 && flat ? t->etas[0] : eta_at(t, t->epoch, t->place + s);
+            t->etas[s] = eta_at(t, t->epoch, t->place + s);
         }
         uint64_t failed;
         xsm_status status = xsmi_window_run(t->window, rows, count, t->etas, &t->loss_sum, &failed, err);

@@ -19,10 +19,11 @@ struct xsm_trainer {
     xsmi_window *window;    /* NULL: batches one by one */
     xsm_gradient *gradient; /* without a window */
     uint64_t rows;
-    uint64_t *order; /* [rows] */
-    double *etas;    /* [window steps] */
-    double stretch;  /* of the schedule: passes that a pass counts for */
-    uint64_t *marks; /* of weights that may have changed, or NULL */
+    uint64_t *order;       /* [rows] */
+    double *etas;          /* [window steps] */
+    double stretch;        /* of the schedule: passes that a pass counts for */
+    double decayed, decay; /* passes that it has gone down for, and its factor then */
+    uint64_t *marks;       /* of weights that may have changed, or NULL */
     uint64_t window_steps;
     int32_t layout; /* of the weights */
     uint64_t epoch; /* complete ones */

@@ -4,9 +4,12 @@
  * Every trial is the whole run in small: a part of the rows, fewer passes, and the whole schedule squeezed into them.
  * Few rows and all passes, as the paper has it, would let the model learn the rows by heart at rates that are far too
  * large for all of them; one pass never shows what further passes do. Two and three passes over as many rows as a trial
- * can afford, and most of the work for the last two rates, were right most often (bench/eta_auto.py measures it). A
- * rate whose loss falls faster from one round to the next has more to gain in the run, so the last round is judged by
- * the loss carried on a little beyond it.
+ * can afford, and most of the work for the last two rates, were right most often (bench/eta_auto.py measures it).
+ *
+ * The run's objective lies between the loss on rows that a trial went through, which it learnt better than the run will
+ * learn all rows, and that on rows it did not: rates are compared by a mean of both logarithms. One whose loss falls
+ * faster from one round to the next has more to gain in the run, so the last round is judged by the loss carried on a
+ * little beyond it. Where the last two rates end close to each other, the best lies between them.
  */
 #include "train/tune.h"
 
@@ -20,20 +23,27 @@ static const double rates[] = {1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1
 _Static_assert(sizeof rates / sizeof rates[0] == XSMI_TUNE_PLACES, "a place for each rate");
 enum { GRID_FIRST = 6, GRID_LAST = 12 };
 
-/* A rate's objective in the last round times its ratio to that of the round before to this power, is what counts. */
-#define CARRY 0.5
+/* How much the loss on rows that a trial did not go through counts, as a share; in the first round there is none. */
+#define UNSEEN 0.4
+/* In the last round, of the fall of the logarithm since the round before, what it is carried on by. */
+#define CARRY 0.25
+/* Logarithms that differ by less, and by less of what the better one fell by from no training, tell of a better rate
+ * between. */
+#define CLOSE 0.1
+#define CLOSE_SHARE 0.2
+/* What a rate between two is to the smaller one. */
+#define BETWEEN 3
 /* Of the run's work, what the trials may take. */
-#define BUDGET 0.25
-/* How much better a rate has to be than a tenth of it: one that is too large costs more than one too small. */
-#define LARGER 1.15
+#define BUDGET 0.275
 /* Objectives, as multiples of no training's, at which a rate is not tried in the next round, and at which training is
  * lost. */
 #define HOPELESS 4
 #define LOST 100
 /* Work is counted in classes that a step scores and updates. In one pass over all classes, a class takes that share of
- * it: scored and updated, or scored alone. */
+ * it: scored and updated, also where the loss is judged by gradients; scored alone; scored in a tree. */
 #define EXACT_STEP 0.125
 #define EXACT_SCORE 0.0625
+#define TREE_SCORE 0.25
 
 /* -- which rates a round tries ------------------------------------------------------------------------------------- */
 
@@ -53,14 +63,23 @@ static double objective(const xsmi_tuner *t, uint32_t round, size_t place)
                                                               : (double)INFINITY;
 }
 
-/* By what rates are compared in a round. */
+/* By what rates are compared in a round: a logarithm; infinite for one that was not tried or diverged. */
 static double prospect(const xsmi_tuner *t, uint32_t round, size_t place)
 {
     const double now = objective(t, round, place);
-    if (round + 1 < XSMI_TUNE_ROUNDS || !isfinite(now) || !isfinite(objective(t, round - 1, place)) || !(now > 0)) {
-        return now;
+    if (!isfinite(now) || !(now > 0)) {
+        return now > 0 ? now : -(double)INFINITY;
     }
-    return now * pow(now / objective(t, round - 1, place), CARRY) * pow(LARGER, (double)place);
+    const double unseen = t->unseen[round][place], seen = log(now);
+    double value = seen;
+    if (isfinite(unseen) && unseen > 0) {
+        value += UNSEEN * (log(unseen) - seen);
+    }
+    if (round + 1 == XSMI_TUNE_ROUNDS) {
+        const double before = objective(t, round - 1, place);
+        value += isfinite(before) && before > 0 ? CARRY * (seen - log(before)) : 0;
+    }
+    return value;
 }
 
 /* The best place of a round; XSMI_TUNE_PLACES if all diverged. Of equal ones the smaller rate. */
@@ -125,7 +144,7 @@ static xsm_status later_round(xsmi_tuner *t, bool both, double reserve, xsm_erro
 {
     const uint32_t before = t->round - 1;
     const size_t first = best_of(t, before);
-    const bool below = objective(t, before, first - 1) < objective(t, before, first + 1);
+    const bool below = prospect(t, before, first - 1) < prospect(t, before, first + 1);
     XSMI_TRY(try_rate(t, first, err));
     if (both || below) {
         XSMI_TRY(try_neighbour(t, first - 1, err)); /* past the ends: not below XSMI_TUNE_PLACES */
@@ -170,15 +189,18 @@ static bool explodes(const xsmi_tuner *t)
 }
 
 /*
- * The place chosen after the last round. A rate at which an unbounded estimator does well for the length of a trial may
- * still blow up later; how the next power of ten ended warns of it. Where losses grow in proportion to rate and steps
+ * The place chosen after the last round, where nothing bounds the estimator's steps. A rate at which an unbounded
+ * estimator does well for the length of a trial may still blow up later; how the next power of ten ended warns of it.
+ * Where losses grow in proportion to rate and steps
  * (`importance`), it need only be worse than no training. Where they explode (`raman`), a rate is fine until steps come
  * that are too long for it, which a somewhat worse end at ten times the rate does not say; a wholly lost one does.
  */
-static size_t choose(const xsmi_tuner *t)
+static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
 {
-    size_t chosen = best_of(t, XSMI_TUNE_ROUNDS - 1);
-    if (!(t->estimator->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || chosen == 0 || chosen + 1 == XSMI_TUNE_PLACES) {
+    if (chosen > 0 && objective(t, XSMI_TUNE_ROUNDS - 1, chosen) > t->untrained) {
+        chosen--; /* no smaller one was within the work allowed */
+    }
+    if (chosen == 0 || chosen + 1 == XSMI_TUNE_PLACES) {
         return chosen;
     }
     double above = 0;
@@ -186,6 +208,26 @@ static size_t choose(const xsmi_tuner *t)
         above = tried(t, round, chosen + 1) ? fmax(above, objective(t, round, chosen + 1)) : above;
     }
     return above > t->untrained * (explodes(t) ? LOST : 1) ? chosen - 1 : chosen;
+}
+
+/* The rate chosen after the last round: its best, or one between that and a neighbour that came close. *smaller is the
+ * place of the rate itself, or of the one below it. */
+static double choose(const xsmi_tuner *t, size_t *smaller)
+{
+    const uint32_t last = XSMI_TUNE_ROUNDS - 1;
+    const size_t best = best_of(t, last);
+    if (t->estimator->ops.flags & XSM_ESTIMATOR_UNBOUNDED) {
+        *smaller = choose_unbounded(t, best);
+        return rates[*smaller];
+    }
+    size_t other = prospect(t, last, best - 1) < prospect(t, last, best + 1) ? best - 1 : best + 1;
+    const double behind = prospect(t, last, other) - prospect(t, last, best);
+    if (behind < CLOSE && behind < CLOSE_SHARE * (log(t->untrained) - prospect(t, last, best))) {
+        *smaller = other < best ? other : best;
+        return BETWEEN * rates[*smaller];
+    }
+    *smaller = best;
+    return rates[best];
 }
 
 static xsm_status search(xsmi_tuner *t, xsm_error *err)
@@ -199,7 +241,7 @@ static xsm_status search(xsmi_tuner *t, xsm_error *err)
     for (uint32_t round = 0; round < XSMI_TUNE_ROUNDS; round++) {
         XSMI_TRY(xsmi_tuner_begin(t, round, err));
         if (round == 0) {
-            XSMI_TRY(xsmi_tuner_judge(t, &t->untrained, err));
+            XSMI_TRY(xsmi_tuner_judge(t, t->subset, &t->untrained, err));
         }
         XSMI_TRY(round == 0   ? first_round(t, err)
                  : round == 1 ? later_round(t, true, 2 * work[2], err)
@@ -225,13 +267,16 @@ static void conclude(xsmi_tuner *t)
             }
         }
     }
-    size_t chosen = choose(t);
-    if (tried(t, XSMI_TUNE_ROUNDS - 1, chosen)) {
-        r->trials[XSMI_TUNE_ROUNDS - 1][chosen].outcome = XSM_TRIAL_CHOSEN;
-    } else {
-        r->trials[XSMI_TUNE_ROUNDS - 1][chosen + 1].outcome = XSM_TRIAL_KEPT;
+    size_t smaller;
+    r->info.eta = choose(t, &smaller);
+    for (size_t place = smaller; place <= smaller + 1 && place < XSMI_TUNE_PLACES; place++) {
+        xsm_tune_trial *trial = &r->trials[XSMI_TUNE_ROUNDS - 1][place];
+        if (trial->size > 0 && trial->eta == r->info.eta) {
+            trial->outcome = XSM_TRIAL_CHOSEN;
+            break;
+        }
+        trial->outcome = trial->size > 0 ? XSM_TRIAL_KEPT : 0; /* the choice is between two, or a tenth of one */
     }
-    r->info.eta = rates[chosen];
     r->info.seconds = xsmi_seconds() - t->start;
 }
 
@@ -244,9 +289,10 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     double classes = (double)t->train->classes;
     bool exact = t->estimator->exact;
     t->step_work = 1 + (exact ? EXACT_STEP * classes : (double)t->estimator->width);
-    t->score_work = 1 + EXACT_SCORE * classes;
+    t->score_work = 1 + (t->losses ? EXACT_STEP : EXACT_SCORE) * classes;
     t->estimator_width = t->estimator->width;
     if (xsmi_correction_hierarchy(t->estimator->correction)) {
+        t->score_work = 1 + TREE_SCORE * classes;
         xsmi_model_set_correction(t->model, t->estimator->correction); /* the run's tree, not one of a trial's rows */
     }
     t->startup = t->estimator->searcher ? xsmi_searcher_startup(t->estimator->searcher) : 0;
@@ -324,6 +370,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     xsmi_correction_release(correction);
     xsm_dataset_free(t.sample);
     xsm_dataset_free(t.subset);
+    xsm_dataset_free(t.rest);
     xsm_gradient_free(t.losses);
     xsmi_release(t.context, t.marks, t.mark_count, sizeof *t.marks);
     xsmi_release(t.context, t.rank, (size_t)train->rows, sizeof *t.rank);

@@ -41,15 +41,18 @@ typedef struct xsmi_tuner {
     double start;             /* on the clock */
     uint32_t round;           /* from 0 */
     double eta;               /* of the trial */
-    uint64_t rows, epochs, batch, evaluated;
-    xsm_gradient *losses; /* for an estimator that is judged by its own loss */
-    uint64_t *marks;      /* [mark_count] of the weights that a trial may have changed, or NULL */
+    uint64_t rows, epochs, batch;
+    uint64_t evaluated, held; /* rows to judge on, of the trial's and of those left out of it */
+    double unseen[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* objectives by the rows left out; NaN: there were none */
+    xsm_gradient *losses;                              /* for an estimator that is judged by its own loss */
+    uint64_t *marks; /* [mark_count] of the weights that a trial may have changed, or NULL */
     size_t mark_count;
     bool marking, marked;         /* in this round; this trial */
-    xsm_dataset *sample, *subset; /* what the round's trials go through and are evaluated on; NULL = all rows */
+    xsm_dataset *sample, *subset; /* what the round's trials go through and are judged on; NULL = all rows */
+    xsm_dataset *rest;            /* `held` rows that they do not go through; NULL = none */
 } xsmi_tuner;
 
-/* Fills rows, epochs, batch and evaluated for a round. */
+/* Fills rows, epochs, batch, evaluated and held for a round. */
 void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round);
 /* Work of a trial of the round that is planned. */
 double xsmi_tuner_planned_work(const xsmi_tuner *t);
@@ -57,7 +60,7 @@ double xsmi_tuner_planned_work(const xsmi_tuner *t);
 xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err);
 /* Tries a rate in the current round, and leaves the model as new. */
 xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *err);
-/* The objective of the model as it is, scaled to all rows. */
-xsm_status xsmi_tuner_judge(xsmi_tuner *t, double *f, xsm_error *err);
+/* The objective of the model as it is by some rows, NULL being all, scaled to all. */
+xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, xsm_error *err);
 
 #endif

@@ -5,14 +5,16 @@
 
 #include <math.h>
 
-/* Work of a trial as a share of the run's, its passes, and the rows that it goes through and is judged on at least. */
+/* Work of a trial as a share of the run's, its passes, the rows that it goes through at least, and those of them and
+ * of the others that it is judged on at least. */
 static const struct {
     double share;
-    uint64_t epochs, rows, evaluated;
-} rounds[XSMI_TUNE_ROUNDS] = {{0.0025, 1, 64, 32}, {0.01, 2, 128, 64}, {0.09, 3, 128, 64}};
+    uint64_t epochs, rows, evaluated, held;
+    double evaluation; /* of the trial's work, what judging it on its rows may take, and that on others */
+} rounds[XSMI_TUNE_ROUNDS] = {{0.0025, 1, 64, 32, 0, 0.04}, {0.01, 2, 128, 48, 48, 0.03}, {0.08, 3, 128, 64, 64, 0.05}};
 
-/* Of a trial's work, what its evaluation may take. */
-#define EVALUATION 0.04
+/* Rows that tell enough. */
+#define EVALUATED_MOST 512
 /* Runs with fewer steps an epoch have their batches made smaller with the rows, so that few steps do not become none.
  */
 #define STEPS_FEW 32
@@ -51,8 +53,12 @@ void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
     if (steps < STEPS_FEW) {
         t->batch = at_least((uint64_t)((double)t->run.batch * (double)t->rows / (double)n + 0.5), 1);
     }
-    double evaluated = EVALUATION * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
-    t->evaluated = at_most(at_least((uint64_t)fmin(evaluated, (double)n), rounds[round].evaluated), t->rows);
+    double work = rounds[round].evaluation * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
+    uint64_t evaluated = (uint64_t)fmin(work, EVALUATED_MOST);
+    t->evaluated = at_most(at_least(evaluated, rounds[round].evaluated), t->rows);
+    t->held = rounds[round].held ? at_least(evaluated, rounds[round].held) : 0;
+    t->held = at_most(t->held, n - t->rows);
+    t->held = t->held < rounds[round].held ? 0 : t->held; /* too few to tell */
 }
 
 /* Examples of a trial by those of the run. */
@@ -63,20 +69,20 @@ static double share_of_run(const xsmi_tuner *t)
 
 double xsmi_tuner_planned_work(const xsmi_tuner *t)
 {
-    return (double)t->rows * (double)t->epochs * t->step_work + (double)t->evaluated * t->score_work;
+    return (double)t->rows * (double)t->epochs * t->step_work + (double)(t->evaluated + t->held) * t->score_work;
 }
 
-/* The rows of the lowest `count` ranks, in the order of the data; NULL for all. */
-static xsm_status take_rows(xsmi_tuner *t, uint64_t count, xsm_dataset **out, xsm_error *err)
+/* The `count` rows of ranks from `first` on, in the order of the data; NULL for all of them or none. */
+static xsm_status take_rows(xsmi_tuner *t, uint64_t first, uint64_t count, xsm_dataset **out, xsm_error *err)
 {
     xsm_dataset_free(*out);
     *out = NULL;
-    if (count == t->train->rows) {
+    if (count == t->train->rows || count == 0) {
         return XSM_OK;
     }
     uint64_t taken = 0;
     for (uint64_t row = 0; row < t->train->rows; row++) {
-        if (t->rank[row] < count) {
+        if (t->rank[row] - first < count) { /* unsigned: not below `first` either */
             t->taken[taken++] = row;
         }
     }
@@ -89,8 +95,9 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
     xsmi_tuner_plan(t, round);
     /* A ridge that weighs as much on these rows as the run's does on all of them. */
     t->estimator->common.ridge = t->ridge * ((double)t->rows / (double)t->train->rows);
-    XSMI_TRY(take_rows(t, t->rows, &t->sample, err));
-    XSMI_TRY(take_rows(t, t->evaluated, &t->subset, err));
+    XSMI_TRY(take_rows(t, 0, t->rows, &t->sample, err));
+    XSMI_TRY(take_rows(t, 0, t->evaluated, &t->subset, err));
+    XSMI_TRY(take_rows(t, t->train->rows - t->held, t->held, &t->rest, err));
     /* Noting what a trial changes pays where that is little of the model. */
     double each = t->train->sparse ? (double)t->train->offsets[t->train->rows] / (double)t->train->rows
                                    : (double)t->train->features / XSMI_MARK_FLOATS;
@@ -150,11 +157,10 @@ static xsm_status sum_losses(xsmi_tuner *t, const xsm_dataset *rows, double *tot
     return XSM_OK;
 }
 
-/* The mean of the estimator's own loss over the rows that the round evaluates on. One that samples its sum over the
+/* The mean of the estimator's own loss over some rows. One that samples its sum over the
  * classes is judged by the whole sum: a few classes of each row are no measure of a model whose losses lie in few. */
-static xsm_status own_loss(xsmi_tuner *t, double *mean, xsm_error *err)
+static xsm_status own_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean, xsm_error *err)
 {
-    const xsm_dataset *rows = t->subset ? t->subset : t->train;
     char negatives[32];
     xsmi_estimator_unbind(t->estimator);
     bool sampled = xsm_estimator_get(t->estimator, NEGATIVES, negatives, sizeof negatives) > 0;
@@ -168,16 +174,17 @@ static xsm_status own_loss(xsmi_tuner *t, double *mean, xsm_error *err)
     return status;
 }
 
-xsm_status xsmi_tuner_judge(xsmi_tuner *t, double *f, xsm_error *err)
+xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, xsm_error *err)
 {
     double mean, norm = 0;
+    rows = rows ? rows : t->train;
     if (t->losses) {
-        XSMI_TRY(own_loss(t, &mean, err));
+        XSMI_TRY(own_loss(t, rows, &mean, err));
     } else {
         xsm_metrics metrics = XSM_METRICS_INIT;
         xsm_evaluate_options one = XSM_EVALUATE_OPTIONS_INIT;
         one.precision_max = 1;
-        XSMI_TRY(xsm_evaluate(t->context, t->model, t->subset ? t->subset : t->train, &one, &metrics, err));
+        XSMI_TRY(xsm_evaluate(t->context, t->model, rows, &one, &metrics, err));
         mean = metrics.log_loss;
     }
     if (t->ridge > 0) {
@@ -187,7 +194,7 @@ xsm_status xsmi_tuner_judge(xsmi_tuner *t, double *f, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, xsm_error *err)
+static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, double *unseen, xsm_error *err)
 {
     const xsm_dataset *sample = t->sample ? t->sample : t->train;
     xsm_trainer_options o = t->run;
@@ -215,8 +222,11 @@ static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, xsm_error *er
     if (status != XSM_OK) {
         return status;
     }
-    t->spent += (double)t->evaluated * t->score_work;
-    return xsmi_tuner_judge(t, &trial->objective, err);
+    t->spent += (double)(t->evaluated + t->held) * t->score_work;
+    if (t->rest) {
+        XSMI_TRY(xsmi_tuner_judge(t, t->rest, unseen, err));
+    }
+    return xsmi_tuner_judge(t, t->subset, &trial->objective, err);
 }
 
 xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *err)
@@ -228,17 +238,19 @@ xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *er
                               .rows = t->rows,
                               .epochs = t->epochs,
                               .objective = (double)INFINITY};
+    double *unseen = &t->unseen[t->round][place];
+    *unseen = (double)NAN;
     t->eta = trial->eta;
     XSMI_TRY(tell(t, 0, err));
     xsm_error inner = XSM_ERROR_INIT;
-    xsm_status status = take_trial(t, trial, &inner);
+    xsm_status status = take_trial(t, trial, unseen, &inner);
     if (t->marked) {
         xsmi_model_zero_marked(t->model, t->marks);
     } else {
         xsmi_model_zero(t->model);
     }
     t->marked = false;
-    if (status == XSM_ERROR_DIVERGED || (status == XSM_OK && !isfinite(trial->objective))) {
+    if (status == XSM_ERROR_DIVERGED || (status == XSM_OK && (!isfinite(trial->objective) || isinf(*unseen)))) {
         trial->objective = (double)INFINITY;
         trial->outcome = XSM_TRIAL_DIVERGED;
         status = XSM_OK;
