@@ -77,7 +77,7 @@ typedef struct run {
     const xsmi_step_list *list;
     const xsm_gradient *drawn; /* the list's */
     const uint32_t *order;
-    double *losses; /* [count] */
+    double *losses; /* of all steps */
     uint64_t count;
     xsm_gradient *block;
 } run;
@@ -304,7 +304,7 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
         xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
         o->ops->step(o, &x, g->lengths[k], g->classes + k * width, g->coefficients + k * width,
                      g->proximal ? g->shrinks + k * width : NULL, list->etas[s], list->alphas[s + 1], g->row_bound);
-        r->losses[i + k] = g->losses[k];
+        r->losses[s] = g->losses[k];
     }
     return n;
 }

@@ -47,7 +47,7 @@ static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t place)
     double passes = t->stretch * ((double)epoch + (double)place / (double)t->rows);
     switch (o->schedule) {
     case XSM_SCHEDULE_STEP:
-        if (t->decayed != floor(passes)) { /* a power a pass, not a step */
+        if (!(passes >= t->decayed && passes < t->decayed + 1)) { /* a power a pass, not a step */
             t->decayed = floor(passes);
             t->decay = pow(o->factor, t->decayed);
         }
@@ -266,11 +266,12 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
     const uint64_t *rows = t->order + t->place;
     if (t->window) {
         uint64_t count = left < t->window_steps ? left : t->window_steps;
+        uint64_t coming = left - count < t->window_steps ? left - count : t->window_steps;
         for (uint64_t s = 0; s < count; s++) {
             t->etas[s] = eta_at(t, t->epoch, t->place + s);
         }
         uint64_t failed;
-        xsm_status status = xsmi_window_run(t->window, rows, count, t->etas, &t->loss_sum, &failed, err);
+        xsm_status status = xsmi_window_run(t->window, rows, count, coming, t->etas, &t->loss_sum, &failed, err);
         if (t->marks) {
             xsmi_window_mark(t->window, count, t->marks);
         }

@@ -6,6 +6,8 @@
  * steps are cut into connected components (union-find over the classes they touch), each component runs on one thread
  * in order, and the result is that of running all in order, bit for bit, whatever the number of threads. With many
  * classes the components are small; when one holds most steps, the window runs on the caller's thread.
+ *
+ * Drawing and cutting need no weights: on threads, the next window is planned beside the steps of this one.
  */
 #include "train/window.h"
 
@@ -14,13 +16,13 @@
 #include <string.h>
 
 enum {
-    STEPS_MOST = 8192,  /* long enough that starting the threads does not matter */
-    STEPS_LEAST = 64,   /* shorter ones are not worth starting threads for */
-    SELECT_PIECE = 512, /* steps whose classes one job draws */
-    LANES_A_THREAD = 8, /* so that a thread which the system stops for a while does not hold up the others for long */
-    CUT_AHEAD = 16,     /* steps whose classes are asked for ahead of looking them up */
-    TRY_EVERY = 32,     /* windows until the slower way is tried again, ... */
-    TRY_SELDOM = 4096   /* and after it was slower each time */
+    STEPS_MOST = 8192,   /* long enough that starting the threads does not matter */
+    STEPS_LEAST = 64,    /* shorter ones are not worth starting threads for */
+    SELECT_PIECE = 512,  /* steps whose classes one job draws */
+    LANES_A_THREAD = 16, /* so that no thread waits long for one that plans, or that the system stops for a while */
+    CUT_AHEAD = 16,      /* steps whose classes are asked for ahead of looking them up */
+    TRY_EVERY = 32,      /* windows until the slower way is tried again, ... */
+    TRY_SELDOM = 4096    /* and after it was slower each time */
 };
 
 #define NONE UINT32_MAX
@@ -30,22 +32,30 @@ typedef struct lane {
     uint64_t failed;       /* first step that was not finite, or UINT64_MAX */
 } lane;
 
+/* What is known of a window before it runs. */
+typedef struct plan {
+    xsm_gradient *drawn; /* the lists of all steps */
+    const uint64_t *rows;
+    uint64_t count, position; /* steps, and the estimator's position at the first; count 0 = nothing is planned */
+    bool cut;                 /* into lanes, so that threads can run it */
+    uint32_t *order;          /* [steps] steps by lane, rising in each */
+    lane *lanes;              /* [lane_count] */
+} plan;
+
 struct xsmi_window {
     xsm_context *context;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsmi_stepper *stepper;
     uint64_t steps;      /* most in a window */
-    xsm_gradient *drawn; /* the lists of all steps of a window */
+    plan plans[2];       /* of the window being run, and of the next */
+    uint32_t now;        /* which is which */
     xsmi_step_list list; /* of the window being run */
-    double *losses;      /* [steps] in the order that they are run in */
-    double *sorted;      /* [steps] losses, rising */
+    double *losses;      /* [steps] */
     uint32_t *last;      /* [classes] last step that touched a class, NONE between windows */
     uint32_t *parent;    /* [steps] union-find */
     uint32_t *size;      /* [steps] steps of a component, at its root */
-    uint32_t *order;     /* [steps] steps by lane, rising in each */
     uint32_t *lane_of;   /* [steps] of a component, at its root */
-    lane *lanes;         /* [lane_count] */
     uint32_t threads, lane_count;
     uint32_t classes;  /* K, kept for the release of `last` */
     double pace[2];    /* seconds a step lately, in order and on the threads; 0 = not known */
@@ -53,6 +63,7 @@ struct xsmi_window {
     uint32_t next_try; /* of them, when the slower way is tried again */
     uint32_t patience; /* how many there were in between, the last time */
     uint64_t threaded; /* those that ran on the threads */
+    uint64_t planned;  /* those that were planned beside the one before */
     int32_t way;       /* XSMI_WINDOW_* */
 };
 
@@ -64,7 +75,18 @@ bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 
 static xsm_status prepare(xsmi_window *w, xsm_error *err)
 {
-    return xsmi_optimizer_prepare(w->optimizer, NULL, w->drawn, err);
+    return xsmi_optimizer_prepare(w->optimizer, NULL, w->plans[0].drawn, err);
+}
+
+static xsm_status new_plan(xsmi_window *w, plan *p, xsm_error *err)
+{
+    p->order = xsmi_allocate(w->context, (size_t)w->steps, sizeof *p->order);
+    p->lanes = xsmi_allocate(w->context, w->lane_count, sizeof *p->lanes);
+    if (!p->order || !p->lanes) {
+        return xsmi_fail_memory(err, (size_t)w->steps * sizeof *p->order, "a window of steps");
+    }
+    XSMI_TRY(xsm_gradient_new(w->context, &p->drawn, err));
+    return xsmi_gradient_reserve(p->drawn, w->estimator, w->steps, 1, false, err);
 }
 
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err)
@@ -87,27 +109,20 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     size_t n = (size_t)w->steps;
     w->losses = xsmi_allocate(ctx, n, sizeof *w->losses);
     w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);
-    w->lanes = xsmi_allocate(ctx, w->lane_count, sizeof *w->lanes);
-    bool whole = w->losses && w->list.alphas && w->lanes;
+    bool whole = w->losses && w->list.alphas;
     if (w->threads > 1) {
         w->last = xsmi_allocate(ctx, o->model->classes, sizeof *w->last);
         w->parent = xsmi_allocate(ctx, n, sizeof *w->parent);
         w->size = xsmi_allocate(ctx, n, sizeof *w->size);
-        w->order = xsmi_allocate(ctx, n, sizeof *w->order);
         w->lane_of = xsmi_allocate(ctx, n, sizeof *w->lane_of);
-        w->sorted = xsmi_allocate(ctx, n, sizeof *w->sorted);
-        whole = whole && w->sorted && w->last && w->parent && w->size && w->order && w->lane_of;
+        whole = whole && w->last && w->parent && w->size && w->lane_of;
     }
     xsm_status status = XSM_OK;
     if (!whole) {
         status = xsmi_fail_memory(err, o->model->classes * sizeof *w->last, "a window of steps");
     }
-    if (status == XSM_OK) {
-        status = xsm_gradient_new(ctx, &w->drawn, err);
-    }
-    if (status == XSM_OK) {
-        w->list.drawn = w->drawn;
-        status = xsmi_gradient_reserve(w->drawn, e, w->steps, 1, false, err);
+    for (uint32_t i = 0; status == XSM_OK && i < (w->threads > 1 ? 2 : 1); i++) {
+        status = new_plan(w, &w->plans[i], err);
     }
     if (status == XSM_OK) {
         status = xsmi_stepper_new(ctx, e, o, &w->stepper, err);
@@ -132,15 +147,16 @@ void xsmi_window_free(xsmi_window *w)
         xsm_context *ctx = w->context;
         size_t n = (size_t)w->steps;
         xsmi_stepper_free(w->stepper);
-        xsm_gradient_free(w->drawn);
+        for (int i = 0; i < 2; i++) {
+            xsm_gradient_free(w->plans[i].drawn);
+            xsmi_release(ctx, w->plans[i].order, n, sizeof *w->plans[i].order);
+            xsmi_release(ctx, w->plans[i].lanes, w->lane_count, sizeof *w->plans[i].lanes);
+        }
         xsmi_release(ctx, w->losses, n, sizeof *w->losses);
-        xsmi_release(ctx, w->sorted, n, sizeof *w->sorted);
         xsmi_release(ctx, w->list.alphas, n + 1, sizeof *w->list.alphas);
-        xsmi_release(ctx, w->lanes, w->lane_count, sizeof *w->lanes);
         xsmi_release(ctx, w->last, w->classes, sizeof *w->last);
         xsmi_release(ctx, w->parent, n, sizeof *w->parent);
         xsmi_release(ctx, w->size, n, sizeof *w->size);
-        xsmi_release(ctx, w->order, n, sizeof *w->order);
         xsmi_release(ctx, w->lane_of, n, sizeof *w->lane_of);
         xsmi_release(ctx, w, 1, sizeof *w);
         xsm_context_free(ctx);
@@ -162,26 +178,34 @@ uint64_t xsmi_window_threaded(const xsmi_window *w)
     return w->threaded;
 }
 
+uint64_t xsmi_window_planned(const xsmi_window *w)
+{
+    return w->planned;
+}
+
+void xsmi_window_forget(xsmi_window *w)
+{
+    w->plans[0].count = w->plans[1].count = 0;
+}
+
 /* -- drawing ------------------------------------------------------------------------------------------------------- */
 
-typedef struct select_job {
-    xsmi_window *window;
-    const uint64_t *rows;
-    uint64_t count;
-} select_job;
-
-static void run_select(void *state, size_t index, uint32_t thread)
+/* Draws the classes of the steps first..first+count of a window. */
+static void draw(const xsmi_window *w, plan *p, uint64_t first, uint64_t count)
 {
-    select_job *job = state;
-    xsm_estimator *e = job->window->estimator;
-    xsm_gradient *g = job->window->drawn;
-    (void)thread;
-    uint64_t first = index * SELECT_PIECE;
-    uint64_t count = job->count - first < SELECT_PIECE ? job->count - first : SELECT_PIECE;
     for (uint64_t i = first; i < first + count; i++) {
-        g->example[i] = xsmi_example_at(e, job->rows[i], e->position + i);
+        p->drawn->example[i] = xsmi_example_at(w->estimator, p->rows[i], p->position + i);
     }
-    xsmi_estimator_select(e, g, first, count);
+    xsmi_estimator_select(w->estimator, p->drawn, first, count);
+}
+
+static void run_draw(void *state, size_t index, uint32_t thread)
+{
+    xsmi_window *w = state;
+    plan *p = &w->plans[w->now];
+    uint64_t first = index * SELECT_PIECE;
+    (void)thread;
+    draw(w, p, first, p->count - first < SELECT_PIECE ? p->count - first : SELECT_PIECE);
 }
 
 /* -- cutting ------------------------------------------------------------------------------------------------------- */
@@ -196,22 +220,23 @@ static uint32_t root_of(uint32_t *parent, uint32_t s)
 }
 
 /* Asks for what the cutting looks up for step s. */
-XSMI_PREFETCHER void fetch_last(const xsmi_window *w, uint64_t s, uint64_t count)
+XSMI_PREFETCHER void fetch_last(const xsmi_window *w, const plan *p, uint64_t s)
 {
-    if (s < count) {
-        const uint32_t *classes = w->drawn->classes + s * w->drawn->width;
-        for (uint32_t j = 0; j < w->drawn->lengths[s]; j++) {
+    if (s < p->count) {
+        const uint32_t *classes = p->drawn->classes + s * p->drawn->width;
+        for (uint32_t j = 0; j < p->drawn->lengths[s]; j++) {
             __builtin_prefetch(w->last + classes[j], 1, 3);
         }
     }
 }
 
-/* Cuts the window's steps into lanes; false when one thread would do nearly all of the work. */
-static bool cut(xsmi_window *w, uint32_t count)
+/* Cuts a window's steps into lanes; false when one thread would do nearly all of the work. */
+static bool cut(xsmi_window *w, plan *p)
 {
-    const xsm_gradient *list = w->drawn;
+    const xsm_gradient *list = p->drawn;
+    const uint32_t count = (uint32_t)p->count;
     for (uint32_t s = 0; s < count; s++) {
-        fetch_last(w, s + CUT_AHEAD, count);
+        fetch_last(w, p, s + CUT_AHEAD);
         w->parent[s] = s;
         w->size[s] = 1;
         const uint32_t *classes = list->classes + s * list->width;
@@ -231,7 +256,7 @@ static bool cut(xsmi_window *w, uint32_t count)
     }
     uint32_t largest = 0;
     for (uint32_t s = 0; s < count; s++) {
-        fetch_last(w, s + CUT_AHEAD, count);
+        fetch_last(w, p, s + CUT_AHEAD);
         const uint32_t *classes = list->classes + s * list->width;
         for (uint32_t j = 0; j < list->lengths[s]; j++) {
             w->last[classes[j]] = NONE;
@@ -242,37 +267,44 @@ static bool cut(xsmi_window *w, uint32_t count)
         return false;
     }
     for (uint32_t t = 0; t < w->lane_count; t++) {
-        w->lanes[t].first = w->lanes[t].count = 0;
+        p->lanes[t].first = p->lanes[t].count = 0;
     }
     /* A component goes where its first step does: to the first lane that is not full. */
     uint32_t full = (count + w->lane_count - 1) / w->lane_count, open = 0;
     for (uint32_t s = 0; s < count; s++) {
         if (w->parent[s] == s) {
-            open += open + 1 < w->lane_count && w->lanes[open].count >= full;
+            open += open + 1 < w->lane_count && p->lanes[open].count >= full;
             w->lane_of[s] = open;
-            w->lanes[open].count += w->size[s];
+            p->lanes[open].count += w->size[s];
         }
     }
     uint32_t start = 0;
     for (uint32_t t = 0; t < w->lane_count; t++) {
-        w->lanes[t].first = start;
-        start += w->lanes[t].count;
-        w->lanes[t].count = 0;
+        p->lanes[t].first = start;
+        start += p->lanes[t].count;
+        p->lanes[t].count = 0;
     }
     for (uint32_t s = 0; s < count; s++) {
-        lane *l = &w->lanes[w->lane_of[root_of(w->parent, s)]];
-        w->order[l->first + l->count++] = s;
+        lane *l = &p->lanes[w->lane_of[root_of(w->parent, s)]];
+        p->order[l->first + l->count++] = s;
     }
     return true;
 }
 
 /* -- stepping ------------------------------------------------------------------------------------------------------ */
 
-static void run_lane(void *state, size_t index, uint32_t thread)
+/* The first job plans the next window, if it is known; the others are this one's lanes. */
+static void run_job(void *state, size_t index, uint32_t thread)
 {
     xsmi_window *w = state;
-    lane *l = &w->lanes[index];
-    l->failed = xsmi_stepper_run(w->stepper, &w->list, w->order + l->first, w->losses + l->first, l->count, thread);
+    plan *p = &w->plans[w->now], *next = &w->plans[1 - w->now];
+    if (index > 0) {
+        lane *l = &p->lanes[index - 1];
+        l->failed = xsmi_stepper_run(w->stepper, &w->list, p->order + l->first, w->losses, l->count, thread);
+    } else if (next->count > 0) {
+        draw(w, next, 0, next->count);
+        next->cut = cut(w, next);
+    }
 }
 
 /* Which way to run a window. Both give the same bits, so it is only a matter of time: whichever was faster lately, the
@@ -303,10 +335,12 @@ static void learn(xsmi_window *w, bool tried, double pace)
 /* The scale of all weights before each step and after the last, if it starts at the model's. Returns the last. */
 static double fill_alphas(xsmi_window *w, uint64_t count)
 {
-    double *alphas = w->list.alphas;
+    const double *etas = w->list.etas;
+    double *alphas = w->list.alphas, decay = 1;
     alphas[0] = w->optimizer->model->alpha;
     for (uint64_t s = 0; s < count; s++) {
-        alphas[s + 1] = alphas[s] * xsmi_estimator_decay(w->estimator, w->list.etas[s]);
+        decay = s > 0 && etas[s] == etas[s - 1] ? decay : xsmi_estimator_decay(w->estimator, etas[s]);
+        alphas[s + 1] = alphas[s] * decay;
     }
     return alphas[count];
 }
@@ -319,24 +353,44 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
         double decay = xsmi_estimator_decay(w->estimator, w->list.etas[s]);
         XSMI_TRY(xsmi_optimizer_decay(m, decay, &w->list.alphas[s + 1], err));
         w->list.alphas[s] = m->alpha;
-        *failed = xsmi_stepper_run(w->stepper, &w->list, &s, w->losses + s, 1, 0);
+        *failed = xsmi_stepper_run(w->stepper, &w->list, &s, w->losses, 1, 0);
         m->alpha = w->list.alphas[*failed == UINT64_MAX ? s + 1 : s];
     }
     return XSM_OK;
 }
 
-xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const double *etas, double *loss,
-                           uint64_t *failed, xsm_error *err)
+/* Makes the plan of these rows the present one: it was made beside the window before, or the classes are drawn now. */
+static xsm_status take_plan(xsmi_window *w, const uint64_t *rows, uint64_t count, xsm_error *err)
+{
+    const uint64_t position = w->estimator->position;
+    const plan *next = &w->plans[1 - w->now];
+    w->plans[w->now].count = 0;
+    if (next->count == count && next->position == position && next->rows == rows) {
+        w->now = 1 - w->now;
+        w->planned++;
+        return XSM_OK;
+    }
+    plan *p = &w->plans[w->now];
+    p->rows = rows;
+    p->count = count;
+    p->position = position;
+    p->cut = false;
+    return xsmi_run(w->context, run_draw, w, (size_t)((count + SELECT_PIECE - 1) / SELECT_PIECE), err);
+}
+
+xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, uint64_t coming, const double *etas,
+                           double *loss, uint64_t *failed, xsm_error *err)
 {
     xsm_estimator *e = w->estimator;
     xsm_model *m = w->optimizer->model;
-    select_job job = {w, rows, count};
-    const double *losses = w->losses;
     w->list.etas = etas;
     *failed = UINT64_MAX;
     /* Looking at the weights multiplies the scales out. */
     XSMI_TRY(prepare(w, err));
-    XSMI_TRY(xsmi_run(w->context, run_select, &job, (size_t)((count + SELECT_PIECE - 1) / SELECT_PIECE), err));
+    XSMI_TRY(take_plan(w, rows, count, err));
+    plan *p = &w->plans[w->now], *next = &w->plans[1 - w->now];
+    next->count = 0;
+    w->list.drawn = p->drawn;
     double least = fill_alphas(w, count);
     if (least < XSMI_ALPHA_LEAST) {
         XSMI_TRY(xsmi_model_fold(m, err));
@@ -347,17 +401,20 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
     } else {
         double start = xsmi_seconds();
         bool tried = prefers_threads(w, count);
-        if (tried && cut(w, (uint32_t)count)) {
-            XSMI_TRY(xsmi_run(w->context, run_lane, w, w->lane_count, err));
+        if (tried && (p->cut || cut(w, p))) {
+            next->rows = rows + count;
+            next->count = coming;
+            next->position = e->position + count;
+            xsm_status status = xsmi_run(w->context, run_job, w, 1 + w->lane_count, err);
+            if (status != XSM_OK) {
+                next->count = 0;
+                return status;
+            }
             for (uint32_t t = 0; t < w->lane_count; t++) {
-                *failed = w->lanes[t].failed < *failed ? w->lanes[t].failed : *failed;
+                *failed = p->lanes[t].failed < *failed ? p->lanes[t].failed : *failed;
             }
             m->alpha = least; /* other threads may have gone on to the end */
             w->threaded++;
-            for (uint64_t i = 0; i < count; i++) {
-                w->sorted[w->order[i]] = w->losses[i];
-            }
-            losses = w->sorted;
         } else {
             *failed = xsmi_stepper_run(w->stepper, &w->list, NULL, w->losses, count, 0);
             m->alpha = w->list.alphas[*failed < count ? *failed : count];
@@ -366,7 +423,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
     }
     uint64_t taken = *failed < count ? *failed : count;
     for (uint64_t s = 0; s < taken; s++) {
-        *loss += losses[s];
+        *loss += w->losses[s];
     }
     e->position += taken;
     return taken == count ? XSM_OK : XSM_ERROR_DIVERGED;
@@ -375,7 +432,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
 void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks)
 {
     const xsm_model *m = w->optimizer->model;
-    const xsm_gradient *g = w->drawn;
+    const xsm_gradient *g = w->plans[w->now].drawn;
     for (uint64_t s = 0; s < count; s++) {
         xsmi_features x = xsmi_dataset_features(w->estimator->train, g->example[s].row);
         const uint32_t *classes = g->classes + s * g->width;

@@ -18,11 +18,15 @@ void xsmi_window_free(xsmi_window *w);
 /* Most steps in one window. */
 uint64_t xsmi_window_steps(const xsmi_window *w);
 /* Takes one step for each of rows[0..count), step s at rate etas[s], in that order as far as anyone can tell: the
- * result is the same bits as taking them one after another. No row twice. Adds the losses, in order, to *loss. On
- * XSM_ERROR_DIVERGED, *failed is the first step that was not finite, whichever way the window ran. The steps before it
- * were taken, it and what depends on it were not; on threads, later steps that do not depend on it may have been. */
-xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const double *etas, double *loss,
-                           uint64_t *failed, xsm_error *err);
+ * result is the same bits as taking them one after another. No row twice. The next call is expected to be for the
+ * `coming` rows that follow, at most xsmi_window_steps(); 0 = not known. Until then they may not change. Adds the
+ * losses, in order, to *loss. On XSM_ERROR_DIVERGED, *failed is the first step that was not finite, whichever way the
+ * window ran. The steps before it were taken, it and what depends on it were not; on threads, later steps that do not
+ * depend on it may have been. */
+xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, uint64_t coming, const double *etas,
+                           double *loss, uint64_t *failed, xsm_error *err);
+/* Forgets what was planned, for rows or an estimator that are not what they were. */
+void xsmi_window_forget(xsmi_window *w);
 
 /* Marks (model.h) the weights that the last window of `count` steps may have changed. */
 void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks);
@@ -36,6 +40,8 @@ enum {
 void xsmi_window_go(xsmi_window *w, int32_t way);
 /* Windows that ran on the threads so far. */
 uint64_t xsmi_window_threaded(const xsmi_window *w);
+/* Windows that were planned beside the one before. */
+uint64_t xsmi_window_planned(const xsmi_window *w);
 /* A trainer's window; NULL where it takes batches. */
 xsmi_window *xsmi_trainer_window(xsm_trainer *trainer);
 
