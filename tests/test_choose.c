@@ -264,7 +264,59 @@ static void many_classes(void **state)
         seen[1] += strcmp(trial_of(c, i).estimator, "sampled-softmax") == 0;
     }
     assert_true(seen[0] >= 3 && seen[1] >= 3);
+    assert_int_equal(info_of(c).hidden, 0);
     assert_string_equal(xsm_sampler_name(xsm_estimator_sampler(xsm_choice_estimator(c))), "frequency");
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    free(offsets);
+    test_problem_free(&p);
+}
+
+/* The same with embedding models allowed: one is chosen, but not against what is given. */
+static void many_classes_embedded(void **state)
+{
+    (void)state;
+    enum { MANY = 30000, N = 12000, SEEN = 50 };
+    test_problem p = test_problem_new(N, FEATURES, 2, true, 4);
+    uint64_t *offsets = malloc((N + 1) * sizeof *offsets);
+    assert_non_null(offsets);
+    for (uint64_t i = 0; i <= N; i++) {
+        offsets[i] = i;
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        p.labels[i] = i % SEEN * 7;
+    }
+    xsm_dataset *data = test_relabel(&p, true, MANY, offsets, p.labels);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    o.bias = 1;
+    o.embedding = 1;
+    o.run = &run;
+    xsm_choice *c = choose(NULL, data, &o);
+    xsm_choice_info info = info_of(c);
+    assert_int_equal(info.hidden, 256);
+    assert_string_equal(info.optimizer, "adagrad");
+    assert_string_equal(xsm_estimator_name(xsm_choice_estimator(c)), "sampled-softmax");
+    assert_true(info.ridge == 0 && info.epochs >= 2);
+    assert_true(info.loss < 6); /* log(50) is 3.9, log(30000) is 10.3 */
+    assert_non_null(strstr(xsm_choice_line(c, 0), "on vectors of 256, by adagrad: "));
+    for (uint64_t i = 0; i < info.trials; i++) {
+        assert_int_equal(trial_of(c, i).hidden, 256);
+        assert_int_equal(trial_of(c, i).epochs, 1);
+    }
+    xsm_choice_free(c);
+
+    o.optimizer = "sgd";
+    run.epochs = 1;
+    c = choose(NULL, data, &o);
+    assert_int_equal(info_of(c).hidden, 0);
+    assert_string_equal(info_of(c).optimizer, "sgd");
+    xsm_choice_free(c);
+    o.optimizer = NULL;
+    run.eta = 1;
+    c = choose(NULL, data, &o);
+    assert_int_equal(info_of(c).hidden, 0);
+    assert_true(info_of(c).eta == 1);
     xsm_choice_free(c);
     xsm_dataset_free(data);
     free(offsets);
@@ -439,6 +491,7 @@ int main(void)
         cmocka_unit_test(what_is_given_stays),
         cmocka_unit_test(several_labels),
         cmocka_unit_test(many_classes),
+        cmocka_unit_test(many_classes_embedded),
         cmocka_unit_test(transforms),
         cmocka_unit_test(budgets),
         cmocka_unit_test(few_rows),

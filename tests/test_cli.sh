@@ -849,6 +849,11 @@ expect 'nothing was tried again' test ! -s stderr
 expect 'the choice of before' cmp -s whole.model resumed.model
 run 0 train --data train.txt --resume chosen.checkpoint --model resumed.model
 expect 'the choice of before, with nothing said' cmp -s whole.model resumed.model
+# So is an embedding model's shape.
+run 0 train --data train.txt --labels first --estimator softmax --hidden 4 --activation tanh --optimizer adagrad --eta 0.1 --epochs 2 --model whole.model \
+    --checkpoint hidden.checkpoint
+run 0 train --data train.txt --resume hidden.checkpoint --model resumed.model
+expect 'the embedding model of before, with nothing said' cmp -s whole.model resumed.model
 run 1 train --data train.txt --resume missing.checkpoint
 says stderr 'missing.checkpoint'
 run 1 train --estimator implicit --data train.txt --epochs 2 --resume run.checkpoint

@@ -74,6 +74,10 @@ int cli_checkpoint_recall_choice(cli_run *r)
     }
     recall(r, "training.optimizer", &r->optimizer_name);
     recall(r, "training.schedule", &r->schedule_text);
+    xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
+    if (!r->hidden.size && xsm_model_get_embedding(r->recalled, &made, NULL) == XSM_OK) {
+        r->hidden = (cli_hidden){xsm_model_hidden(r->recalled), made.activation, made.pool, made.tied};
+    }
     r->batch = recall_whole(r, "training.batch", r->batch);
     r->epochs = recall_whole(r, "training.epochs", r->epochs);
     r->ridge = r->ridge < 0 && ridge ? strtod(ridge, NULL) : r->ridge;

@@ -27,6 +27,7 @@ static int take(cli_run *r)
     r->estimator = xsm_choice_estimator(r->choice);
     r->estimator_name = xsm_estimator_name(r->estimator);
     r->optimizer_name = r->chosen.optimizer;
+    r->hidden.size = r->chosen.hidden ? r->chosen.hidden : r->hidden.size;
     int code = r->chosen.transform ? cli_train_transform(r, r->chosen.transform) : CLI_GO_ON;
     if (code != CLI_GO_ON) {
         return code;
@@ -75,6 +76,8 @@ int cli_choose(cli_run *r)
     options.seconds = r->time_budget;
     options.bias = r->bias != 0;
     options.transform = !r->estimator && !r->transform_asked;
+    /* Other scores, models that grow and no features at all are for linear models. */
+    options.embedding = !r->estimator && !r->warm_path && r->score <= XSM_SCORE_LINEAR && r->bias != CLI_BIAS_ONLY;
     options.progress = on_progress;
     r->choice_given = r->estimator != NULL;
     r->began = cli_clock();
@@ -123,6 +126,7 @@ void cli_choose_json(cli_json *json, const cli_run *r)
         cli_json_text(json, "transform", trial.transform);
         cli_json_real(json, "eta", trial.eta > 0 ? trial.eta : (double)NAN);
         cli_json_real(json, "ridge", trial.ridge);
+        cli_json_whole(json, "hidden", trial.hidden);
         cli_json_whole(json, "rows", trial.rows);
         cli_json_whole(json, "epochs", trial.epochs);
         cli_json_whole(json, "best_epoch", trial.best_epoch);

@@ -17,13 +17,15 @@
  *
  * - **Estimator.** Where a pass over all classes is cheap, exact ones: `softmax`, and for rows with several labels
  *   `one-vs-all` beside it. Where it is not, sampled ones, with classes drawn by `frequency`: `nce` and
- *   `sampled-softmax`, for several labels `sampled-softmax` and `one-vs-all-sampled`.
+ *   `sampled-softmax`, for several labels `sampled-softmax` and `one-vs-all-sampled`. Where embedding models may be
+ *   chosen and rows are sparse, `sampled-softmax` on vectors of 256 takes their place: a step then costs the same
+ *   however many features and classes there are.
  * - **Transform**, where it is asked for: unit rows, or unit rows by tf-idf.
  * - **Learning rate**, in half powers of ten of 1 / mean ||x||^2, going on while it gets better; it falls to a tenth
- * over the run.
- * - **Epochs**: up to 10, or 5 where classes are sampled; fewer if the rows held back say so.
+ * over the run. For embedding models, in powers of two of adagrad's 0.05.
+ * - **Epochs**: up to 10, or 5 where classes are sampled; fewer if the rows held back say so. 3 of embedding models.
  * - **Ridge**, for exact estimators, in half powers of ten.
- * - **Optimizer**: `sgd`; for small problems with one label a row also `lbfgs`.
+ * - **Optimizer**: `sgd`; for small problems with one label a row also `lbfgs`; `adagrad` for embedding models.
  *
  * They are compared by the log-loss of the rows held back, or, for rows with several labels and estimators of another
  * loss, by their nDCG@5 (1 - nDCG@5, the less the better).
@@ -68,7 +70,8 @@ typedef struct xsm_choose_options {
     xsm_choose_progress_function progress; /**< Or NULL. */
     void *progress_user;                   /**< Handed to progress(). */
     int32_t transform; /**< 1 = a transform is chosen too, for sparse rows as they were read; 0 = rows stay. */
-    int32_t reserved2; /**< Zero. */
+    int32_t embedding; /**< 1 = embedding models are among the ways, where rows are sparse and classes many: the caller
+                            can make one of xsm_choice_info::hidden. 0 = linear models alone. */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */
@@ -96,12 +99,15 @@ typedef struct xsm_choice_info {
     int32_t gave_up;  /**< 1 = the time budget made the choice or the run shorter; the third line tells. */
     const char *transform; /**< For xsm_transform_new(): the rows are to be transformed so before they are trained on.
                                 NULL where none was to be chosen. Static. */
+    uint32_t hidden;       /**< 0: a linear model; else xsm_model_new_embedding() with vectors of this length, the run's
+                                seed, and all else as #XSM_EMBEDDING_OPTIONS_INIT has it. */
+    uint32_t reserved;     /**< Zero. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL                                     \
+        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0                               \
     }
 
 /** A short run. */
@@ -117,19 +123,22 @@ typedef struct xsm_choice_trial {
     double loss;           /**< As xsm_choice_info::loss, then; infinite when it diverged. */
     double precision;      /**< As xsm_choice_info::precision, then. */
     const char *transform; /**< As xsm_choice_info::transform. */
+    uint32_t hidden;       /**< As xsm_choice_info::hidden. */
+    uint32_t reserved;     /**< Zero. */
 } xsm_choice_trial;
 
 /** Starting value of an #xsm_choice_trial. */
 #define XSM_CHOICE_TRIAL_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL                                                \
+        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0                                          \
     }
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** Chooses how to train on rows. Afterwards, make a model of zeros, and a trainer with xsm_choice_estimator(), the
+/** Chooses how to train on rows. Afterwards, make a model of zeros (or an embedding model, where
+ *  `hidden` says so), and a trainer with xsm_choice_estimator(), the
  *  optimizer and the settings of xsm_choice_get_info(), or for `lbfgs` hand them to xsm_fit_batch(). With a time
  * budget, have the run's callback end it when the budget is spent: how long it will take is an estimate.
  *

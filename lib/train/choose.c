@@ -20,10 +20,13 @@
 #define FAR_COST 160.0 /* the same where the weights are in no cache */
 #define NEAR_BYTES 3e7
 #define OVERHEAD 8.0 /* non-zeros that a row costs anyway */
+/* Of an embedding model, whose vectors are short and mostly near: a number of a vector in training, in judging. */
+#define VECTOR_COST 10.0
+#define SCORE_COST 0.1
 /* Up to so much work a pass over all rows and classes is cheap. */
 #define CHEAP 6e9
-/* lbfgs is tried up to so many multiplications a pass, and weights. */
-#define FIT_PASS 5e7
+/* lbfgs, of whose passes a trial takes dozens, is tried up to so many multiplications a pass, and weights. */
+#define FIT_PASS 1e7
 #define FIT_WEIGHTS 2e6
 /* Trials may do so many times the run's work, and so much anyway. */
 #define CHEAP_SHARE 3.0
@@ -43,12 +46,19 @@ const char *const xsmi_choose_transforms[XSMI_TRANSFORMS] = {"unit", "tfidf,unit
 /* Places of rates and ridges are half powers of ten: rates in 1 / mean ||x||^2, ridges in 0.1. */
 enum { PLACE_MOST = 10 };
 #define RIDGE_UNIT 0.1
+/* Embedding models: adagrad's rates are this times powers of two. */
+#define VECTOR_RATE 0.05
+enum { VECTOR = 256, EPOCHS_VECTOR = 3 };
 
 /* -- ways ---------------------------------------------------------------------------------------------------------- */
 
-/* How much work an example is to a bound estimator. */
-static double cost(const xsmi_chooser *c, const xsm_estimator *e)
+/* How much work an example is to a way whose estimator is bound. */
+static double cost(const xsmi_chooser *c, const xsmi_way *way)
 {
+    const xsm_estimator *e = way->estimator;
+    if (way->hidden) {
+        return VECTOR_COST * (double)way->hidden * ((double)e->width + c->nonzeros);
+    }
     const double places = c->nonzeros + OVERHEAD, k = (double)c->train->classes;
     double touch = 4 * k * (double)c->train->features > NEAR_BYTES ? FAR_COST : SAMPLED_COST;
     return e->exact ? EXACT_COST * k * places : touch * (double)e->width * places;
@@ -57,7 +67,7 @@ static double cost(const xsmi_chooser *c, const xsm_estimator *e)
 /* Binds the way's estimator to all rows: finds out early what does not fit, and what a step costs. */
 static xsm_status measure(xsmi_chooser *c, xsmi_way *way, xsm_error *err)
 {
-    if (!c->model) {
+    if (!c->model || way->hidden || c->model->layer) {
         XSMI_TRY(xsmi_choose_model(c, way, err));
     }
     xsm_status status = xsm_estimator_bind(way->estimator, c->model, c->train, err);
@@ -67,18 +77,19 @@ static xsm_status measure(xsmi_chooser *c, xsmi_way *way, xsm_error *err)
     if (status == XSM_OK) {
         way->exact = way->estimator->exact;
         way->ranked = c->several || (way->estimator->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) != 0;
-        way->work = cost(c, way->estimator);
+        way->work = cost(c, way);
         xsmi_estimator_unbind(way->estimator);
     }
     return status;
 }
 
-/* Adds an estimator of ours, with up to two options. */
-static xsm_status add_way(xsmi_chooser *c, const char *name, const char *const (*settings)[2], bool full,
-                          xsm_error *err)
+/* Adds an estimator of ours to a way, with up to two options. */
+static xsm_status add(xsmi_chooser *c, xsmi_way start, const char *name, const char *const (*settings)[2],
+                      xsm_error *err)
 {
     xsmi_way *way = &c->ways[c->way_count];
-    *way = (xsmi_way){.own = true, .full = full};
+    *way = start;
+    way->own = true;
     XSMI_TRY(xsm_estimator_new(c->context, name, &way->estimator, err));
     c->way_count++;
     for (size_t i = 0; settings && settings[i][0]; i++) {
@@ -86,6 +97,21 @@ static xsm_status add_way(xsmi_chooser *c, const char *name, const char *const (
     }
     XSMI_TRY(xsm_estimator_set_int(way->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
     return measure(c, way, err);
+}
+
+static xsm_status add_way(xsmi_chooser *c, const char *name, const char *const (*settings)[2], bool full,
+                          xsm_error *err)
+{
+    return add(c, (xsmi_way){.full = full}, name, settings, err);
+}
+
+/* Whether embedding models may be tried. Adagrad is what trains them, which takes no ridge; who gives a rate means one
+ * of steps on linear scores. */
+static bool takes_vectors(const xsmi_chooser *c)
+{
+    const char *optimizer = c->options.optimizer;
+    return c->options.embedding && c->train->sparse && (!optimizer || strcmp(optimizer, "adagrad") == 0) &&
+           !(c->ridge > 0) && !(c->run.eta > 0);
 }
 
 static bool is_lbfgs(const xsmi_chooser *c)
@@ -98,6 +124,7 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
 {
     static const char *const few[][2] = {{"negatives", "20"}, {"sampler", "frequency"}, {NULL, NULL}};
     static const char *const more[][2] = {{"negatives", "50"}, {"sampler", "frequency"}, {NULL, NULL}};
+    static const char *const most[][2] = {{"negatives", "100"}, {"sampler", "frequency"}, {NULL, NULL}};
     static const char *const uniform[][2] = {{"negatives", "50"}, {NULL, NULL}};
     const bool lbfgs = is_lbfgs(c);
     if (c->options.estimator) {
@@ -121,6 +148,9 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
             c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule;
         bool small = n * k * places <= FIT_PASS && k * (double)c->train->features <= FIT_WEIGHTS;
         return small && !steps ? add_way(c, "softmax", NULL, true, err) : XSM_OK;
+    }
+    if (takes_vectors(c)) {
+        return add(c, (xsmi_way){.hidden = VECTOR, .optimizer = "adagrad"}, "sampled-softmax", most, err);
     }
     if (c->several) {
         XSMI_TRY(add_way(c, "sampled-softmax", more, false, err));
@@ -173,7 +203,9 @@ static xsm_status take_rows(xsmi_chooser *c, size_t transform, double share, dou
 static xsm_status plan(xsmi_chooser *c, xsm_error *err)
 {
     const double n = (double)c->train->rows;
-    double most = 0, trials = 0, judged = (double)c->train->classes * (c->nonzeros + OVERHEAD) * EXACT_COST;
+    const uint32_t vector = c->ways[0].hidden;
+    double most = 0, trials = 0;
+    double judged = (double)c->train->classes * (vector ? vector * SCORE_COST : (c->nonzeros + OVERHEAD) * EXACT_COST);
     for (size_t i = 0; i < c->way_count; i++) {
         const xsmi_way *w = &c->ways[i];
         double count = c->cheap ? TRIALS_EXACT : TRIALS_LARGE;
@@ -185,7 +217,7 @@ static xsm_status plan(xsmi_chooser *c, xsm_error *err)
     if (isfinite(c->deadline)) {
         allowed = fmin(allowed, (c->deadline - xsmi_seconds()) * per_second(c));
     }
-    double each = allowed * most / trials / (double)c->epochs; /* work of an epoch of the longest */
+    double each = allowed * most / trials / (double)c->passes; /* work of an epoch of the longest */
     double held = fmin(fmin(HELD_SHARE * n, HELD_MOST), JUDGING * each / judged);
     double rows = fmin((1 - JUDGING) * each / most, n);
     if (!(held >= HELD_LEAST && rows >= ROWS_LEAST && n >= ROWS_LEAST)) {
@@ -207,8 +239,11 @@ static double rounded(double x)
     return power < 0 ? floor(x * unit + 0.5) / unit : floor(x / unit + 0.5) * unit;
 }
 
-static double rate_at(const xsmi_chooser *c, int place)
+static double rate_at(const xsmi_chooser *c, const xsmi_way *way, int place)
 {
+    if (way->hidden) {
+        return ldexp(VECTOR_RATE, place);
+    }
     return rounded(pow(10, place / 2.0) / c->squared);
 }
 
@@ -249,7 +284,7 @@ static xsm_status attempt(xsmi_chooser *c, best *b, double eta, double ridge, bo
 static xsm_status at_place(xsmi_chooser *c, best *b, bool rates, int place, double eta, double ridge, bool *better,
                            xsm_error *err)
 {
-    return rates ? attempt(c, b, rate_at(c, place), ridge, better, err)
+    return rates ? attempt(c, b, rate_at(c, b->way, place), ridge, better, err)
                  : attempt(c, b, eta, ridge_at(place), better, err);
 }
 
@@ -364,7 +399,8 @@ static void conclude(xsmi_chooser *c, const best *b)
     xsm_choice_info *info = &r->info;
     const xsm_choice_trial *t = b->trial == UINT64_MAX ? NULL : &r->trials[b->trial];
     xsmi_way *way = &c->ways[b->way - c->ways];
-    info->optimizer = way->full ? "lbfgs" : c->options.optimizer ? c->options.optimizer : "sgd";
+    info->optimizer = xsmi_choose_optimizer(c, way);
+    info->hidden = way->hidden;
     info->ridge = t ? t->ridge : c->ridge >= 0 ? c->ridge : way->ridge;
     info->held = c->held[0] ? c->held[0]->rows : 0;
     info->transform = c->options.transform ? xsmi_choose_transforms[c->transform] : NULL;
@@ -373,8 +409,8 @@ static void conclude(xsmi_chooser *c, const best *b)
     if (way->full) {
         info->iterations = FIT_MOST;
     } else {
-        info->eta = t ? t->eta : c->run.eta > 0 ? c->run.eta : rate_at(c, 0);
-        info->epochs = c->run.epochs ? c->run.epochs : t ? t->best_epoch : c->epochs;
+        info->eta = t ? t->eta : c->run.eta > 0 ? c->run.eta : rate_at(c, way, 0);
+        info->epochs = c->run.epochs ? c->run.epochs : t && !way->hidden ? t->best_epoch : c->epochs;
         info->batch = c->run.batch ? c->run.batch : 1;
         info->schedule = c->options.keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
         /* A trial that the deadline ended says nothing of epochs that it did not come to. */
@@ -404,10 +440,15 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
     survey(c);
     XSMI_TRY(list_ways(c, err));
     c->cheap = c->ways[0].exact;
-    c->epochs = c->run.epochs ? c->run.epochs : c->cheap ? EPOCHS_CHEAP : EPOCHS_LARGE;
+    c->epochs = c->run.epochs       ? c->run.epochs
+                : c->ways[0].hidden ? EPOCHS_VECTOR
+                : c->cheap          ? EPOCHS_CHEAP
+                                    : EPOCHS_LARGE;
+    /* One pass over many rows says more of an embedding model's rate than more of them over few, learnt by heart. */
+    c->passes = c->ways[0].hidden ? 1 : c->epochs;
     if (c->options.seconds > 0) {
         c->deadline = c->began + TRIAL_TIME * c->options.seconds;
-        XSMI_TRY(xsmi_choose_pilot(c, &c->ways[0], c->run.eta > 0 ? c->run.eta : rate_at(c, 0), err));
+        XSMI_TRY(xsmi_choose_pilot(c, &c->ways[0], c->run.eta > 0 ? c->run.eta : rate_at(c, &c->ways[0], 0), err));
     }
     XSMI_TRY(plan(c, err));
     best found;

@@ -11,12 +11,14 @@
 /* A way to train, whose numbers are still open. */
 typedef struct xsmi_way {
     xsm_estimator *estimator;
-    bool own;     /* made here */
-    bool full;    /* lbfgs */
-    bool exact;   /* looks at every class */
-    bool ranked;  /* judged by 1 - nDCG@5 in place of the log-loss */
-    double work;  /* of an example, roughly in multiplications */
-    double ridge; /* to begin with */
+    bool own;              /* made here */
+    bool full;             /* lbfgs */
+    bool exact;            /* looks at every class */
+    bool ranked;           /* judged by 1 - nDCG@5 in place of the log-loss */
+    double work;           /* of an example, roughly in multiplications */
+    double ridge;          /* to begin with */
+    uint32_t hidden;       /* length of an embedding model's vectors; 0 = linear */
+    const char *optimizer; /* that goes with it; NULL = sgd */
 } xsmi_way;
 
 enum { XSMI_WAYS_MOST = 3, XSMI_TRANSFORMS = 2 };
@@ -42,7 +44,8 @@ typedef struct xsmi_chooser {
     double nonzeros, squared; /* means of a row */
     xsmi_way ways[XSMI_WAYS_MOST];
     size_t way_count;
-    uint64_t epochs;  /* of trials, and most of the run */
+    uint64_t epochs;  /* most of the run */
+    uint64_t passes;  /* of a trial */
     xsm_model *model; /* of the trials, one after the other; NULL before the first */
     /* Held back, and what trials go through, by transform; only the first of each where none is to be chosen. */
     xsm_dataset *held[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
@@ -68,6 +71,8 @@ xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *er
 xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, double ridge, xsm_error *err);
 /* One pass over a few rows, to see how fast that is. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, xsm_error *err);
+/* The optimizer of a way, by name. */
+const char *xsmi_choose_optimizer(const xsmi_chooser *c, const xsmi_way *way);
 /* The factor by which the rate falls to a tenth in so many epochs. */
 double xsmi_choose_factor(uint64_t epochs);
 /* Writes the three lines. `best` is the trial that won, NULL without any. */

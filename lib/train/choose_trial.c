@@ -20,6 +20,11 @@ typedef struct trial {
     bool stop, late; /* asked for by the callback; the deadline has passed */
 } trial;
 
+const char *xsmi_choose_optimizer(const xsmi_chooser *c, const xsmi_way *way)
+{
+    return way->full ? "lbfgs" : c->options.optimizer ? c->options.optimizer : way->optimizer ? way->optimizer : "sgd";
+}
+
 double xsmi_choose_factor(uint64_t epochs)
 {
     return pow(FALL, 1 / (double)epochs);
@@ -70,7 +75,6 @@ static xsm_status run_steps(trial *t, xsm_model *model, const xsm_dataset *rows,
                             const xsm_dataset *held, xsm_error *err)
 {
     xsmi_chooser *c = t->chooser;
-    const char *name = c->options.optimizer ? c->options.optimizer : "sgd";
     xsm_optimizer *optimizer;
     xsm_trainer *trainer = NULL;
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
@@ -80,12 +84,12 @@ static xsm_status run_steps(trial *t, xsm_model *model, const xsm_dataset *rows,
     o.order = c->run.order;
     o.seed = c->run.seed;
     o.schedule = c->options.keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
-    o.factor = c->options.keep_schedule ? c->run.factor : xsmi_choose_factor(c->epochs);
+    o.factor = c->options.keep_schedule ? c->run.factor : xsmi_choose_factor(c->passes);
     o.evaluate_every = held != NULL;
     o.test = held;
     o.progress = on_progress;
     o.progress_user = t;
-    XSMI_TRY(xsm_optimizer_new(c->context, name, &optimizer, err));
+    XSMI_TRY(xsm_optimizer_new(c->context, xsmi_choose_optimizer(c, t->way), &optimizer, err));
     xsm_status status = xsm_trainer_new(c->context, model, rows, t->way->estimator, optimizer, &o, &trainer, err);
     if (status == XSM_OK) {
         xsm_progress end;
@@ -133,7 +137,8 @@ xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *er
 {
     const bool by_feature = way->exact && c->train->sparse;
     const int32_t layout = by_feature ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
-    if (c->model && c->model->layout == layout) {
+    const uint32_t hidden = c->model && c->model->layer ? c->model->features : 0;
+    if (c->model && hidden == way->hidden && (hidden || c->model->layout == layout)) {
         xsmi_model_set_correction(c->model, NULL);
         xsmi_model_drop_row_lengths(c->model);
         xsmi_model_zero(c->model);
@@ -141,6 +146,13 @@ xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *er
     }
     xsm_model_free(c->model);
     c->model = NULL;
+    if (way->hidden) {
+        xsm_embedding_options e = XSM_EMBEDDING_OPTIONS_INIT;
+        e.bias = c->options.bias != 0;
+        e.seed = c->run.seed;
+        return xsm_model_new_embedding(c->context, c->train->features, way->hidden, c->train->classes, &e, &c->model,
+                                       err);
+    }
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     o.bias = c->options.bias != 0;
     o.layout = layout;
@@ -196,17 +208,16 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, dou
     xsm_choice_trial *out = &r->trials[r->info.trials];
     *out = (xsm_choice_trial){.size = sizeof *out,
                               .estimator = way->estimator->ops.name,
-                              .optimizer = way->full              ? "lbfgs"
-                                           : c->options.optimizer ? c->options.optimizer
-                                                                  : "sgd",
+                              .optimizer = xsmi_choose_optimizer(c, way),
                               .eta = way->full ? 0 : eta,
                               .ridge = ridge,
                               .rows = rows->rows,
                               .loss = (double)INFINITY,
                               .precision = (double)NAN,
-                              .transform = c->options.transform ? xsmi_choose_transforms[c->transform] : NULL};
+                              .transform = c->options.transform ? xsmi_choose_transforms[c->transform] : NULL,
+                              .hidden = way->hidden};
     trial t = {.chooser = c, .way = way, .out = out};
-    XSMI_TRY(run(&t, rows, c->epochs, c->held[c->transform], err));
+    XSMI_TRY(run(&t, rows, c->passes, c->held[c->transform], err));
     r->info.trials++;
     c->cut_short |= t.late;
     return XSM_OK;

@@ -54,6 +54,9 @@ static void tell_method(const xsmi_chooser *c, const xsmi_way *way, words w)
     if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !way->exact) {
         say(&w, " with %s classes%s%s a row", m, sampler ? " by " : "", sampler ? sampler : "");
     }
+    if (way->hidden) {
+        say(&w, ", on vectors of %u", (unsigned)way->hidden);
+    }
     say(&w, ", by %s: ", c->result->info.optimizer);
     if (c->options.estimator) {
         say(&w, "as given");
