@@ -638,7 +638,7 @@ says stderr ' rows in '
 expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"optimizer\":\"[a-z]*\",\
 \"transform\":\"[a-z,]*unit\",\"ridge\":$number,\
 \"factor\":\($number\|null\),\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"seconds\":$number,\
-\"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"transform\":\"unit\",\"eta\":$number,\"ridge\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
+\"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"transform\":\"unit\",\"eta\":$number,\"ridge\":0,\"hidden\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
 \"best_epoch\":[0-9]*,\"loss\":$number,\"precision\":$number}" stdout
 expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout
 run 0 train --data train.txt --threads 3 --model default3.model
