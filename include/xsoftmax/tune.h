@@ -20,8 +20,8 @@
  * well, from 1e-9 to 1e4. Where the best two of the last round come within a tenth of each other, and a fifth of what
  * was gained over no training, three times the smaller of them is chosen, which lies between. For an estimator with
  * #XSM_ESTIMATOR_UNBOUNDED nothing between is chosen, but a tenth of the best where the next power of ten ended worse
- * than no training at all (a hundred times worse, if its losses explode rather than grow with the rate): a rate that
- * does well for a while may then blow up later.
+ * than no training at all or than in the round before (if its losses explode rather than grow with the rate: a hundred
+ * times worse than no training before the last round): a rate that does well for a while may then blow up later.
  *
  * **Objective.** Trials are compared by f = sum_i loss_i + (mu/2) ||W||^2, with the exact log-loss (for a row with
  * several labels the mean over them), or for an estimator with #XSM_ESTIMATOR_OTHER_LOSS (`margin`, `one-vs-all`,

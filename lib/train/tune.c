@@ -191,9 +191,10 @@ static bool explodes(const xsmi_tuner *t)
 /*
  * The place chosen after the last round, where nothing bounds the estimator's steps. A rate at which an unbounded
  * estimator does well for the length of a trial may still blow up later; how the next power of ten ended warns of it.
- * Where losses grow in proportion to rate and steps
- * (`importance`), it need only be worse than no training. Where they explode (`raman`), a rate is fine until steps come
- * that are too long for it, which a somewhat worse end at ten times the rate does not say; a wholly lost one does.
+ * Where losses grow in proportion to rate and steps (`importance`), the run at a rate ends about as a trial of the last
+ * round did at ten times it: that must not have grown since the round before, nor be worse than no training. Where they
+ * explode (`raman`), a rate is fine until steps come that are too long for it; the next power of ten must not have been
+ * wholly lost before the last round, whose steps are as many as all before by far.
  */
 static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
 {
@@ -203,11 +204,15 @@ static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
     if (chosen == 0 || chosen + 1 == XSMI_TUNE_PLACES) {
         return chosen;
     }
+    const uint32_t last = XSMI_TUNE_ROUNDS - 1;
+    const bool lost = explodes(t);
     double above = 0;
-    for (uint32_t round = 0; round < XSMI_TUNE_ROUNDS; round++) {
+    for (uint32_t round = 0; round + lost < XSMI_TUNE_ROUNDS; round++) {
         above = tried(t, round, chosen + 1) ? fmax(above, objective(t, round, chosen + 1)) : above;
     }
-    return above > t->untrained * (explodes(t) ? LOST : 1) ? chosen - 1 : chosen;
+    bool grew = !lost && tried(t, last - 1, chosen + 1) && tried(t, last, chosen + 1) &&
+                objective(t, last, chosen + 1) > objective(t, last - 1, chosen + 1);
+    return grew || above > t->untrained * (lost ? LOST : 1) ? chosen - 1 : chosen;
 }
 
 /* The rate chosen after the last round: its best, or one between that and a neighbour that came close. *smaller is the
