@@ -9,6 +9,7 @@ import pathlib
 import random
 import re
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -84,8 +85,8 @@ class Runs:
         with open(self.path, "a", newline="") as file:
             out = csv.writer(file)
             if fresh:
-                out.writerow(["program", "seed", *measured])
-            out.writerow([program, seed, *measured.values()])
+                out.writerow(["program", "seed", *measured, "loss by epoch"])
+            out.writerow([program, seed, *measured.values(), " ".join(f"{loss:.6f}" for loss in losses)])
         print(f"    {program}, seed {seed}: " + ", ".join(f"{key} {value:.4g}" for key, value in measured.items()),
               file=sys.stderr, flush=True)
 
@@ -215,6 +216,8 @@ def main():
             ours += [f"--{our}", str(value)]
             theirs += [f"-{their}", str(value)]
         runs = Runs(options.folder)
+        for stop in (signal.SIGINT, signal.SIGTERM):  # in the background, too, where the shell has them ignored
+            signal.signal(stop, signal.default_int_handler)
         try:
             for seed in range(1, options.seeds + 1):
                 for name, command in ((OURS, ours + ["--seed", str(seed)]), (THEIRS, theirs + ["-seed", str(seed)])):
