@@ -83,6 +83,18 @@ def figures(values):
     return "/".join(f"{v:.3f}".lstrip("0") for v in values)
 
 
+def verdict(row):
+    """What of the goal is missed, and by how much: places after the point that both have, and seconds."""
+    if not row["goal"]:
+        return "-"
+    missed = [f"P@{k} {goal - got:.4f}".replace(" 0.", " .") for k, goal, got in zip((1, 3, 5), row["goal"], row["precision"])
+              if got < goal]
+    spent = row["choice_seconds"] + row["train_seconds"]
+    if row["goal_seconds"] and spent > row["goal_seconds"]:
+        missed.append(f"{spent - row['goal_seconds']:.1f} s")
+    return "short by " + ", ".join(missed) if missed else "met"
+
+
 def line(row):
     if "skipped" in row:
         return f"{row['data']:<20} {row['skipped']}"
@@ -91,7 +103,7 @@ def line(row):
     within = f" < {row['goal_seconds']:g} s" if row["goal_seconds"] else ""
     loss = "-" if row["log_loss"] is None else f"{row['log_loss']:.3f}"
     return (f"{row['data']:<20} {chosen:<28} {loss:>8} {figures(row['precision']):>15} {row['choice_seconds']:>8.1f} "
-            f"{row['train_seconds']:>8.1f}   {goal}{within}")
+            f"{row['train_seconds']:>8.1f}   {goal}{within}: {verdict(row)}")
 
 
 def main():
