@@ -365,6 +365,7 @@ static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_er
 static xsm_status read_cache(xsmi_reader *r, const char *path, xsm_dataset **out, xsm_error *err)
 {
     xsm_dataset *d;
+    XSMI_TRY(check_labels_path(r, path, XSM_FORMAT_CACHE, err));
     XSMI_TRY(xsmi_cache_open(r->context, path, r->options.skip_verify != 0, &d, err));
     xsm_status status = adapt(r, path, d, err);
     if (status != XSM_OK) {
@@ -412,10 +413,8 @@ static xsm_status read_all(xsm_context *context, const char *path, const xsm_sou
                                                              : XSM_FORMAT_AUTO;
     }
     if (status == XSM_OK && r.options.format == XSM_FORMAT_CACHE) {
-        status = path ? check_labels_path(&r, path, XSM_FORMAT_CACHE, err) : XSM_OK;
-        status = status != XSM_OK ? status
-                 : path           ? read_cache(&r, path, out, err)
-                        : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", name);
+        status = path ? read_cache(&r, path, out, err)
+                      : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", name);
     } else if (status == XSM_OK) {
         status = read_source(&r, path, host, name, out, err);
     }

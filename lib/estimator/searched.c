@@ -156,7 +156,7 @@ xsm_status xsm_estimator_index_info(const xsm_estimator *e, uint32_t block, xsm_
 
 /* -- upkeep -------------------------------------------------------------------------------------------------------- */
 
-static void forget_changes(xsmi_searcher *s)
+void xsmi_searcher_change_none(xsmi_searcher *s)
 {
     for (uint32_t i = 0; i < s->changes; i++) {
         s->marks[s->changed[i] / 64] = 0;
@@ -195,11 +195,6 @@ static xsm_status note_changes(xsmi_searcher *s, const xsm_gradient *g, uint64_t
     return XSM_OK;
 }
 
-void xsmi_searcher_change_none(xsmi_searcher *s)
-{
-    forget_changes(s);
-}
-
 xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err)
 {
     for (uint32_t k = 0; k < s->model->classes; k++) {
@@ -228,7 +223,7 @@ static xsm_status keep_up(xsmi_searcher *s, xsm_error *err)
     s->built = true;
     s->weight = m->weight;
     s->alpha = m->alpha;
-    forget_changes(s);
+    xsmi_searcher_change_none(s);
     return XSM_OK;
 }
 

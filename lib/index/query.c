@@ -26,12 +26,13 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
                                        : xsmi_fail(err, status, "index '%s': a search failed", x->ops.name);
     }
     for (uint32_t i = 0; i < block->count; i++) {
-        uint32_t length = block->lengths[i], past = 0;
+        const uint32_t length = block->lengths[i], listed = length <= block->top ? length : 0;
         const uint32_t *classes = block->classes + (size_t)i * block->top;
-        for (uint32_t j = 0; j < length && length <= block->top; j++) {
-            past |= classes[j] | (x->count - 1 - classes[j]); /* its highest bit: past the last row */
+        bool bad = length > block->top;
+        for (uint32_t j = 0; j < listed; j++) { /* to the end, so that several are looked at together */
+            bad |= classes[j] >= x->count;
         }
-        if (length > block->top || past >> 31) {
+        if (bad) {
             return xsmi_fail(err, XSM_ERROR_DATA, "index '%s' lists more rows than asked for, or one that is not there",
                              x->ops.name);
         }

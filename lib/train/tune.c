@@ -59,8 +59,7 @@ static bool tried(const xsmi_tuner *t, uint32_t round, size_t place)
 
 static double objective(const xsmi_tuner *t, uint32_t round, size_t place)
 {
-    return place < XSMI_TUNE_PLACES && tried(t, round, place) ? t->result->trials[round][place].objective
-                                                              : (double)INFINITY;
+    return tried(t, round, place) ? t->result->trials[round][place].objective : (double)INFINITY;
 }
 
 /* By what rates are compared in a round: a logarithm; infinite for one that was not tried or diverged. */

@@ -136,7 +136,7 @@ static int32_t on_step(void *user, const xsm_progress *progress)
     return tell(t, (double)progress->examples * t->step_work, NULL) != XSM_OK;
 }
 
-static xsm_status sum_losses(xsmi_tuner *t, const xsm_dataset *rows, double *total, xsm_error *err)
+static xsm_status mean_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean, xsm_error *err)
 {
     uint64_t list[LOSS_ROWS];
     double sum = 0;
@@ -153,24 +153,23 @@ static xsm_status sum_losses(xsmi_tuner *t, const xsm_dataset *rows, double *tot
         XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, 1, t->losses, err));
         sum += t->losses->loss * (double)count;
     }
-    *total = sum;
+    *mean = sum / (double)rows->rows;
     return XSM_OK;
 }
 
-/* The mean of the estimator's own loss over some rows. One that samples its sum over the
- * classes is judged by the whole sum: a few classes of each row are no measure of a model whose losses lie in few. */
+/* The mean of the estimator's own loss over some rows. One that samples its sum over the classes is judged by the whole
+ * sum: a few classes of each row are no measure of a model whose losses lie in few. */
 static xsm_status own_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean, xsm_error *err)
 {
     char negatives[32];
     xsmi_estimator_unbind(t->estimator);
     bool sampled = xsm_estimator_get(t->estimator, NEGATIVES, negatives, sizeof negatives) > 0;
     xsm_status status = sampled ? xsm_estimator_set(t->estimator, NEGATIVES, "all", err) : XSM_OK;
-    status = status == XSM_OK ? sum_losses(t, rows, mean, err) : status;
+    status = status == XSM_OK ? mean_loss(t, rows, mean, err) : status;
     xsmi_estimator_unbind(t->estimator);
     if (sampled) {
         (void)xsm_estimator_set(t->estimator, NEGATIVES, negatives, NULL);
     }
-    *mean /= (double)rows->rows;
     return status;
 }
 

@@ -123,9 +123,9 @@ static void turn_row(void *state, size_t index, uint32_t thread)
     const uint32_t word = g->first + (uint32_t)index, row = word - n->first;
     float *z = c->scores + index * c->score_stride, *gradient = c->gradient + word * c->stride;
     (void)thread;
-    double total = 0, scores = 0;
+    const double total = (double)c->pairs[XSMI_INPUT][word];
+    double scores = 0;
     for (uint64_t i = n->offsets[row]; i < n->offsets[row + 1]; i++) {
-        total += n->numbers[i];
         scores += (double)n->numbers[i] * (double)z[n->contexts[i]];
     }
     const float most = c->kernels->row_max(z, c->words);
@@ -204,8 +204,8 @@ static xsm_status prepare(xsmi_collapsed *c, int side, xsm_error *err)
         XSMI_TRY(count_pairs(c, err));
     }
     if (c->estimator && !c->search) {
-        XSMI_TRY(xsmi_collapsed_search_new(c->context, c->estimator, c->input, c->output, c->most_contexts, &c->search,
-                                           err));
+        XSMI_TRY(xsmi_collapsed_search_new(c->context, c->estimator, c->input, c->output, c->pairs[XSMI_INPUT],
+                                           c->most_contexts, &c->search, err));
     } else if (c->search && side == XSMI_INPUT) { /* it is asked for after a step of the output vectors */
         XSMI_TRY(xsmi_collapsed_search_moved(c->search, err));
     }

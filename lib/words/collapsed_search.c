@@ -19,6 +19,7 @@ struct xsmi_collapsed_search {
     const xsmi_kernels *kernels;
     xsm_estimator *estimator;
     const xsm_model *input, *output;
+    const uint64_t *pairs; /* [V] of each centre */
     xsm_gradient *gradient;
     size_t dimension, stride;
     uint32_t parts, threads;
@@ -56,8 +57,8 @@ static xsm_status bind(xsmi_collapsed_search *s, xsm_error *err)
 }
 
 xsm_status xsmi_collapsed_search_new(xsm_context *ctx, xsm_estimator *e, const xsm_model *input,
-                                     const xsm_model *output, uint32_t most_contexts, xsmi_collapsed_search **out,
-                                     xsm_error *err)
+                                     const xsm_model *output, const uint64_t *pairs, uint32_t most_contexts,
+                                     xsmi_collapsed_search **out, xsm_error *err)
 {
     xsmi_collapsed_search *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
     if (!s) {
@@ -68,6 +69,7 @@ xsm_status xsmi_collapsed_search_new(xsm_context *ctx, xsm_estimator *e, const x
     s->estimator = e;
     s->input = input;
     s->output = output;
+    s->pairs = pairs;
     s->dimension = input->features;
     s->stride = xsmi_row_stride(input->features);
     s->label_most = most_contexts;
@@ -130,15 +132,6 @@ static const float *vector_of(const group *g, uint32_t i)
     return g->s->input->weight + (size_t)(g->first + i) * g->s->input->stride;
 }
 
-static double pairs_of(const xsmi_cooccurrence *n, uint32_t row)
-{
-    double total = 0;
-    for (uint64_t j = n->offsets[row]; j < n->offsets[row + 1]; j++) {
-        total += n->numbers[j];
-    }
-    return total;
-}
-
 /* A centre's loss, and its own gradient where that is wanted. */
 static void take_centre(void *state, size_t index, uint32_t thread)
 {
@@ -150,7 +143,7 @@ static void take_centre(void *state, size_t index, uint32_t thread)
     const uint32_t labels = (uint32_t)(n->offsets[row + 1] - n->offsets[row]);
     const uint32_t *contexts = n->contexts + n->offsets[row], *numbers = n->numbers + n->offsets[row];
     const float *x = vector_of(g, i);
-    const double total = pairs_of(n, row);
+    const double total = (double)s->pairs[g->first + i];
     float *amounts = s->amounts + thread * s->list_most;
     double right = 0;
     s->kernels->gather_scores(s->output->weight, s->output->stride, contexts, labels, x, s->dimension, amounts, NULL);
@@ -187,7 +180,7 @@ static void add_part(void *state, size_t index, uint32_t thread)
     for (uint32_t i = 0; i < g->count; i++) {
         const uint32_t row = g->first + i - n->first;
         const uint64_t start = n->offsets[row], labels = n->offsets[row + 1] - start;
-        const double total = pairs_of(n, row), even = total / (double)labels;
+        const double total = (double)s->pairs[g->first + i], even = total / (double)labels;
         const size_t place = i * found->width;
         size_t m = 0;
         for (uint32_t j = 0; j < found->lengths[i]; j++) {

@@ -9,10 +9,10 @@
 typedef struct xsmi_collapsed_search xsmi_collapsed_search;
 
 /* Binds an estimator that searches (not NULL) to the output vectors, for centres with up to `most_contexts` distinct
- * contexts. */
+ * contexts. `pairs` [V] of each centre, kept by the caller. */
 xsm_status xsmi_collapsed_search_new(xsm_context *ctx, xsm_estimator *e, const xsm_model *input,
-                                     const xsm_model *output, uint32_t most_contexts, xsmi_collapsed_search **out,
-                                     xsm_error *err);
+                                     const xsm_model *output, const uint64_t *pairs, uint32_t most_contexts,
+                                     xsmi_collapsed_search **out, xsm_error *err);
 void xsmi_collapsed_search_free(xsmi_collapsed_search *s);
 /* To be called when the output vectors have moved. */
 xsm_status xsmi_collapsed_search_moved(xsmi_collapsed_search *s, xsm_error *err);
