@@ -165,21 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef FUZZER
-#include <dirent.h>
-#include <stdio.h>
-
-static int run_file(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    static uint8_t data[1 << 16];
-    if (!file) {
-        perror(path);
-        return 1;
-    }
-    size_t size = fread(data, 1, sizeof data, file);
-    fclose(file);
-    return LLVMFuzzerTestOneInput(data, size);
-}
+#include "fuzz.h"
 
 /* Small numbers, floats of all sizes, and any bits. */
 static uint32_t some_number(uint64_t *state)
@@ -221,34 +207,11 @@ static void run_own(int count)
     }
 }
 
-/* The files of each folder that is named. */
 int main(int argc, char **argv)
 {
-    int failures = 0;
-    int count = 0;
-    for (int i = 1; i < argc; i++) {
-        DIR *folder = opendir(argv[i]);
-        if (!folder) {
-            perror(argv[i]);
-            return 1;
-        }
-        for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-            if (entry->d_name[0] != '.') {
-                size_t size = strlen(argv[i]) + strlen(entry->d_name) + 2;
-                char *path = malloc(size);
-                if (!path) {
-                    return 1;
-                }
-                snprintf(path, size, "%s/%s", argv[i], entry->d_name);
-                failures += run_file(path);
-                count++;
-                free(path);
-            }
-        }
-        closedir(folder);
-    }
+    int count = fuzz_folders(argc, argv);
     run_own(3000);
     printf("%d inputs, and 3000 of its own\n", count);
-    return failures || count == 0;
+    return count <= 0;
 }
 #endif
