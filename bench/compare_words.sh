@@ -7,8 +7,9 @@
 #   sh bench/compare_words.sh [--text FILE] [--threads T] [--epochs E] [--seeds N] [--power P] [--batch B] [--spread S]
 #                             [--ends] [--json]
 #
-# Without --text: the lines of the Brown corpus and Penn Treebank's training text, mixed, from $XSM_DATA or ../shared/data. The table goes to
-# standard output, runs, losses and plots (SVG and PNG) to build/compare_words. Says what it installs on a fresh Debian.
+# Without --text: the lines of the Brown corpus and Penn Treebank's training text, mixed, from $XSM_DATA or
+# ../shared/data. The table goes to standard output, runs, losses and plots (SVG and PNG) to build/compare_words. Says
+# what it installs on a fresh Debian.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

@@ -92,8 +92,7 @@ int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_cou
               size_t operand_room, int argc, char **argv);
 void cli_list_free(cli_list *list);
 
-/* --- data.c: reading data and models ---------------------------------------------------------------------------------
- */
+/* --- data.c: reading data and models ------------------------------------------------------------------------------ */
 
 /* What the data flags say; see CLI_DATA_FLAGS and CLI_TEXT_FLAGS. */
 typedef struct cli_data {
@@ -220,8 +219,7 @@ const char *cli_format_name(int32_t format);
 /* What a model is, its sizes and settings, in one line; the caller's to free. */
 char *cli_model_shape(const xsm_model *model);
 
-/* --- measures.c: the measures of the k best classes ------------------------------------------------------------------
- */
+/* --- measures.c: the measures of the k best classes --------------------------------------------------------------- */
 
 enum { CLI_MEASURES = 4, CLI_MEASURE_RANKS = 4 };
 typedef struct cli_measure {
@@ -242,8 +240,7 @@ void cli_measure_print(const xsm_metrics *metrics, size_t which, const char *bet
  */
 int cli_measures_read(const char *flag, const char *list, unsigned *set);
 
-/* --- json.c: one JSON object -----------------------------------------------------------------------------------------
- */
+/* --- json.c: one JSON object -------------------------------------------------------------------------------------- */
 
 typedef struct cli_json {
     FILE *out;
@@ -265,8 +262,7 @@ void cli_json_ranks(cli_json *json, const char *key, const double *values, uint3
 /* {"log_loss", "error"} and, if asked for, the measures of the k best classes. `metrics` may be NULL: all null. */
 void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking);
 
-/* --- progress.c: the bar ---------------------------------------------------------------------------------------------
- */
+/* --- progress.c: the bar ------------------------------------------------------------------------------------------ */
 
 /* Shows what is being done, when standard error is a terminal. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -277,8 +273,7 @@ void cli_note_clear(void);
 /* What a terminal is sent to take a line away, "" when there is none. */
 const char *cli_erase_line(void);
 
-/* --- output.c: files that come to be when a run succeeds -------------------------------------------------------------
- */
+/* --- output.c: files that come to be when a run succeeds ---------------------------------------------------------- */
 
 /* A file to be written: under another name first, unless it is no ordinary file. */
 typedef struct cli_output {
@@ -303,8 +298,7 @@ int cli_output_commit(void);
 void cli_output_discard(void);
 void cli_output_free(void);
 
-/* --- stop.c: Ctrl-C --------------------------------------------------------------------------------------------------
- */
+/* --- stop.c: Ctrl-C ----------------------------------------------------------------------------------------------- */
 
 /* From here on Ctrl-C (or SIGTERM, SIGHUP) asks the run to stop; a second one ends the process at once. */
 void cli_stop_install(void);
@@ -317,8 +311,7 @@ void cli_stop_hold(void);
 /* Ctrl-C is as it was before. */
 void cli_stop_remove(void);
 
-/* --- history.c: the CSV file -----------------------------------------------------------------------------------------
- */
+/* --- history.c: the CSV file -------------------------------------------------------------------------------------- */
 
 typedef struct cli_history {
     FILE *file;
@@ -335,8 +328,7 @@ void cli_history_line(cli_history *history, const xsm_progress *progress, const 
 int cli_history_close(cli_history *history);
 void cli_history_abandon(cli_history *history);
 
-/* --- the commands ----------------------------------------------------------------------------------------------------
- */
+/* --- the commands ------------------------------------------------------------------------------------------------- */
 
 int cli_train(const cli_command *command, int argc, char **argv);
 int cli_evaluate(const cli_command *command, int argc, char **argv);
