@@ -2,9 +2,7 @@
  * Skip-gram training: what comes out of a text, steps against central differences of their loss, neighbours that are
  * known, the same bits on any number of threads, and all that can go wrong.
  */
-#include "training.h"
-
-#include <xsoftmax/skipgram.h>
+#include "words.h"
 
 #include "model/hierarchy.h"
 #include "words/skipgram.h"
@@ -13,43 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static xsm_corpus *corpus_of(xsm_context *ctx, const char *path, uint64_t min_count)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
-    xsm_corpus *c = NULL;
-    options.min_count = min_count;
-    assert_ok(xsm_corpus_open(ctx, path, &options, &c, &err), err);
-    return c;
-}
-
-static xsm_model *vectors(xsm_context *ctx, const xsm_corpus *c, uint32_t dimension, double spread, uint64_t seed)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    assert_ok(xsm_word_model_new(ctx, c, dimension, spread, seed, &m, &err), err);
-    return m;
-}
-
-/* A text whose lines each have words of one of TOPICS topics, word t of topic k being "k_t". */
-enum { TOPICS = 8, OF_TOPIC = 12 };
-static const char *topics_text(const char *name, int lines, uint64_t seed)
-{
-    char *text = malloc((size_t)lines * 80);
-    size_t used = 0;
-    assert_non_null(text);
-    for (int i = 0; i < lines; i++) {
-        unsigned topic = (unsigned)(test_next(&seed) % TOPICS);
-        for (int j = 0; j < 8; j++) {
-            used += (size_t)sprintf(text + used, "%u_%u ", topic, (unsigned)(test_next(&seed) % OF_TOPIC));
-        }
-        text[used - 1] = '\n';
-    }
-    const char *path = test_file(name, text, used);
-    free(text);
-    return path;
-}
 
 /* Some thousands of words, one of them a quarter of all that stand there. */
 static const char *skewed_text(const char *name, int lines)
@@ -66,48 +27,6 @@ static const char *skewed_text(const char *name, int lines)
     const char *path = test_file(name, text, used);
     free(text);
     return path;
-}
-
-/* Share of words whose nearest neighbour by cosine is of their topic. */
-static double neighbours_right(xsm_model *m)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_parameters p = XSM_PARAMETERS_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
-    assert_ok(xsm_model_get_classes(m, &map, &err), err);
-    int right = 0;
-    for (uint32_t a = 0; a < p.classes; a++) {
-        double best = -2;
-        uint32_t found = a;
-        for (uint32_t b = 0; b < p.classes; b++) {
-            double ab = 0, aa = 0, bb = 0;
-            for (uint32_t i = 0; i < p.features; i++) {
-                double x = (double)p.weight[a * p.class_step + i], y = (double)p.weight[b * p.class_step + i];
-                ab += x * y;
-                aa += x * x;
-                bb += y * y;
-            }
-            double cosine = ab / sqrt(aa * bb);
-            if (a != b && cosine > best) {
-                best = cosine;
-                found = b;
-            }
-        }
-        right += atoi(map.names[a]) == atoi(map.names[found]);
-    }
-    return (double)right / p.classes;
-}
-
-static xsm_skipgram_options small_run(uint64_t epochs)
-{
-    xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
-    o.epochs = epochs;
-    o.subsample = 1;
-    o.window = 4;
-    o.eta = 0.1;
-    o.seed = 3;
-    return o;
 }
 
 /* Some count each draw for all the words that it stands for, and want rates that are smaller by so much. */
@@ -148,20 +67,20 @@ static void neighbours_are_found(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    const char *path = topics_text("topics", 2000, 1);
+    const char *path = test_topics_text("topics", 2000, 1);
     for (int i = 0; i < ESTIMATORS; i++) {
-        xsm_corpus *c = corpus_of(NULL, path, 5);
-        xsm_model *in = vectors(NULL, c, 16, 0.03, 1), *out = vectors(NULL, c, 16, 0, 0);
+        xsm_corpus *c = test_corpus(NULL, path, 5);
+        xsm_model *in = test_vectors(NULL, c, 16, 0.03, 1), *out = test_vectors(NULL, c, 16, 0, 0);
         xsm_estimator *e = estimators[i].name ? test_estimator(NULL, estimators[i].name, estimators[i].options) : NULL;
         xsm_skipgram *t = NULL;
-        xsm_skipgram_options o = small_run(4);
+        xsm_skipgram_options o = test_word_run(4);
         o.eta = estimators[i].eta;
         double first = 0;
         o.progress = keep_loss;
         o.progress_user = &first;
         assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
         xsm_status status = xsm_skipgram_run(t, &err);
-        double right = neighbours_right(in);
+        double right = test_neighbours_right(in);
         /* The double sum's estimates are none of the loss before u has come to its place. */
         bool falls = i == UMAX || i == IMPLICIT || last_loss < first;
         if (status != XSM_OK || !(right >= 0.95) || !falls || !isfinite(last_loss)) {
@@ -183,11 +102,11 @@ static void frequent_words_hang_high(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = corpus_of(NULL, skewed_text("huffman", 200), 1);
-    xsm_model *in = vectors(NULL, c, 4, 0.1, 1), *out = vectors(NULL, c, 4, 0, 0);
+    xsm_corpus *c = test_corpus(NULL, skewed_text("huffman", 200), 1);
+    xsm_model *in = test_vectors(NULL, c, 4, 0.1, 1), *out = test_vectors(NULL, c, 4, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "hierarchical", "");
     xsm_skipgram *t = NULL;
-    xsm_skipgram_options o = small_run(1);
+    xsm_skipgram_options o = test_word_run(1);
     o.eta = 1e-9;
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
     assert_string_equal(xsm_model_correction(out), "hierarchy");
@@ -238,12 +157,12 @@ static void frequent_words_hang_high(void **state)
 static void bits_of(xsm_context *ctx, const char *path, int estimator, uint64_t hashes[2])
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = corpus_of(ctx, path, 5);
-    xsm_model *in = vectors(ctx, c, 23, 0.03, 1), *out = vectors(ctx, c, 23, 0, 0);
+    xsm_corpus *c = test_corpus(ctx, path, 5);
+    xsm_model *in = test_vectors(ctx, c, 23, 0.03, 1), *out = test_vectors(ctx, c, 23, 0, 0);
     const char *name = estimators[estimator].name;
     xsm_estimator *e = name ? test_estimator(ctx, name, estimators[estimator].options) : NULL;
     xsm_skipgram *t = NULL;
-    xsm_skipgram_options o = small_run(2);
+    xsm_skipgram_options o = test_word_run(2);
     o.batch = 50;
     o.subsample = 1e-2;
     o.eta = estimators[estimator].eta;
@@ -261,7 +180,7 @@ static void bits_of(xsm_context *ctx, const char *path, int estimator, uint64_t 
 static void the_same_bits(void **state)
 {
     (void)state;
-    const char *path = topics_text("bits", 300, 2);
+    const char *path = test_topics_text("bits", 300, 2);
     const struct {
         uint32_t threads;
         int runner;
@@ -307,14 +226,14 @@ static void stops_and_goes_on(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    const char *path = topics_text("stop", 400, 3);
+    const char *path = test_topics_text("stop", 400, 3);
     uint64_t whole[2] = {0, 0};
     for (int stopped = 0; stopped < 2; stopped++) {
-        xsm_corpus *c = corpus_of(NULL, path, 5);
-        xsm_model *in = vectors(NULL, c, 8, 0.05, 1), *out = vectors(NULL, c, 8, 0, 0);
+        xsm_corpus *c = test_corpus(NULL, path, 5);
+        xsm_model *in = test_vectors(NULL, c, 8, 0.05, 1), *out = test_vectors(NULL, c, 8, 0, 0);
         xsm_skipgram *t = NULL;
         stopping s = {0, 0};
-        xsm_skipgram_options o = small_run(3);
+        xsm_skipgram_options o = test_word_run(3);
         o.progress = stopped ? stop_now : NULL;
         o.progress_user = &s;
         assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
@@ -356,7 +275,7 @@ static seen read_centres(const char *path, uint32_t window, double subsample, ui
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
-    xsm_corpus *c = corpus_of(ctx, path, 1);
+    xsm_corpus *c = test_corpus(ctx, path, 1);
     xsmi_centres text;
     seen s;
     memset(&s, 0, sizeof s);
@@ -453,8 +372,8 @@ static void a_step_is_the_gradient(void **state)
     for (int i = 0; i < PAIRS; i++) {
         memcpy(text + 4 * i, "x y\n", 4);
     }
-    xsm_corpus *c = corpus_of(NULL, test_file("pairs", text, sizeof text), 1);
-    xsm_model *models[2] = {vectors(NULL, c, D, 0.8, 1), vectors(NULL, c, D, 0.8, 2)};
+    xsm_corpus *c = test_corpus(NULL, test_file("pairs", text, sizeof text), 1);
+    xsm_model *models[2] = {test_vectors(NULL, c, D, 0.8, 1), test_vectors(NULL, c, D, 0.8, 2)};
     double before[2][2 * D];
     for (int m = 0; m < 2; m++) {
         for (uint32_t k = 0; k < 2; k++) {
@@ -463,7 +382,7 @@ static void a_step_is_the_gradient(void **state)
             }
         }
     }
-    xsm_skipgram_options o = small_run(1);
+    xsm_skipgram_options o = test_word_run(1);
     o.window = o.negatives = 1;
     o.batch = 2 * PAIRS;
     o.eta = 0.01;
@@ -510,16 +429,16 @@ static void negatives_follow_the_power(void **state)
         memcpy(text + used, i % 16 == 0 ? "b a\nd d\n" : i % 4 == 0 ? "b a\nc c\n" : "b a\nb b\n", 8);
         used += 8;
     }
-    xsm_corpus *c = corpus_of(NULL, test_file("draws", text, used), 1);
+    xsm_corpus *c = test_corpus(NULL, test_file("draws", text, used), 1);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_corpus_get_classes(c, &map, &err), err);
-    xsm_model *in = vectors(NULL, c, 1, 0, 0), *out = vectors(NULL, c, 1, 0, 0);
+    xsm_model *in = test_vectors(NULL, c, 1, 0, 0), *out = test_vectors(NULL, c, 1, 0, 0);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_parameters(in, &p, &err), err);
     for (uint32_t k = 0; k < p.classes; k++) {
         p.weight[k * p.class_step] = 1;
     }
-    xsm_skipgram_options o = small_run(1);
+    xsm_skipgram_options o = test_word_run(1);
     o.window = 1;
     o.negatives = 200;
     o.batch = 65536;
@@ -557,11 +476,12 @@ static void bad_arguments(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = corpus_of(NULL, topics_text("errors", 50, 4), 1);
-    xsm_corpus *one = corpus_of(NULL, test_file("one", TEXT("a a a")), 1);
-    xsm_model *in = vectors(NULL, c, 4, 1, 1), *out = vectors(NULL, c, 4, 0, 0), *wide = vectors(NULL, c, 5, 0, 0);
-    xsm_model *ones = vectors(NULL, one, 4, 1, 1), *others = vectors(NULL, one, 4, 1, 1),
-              *zero = vectors(NULL, c, 4, 0, 0);
+    xsm_corpus *c = test_corpus(NULL, test_topics_text("errors", 50, 4), 1);
+    xsm_corpus *one = test_corpus(NULL, test_file("one", TEXT("a a a")), 1);
+    xsm_model *in = test_vectors(NULL, c, 4, 1, 1), *out = test_vectors(NULL, c, 4, 0, 0),
+              *wide = test_vectors(NULL, c, 5, 0, 0);
+    xsm_model *ones = test_vectors(NULL, one, 4, 1, 1), *others = test_vectors(NULL, one, 4, 1, 1),
+              *zero = test_vectors(NULL, c, 4, 0, 0);
     xsm_model *biased = NULL;
     xsm_model_options with_bias = XSM_MODEL_OPTIONS_INIT;
     with_bias.bias = 1;
@@ -643,10 +563,10 @@ static void frequent_words(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_corpus *c = corpus_of(NULL, skewed_text("frequent", 4000), 1);
-    xsm_model *in = vectors(NULL, c, 20, 0.025, 1), *out = vectors(NULL, c, 20, 0, 0);
+    xsm_corpus *c = test_corpus(NULL, skewed_text("frequent", 4000), 1);
+    xsm_model *in = test_vectors(NULL, c, 20, 0.025, 1), *out = test_vectors(NULL, c, 20, 0, 0);
     xsm_skipgram *t = NULL;
-    xsm_skipgram_options o = small_run(4);
+    xsm_skipgram_options o = test_word_run(4);
     double first = 0;
     o.window = 8;
     o.negatives = 15;
@@ -667,14 +587,14 @@ static void runs_that_fail(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    const char *path = topics_text("fails", 300, 5);
+    const char *path = test_topics_text("fails", 300, 5);
     static const char *const which[] = {NULL, "nce", "umax"};
     for (int i = 0; i < 3; i++) {
-        xsm_corpus *c = corpus_of(NULL, path, 1);
-        xsm_model *in = vectors(NULL, c, 6, 1, 1), *out = vectors(NULL, c, 6, 0, 0);
+        xsm_corpus *c = test_corpus(NULL, path, 1);
+        xsm_model *in = test_vectors(NULL, c, 6, 1, 1), *out = test_vectors(NULL, c, 6, 0, 0);
         xsm_estimator *e = which[i] ? test_estimator(NULL, which[i], "") : NULL;
         xsm_skipgram *t = NULL;
-        xsm_skipgram_options o = small_run(2);
+        xsm_skipgram_options o = test_word_run(2);
         o.eta = 1e12;
         assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
         assert_fails(xsm_skipgram_run(t, &err), XSM_ERROR_DIVERGED, err);
@@ -689,12 +609,12 @@ static void runs_that_fail(void **state)
         xsm_model_free(out);
         xsm_corpus_free(c);
     }
-    xsm_corpus *c = corpus_of(NULL, path, 1);
-    xsm_model *in = vectors(NULL, c, 6, 1, 1), *out = vectors(NULL, c, 6, 0, 0);
+    xsm_corpus *c = test_corpus(NULL, path, 1);
+    xsm_model *in = test_vectors(NULL, c, 6, 1, 1), *out = test_vectors(NULL, c, 6, 0, 0);
     xsm_skipgram *t = NULL;
-    xsm_skipgram_options o = small_run(2);
+    xsm_skipgram_options o = test_word_run(2);
     assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
-    topics_text("fails", 200, 5);
+    test_topics_text("fails", 200, 5);
     assert_fails(xsm_skipgram_run(t, &err), XSM_ERROR_STATE, err);
     xsm_skipgram_free(t);
     assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
@@ -705,9 +625,9 @@ static void runs_that_fail(void **state)
     xsm_corpus_free(c);
     xsm_model_free(in);
     xsm_model_free(out);
-    c = corpus_of(NULL, test_file("lonely", TEXT("a\nb\na\n")), 1);
-    in = vectors(NULL, c, 2, 1, 1);
-    out = vectors(NULL, c, 2, 0, 0);
+    c = test_corpus(NULL, test_file("lonely", TEXT("a\nb\na\n")), 1);
+    in = test_vectors(NULL, c, 2, 1, 1);
+    out = test_vectors(NULL, c, 2, 0, 0);
     assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
     assert_ok(xsm_skipgram_run(t, &err), err);
     xsm_progress p = {.size = sizeof p};
@@ -733,7 +653,7 @@ static xsm_status train_all(void *state, xsm_context *ctx, xsm_error *err)
     xsm_skipgram *t = NULL;
     xsm_corpus_options options = XSM_CORPUS_OPTIONS_INIT;
     options.min_count = 1;
-    xsm_skipgram_options o = small_run(1);
+    xsm_skipgram_options o = test_word_run(1);
     xsm_status status = xsm_corpus_open(ctx, r->path, &options, &c, err);
     status = status != XSM_OK ? status : xsm_word_model_new(ctx, c, 4, 0.5, 1, &in, err);
     status = status != XSM_OK ? status : xsm_word_model_new(ctx, c, 4, 0, 1, &out, err);
@@ -755,7 +675,7 @@ static void every_allocation(void **state)
     (void)state;
     static const char *const which[] = {NULL, "nce", "implicit"};
     for (int i = 0; i < 3; i++) {
-        training_run r = {topics_text("memory", 10, 6), which[i]};
+        training_run r = {test_topics_text("memory", 10, 6), which[i]};
         assert_true(test_every_allocation(train_all, &r) > 20);
     }
 }
