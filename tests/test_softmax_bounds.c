@@ -6,10 +6,11 @@
 
 #include "estimator/estimator.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 40 };
+enum { MOST = 40, MANY = 1300 };
 
 /* An estimator bound to a problem of K classes; free with end(). */
 typedef struct bound {
@@ -39,7 +40,7 @@ static void end(bound *b)
 /* Loss of scores z for class y, every class looked at. g may be NULL. */
 static double loss_at(const bound *b, const float *z, uint32_t y, float *g)
 {
-    float held[MOST];
+    float held[MANY];
     double loss = NAN;
     _Alignas(64) unsigned char scratch[8192];
     assert_true(b->e->exact && (!b->e->ops.scratch || b->e->ops.scratch(b->e->state) <= sizeof scratch));
@@ -120,6 +121,39 @@ static void bouchards_alpha_is_the_best(void **state)
                 other += log1p(exp(-fabs((double)z[k] - alpha))) + fmax((double)z[k] - alpha, 0);
             }
             assert_true(loss <= other + 1e-10 * (1 + fabs(other)));
+        }
+    }
+    end(&b);
+}
+
+/* More classes than are taken at a time, the largest anywhere: coefficients by bisection in double. None is denormal.
+ */
+static void bouchards_alpha_of_many_classes(void **state)
+{
+    (void)state;
+    uint64_t seed = 24;
+    static const uint32_t tops[] = {0, 1, 511, 512, 513, 1024, MANY - 1};
+    bound b = start("bouchard", "", MANY);
+    for (int i = 0; i < 70; i++) {
+        static float z[MANY], g[MANY];
+        draw(&seed, (double)(i % 10) * 12, z, MANY);
+        uint32_t top = tops[i % 7];
+        z[top] = 100 + (float)(i % 10);
+        (void)loss_at(&b, z, MANY - 2, g);
+        double low = -300, high = 300;
+        for (int step = 0; step < 100; step++) {
+            double alpha = (low + high) / 2, sum = 0;
+            for (uint32_t k = 0; k < MANY; k++) { /* with 1 - sigma(z - alpha) of the largest on the other side */
+                sum += k == top ? -1 / (1 + exp((double)z[k] - alpha)) : 1 / (1 + exp(alpha - (double)z[k]));
+            }
+            low = sum > 0 ? alpha : low;
+            high = sum > 0 ? high : alpha;
+        }
+        for (int k = 0; k < MANY; k++) {
+            double want = 1 / (1 + exp(low - (double)z[k])) - (k == MANY - 2);
+            double least = k == MANY - 2 ? 1e-7 : (double)FLT_MIN;
+            assert_true(fabs((double)g[k] - want) <= 2e-6 * fabs(want) + least);
+            assert_true(g[k] == 0 || fabsf(g[k]) >= FLT_MIN);
         }
     }
     end(&b);
@@ -383,10 +417,11 @@ static void coefficients_are_slopes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bouchard_is_above_softmax),  cmocka_unit_test(bouchards_alpha_is_the_best),
-        cmocka_unit_test(tighter_is_closer),          cmocka_unit_test(two_classes_tell_the_bounds_apart),
-        cmocka_unit_test(tight_samples_are_unbiased), cmocka_unit_test(tight_takes_the_frequent),
-        cmocka_unit_test(lists_are_options),          cmocka_unit_test(coefficients_are_slopes),
+        cmocka_unit_test(bouchard_is_above_softmax),         cmocka_unit_test(bouchards_alpha_is_the_best),
+        cmocka_unit_test(bouchards_alpha_of_many_classes),   cmocka_unit_test(tighter_is_closer),
+        cmocka_unit_test(two_classes_tell_the_bounds_apart), cmocka_unit_test(tight_samples_are_unbiased),
+        cmocka_unit_test(tight_takes_the_frequent),          cmocka_unit_test(lists_are_options),
+        cmocka_unit_test(coefficients_are_slopes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
