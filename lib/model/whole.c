@@ -96,16 +96,11 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
 {
     size_t words = (xsmi_model_marks(m) + 63) / 64;
     for (size_t word = 0; word < words; word++) {
-        for (size_t bit = 0; marks[word] >> bit; bit++) {
-            if (marks[word] >> bit & 1) {
-                size_t first = (word * 64 + bit) * XSMI_MARK_FLOATS, rest = m->weight_count - first;
-                memset(m->weight + first, 0, (rest < XSMI_MARK_FLOATS ? rest : XSMI_MARK_FLOATS) * sizeof *m->weight);
-            }
-            if (bit == 63) {
-                break;
-            }
+        for (; marks[word] != 0; marks[word] &= marks[word] - 1) {
+            size_t first = (word * 64 + (size_t)__builtin_ctzll(marks[word])) * XSMI_MARK_FLOATS;
+            size_t rest = m->weight_count - first;
+            memset(m->weight + first, 0, (rest < XSMI_MARK_FLOATS ? rest : XSMI_MARK_FLOATS) * sizeof *m->weight);
         }
-        marks[word] = 0;
     }
     zero_rest(m);
 }
