@@ -204,7 +204,8 @@ static void estimators_are_listed(void **state)
         bool index = ops->flags & XSM_ESTIMATOR_INDEX, sampler = ops->flags & XSM_ESTIMATOR_SAMPLER;
         assert_true(!index || strcmp(xsm_estimator_ops_option(ops, 2)->name, "index") == 0);
         assert_true(!sampler || strcmp(xsm_estimator_ops_option(ops, 2)->name, "sampler") == 0);
-        assert_int_equal(count, 2 + sampler + index + ops->option_count);
+        assert_true(!sampler || strcmp(xsm_estimator_ops_option(ops, 3)->name, "shared") == 0);
+        assert_int_equal(count, 2 + 2 * sampler + index + ops->option_count);
         /* one of the library's own tables through the host's door */
         xsm_error err = XSM_ERROR_INIT;
         xsm_estimator *e = NULL;

@@ -124,14 +124,22 @@ typedef struct chunk_job {
     bool *finite;
 } chunk_job;
 
+/* Examples of one job. */
+static uint64_t chunk_of(const xsm_gradient *g)
+{
+    return g->shared.product ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
+}
+
 static void run_chunk(void *state, size_t index, uint32_t thread)
 {
     chunk_job *job = state;
     xsm_estimator *e = job->estimator;
     xsm_gradient *g = job->gradient;
-    uint64_t first = index * XSMI_EXAMPLE_CHUNK;
+    const bool product = g->shared.product;
+    const uint64_t chunk = chunk_of(g);
+    uint64_t first = index * chunk;
     uint64_t rest = job->batch->count - first;
-    uint64_t count = rest < XSMI_EXAMPLE_CHUNK ? rest : XSMI_EXAMPLE_CHUNK;
+    uint64_t count = rest < chunk ? rest : chunk;
     for (uint64_t i = first; i < first + count; i++) {
         g->example[i] = xsmi_example_of(e, job->batch, i);
     }
@@ -140,10 +148,13 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
         xsmi_estimator_select(e, g, first, count);
     }
     job->largest[index] = 0;
-    job->finite[index] = (g->exact || xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL)) &&
-                         xsmi_estimator_coefficients(e, g, first, count, job->batch->count, job->eta, thread,
-                                                     &job->largest[index]) == count;
-    if (job->input && job->finite[index]) {
+    bool scored = g->exact || (product ? xsmi_shared_scores(e, g, first, count, thread)
+                                       : xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL));
+    job->finite[index] = scored && xsmi_estimator_coefficients(e, g, first, count, job->batch->count, job->eta, thread,
+                                                               &job->largest[index]) == count;
+    if (product && job->finite[index]) {
+        job->finite[index] = xsmi_shared_backward(e, g, job->input, first, count, thread);
+    } else if (job->input && job->finite[index]) {
         job->finite[index] = xsmi_input_gradient_take(job->input, e, g, job->eta, first, count);
     }
     if (e->model->layer && job->finite[index]) {
@@ -188,12 +199,13 @@ static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double et
 {
     XSMI_TRY(xsmi_gradient_reserve(g, e, batch->count, xsm_context_threads(e->context), false, err));
     XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, eta, err));
+    XSMI_TRY(xsmi_shared_draw(e, g, batch->count, xsm_context_threads(e->context), err));
     const xsmi_input_gradient of_layer = {g->hidden_gradient, g->value_stride};
     input = e->model->layer ? &of_layer : input;
     if (g->exact) {
         XSMI_TRY(xsm_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, err));
     }
-    size_t chunks = (size_t)((batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK);
+    size_t chunks = (size_t)((batch->count + chunk_of(g) - 1) / chunk_of(g));
     double few_largest[8];
     bool few_finite[8];
     double *each_largest = chunks <= 8 ? few_largest : xsmi_allocate(e->context, chunks, sizeof *each_largest);

@@ -23,6 +23,8 @@ static const xsm_option sampled_options[] = {
     COMMON_OPTIONS,
     {"sampler", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, sampler), "uniform", 0, 0, xsmi_sampler_names,
      "what classes are drawn with; its own options are set as sampler.KEY"},
+    {"shared", XSM_OPTION_BOOL, offsetof(xsmi_common_options, shared), "no", 0, 1, NULL,
+     "classes are drawn once for all rows of a minibatch"},
 };
 static const xsm_option searched_options[] = {
     COMMON_OPTIONS,
@@ -41,8 +43,10 @@ static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, 
         {common, state},
     };
     if (ops->flags & (XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_INDEX)) {
-        group.table[0].options = ops->flags & XSM_ESTIMATOR_SAMPLER ? sampled_options : searched_options;
-        group.table[0].count++;
+        const bool sampled = (ops->flags & XSM_ESTIMATOR_SAMPLER) != 0;
+        group.table[0].options = sampled ? sampled_options : searched_options;
+        group.table[0].count = sampled ? sizeof sampled_options / sizeof sampled_options[0]
+                                       : sizeof searched_options / sizeof searched_options[0];
     }
     return group;
 }

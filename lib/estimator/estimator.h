@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "base/option.h"
 #include "estimator/searched.h"
+#include "estimator/shared.h"
 #include "estimator/span.h"
 #include "model/model.h"
 #include "sampler/sampler.h"
@@ -29,6 +30,7 @@ typedef struct xsmi_common_options {
     int64_t seed;
     int32_t sampler; /* the place in xsmi_sampler_names, of those that take one */
     int32_t index;   /* the place in xsmi_index_names, of those that search */
+    int32_t shared;  /* of those with a sampler: the examples of a batch share their draws */
 } xsmi_common_options;
 
 typedef struct xsmi_stream_rows xsmi_stream_rows;
@@ -96,6 +98,7 @@ struct xsm_gradient {
     float *codes;       /* [examples][code length] what the sampler knows of rows that came with the batch; or NULL */
     bool coded;
     size_t code_capacity;
+    xsmi_shared shared;
     size_t scratch_each, scratch_bytes;
     double decay, loss, row_bound;
     double largest; /* max over places of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight or

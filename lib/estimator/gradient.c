@@ -35,6 +35,7 @@ void xsmi_gradient_clear(xsm_gradient *g)
     xsmi_release(ctx, g->hidden, g->hidden_capacity, sizeof *g->hidden);
     xsmi_release(ctx, g->hidden_gradient, g->hidden_capacity, sizeof *g->hidden_gradient);
     xsmi_correction_release(g->correction);
+    xsmi_shared_clear(g);
     memset(g, 0, sizeof *g);
     g->context = ctx;
 }
@@ -135,6 +136,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     fits = fits && reserve(g->context, (void **)&g->scratch, &g->scratch_bytes, bytes, 1);
     g->examples = 0;
     g->values = NULL;
+    xsmi_shared_forget(g);
     g->coded = false;
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",

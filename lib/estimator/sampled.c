@@ -82,6 +82,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
                          "batches will have %u; bind it to such rows first",
                          s->ops.name, s->features, xsmi_model_input(model));
     }
+    XSMI_TRY(xsmi_shared_check(e, err));
     if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {
         XSMI_TRY(xsmi_sampler_correction(s, &e->correction, err));
     }
@@ -117,6 +118,10 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
 {
     if (!e->sampler) {
         e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
+        return;
+    }
+    if (g->shared.count > 0) {
+        xsmi_shared_select(e, g, first, count);
         return;
     }
     const size_t length = e->sampler->code_length;

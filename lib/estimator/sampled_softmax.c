@@ -14,6 +14,7 @@
 typedef struct sampled_softmax_state {
     xsmi_draws draws; /* first: the shared functions take the state as this */
     int32_t log_q;
+    const xsmi_kernels *kernels;
 } sampled_softmax_state;
 
 static const xsm_option options[] = {
@@ -22,28 +23,56 @@ static const xsm_option options[] = {
      "takes the logarithm of its expected draws off a drawn class's score, so that the sum estimates that over all"},
 };
 
+static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    (void)err;
+    ((sampled_softmax_state *)state)->kernels = xsmi_context_kernels(problem->context);
+    return XSM_OK;
+}
+
+/* In an order that does not wait for one addition before the next. */
+static double sum_of(const float *values, uint32_t count)
+{
+    double part[4] = {0};
+    uint32_t j = 0;
+    for (; j + 4 <= count; j += 4) {
+        for (uint32_t p = 0; p < 4; p++) {
+            part[p] += (double)values[j + p];
+        }
+    }
+    for (uint32_t p = 0; j < count; j++, p++) {
+        part[p] += (double)values[j];
+    }
+    return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
 static void gradient(void *state, const xsm_score_block *block)
 {
     const sampled_softmax_state *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsmi_sampled_example e = xsmi_sampled_at(block, i);
-        double most = -INFINITY, sum = 0, target = 0;
-        for (uint32_t j = 0; j < e.length; j++) {
-            double shifted = (double)e.z[j] - (s->log_q && j >= e.labels ? e.log_expected[j] : 0);
-            most = shifted > most ? shifted : most;
-            target += j < e.labels ? (double)e.z[j] : 0;
+        double target = 0;
+        for (uint32_t j = 0; j < e.labels; j++) {
+            e.g[j] = e.z[j];
+            target += (double)e.z[j];
         }
-        for (uint32_t j = 0; j < e.length; j++) {
-            double times = j < e.labels ? 1 : e.draws[j];
-            sum += times * exp((double)e.z[j] - (s->log_q && j >= e.labels ? e.log_expected[j] : 0) - most);
+        for (uint32_t j = e.labels; j < e.length; j++) {
+            e.g[j] = s->log_q ? (float)((double)e.z[j] - e.log_expected[j]) : e.z[j];
         }
-        for (uint32_t j = 0; j < e.length; j++) {
-            double times = j < e.labels ? 1 : e.draws[j];
-            double share =
-                times * exp((double)e.z[j] - (s->log_q && j >= e.labels ? e.log_expected[j] : 0) - most) / sum;
-            e.g[j] = (float)(share - (j < e.labels ? 1 / (double)e.labels : 0));
+        const float most = s->kernels->row_max(e.g, e.length);
+        s->kernels->row_softmax(e.g, e.length, most, 1, e.g);
+        for (uint32_t j = e.labels; j < e.length; j++) {
+            e.g[j] *= (float)e.draws[j];
         }
-        block->losses[i] = most + log(sum) - target / e.labels;
+        const double sum = sum_of(e.g, e.length);
+        const float share = (float)(1 / sum);
+        for (uint32_t j = e.labels; j < e.length; j++) {
+            e.g[j] *= share;
+        }
+        for (uint32_t j = 0; j < e.labels; j++) { /* a share of nearly 1 leaves little */
+            e.g[j] = (float)((double)e.g[j] / sum - 1 / (double)e.labels);
+        }
+        block->losses[i] = (double)most + log(sum) - target / e.labels;
     }
 }
 
@@ -53,6 +82,7 @@ const xsm_estimator_ops xsmi_sampled_softmax_ops = {
     .name = "sampled-softmax",
     .summary = "softmax over the labels and sampled classes (Jean et al. 2015)",
     XSMI_ESTIMATOR_OPTIONS(options),
+    .bind = bind,
     .plan = xsmi_plan_others,
     .gradient = gradient,
 };

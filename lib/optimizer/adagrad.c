@@ -215,6 +215,17 @@ static void step_class(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
     }
 }
 
+static void step_sum(xsm_optimizer *o, uint32_t class, float *gradient, float bias, double eta, double alpha)
+{
+    xsm_model *m = o->model, *s = ((adagrad_state *)o->state)->squares;
+    (void)alpha;
+    xsmi_features x = {gradient, NULL, m->features};
+    step_row(m, s, class, &x, 1, (float)eta);
+    if (m->bias) {
+        xsmi_adagrad(&m->bias[class], &s->bias[class], bias, (float)eta);
+    }
+}
+
 /* Dense rows, class-major: the gradients of some classes at a time by a blocked product. */
 static void range_dense(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
                         float eta, float *sums)
@@ -350,6 +361,7 @@ const xsm_optimizer_ops xsmi_adagrad_ops = {
     .fetch = fetch,
     .step = step,
     .step_class = step_class,
+    .step_sum = step_sum,
     .step_range = step_range,
     .prepare_layer = prepare_layer,
     .step_layer = step_layer,

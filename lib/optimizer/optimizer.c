@@ -98,6 +98,7 @@ void xsm_optimizer_free(xsm_optimizer *o)
         unbind(o);
         xsmi_release(ctx, o->sorted, o->sorted_capacity, sizeof *o->sorted);
         xsmi_release(ctx, o->starts, o->starts_capacity, sizeof *o->starts);
+        xsmi_release(ctx, o->sums, o->sum_capacity, sizeof *o->sums);
         xsmi_release(ctx, o->state, o->ops->state_size, 1);
         xsmi_release(ctx, o, 1, sizeof *o);
         xsm_context_free(ctx);
@@ -291,14 +292,16 @@ static bool reserve(xsm_optimizer *o, size_t n)
     return true;
 }
 
-/* Lists the places of a gradient that count, at most `bound`; returns how many. */
-static size_t list_places(const xsm_gradient *g, uint64_t *places)
+/* Lists the places of a gradient that count, at most `bound`; with `product`, those that are in no product. Returns how
+ * many. */
+static size_t list_places(const xsm_gradient *g, bool product, uint64_t *places)
 {
     size_t n = 0;
     for (uint64_t i = 0; i < g->examples; i++) {
-        uint64_t length = g->exact ? g->width : g->lengths[i];
+        uint64_t length = g->exact ? g->width : product ? g->example[i].label_count : g->lengths[i];
         for (uint64_t place = i * g->width; place < i * g->width + length; place++) {
-            if (!g->exact || g->coefficients[place] != 0) {
+            if (g->exact ? g->coefficients[place] != 0
+                         : !product || g->shared.column[g->classes[place]] == XSMI_NO_CLASS) {
                 places[n++] = place;
             }
         }
@@ -307,13 +310,13 @@ static size_t list_places(const xsm_gradient *g, uint64_t *places)
 }
 
 /* A step on the classes that the gradient names or, exact, has a coefficient for; `bound` places at most. */
-static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, size_t bound,
-                               double eta, double alpha, xsm_error *err)
+static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, bool product,
+                               size_t bound, double eta, double alpha, xsm_error *err)
 {
     if (!reserve(o, bound)) {
         return xsmi_fail_memory(err, 2 * bound * sizeof *o->sorted, "a batch's classes");
     }
-    size_t n = list_places(g, o->sorted);
+    size_t n = list_places(g, product, o->sorted);
     if (n == 0) {
         return XSM_OK;
     }
@@ -366,11 +369,11 @@ static size_t count_places(const xsm_gradient *g)
     return count;
 }
 
-static size_t count_listed(const xsm_gradient *g)
+static size_t count_listed(const xsm_gradient *g, bool product)
 {
     size_t count = 0;
     for (uint64_t i = 0; i < g->examples; i++) {
-        count += g->lengths[i];
+        count += product ? (size_t)g->example[i].label_count : g->lengths[i];
     }
     return count;
 }
@@ -490,7 +493,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     double alpha;
     XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &alpha, err));
     xsm_status status;
-    size_t listed = g->exact ? count_places(g) : count_listed(g);
+    const bool product = xsmi_optimizer_takes_product(o, g);
+    size_t listed = g->exact ? count_places(g) : count_listed(g, product);
     if (g->exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
         status = apply_exact(o, &batch, g, eta, alpha, err);
     } else if (batch.count == 1 && !g->exact) {
@@ -499,7 +503,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
                      g->row_bound);
         status = XSM_OK;
     } else {
-        status = apply_listed(o, &batch, g, listed, eta, alpha, err);
+        status = product ? xsmi_optimizer_step_product(o, &batch, g, eta, alpha, err) : XSM_OK;
+        status = status == XSM_OK ? apply_listed(o, &batch, g, product, listed, eta, alpha, err) : status;
     }
     if (status == XSM_OK) {
         m->alpha = alpha;

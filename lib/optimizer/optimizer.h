@@ -44,6 +44,9 @@ struct xsm_optimizer_ops {
     /* The classes first..first+count of a batch whose gradient has every class. */
     void (*step_range)(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
                        double eta, double alpha, uint32_t thread);
+    /* One class whose gradient over a batch is there already, [features], and that of its bias: for rows that are
+     * dense, on a class-major model. `gradient` may be overwritten. NULL: the table takes places only. */
+    void (*step_sum)(xsm_optimizer *o, uint32_t class, float *gradient, float bias, double eta, double alpha);
     /* The first layer of an embedding model, after the output layer's step on a batch; both NULL: a plain step, with
      * the ridge (first_layer.c). prepare_layer() is called before either, with the rows whose hidden vectors the output
      * layer's batch is. The part `piece` of `pieces`, which no vector is in two of, is taken by one thread. */
@@ -63,6 +66,8 @@ struct xsm_optimizer {
     size_t sorted_capacity;
     size_t *starts; /* where a class's places begin */
     size_t starts_capacity;
+    float *sums; /* [threads] gradients of a group of classes (product.c) */
+    size_t sum_capacity;
 };
 
 /* The model's alpha below which the scales are multiplied into the rows, so that float32 rows keep their range. */
@@ -82,6 +87,11 @@ xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_e
 
 /* Multiplications that a row of a batch takes for one class, about. */
 double xsmi_optimizer_row_work(const xsm_batch *batch);
+
+/* The step on the classes that a batch shares, whose coefficients are a matrix, and whether a step can be taken so. */
+bool xsmi_optimizer_takes_product(const xsm_optimizer *o, const xsm_gradient *g);
+xsm_status xsmi_optimizer_step_product(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                                       double alpha, xsm_error *err);
 
 /* The step of the first layer, after that of the output layer (first_layer.c). */
 xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,

@@ -160,6 +160,16 @@ static void step_class(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
     }
 }
 
+static void step_sum(xsm_optimizer *o, uint32_t class, float *gradient, float bias, double eta, double alpha)
+{
+    xsm_model *m = o->model;
+    const double scale = m->row_scale ? alpha * m->row_scale[class] : alpha;
+    m->kernels->axpby(m->weight + (size_t) class * m->stride, gradient, m->features, (float)(-eta / scale), 1);
+    if (m->bias) {
+        m->bias[class] = (float)((double)m->bias[class] - eta * (double)bias);
+    }
+}
+
 /* Dense rows, class-major: a blocked product, in groups of examples. */
 static void range_dense(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
                         float scale)
@@ -246,5 +256,6 @@ const xsm_optimizer_ops xsmi_sgd_ops = {
     .layers = true,
     .step = step,
     .step_class = step_class,
+    .step_sum = step_sum,
     .step_range = step_range,
 };

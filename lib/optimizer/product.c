@@ -1,0 +1,75 @@
+/*
+ * The step on the classes that a batch shares (estimator/shared.h): their gradients are the product of the coefficients
+ * [examples][S] and the rows [examples][D], made for a group of classes at a time and taken class by class.
+ */
+#include "optimizer/optimizer.h"
+
+#include <string.h>
+
+/* Classes of a group: their gradients stay in the second cache. Rows that go to the kernel together. */
+enum { CLASSES = 48, ROWS = 64 };
+
+bool xsmi_optimizer_takes_product(const xsm_optimizer *o, const xsm_gradient *g)
+{
+    const xsm_model *m = o->model;
+    return g->shared.product && o->ops->step_sum && !(g->row_bound > 0) && m->layout == XSM_LAYOUT_CLASS_MAJOR &&
+           m->score == XSM_SCORE_LINEAR && !m->row_length;
+}
+
+typedef struct product_job {
+    xsm_optimizer *optimizer;
+    const xsm_batch *batch;
+    const xsm_gradient *g;
+    double eta, alpha;
+    size_t stride;
+} product_job;
+
+static void run_group(void *state, size_t index, uint32_t thread)
+{
+    const product_job *job = state;
+    const xsmi_shared *s = &job->g->shared;
+    const xsm_model *m = job->optimizer->model;
+    const size_t first = index * CLASSES;
+    const size_t classes = s->count - first < CLASSES ? s->count - first : CLASSES;
+    float *sums = job->optimizer->sums + thread * CLASSES * job->stride, bias[CLASSES] = {0};
+    memset(sums, 0, classes * job->stride * sizeof *sums);
+    for (uint64_t start = 0; start < job->g->examples; start += ROWS) {
+        const float *x[ROWS], *g = s->dense + start * s->dense_stride + first;
+        size_t n = job->g->examples - start < ROWS ? (size_t)(job->g->examples - start) : ROWS;
+        for (size_t i = 0; i < n; i++) {
+            x[i] = xsmi_batch_features(job->batch, start + i).values;
+            for (size_t c = 0; c < classes; c++) {
+                bias[c] += g[i * s->dense_stride + c];
+            }
+        }
+        m->kernels->rank_update(sums, job->stride, classes, g, s->dense_stride, x, n, m->features, 1);
+    }
+    for (size_t c = 0; c < classes; c++) {
+        if (c + 1 < classes) {
+            xsmi_prefetch_row(m->weight + (size_t)s->classes[first + c + 1] * m->stride, m->features);
+        }
+        job->optimizer->ops->step_sum(job->optimizer, s->classes[first + c], sums + c * job->stride, bias[c], job->eta,
+                                      job->alpha);
+    }
+}
+
+xsm_status xsmi_optimizer_step_product(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                                       double alpha, xsm_error *err)
+{
+    product_job job = {o, batch, g, eta, alpha, xsmi_row_stride(o->model->features)};
+    const size_t threads = xsm_context_threads(o->context);
+    size_t count;
+    if (!xsmi_multiply(threads * CLASSES, job.stride, &count)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "the gradients of a batch");
+    }
+    if (count > o->sum_capacity) {
+        xsmi_release(o->context, o->sums, o->sum_capacity, sizeof *o->sums);
+        o->sum_capacity = 0;
+        o->sums = xsmi_allocate(o->context, count, sizeof *o->sums);
+        if (!o->sums) {
+            return xsmi_fail_memory(err, count * sizeof *o->sums, "the gradients of a batch");
+        }
+        o->sum_capacity = count;
+    }
+    return xsmi_run(o->context, run_group, &job, (g->shared.count + (size_t)CLASSES - 1) / CLASSES, err);
+}
