@@ -2,7 +2,7 @@
 # A hundred thousand classes: xsoftmax and fastText's softmax on the same generated lines in one run; see
 # bench/compare/many_classes.py.
 #
-#   sh bench/many_classes.sh [--classes K] [--rows N] [--dimension D] [--threads T] [--json] ...
+#   sh bench/many_classes.sh [--classes K] [--rows N] [--dimension D] [--threads T] [--only NAME] [--held] [--json] ...
 #
 # At the default size fastText takes half an hour of processor time. On a fresh Debian it first installs what is
 # missing, fastText among it.
