@@ -8,8 +8,9 @@
 #                             [--ends] [--json]
 #
 # Without --text: the lines of the Brown corpus and Penn Treebank's training text, mixed, from $XSM_DATA or
-# ../shared/data. The table goes to standard output, runs, losses and plots (SVG and PNG) to build/compare_words. Says
-# what it installs on a fresh Debian.
+# ../shared/data. Rare words are taken out first, so that the epochs of both have the same words. The table goes to
+# standard output, runs, losses and, with --power 0.5, which makes losses comparable, plots (SVG and PNG) to
+# build/compare_words. Says what it installs on a fresh Debian.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

@@ -343,6 +343,36 @@ static void text_is_drawn_from(void **state)
     free(s.by_word);
 }
 
+/* Whatever the size of batches, whose centres are taken from far and near, an epoch has each pair of the text once:
+ * their number is the same as step by step, and so is the words read at the last batch. */
+static void batches_take_all_pairs(void **state)
+{
+    (void)state;
+    static const uint32_t batches[] = {1, 2, 3, 64, 250, 1000, 16000, 40000};
+    xsm_error err = XSM_ERROR_INIT;
+    const char *path = test_topics_text("all_pairs", 2003, 5);
+    uint64_t pairs = 0;
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        xsm_corpus *c = test_corpus(NULL, path, 1);
+        xsm_model *in = test_vectors(NULL, c, 2, 0.1, 1), *out = test_vectors(NULL, c, 2, 0, 0);
+        xsm_skipgram *t = NULL;
+        xsm_skipgram_options o = test_word_run(3);
+        o.batch = batches[i];
+        o.eta = 1e-9;
+        assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+        assert_ok(xsm_skipgram_run(t, &err), err);
+        xsm_progress p = {.size = sizeof p};
+        assert_ok(xsm_skipgram_get_progress(t, &p, &err), err);
+        assert_int_equal(p.step, 3 * 2003 * 8);
+        assert_true(i == 0 ? p.examples > 3 * 2003 * 8 : p.examples == pairs);
+        pairs = p.examples;
+        xsm_skipgram_free(t);
+        xsm_model_free(in);
+        xsm_model_free(out);
+        xsm_corpus_free(c);
+    }
+}
+
 /* -- a step -------------------------------------------------------------------------------------------------------- */
 
 enum { D = 5, PAIRS = 40 };
@@ -683,17 +713,12 @@ static void every_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_drawn_from),
-        cmocka_unit_test(a_step_is_the_gradient),
-        cmocka_unit_test(negatives_follow_the_power),
-        cmocka_unit_test(neighbours_are_found),
-        cmocka_unit_test(frequent_words_hang_high),
-        cmocka_unit_test(the_same_bits),
-        cmocka_unit_test(stops_and_goes_on),
-        cmocka_unit_test(frequent_words),
-        cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(runs_that_fail),
-        cmocka_unit_test(every_allocation),
+        cmocka_unit_test(text_is_drawn_from),     cmocka_unit_test(batches_take_all_pairs),
+        cmocka_unit_test(a_step_is_the_gradient), cmocka_unit_test(negatives_follow_the_power),
+        cmocka_unit_test(neighbours_are_found),   cmocka_unit_test(frequent_words_hang_high),
+        cmocka_unit_test(the_same_bits),          cmocka_unit_test(stops_and_goes_on),
+        cmocka_unit_test(frequent_words),         cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(runs_that_fail),         cmocka_unit_test(every_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

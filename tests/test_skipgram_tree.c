@@ -246,7 +246,7 @@ static void contexts_are_predicted(void **state)
     free(q);
     /* Where the topic is known log 12; where nothing is log 96, 2.08 more. */
     const double known = log(TEST_OF_TOPIC);
-    if (!(share > 0.5 && with < known + 0.2 && without > known + 1)) {
+    if (!(share > 0.5 && with < known + 0.2 && without > known + 0.5)) {
         fail_msg("%g of what is drawn is of the centre's topic; contexts have the log-loss %g, without the tree's "
                  "probabilities %g, where topics allow %g",
                  share, with, without, known);

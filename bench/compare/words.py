@@ -1,5 +1,6 @@
 """Skip-gram by the library and by fastText; see bench/compare_words.sh."""
 import argparse
+import collections
 import csv
 import gzip
 import json
@@ -18,6 +19,7 @@ import time
 
 SETS = ["EN-MEN-TR-3k.txt", "EN-RG-65.txt", "EN-SIMLEX-999.txt", "EN-WS-353-ALL.txt"]
 DIMENSION, WINDOW, NEGATIVES, ETA, MIN_COUNT = 100, 5, 5, 0.05, 5
+THEIR_POWER = 0.5
 TIMES = ["seconds", "processor"]
 OURS, THEIRS = "xsoftmax", "fasttext"
 
@@ -66,6 +68,14 @@ def their_losses(progress, epochs):
         losses.append((share * mean - before[0] * before[1]) / (share - before[0]))
         before = share, mean
     return losses
+
+
+def without_rare_words(raw):
+    """The text as both programs see it. fastText, which counts the words of its vocabulary until they are as many as all
+    of the file times the epochs, would otherwise go on for longer than its epochs."""
+    lines = [line.split() for line in raw.splitlines()]
+    counts = collections.Counter(word for line in lines for word in line)
+    return b"".join(b" ".join(word for word in line if counts[word] >= MIN_COUNT) + b"\n" for line in lines)
 
 
 class Runs:
@@ -164,7 +174,11 @@ def report(runs, words, options, folder):
         for program, by_epoch in losses.items():
             if by_epoch:
                 print(f"loss by epoch, {program}:", " ".join(f"{loss:.4f}" for loss in by_epoch))
-    draw(runs, folder, pathlib.Path(__file__).resolve().parent.parent)
+        if options.power != THEIR_POWER:
+            print("The losses are of different negatives, and cannot be compared; --power 0.5 takes fastText's, and draws "
+                  "them.")
+    if options.power == THEIR_POWER:
+        draw(runs, folder, pathlib.Path(__file__).resolve().parent.parent)
 
 
 def main():
@@ -176,8 +190,9 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=3, help="runs of each, of which means and deviations are shown")
-    parser.add_argument("--power", type=float, default=0.5,
-                        help="of the counts that negatives are drawn by; fastText's is 0.5 and cannot be set")
+    parser.add_argument("--power", type=float,
+                        help="of the counts that the library's negatives are drawn by, its own choice if not given; "
+                             "fastText's is 0.5 and cannot be set")
     parser.add_argument("--batch", type=int, default=0, help="the library's centres a batch; 0 is its own choice")
     parser.add_argument("--spread", type=float, help="input vectors start within it on both sides; fastText's is 1/D")
     parser.add_argument("--ends", action="store_true",
@@ -199,6 +214,7 @@ def main():
             raw = b"".join(lines)
         else:
             raw = source.read_bytes()
+        raw = without_rare_words(raw)
         text, our_text = work / "text.txt", work / "ours.txt"
         text.write_bytes(raw)
         our_text.write_bytes(raw.replace(b"\n", b" </s>\n") if options.ends else raw)
@@ -207,8 +223,8 @@ def main():
         common = [("dimension", "dim", DIMENSION), ("window", "ws", WINDOW), ("negatives", "neg", NEGATIVES),
                   ("epochs", "epoch", options.epochs), ("eta", "lr", ETA), ("min-count", "minCount", MIN_COUNT),
                   ("subsample", "t", 1e-4), ("threads", "thread", options.threads)]
-        ours = [options.program, "train", our_text, f"{out}.vec", "--power", str(options.power),
-                "--batch", str(options.batch), "--history", history]
+        ours = [options.program, "train", our_text, f"{out}.vec", "--batch", str(options.batch), "--history", history]
+        ours += ["--power", str(options.power)] if options.power else []
         ours += ["--spread", str(options.spread)] if options.spread else []
         # Whole words alone, as here; its default adds their parts, which takes several times as long.
         theirs = ["fasttext", "skipgram", "-input", text, "-output", out, "-minn", "0", "-maxn", "0", "-verbose", "2"]
