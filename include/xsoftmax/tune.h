@@ -31,9 +31,10 @@
  * this and a quarter of what log f fell by since the round before. Test rows have no part in it.
  *
  * **Work.** The trials handle at most 27.5 % as many examples as the run, the cost of their evaluation counted in by
- * the classes that it looks at; more only where rates outside of the grid have to be tried to find one at which
- * training stays finite, and on data of a few hundred rows. The plan depends on counts, never on a clock, so the choice
- * is the same on any machine, with any number of threads.
+ * the classes that it looks at, and making the model new; where that would be more, all trials are smaller. It is more
+ * only where rates outside of the grid have to be tried to find one at which training stays finite, and on data of a
+ * few hundred rows. The plan depends on counts, never on a clock, so the choice is the same on any machine, with any
+ * number of threads.
  *
  * **The run itself** can still diverge, as it is longer than any trial. Begin it again then, with a model of zeros and
  * a tenth of the rate: `xsoftmax train` does so.

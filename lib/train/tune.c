@@ -33,8 +33,16 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 #define CLOSE_SHARE 0.2
 /* What a rate between two is to the smaller one. */
 #define BETWEEN 3
-/* Of the run's work, what the trials may take. */
+/* Of the run's work, what the trials may take; what those that there are always are planned for, the rest being for
+ * rates beyond them; and the steps in which, and the least to which, rounds are cut down to that. */
 #define BUDGET 0.275
+#define PLANNED 0.26
+#define CUT 0.95
+#define CUT_LEAST 0.2
+/* Of an exact step's work, what goes in proportion to the coefficients that are not 0. */
+#define UPDATED 0.4
+/* Rows so few that trials are made of them what it may cost. */
+#define ROWS_FEW 512
 /* Objectives, as multiples of no training's, at which a rate is not tried in the next round, and at which training is
  * lost. */
 #define HOPELESS 4
@@ -42,7 +50,7 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 /* Work is counted in classes that a step scores and updates. In one pass over all classes, a class takes that share of
  * it: scored and updated, also where the loss is judged by gradients; scored alone; scored in a tree. */
 #define EXACT_STEP 0.125
-#define EXACT_SCORE 0.0625
+#define EXACT_SCORE 0.08
 #define TREE_SCORE 0.25
 
 /* -- which rates a round tries ------------------------------------------------------------------------------------- */
@@ -234,15 +242,31 @@ static double choose(const xsmi_tuner *t, size_t *smaller)
     return rates[best];
 }
 
-static xsm_status search(xsmi_tuner *t, xsm_error *err)
+/* The work of each round's trials, and of all that there are always. */
+static double planned(xsmi_tuner *t, double work[XSMI_TUNE_ROUNDS])
 {
-    double work[XSMI_TUNE_ROUNDS];
     for (uint32_t round = 0; round < XSMI_TUNE_ROUNDS; round++) {
         xsmi_tuner_plan(t, round);
         work[round] = xsmi_tuner_planned_work(t);
     }
-    t->expected = (GRID_LAST - GRID_FIRST + 1) * work[0] + 3 * work[1] + 2 * work[2];
+    return (GRID_LAST - GRID_FIRST + 1) * work[0] + 3 * work[1] + 2 * work[2];
+}
+
+static xsm_status search(xsmi_tuner *t, xsm_error *err)
+{
+    double work[XSMI_TUNE_ROUNDS];
+    t->cut = 1;
+    t->expected = planned(t, work);
+    while (t->expected > PLANNED / BUDGET * t->allowed && t->cut > CUT_LEAST && t->train->rows >= ROWS_FEW) {
+        t->cut *= CUT; /* what trials cost beside their steps is much where steps are small */
+        t->expected = planned(t, work);
+    }
+    const double cut = t->cut;
     for (uint32_t round = 0; round < XSMI_TUNE_ROUNDS; round++) {
+        if (round > 0) {
+            /* Trials begin where all coefficients count; the run is over that soon, and cheaper than they say. */
+            t->cut = cut * (1 - UPDATED * (1 - t->active[round - 1][best_of(t, round - 1)]));
+        }
         XSMI_TRY(xsmi_tuner_begin(t, round, err));
         if (round == 0) {
             XSMI_TRY(xsmi_tuner_judge(t, t->subset, &t->untrained, err));

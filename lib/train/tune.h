@@ -37,6 +37,7 @@ typedef struct xsmi_tuner {
     uint64_t estimator_width; /* classes of a step */
     double untrained;         /* objective of a model of zeros */
     double spent, allowed;    /* work */
+    double cut;               /* what rounds are made smaller by, to fit */
     double expected;          /* work, for the callback */
     double start;             /* on the clock */
     uint32_t round;           /* from 0 */
@@ -44,6 +45,8 @@ typedef struct xsmi_tuner {
     uint64_t rows, epochs, batch;
     uint64_t evaluated, held; /* rows to judge on, of the trial's and of those left out of it */
     double unseen[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* objectives by the rows left out; NaN: there were none */
+    double active[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* share of coefficients that are not 0 by the trial's rows */
+    double judged_active;                              /* of the last judgement */
     xsm_gradient *losses;                              /* for an estimator that is judged by its own loss */
     uint64_t *marks; /* [mark_count] of the weights that a trial may have changed, or NULL */
     size_t mark_count;

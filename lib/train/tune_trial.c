@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* Work of a trial as a share of the run's, its passes, the rows that it goes through at least, and those of them and
- * of the others that it is judged on at least. */
+ * of the others that it is judged on at least, unless all is cut to fit. */
 static const struct {
     double share;
     uint64_t epochs, rows, evaluated, held;
@@ -15,6 +15,8 @@ static const struct {
 
 /* Rows that tell enough. */
 #define EVALUATED_MOST 512
+/* Rows that it is judged on at least, however little work there may be. */
+#define EVALUATED_LEAST 16
 /* Runs with fewer steps an epoch have their batches made smaller with the rows, so that few steps do not become none.
  */
 #define STEPS_FEW 32
@@ -24,6 +26,13 @@ static const struct {
 #define LOSS_ROWS 64
 /* Of the model's cache lines, how many a trial may change to have them noted and zeroed one by one. */
 #define MARKED 0.5
+/* Zeroing what a trial changed, by the work of changing it: where weights stay in a cache, and where they do not. All
+ * at once, a line's by that of a line that a step changes. */
+#define ZERO_NEAR 0.03
+#define ZERO_FAR 0.6
+#define ZERO_ALL 0.1
+/* Floats of the weights that are no longer near. */
+#define FAR_FLOATS (8 << 20)
 
 /* -- what a round does --------------------------------------------------------------------------------------------- */
 
@@ -40,7 +49,7 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
 {
     const uint64_t n = t->train->rows, all = t->run.epochs;
-    const double passes = rounds[round].share * (double)all;
+    const double passes = t->cut * rounds[round].share * (double)all;
     uint64_t steps = n / t->run.batch + (n % t->run.batch != 0);
     uint64_t epochs = (uint64_t)ceil(passes);
     if (steps < STEPS_FEW) {
@@ -55,10 +64,11 @@ void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
     }
     double work = rounds[round].evaluation * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
     uint64_t evaluated = (uint64_t)fmin(work, EVALUATED_MOST);
-    t->evaluated = at_most(at_least(evaluated, rounds[round].evaluated), t->rows);
-    t->held = rounds[round].held ? at_least(evaluated, rounds[round].held) : 0;
-    t->held = at_most(t->held, n - t->rows);
-    t->held = t->held < rounds[round].held ? 0 : t->held; /* too few to tell */
+    uint64_t least = at_least((uint64_t)(t->cut * (double)rounds[round].evaluated), EVALUATED_LEAST);
+    t->evaluated = at_most(at_least(evaluated, least), t->rows);
+    least = rounds[round].held ? at_least((uint64_t)(t->cut * (double)rounds[round].held), EVALUATED_LEAST) : 0;
+    t->held = least > 0 ? at_most(at_least(evaluated, least), n - t->rows) : 0;
+    t->held = t->held < least ? 0 : t->held; /* too few to tell */
 }
 
 /* Examples of a trial by those of the run. */
@@ -67,9 +77,34 @@ static double share_of_run(const xsmi_tuner *t)
     return (double)t->rows * (double)t->epochs / ((double)t->train->rows * (double)t->run.epochs);
 }
 
+/* Cache lines that a step changes in each class. */
+static double lines_of_class(const xsmi_tuner *t)
+{
+    return t->train->sparse ? fmax((double)t->train->offsets[t->train->rows] / (double)t->train->rows, 1)
+                            : (double)t->train->features / XSMI_MARK_FLOATS;
+}
+
+/* Noting what a trial changes pays where that is little of the model. */
+static bool pays_to_mark(const xsmi_tuner *t)
+{
+    double changed = (double)t->rows * (double)t->epochs * (double)t->estimator_width * lines_of_class(t);
+    return changed < MARKED * (double)xsmi_model_marks(t->model);
+}
+
+/* Of making the model new after a trial. */
+static double zero_work(const xsmi_tuner *t)
+{
+    if (!pays_to_mark(t)) {
+        return ZERO_ALL * (double)xsmi_model_marks(t->model) / lines_of_class(t);
+    }
+    return (t->model->weight_count > FAR_FLOATS ? ZERO_FAR : ZERO_NEAR) * (double)t->rows * (double)t->epochs *
+           (double)t->estimator_width;
+}
+
 double xsmi_tuner_planned_work(const xsmi_tuner *t)
 {
-    return (double)t->rows * (double)t->epochs * t->step_work + (double)(t->evaluated + t->held) * t->score_work;
+    return (double)t->rows * (double)t->epochs * t->step_work + (double)(t->evaluated + t->held) * t->score_work +
+           zero_work(t);
 }
 
 /* The `count` rows of ranks from `first` on, in the order of the data; NULL for all of them or none. */
@@ -98,11 +133,7 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
     XSMI_TRY(take_rows(t, 0, t->rows, &t->sample, err));
     XSMI_TRY(take_rows(t, 0, t->evaluated, &t->subset, err));
     XSMI_TRY(take_rows(t, t->train->rows - t->held, t->held, &t->rest, err));
-    /* Noting what a trial changes pays where that is little of the model. */
-    double each = t->train->sparse ? (double)t->train->offsets[t->train->rows] / (double)t->train->rows
-                                   : (double)t->train->features / XSMI_MARK_FLOATS;
-    double changed = (double)t->rows * (double)t->epochs * (double)t->estimator_width * each;
-    t->marking = changed < MARKED * (double)xsmi_model_marks(t->model);
+    t->marking = pays_to_mark(t);
     if (t->marking && !t->marks) {
         t->mark_count = xsmi_model_marks(t->model) / 64 + 1;
         t->marks = xsmi_allocate_zero(t->context, t->mark_count, sizeof *t->marks);
@@ -138,7 +169,7 @@ static int32_t on_step(void *user, const xsm_progress *progress)
 
 static xsm_status mean_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean, xsm_error *err)
 {
-    uint64_t list[LOSS_ROWS];
+    uint64_t list[LOSS_ROWS], places = 0, active = 0;
     double sum = 0;
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, rows, err));
     if (t->estimator->searcher) {
@@ -152,7 +183,11 @@ static xsm_status mean_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean
         xsm_batch batch = xsm_batch_rows(rows, list, count);
         XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, 1, t->losses, err));
         sum += t->losses->loss * (double)count;
+        for (uint64_t i = 0; t->losses->exact && i < count * t->losses->width; i++, places++) {
+            active += t->losses->coefficients[i] != 0;
+        }
     }
+    t->judged_active = places > 0 ? (double)active / (double)places : 1;
     *mean = sum / (double)rows->rows;
     return XSM_OK;
 }
@@ -176,6 +211,7 @@ static xsm_status own_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean,
 xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, xsm_error *err)
 {
     double mean, norm = 0;
+    t->judged_active = 1;
     rows = rows ? rows : t->train;
     if (t->losses) {
         XSMI_TRY(own_loss(t, rows, &mean, err));
@@ -221,7 +257,7 @@ static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, double *unsee
     if (status != XSM_OK) {
         return status;
     }
-    t->spent += (double)(t->evaluated + t->held) * t->score_work;
+    t->spent += (double)(t->evaluated + t->held) * t->score_work + zero_work(t);
     if (t->rest) {
         XSMI_TRY(xsmi_tuner_judge(t, t->rest, unseen, err));
     }
@@ -243,6 +279,7 @@ xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *er
     XSMI_TRY(tell(t, 0, err));
     xsm_error inner = XSM_ERROR_INIT;
     xsm_status status = take_trial(t, trial, unseen, &inner);
+    t->active[t->round][place] = t->judged_active;
     if (t->marked) {
         xsmi_model_zero_marked(t->model, t->marks);
     } else {
