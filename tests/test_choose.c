@@ -286,12 +286,14 @@ static void many_classes_embedded(void **state)
     assert_int_equal(info.hidden, 256);
     assert_string_equal(info.optimizer, "adagrad");
     assert_string_equal(xsm_estimator_name(xsm_choice_estimator(c)), "sampled-softmax");
-    assert_true(info.ridge == 0 && info.epochs >= 2);
+    assert_true(info.ridge == 0 && info.epochs >= 2 && info.batch == 8);
+    assert_true(info.initial > 1e-5 && info.initial < 1e-3);
+    assert_non_null(strstr(xsm_choice_line(c, 0), " classes by frequency a batch, "));
     assert_true(info.loss < 6); /* log(50) is 3.9, log(30000) is 10.3 */
     assert_non_null(strstr(xsm_choice_line(c, 0), "on vectors of 256, by adagrad: "));
     for (uint64_t i = 0; i < info.trials; i++) {
         assert_int_equal(trial_of(c, i).hidden, 256);
-        assert_int_equal(trial_of(c, i).epochs, 1);
+        assert_int_equal(trial_of(c, i).epochs, 2);
     }
     xsm_choice_free(c);
 

@@ -52,6 +52,9 @@ static int take(cli_run *r)
     if (!r->optimizer && xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
+    if (r->chosen.initial > 0 && xsm_optimizer_set_double(r->optimizer, "initial", r->chosen.initial, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
     return CLI_GO_ON;
 }
 

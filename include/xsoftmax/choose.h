@@ -102,12 +102,13 @@ typedef struct xsm_choice_info {
     uint32_t hidden;       /**< 0: a linear model; else xsm_model_new_embedding() with vectors of this length, the run's
                                 seed, and all else as #XSM_EMBEDDING_OPTIONS_INIT has it. */
     uint32_t reserved;     /**< Zero. */
+    double initial;        /**< For xsm_optimizer_set_double(): the option `initial` of adagrad. 0: as it is. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0                               \
+        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0                            \
     }
 
 /** A short run. */
@@ -139,8 +140,9 @@ extern "C" {
 
 /** Chooses how to train on rows. Afterwards, make a model of zeros (or an embedding model, where
  *  `hidden` says so), and a trainer with xsm_choice_estimator(), the
- *  optimizer and the settings of xsm_choice_get_info(), or for `lbfgs` hand them to xsm_fit_batch(). With a time
- * budget, have the run's callback end it when the budget is spent: how long it will take is an estimate.
+ *  optimizer (whose option is to be `initial` where that is not 0) and the settings of xsm_choice_get_info(), or for
+ * `lbfgs` hand them to xsm_fit_batch(). With a time budget, have the run's callback end it when the budget is spent:
+ * how long it will take is an estimate.
  *
  *  Trials have models of their own, one at a time, of the size of the model to be trained, and copies of the rows.
  *  @param context  context whose threads are used, or NULL

@@ -20,8 +20,10 @@
 #define FAR_COST 160.0 /* the same where the weights are in no cache */
 #define NEAR_BYTES 3e7
 #define OVERHEAD 8.0 /* non-zeros that a row costs anyway */
-/* Of an embedding model, whose vectors are short and mostly near: a number of a vector in training, in judging. */
+/* Of an embedding model, whose vectors are short and mostly near: a number of a vector in training; what a row adds to
+ * that of one that its batch shares; in judging. */
 #define VECTOR_COST 10.0
+#define SHARED_COST 0.45
 #define SCORE_COST 0.1
 /* Up to so much work a pass over all rows and classes is cheap. */
 #define CHEAP 6e9
@@ -46,9 +48,14 @@ const char *const xsmi_choose_transforms[XSMI_TRANSFORMS] = {"unit", "tfidf,unit
 /* Places of rates and ridges are half powers of ten: rates in 1 / mean ||x||^2, ridges in 0.1. */
 enum { PLACE_MOST = 10 };
 #define RIDGE_UNIT 0.1
-/* Embedding models: adagrad's rates are this times powers of two. */
+/* Embedding models: adagrad's rates are this times powers of two, and its sums start at this over the square of a
+ * batch's rows, whose mean it squares. */
 #define VECTOR_RATE 0.05
-enum { VECTOR = 256, EPOCHS_VECTOR = 3 };
+#define VECTOR_INITIAL 0.004
+#define VECTOR_MARGIN 0.05
+enum { VECTOR = 256, EPOCHS_VECTOR = 3, PASSES_VECTOR = 2 };
+/* Rows of their batches: a pass is to have so many steps. */
+enum { PASS_STEPS = 1000, BATCH_LEAST = 8, BATCH_MOST = 128 };
 
 /* -- ways ---------------------------------------------------------------------------------------------------------- */
 
@@ -57,7 +64,9 @@ static double cost(const xsmi_chooser *c, const xsmi_way *way)
 {
     const xsm_estimator *e = way->estimator;
     if (way->hidden) {
-        return VECTOR_COST * (double)way->hidden * ((double)e->width + c->nonzeros);
+        const double batch = (double)xsmi_choose_batch(c, way);
+        const double class_cost = e->common.shared && batch > 1 ? SHARED_COST + VECTOR_COST / batch : VECTOR_COST;
+        return (double)way->hidden * (class_cost * (double)e->width + VECTOR_COST * c->nonzeros);
     }
     const double places = c->nonzeros + OVERHEAD, k = (double)c->train->classes;
     double touch = 4 * k * (double)c->train->features > NEAR_BYTES ? FAR_COST : SAMPLED_COST;
@@ -114,6 +123,16 @@ static bool takes_vectors(const xsmi_chooser *c)
            !(c->ridge > 0) && !(c->run.eta > 0);
 }
 
+/* A power of two, as many rows as leave a pass enough steps. */
+static uint64_t vector_batch(const xsmi_chooser *c)
+{
+    uint64_t batch = BATCH_LEAST;
+    while (batch < BATCH_MOST && 2 * batch * PASS_STEPS <= c->train->rows) {
+        batch *= 2;
+    }
+    return batch;
+}
+
 static bool is_lbfgs(const xsmi_chooser *c)
 {
     return c->options.optimizer && strcmp(c->options.optimizer, "lbfgs") == 0;
@@ -125,6 +144,8 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
     static const char *const few[][2] = {{"negatives", "20"}, {"sampler", "frequency"}, {NULL, NULL}};
     static const char *const more[][2] = {{"negatives", "50"}, {"sampler", "frequency"}, {NULL, NULL}};
     static const char *const most[][2] = {{"negatives", "100"}, {"sampler", "frequency"}, {NULL, NULL}};
+    static const char *const together[][2] = {
+        {"negatives", "1000"}, {"sampler", "frequency"}, {"shared", "yes"}, {NULL, NULL}};
     static const char *const uniform[][2] = {{"negatives", "50"}, {NULL, NULL}};
     const bool lbfgs = is_lbfgs(c);
     if (c->options.estimator) {
@@ -150,7 +171,12 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
         return small && !steps ? add_way(c, "softmax", NULL, true, err) : XSM_OK;
     }
     if (takes_vectors(c)) {
-        return add(c, (xsmi_way){.hidden = VECTOR, .optimizer = "adagrad"}, "sampled-softmax", most, err);
+        /* Who asks for single rows gets fewer classes: they cannot share them. */
+        const bool single = c->run.batch == 1;
+        xsmi_way way = {.hidden = VECTOR, .optimizer = "adagrad", .batch = single ? 1 : vector_batch(c)};
+        const double rows = (double)xsmi_choose_batch(c, &way);
+        way.initial = VECTOR_INITIAL / (rows * rows);
+        return add(c, way, "sampled-softmax", single ? most : together, err);
     }
     if (c->several) {
         XSMI_TRY(add_way(c, "sampled-softmax", more, false, err));
@@ -263,6 +289,14 @@ typedef struct best {
     double loss;
 } best;
 
+/* What a trial must win by to be taken for better, as a part of the loss. An embedding model's trial sees a fifth of
+ * the run's steps or so, and what makes vectors move fast wins there by what overfits in the run. */
+static double margin(const xsmi_chooser *c, const best *b, double eta)
+{
+    const bool faster = b->trial != UINT64_MAX && eta > c->result->trials[b->trial].eta;
+    return b->way->hidden && faster ? VECTOR_MARGIN : 0;
+}
+
 /* Tries, and says whether that was better than the best of this way so far. Past the deadline it tries nothing. */
 static xsm_status attempt(xsmi_chooser *c, best *b, double eta, double ridge, bool *better, xsm_error *err)
 {
@@ -273,7 +307,7 @@ static xsm_status attempt(xsmi_chooser *c, best *b, double eta, double ridge, bo
     }
     XSMI_TRY(xsmi_choose_try(c, b->way, eta, ridge, err));
     const xsm_choice_trial *t = last_trial(c);
-    if (t->best_epoch > 0 && t->loss < b->loss) {
+    if (t->best_epoch > 0 && t->loss < b->loss * (1 - margin(c, b, eta))) {
         b->loss = t->loss;
         b->trial = c->result->info.trials - 1;
         *better = true;
@@ -401,6 +435,7 @@ static void conclude(xsmi_chooser *c, const best *b)
     xsmi_way *way = &c->ways[b->way - c->ways];
     info->optimizer = xsmi_choose_optimizer(c, way);
     info->hidden = way->hidden;
+    info->initial = way->initial;
     info->ridge = t ? t->ridge : c->ridge >= 0 ? c->ridge : way->ridge;
     info->held = c->held[0] ? c->held[0]->rows : 0;
     info->transform = c->options.transform ? xsmi_choose_transforms[c->transform] : NULL;
@@ -411,7 +446,7 @@ static void conclude(xsmi_chooser *c, const best *b)
     } else {
         info->eta = t ? t->eta : c->run.eta > 0 ? c->run.eta : rate_at(c, way, 0);
         info->epochs = c->run.epochs ? c->run.epochs : t && !way->hidden ? t->best_epoch : c->epochs;
-        info->batch = c->run.batch ? c->run.batch : 1;
+        info->batch = xsmi_choose_batch(c, way);
         info->schedule = c->options.keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
         /* A trial that the deadline ended says nothing of epochs that it did not come to. */
         if (t && c->run.epochs == 0 && c->cut_short && t->best_epoch == t->epochs) {
@@ -444,8 +479,9 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
                 : c->ways[0].hidden ? EPOCHS_VECTOR
                 : c->cheap          ? EPOCHS_CHEAP
                                     : EPOCHS_LARGE;
-    /* One pass over many rows says more of an embedding model's rate than more of them over few, learnt by heart. */
-    c->passes = c->ways[0].hidden ? 1 : c->epochs;
+    /* Few passes over many rows say more of an embedding model's rate than more of them over few, learnt by heart; one
+     * favours rates that the run overfits with. */
+    c->passes = c->ways[0].hidden ? (c->epochs < PASSES_VECTOR ? c->epochs : PASSES_VECTOR) : c->epochs;
     if (c->options.seconds > 0) {
         c->deadline = c->began + TRIAL_TIME * c->options.seconds;
         XSMI_TRY(xsmi_choose_pilot(c, &c->ways[0], c->run.eta > 0 ? c->run.eta : rate_at(c, &c->ways[0], 0), err));

@@ -19,6 +19,8 @@ typedef struct xsmi_way {
     double ridge;          /* to begin with */
     uint32_t hidden;       /* length of an embedding model's vectors; 0 = linear */
     const char *optimizer; /* that goes with it; NULL = sgd */
+    uint64_t batch;        /* examples a step; 0 = 1 */
+    double initial;        /* of adagrad; 0 = its default */
 } xsmi_way;
 
 enum { XSMI_WAYS_MOST = 3, XSMI_TRANSFORMS = 2 };
@@ -71,7 +73,8 @@ xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *er
 xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, double ridge, xsm_error *err);
 /* One pass over a few rows, to see how fast that is. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, xsm_error *err);
-/* The optimizer of a way, by name. */
+/* The optimizer of a way, by name, and how many examples its steps take. */
+uint64_t xsmi_choose_batch(const xsmi_chooser *c, const xsmi_way *way);
 const char *xsmi_choose_optimizer(const xsmi_chooser *c, const xsmi_way *way);
 /* The factor by which the rate falls to a tenth in so many epochs. */
 double xsmi_choose_factor(uint64_t epochs);

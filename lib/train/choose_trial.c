@@ -25,6 +25,11 @@ const char *xsmi_choose_optimizer(const xsmi_chooser *c, const xsmi_way *way)
     return way->full ? "lbfgs" : c->options.optimizer ? c->options.optimizer : way->optimizer ? way->optimizer : "sgd";
 }
 
+uint64_t xsmi_choose_batch(const xsmi_chooser *c, const xsmi_way *way)
+{
+    return c->run.batch ? c->run.batch : way->batch ? way->batch : 1;
+}
+
 double xsmi_choose_factor(uint64_t epochs)
 {
     return pow(FALL, 1 / (double)epochs);
@@ -79,7 +84,7 @@ static xsm_status run_steps(trial *t, xsm_model *model, const xsm_dataset *rows,
     xsm_trainer *trainer = NULL;
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     o.epochs = epochs;
-    o.batch = c->run.batch;
+    o.batch = xsmi_choose_batch(c, t->way);
     o.eta = t->out->eta;
     o.order = c->run.order;
     o.seed = c->run.seed;
@@ -90,7 +95,11 @@ static xsm_status run_steps(trial *t, xsm_model *model, const xsm_dataset *rows,
     o.progress = on_progress;
     o.progress_user = t;
     XSMI_TRY(xsm_optimizer_new(c->context, xsmi_choose_optimizer(c, t->way), &optimizer, err));
-    xsm_status status = xsm_trainer_new(c->context, model, rows, t->way->estimator, optimizer, &o, &trainer, err);
+    xsm_status status =
+        t->way->initial > 0 ? xsm_optimizer_set_double(optimizer, "initial", t->way->initial, err) : XSM_OK;
+    if (status == XSM_OK) {
+        status = xsm_trainer_new(c->context, model, rows, t->way->estimator, optimizer, &o, &trainer, err);
+    }
     if (status == XSM_OK) {
         xsm_progress end;
         end.size = sizeof end;

@@ -47,12 +47,14 @@ static const char *grouped(uint64_t value, char *room, size_t size)
 
 static void tell_method(const xsmi_chooser *c, const xsmi_way *way, words w)
 {
-    char a[32], b[32], m[32] = "";
+    char a[32], b[32], m[32] = "", shared[8] = "";
     const xsm_estimator *e = way->estimator;
     const char *sampler = xsm_sampler_name(xsm_estimator_sampler(e));
     say(&w, "%s", e->ops.name);
     if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !way->exact) {
-        say(&w, " with %s classes%s%s a row", m, sampler ? " by " : "", sampler ? sampler : "");
+        (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
+        say(&w, " with %s classes%s%s a %s", m, sampler ? " by " : "", sampler ? sampler : "",
+            strcmp(shared, "yes") == 0 ? "batch" : "row");
     }
     if (way->hidden) {
         say(&w, ", on vectors of %u", (unsigned)way->hidden);
