@@ -267,10 +267,16 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
 
 /* -- ranges of classes --------------------------------------------------------------------------------------------- */
 
+/* Multiplications that are worth waking a thread for. */
+#define WAKING_WORK 2e5
+/* Ranges of classes a thread, so that none waits long for another. */
+#define PIECES_A_THREAD 4
+
 typedef struct range_job {
     const xsm_model *model;
     const xsm_batch *batch;
     uint32_t first, count;
+    uint32_t pieces, each; /* ranges of classes that are jobs of their own */
     float *scores;
     size_t stride;
     unsigned char *scratch; /* one part a thread */
@@ -303,7 +309,8 @@ static void copy_tile(void *state, const xsmi_tile *tile)
 static void score_group(void *state, size_t index, uint32_t thread)
 {
     const range_job *job = state;
-    size_t first = index * XSMI_TILE_ROWS;
+    size_t first = index / job->pieces * XSMI_TILE_ROWS;
+    uint32_t class = job->first + (uint32_t)(index % job->pieces) * job->each, end = job->first + job->count;
     size_t left = (size_t)job->batch->count - first;
     size_t count = left < XSMI_TILE_ROWS ? left : XSMI_TILE_ROWS;
     xsmi_features features[XSMI_TILE_ROWS];
@@ -314,8 +321,24 @@ static void score_group(void *state, size_t index, uint32_t thread)
     }
     xsmi_tile_rows rows = {features, counts, (count + XSMI_LANES - 1) / XSMI_LANES, xsmi_batch_sparse(job->batch)};
     range_group group = {job, first, counts};
-    xsmi_tiles_score(job->model, &rows, job->first, job->first + job->count, job->scratch + thread * job->scratch_each,
-                     copy_tile, &group);
+    xsmi_tiles_score(job->model, &rows, class, end - class < job->each ? end : class + job->each,
+                     job->scratch + thread * job->scratch_each, copy_tile, &group);
+}
+
+/* Cuts the classes where there are too few rows to keep the threads busy. */
+static void cut_classes(range_job *job, bool plain, size_t groups)
+{
+    const xsm_model *m = job->model;
+    const bool sparse = xsmi_batch_sparse(job->batch);
+    const uint32_t unit = xsmi_tiles_packed(m, sparse) ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
+    const uint32_t units = (job->count + unit - 1) / unit, threads = xsm_context_threads(m->context);
+    double work = 0;
+    for (size_t i = 0; plain && groups < threads && i < job->batch->count; i++) {
+        work += (double)xsmi_batch_features(job->batch, i).count * (double)job->count;
+    }
+    const uint32_t wanted = work > WAKING_WORK ? threads * PIECES_A_THREAD : 1;
+    job->each = (units + wanted - 1) / wanted * unit;
+    job->pieces = (job->count + job->each - 1) / job->each;
 }
 
 xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
@@ -340,12 +363,21 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
     if (!scores) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: scores is NULL");
     }
+    const bool sparse = xsmi_batch_sparse(batch), plain = !m->correction && !m->layer;
+    if (sparse && plain && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        bool done;
+        xsm_status status = xsmi_columns_score(m, batch, first, count, scores, stride, &done, err);
+        if (status != XSM_OK || done) {
+            return status;
+        }
+    }
     size_t rows = (size_t)batch->count;
-    size_t jobs = (rows + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
     size_t blocks = rows < XSMI_TILE_ROWS ? (rows + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;
-    size_t threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
     range_job job = {.model = m, .batch = batch, .first = first, .count = count, .scores = scores, .stride = stride};
-    job.scratch_each = xsmi_tiles_scratch(m, xsmi_batch_sparse(batch), blocks);
+    const size_t groups = (rows + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
+    cut_classes(&job, plain, groups);
+    const size_t jobs = groups * job.pieces, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
+    job.scratch_each = xsmi_tiles_scratch(m, sparse, blocks);
     job.scratch = xsmi_allocate(m->context, threads, job.scratch_each);
     if (!job.scratch) {
         return xsmi_fail_memory(err, job.scratch_each, "scratch of scoring, for each thread");

@@ -182,7 +182,7 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
 
 /* -- row by row ---------------------------------------------------------------------------------------------------- */
 
-/* Scales and bias of a tile, as each row's sums need them. */
+/* Scales of a tile, as each row's sums need them. */
 static void prepare_finish(const xsm_model *m, uint32_t first, uint32_t count, float *scales)
 {
     if (m->row_scale) {
@@ -192,7 +192,7 @@ static void prepare_finish(const xsm_model *m, uint32_t first, uint32_t count, f
     }
 }
 
-static void finish_row(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores)
+void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores)
 {
     float alpha = (float)m->alpha;
     if (m->row_scale) {
@@ -218,7 +218,7 @@ static void score_feature_major(const xsm_model *m, const xsmi_tile_rows *rows, 
                 const xsmi_features *x = &rows->features[b * XSMI_LANES + l];
                 memset(s->scores, 0, count * sizeof *s->scores);
                 m->kernels->column_sums(m->weight + tile, m->stride, x->index, x->values, x->count, count, s->scores);
-                finish_row(m, tile, count, s->scales, s->scores);
+                xsmi_tiles_finish(m, tile, count, s->scales, s->scores);
                 xsmi_tile t = {b, l, false, tile, count, s->scores};
                 consume(state, &t);
             }
@@ -356,7 +356,7 @@ static void score_gathered(const xsm_model *m, const xsmi_tile_rows *rows, uint3
         for (size_t b = 0; b < rows->blocks; b++) {
             for (size_t l = 0; l < rows->counts[b]; l++) {
                 float *scores = s->scores + (b * XSMI_LANES + l) * XSMI_ROW_TILE;
-                finish_row(m, tile, count, s->scales, scores);
+                xsmi_tiles_finish(m, tile, count, s->scales, scores);
                 xsmi_tile t = {b, l, false, tile, count, scores};
                 consume(state, &t);
             }

@@ -46,6 +46,15 @@ size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
 void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, void *scratch,
                       xsmi_tile_consumer consume, void *state);
 
+/* Makes a row's sums of a tile scores: scales and bias. `scales` are of the classes, where each has its own. */
+void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores);
+
+/* Scores of a batch of sparse rows against a range of classes of a feature-major model that has neither a correction
+ * nor a first layer, row i's at scores + i*stride: the same bits as xsmi_tiles_score(), faster where rows share
+ * features. Where they do not, *done is false, and nothing has been done. (columns.c) */
+xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count, float *scores,
+                              size_t stride, bool *done, xsm_error *err);
+
 /* Pieces of one block of scratch memory, each aligned to XSMI_ALIGNMENT. With base NULL it only counts. */
 typedef struct xsmi_arena {
     unsigned char *base;

@@ -11,7 +11,6 @@
  * on the other hand, would have to reach all weights of all classes at every step.
  */
 #include "optimizer/adagrad_layer.h"
-#include "optimizer/feature_list.h"
 #include "optimizer/optimizer.h"
 
 #include "kernels/arithmetic.h"
@@ -26,7 +25,6 @@ typedef struct adagrad_state {
     xsm_model *squares; /* the sums s, in a model of the same shape and layout */
     float *sums;        /* [threads][sums_each] gradients of a batch, zeros between calls */
     size_t sums_each, sums_capacity;
-    xsmi_feature_list list; /* of a batch on a feature-major model, every class */
     xsmi_adagrad_layer layer;
 } adagrad_state;
 
@@ -40,7 +38,6 @@ static void unbind(xsm_optimizer *o)
     adagrad_state *a = o->state;
     xsm_model_free(a->squares);
     xsmi_release(o->context, a->sums, a->sums_capacity, sizeof *a->sums);
-    xsmi_feature_list_free(o->context, &a->list);
     xsmi_adagrad_layer_free(o->context, &a->layer);
     *a = (adagrad_state){.initial = a->initial};
 }
@@ -95,9 +92,6 @@ static xsm_status prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gr
     XSMI_TRY(xsm_model_set_layout(a->squares, m->layout, err));
     if (!batch) {
         return XSM_OK;
-    }
-    if (g->exact && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        XSMI_TRY(xsmi_feature_list_fill(o->context, &a->list, m->features, batch, err));
     }
     size_t columns = m->classes < COLUMNS_TOGETHER ? m->classes : COLUMNS_TOGETHER;
     size_t rows = g->exact && m->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(batch) ? ROWS_TOGETHER : 1;
@@ -251,23 +245,42 @@ static void range_dense(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     }
 }
 
-/* Feature-major: a row of classes for each feature that the batch has. */
-static void range_features(xsm_optimizer *o, const xsm_gradient *g, uint32_t first, uint32_t count, float eta,
-                           float *sums)
+/* The bias of `count` classes, COLUMNS_TOGETHER at most, whose coefficients lie `stride` floats apart. */
+static void step_bias(xsm_optimizer *o, uint64_t examples, const float *coefficients, size_t stride, uint32_t first,
+                      uint32_t count, float eta, float *sums)
+{
+    xsm_model *m = o->model, *s = ((adagrad_state *)o->state)->squares;
+    for (uint64_t i = 0; i < examples; i++) {
+        m->kernels->axpby(sums, coefficients + i * stride, count, 1, 1);
+    }
+    m->kernels->adagrad(m->bias + first, s->bias + first, sums, count, 1, eta);
+    memset(sums, 0, count * sizeof *sums);
+}
+
+/* A tile of classes of a feature-major model, COLUMNS_TOGETHER at most. */
+static void step_tile(xsm_optimizer *o, const xsmi_class_tile *tile, double eta, double alpha, uint32_t thread)
 {
     adagrad_state *a = o->state;
     xsm_model *m = o->model, *s = a->squares;
-    for (uint32_t c = first; c < first + count; c += COLUMNS_TOGETHER) {
-        uint32_t columns = first + count - c < COLUMNS_TOGETHER ? first + count - c : COLUMNS_TOGETHER;
-        for (size_t f = 0; f < a->list.founds; f++) {
-            size_t at = (size_t)a->list.found[f] * m->stride + c;
-            float factor;
-            const float *sum = xsmi_feature_list_sum(&a->list, a->list.found[f], m->kernels, g->coefficients + c,
-                                                     (size_t)g->width, columns, sums, &factor);
-            m->kernels->adagrad(m->weight + at, s->weight + at, sum, columns, factor, eta);
-            if (sum == sums) {
-                memset(sums, 0, columns * sizeof *sums);
-            }
+    const xsmi_feature_list *list = tile->list;
+    float *sums = a->sums + thread * a->sums_each;
+    (void)alpha;
+    if (m->bias) {
+        step_bias(o, tile->examples, tile->coefficients, tile->stride, tile->first, tile->count, (float)eta, sums);
+    }
+    for (size_t f = 0; f < list->founds; f++) {
+        const size_t at = list->found[f] * m->stride + tile->first;
+        if (f + 1 < list->founds) {
+            const size_t next = list->found[f + 1] * m->stride + tile->first;
+            xsmi_prefetch_row(m->weight + next, tile->count);
+            xsmi_prefetch_row(s->weight + next, tile->count);
+        }
+        float factor;
+        const float *sum =
+            xsmi_feature_list_sum(list, f, m->kernels, tile->coefficients, tile->stride, tile->count, sums, &factor);
+        m->kernels->adagrad(m->weight + at, s->weight + at, sum, tile->count, factor, (float)eta);
+        if (sum == sums) {
+            memset(sums, 0, tile->count * sizeof *sums);
         }
     }
 }
@@ -275,14 +288,9 @@ static void range_features(xsm_optimizer *o, const xsm_gradient *g, uint32_t fir
 static void range_bias(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
                        float eta, float *sums)
 {
-    xsm_model *m = o->model, *s = ((adagrad_state *)o->state)->squares;
     for (uint32_t c = first; c < first + count; c += COLUMNS_TOGETHER) {
         uint32_t columns = first + count - c < COLUMNS_TOGETHER ? first + count - c : COLUMNS_TOGETHER;
-        for (uint64_t i = 0; i < batch->count; i++) {
-            m->kernels->axpby(sums, g->coefficients + i * g->width + c, columns, 1, 1);
-        }
-        m->kernels->adagrad(m->bias + c, s->bias + c, sums, columns, 1, eta);
-        memset(sums, 0, columns * sizeof *sums);
+        step_bias(o, batch->count, g->coefficients + c, (size_t)g->width, c, columns, eta, sums);
     }
 }
 
@@ -295,9 +303,7 @@ static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
     if (o->model->bias) {
         range_bias(o, batch, g, first, count, (float)eta, sums);
     }
-    if (o->model->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        range_features(o, g, first, count, (float)eta, sums);
-    } else if (xsmi_batch_sparse(batch)) {
+    if (xsmi_batch_sparse(batch)) {
         for (uint32_t k = first; k < first + count; k++) {
             step_sparse_sum(o, batch, g, k, NULL, batch->count, (float)eta, sums);
         }
@@ -363,6 +369,7 @@ const xsm_optimizer_ops xsmi_adagrad_ops = {
     .step_class = step_class,
     .step_sum = step_sum,
     .step_range = step_range,
+    .step_tile = step_tile,
     .prepare_layer = prepare_layer,
     .step_layer = step_layer,
     .state_tensor = state_tensor,

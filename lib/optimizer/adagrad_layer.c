@@ -65,8 +65,8 @@ void xsmi_adagrad_layer_step(const xsmi_adagrad_layer *l, xsm_model *m, const xs
     for (size_t f = piece; f < l->list.founds; f += pieces) {
         const size_t feature = l->list.found[f];
         float factor;
-        const float *sum = xsmi_feature_list_sum(&l->list, (uint32_t)feature, m->kernels, g->hidden_gradient,
-                                                 g->value_stride, m->features, sums, &factor);
+        const float *sum = xsmi_feature_list_sum(&l->list, f, m->kernels, g->hidden_gradient, g->value_stride,
+                                                 m->features, sums, &factor);
         m->kernels->adagrad(weight + feature * stride, l->squares + feature * l->stride, sum, m->features, factor, eta);
         if (sum == sums) {
             memset(sums, 0, m->features * sizeof *sums);

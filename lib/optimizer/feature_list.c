@@ -1,37 +1,111 @@
 /* A sparse batch by feature. */
 #include "optimizer/feature_list.h"
 
-static xsm_status need_heads(xsm_context *ctx, xsmi_feature_list *list, size_t features, xsm_error *err)
+/* Features for each that the rows have, up to which looking through all of them to put those found in order pays. */
+#define FEATURES_AN_ENTRY 16
+
+static void free_features(xsm_context *ctx, xsmi_feature_list *list)
 {
-    if (list->head_capacity > 0) {
+    xsmi_release(ctx, list->place, list->feature_capacity, sizeof *list->place);
+    xsmi_release(ctx, list->found, list->feature_capacity, sizeof *list->found);
+    xsmi_release(ctx, list->starts, list->feature_capacity + 1, sizeof *list->starts);
+    list->place = list->found = NULL;
+    list->starts = NULL;
+    list->feature_capacity = list->founds = 0;
+}
+
+static void free_entries(xsm_context *ctx, xsmi_feature_list *list)
+{
+    xsmi_release(ctx, list->examples, list->entry_capacity, sizeof *list->examples);
+    xsmi_release(ctx, list->values, list->entry_capacity, sizeof *list->values);
+    list->examples = NULL;
+    list->values = NULL;
+    list->entry_capacity = 0;
+}
+
+void xsmi_feature_list_free(xsm_context *ctx, xsmi_feature_list *list)
+{
+    free_features(ctx, list);
+    free_entries(ctx, list);
+}
+
+static xsm_status need_features(xsm_context *ctx, xsmi_feature_list *list, size_t features, xsm_error *err)
+{
+    if (features <= list->feature_capacity) {
         return XSM_OK;
     }
-    list->head = xsmi_allocate(ctx, features, sizeof *list->head);
-    list->found = list->head ? xsmi_allocate(ctx, features, sizeof *list->found) : NULL;
-    if (!list->found) {
-        xsmi_release(ctx, list->head, features, sizeof *list->head);
-        list->head = NULL;
-        return xsmi_fail_memory(err, 2 * features * sizeof *list->head, "the features of a batch");
+    free_features(ctx, list);
+    list->place = xsmi_allocate(ctx, features, sizeof *list->place);
+    list->found = xsmi_allocate(ctx, features, sizeof *list->found);
+    list->starts = xsmi_allocate(ctx, features + 1, sizeof *list->starts);
+    list->feature_capacity = features;
+    if (!list->place || !list->found || !list->starts) {
+        free_features(ctx, list);
+        return xsmi_fail_memory(err, 4 * features * sizeof *list->place, "the features of a batch");
     }
-    list->head_capacity = features;
     for (size_t j = 0; j < features; j++) {
-        list->head[j] = XSMI_NO_ENTRY;
+        list->place[j] = XSMI_NO_PLACE;
     }
     return XSM_OK;
 }
 
 static xsm_status need_entries(xsm_context *ctx, xsmi_feature_list *list, size_t entries, xsm_error *err)
 {
-    if (entries > list->entry_capacity) {
-        xsmi_release(ctx, list->entries, list->entry_capacity, sizeof *list->entries);
-        list->entry_capacity = 0;
-        list->entries = xsmi_allocate(ctx, entries, sizeof *list->entries);
-        if (!list->entries) {
-            return xsmi_fail_memory(err, entries * sizeof *list->entries, "the features of a batch");
-        }
-        list->entry_capacity = entries;
+    if (entries <= list->entry_capacity) {
+        return XSM_OK;
+    }
+    free_entries(ctx, list);
+    list->examples = xsmi_allocate(ctx, entries, sizeof *list->examples);
+    list->values = xsmi_allocate(ctx, entries, sizeof *list->values);
+    list->entry_capacity = entries;
+    if (!list->examples || !list->values) {
+        free_entries(ctx, list);
+        return xsmi_fail_memory(err, 2 * entries * sizeof *list->values, "the features of a batch");
     }
     return XSM_OK;
+}
+
+static uint32_t feature_of(const xsmi_features *x, size_t i)
+{
+    return x->index ? x->index[i] : (uint32_t)i;
+}
+
+/* Numbers the features that occur, and counts their examples in starts[place + 1]. */
+static void count_examples(xsmi_feature_list *list, const xsm_batch *batch)
+{
+    for (uint64_t i = 0; i < batch->count; i++) {
+        xsmi_features x = xsmi_batch_features(batch, i);
+        for (size_t j = 0; j < x.count; j++) {
+            uint32_t *place = &list->place[feature_of(&x, j)];
+            if (*place == XSMI_NO_PLACE) {
+                *place = (uint32_t)list->founds;
+                list->found[list->founds++] = feature_of(&x, j);
+                list->starts[list->founds] = 0;
+            }
+            list->starts[*place + 1]++;
+        }
+    }
+}
+
+/* Puts the features found in rising order, with their numbers and counts. */
+static void sort_features(xsmi_feature_list *list, size_t features)
+{
+    /* The counts are held in `found`, whose features are known from `place`. */
+    size_t founds = 0;
+    for (size_t f = 0; f < list->founds; f++) {
+        list->found[f] = (uint32_t)list->starts[f + 1];
+    }
+    for (size_t j = 0; j < features; j++) {
+        if (list->place[j] != XSMI_NO_PLACE) {
+            list->starts[++founds] = list->found[list->place[j]];
+            list->place[j] = (uint32_t)(founds - 1);
+        }
+    }
+    for (size_t j = 0; j < features; j++) {
+        if (list->place[j] != XSMI_NO_PLACE) {
+            list->found[list->place[j]] = (uint32_t)j;
+        }
+    }
 }
 
 xsm_status xsmi_feature_list_fill(xsm_context *ctx, xsmi_feature_list *list, size_t features, const xsm_batch *batch,
@@ -41,52 +115,48 @@ xsm_status xsmi_feature_list_fill(xsm_context *ctx, xsmi_feature_list *list, siz
     for (uint64_t i = 0; i < batch->count; i++) {
         count += xsmi_batch_features(batch, i).count;
     }
-    if (count >= XSMI_NO_ENTRY || batch->count >= XSMI_NO_ENTRY) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "a batch of %zu features; optimizer 'adagrad' takes fewer than %u",
-                         count, XSMI_NO_ENTRY);
+    if (batch->count > UINT32_MAX) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "a batch of %llu sparse rows; accepted are up to %u",
+                         (unsigned long long)batch->count, UINT32_MAX);
     }
-    XSMI_TRY(need_heads(ctx, list, features, err));
+    XSMI_TRY(need_features(ctx, list, features, err));
+    XSMI_TRY(need_entries(ctx, list, count, err));
     for (size_t f = 0; f < list->founds; f++) {
-        list->head[list->found[f]] = XSMI_NO_ENTRY;
+        list->place[list->found[f]] = XSMI_NO_PLACE;
     }
     list->founds = 0;
-    XSMI_TRY(need_entries(ctx, list, count, err));
-    uint32_t used = 0;
-    for (uint64_t i = batch->count; i-- > 0;) {
+    count_examples(list, batch);
+    if (batch->count > 1 && features / FEATURES_AN_ENTRY <= count) {
+        sort_features(list, features);
+    }
+    list->starts[0] = 0;
+    for (size_t f = 0; f < list->founds; f++) {
+        list->starts[f + 1] += list->starts[f];
+    }
+    for (uint64_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, i);
         for (size_t j = 0; j < x.count; j++) {
-            uint32_t feature = x.index ? x.index[j] : (uint32_t)j;
-            if (list->head[feature] == XSMI_NO_ENTRY) {
-                list->found[list->founds++] = feature;
-            }
-            list->entries[used] = (xsmi_feature_entry){(uint32_t)i, list->head[feature], x.values[j]};
-            list->head[feature] = used++;
+            size_t at = list->starts[list->place[feature_of(&x, j)]]++;
+            list->examples[at] = (uint32_t)i;
+            list->values[at] = x.values[j];
         }
     }
+    for (size_t f = list->founds; f > 0; f--) {
+        list->starts[f] = list->starts[f - 1];
+    }
+    list->starts[0] = 0;
     return XSM_OK;
 }
 
-void xsmi_feature_list_free(xsm_context *ctx, xsmi_feature_list *list)
-{
-    xsmi_release(ctx, list->entries, list->entry_capacity, sizeof *list->entries);
-    xsmi_release(ctx, list->head, list->head_capacity, sizeof *list->head);
-    xsmi_release(ctx, list->found, list->head_capacity, sizeof *list->found);
-    *list = (xsmi_feature_list){NULL, 0, NULL, NULL, 0, 0};
-}
-
-const float *xsmi_feature_list_sum(const xsmi_feature_list *list, uint32_t feature, const xsmi_kernels *kernels,
+const float *xsmi_feature_list_sum(const xsmi_feature_list *list, size_t f, const xsmi_kernels *kernels,
                                    const float *of, size_t stride, size_t count, float *sums, float *factor)
 {
-    const xsmi_feature_entry *e = &list->entries[list->head[feature]];
-    if (e->next == XSMI_NO_ENTRY) {
-        *factor = e->value;
-        return of + e->example * stride;
+    const size_t start = list->starts[f], examples = list->starts[f + 1] - start;
+    if (examples == 1) {
+        *factor = list->values[start];
+        return of + list->examples[start] * stride;
     }
-    for (;; e = &list->entries[e->next]) {
-        kernels->axpby(sums, of + e->example * stride, count, e->value, 1);
-        if (e->next == XSMI_NO_ENTRY) {
-            *factor = 1;
-            return sums;
-        }
-    }
+    kernels->column_sums(of, stride, list->examples + start, list->values + start, examples, count, sums);
+    *factor = 1;
+    return sums;
 }

@@ -4,9 +4,6 @@
  */
 #include "optimizer/optimizer.h"
 
-/* Multiplications that a job should come to. */
-#define JOB_WORK 2e4
-
 typedef struct layer_job {
     xsm_optimizer *optimizer;
     xsm_model *model;
@@ -51,7 +48,7 @@ xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, c
         .optimizer = o, .model = m, .batch = batch, .g = g, .eta = eta, .alpha = decay_layer(m, g->layer_decay)};
     /* Every plain piece looks at every feature of every row: no more of them than threads. */
     double work = xsmi_optimizer_row_work(batch) * (double)batch->count * m->features;
-    job.pieces = work > 2 * JOB_WORK ? xsm_context_threads(o->context) : 1;
+    job.pieces = work > 2 * XSMI_JOB_WORK ? xsm_context_threads(o->context) : 1;
     XSMI_TRY(xsmi_run(o->context, run_piece, &job, job.pieces, err));
     if (!m->layer->tied) {
         m->layer->alpha = job.alpha;

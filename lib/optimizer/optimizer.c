@@ -99,6 +99,7 @@ void xsm_optimizer_free(xsm_optimizer *o)
         xsmi_release(ctx, o->sorted, o->sorted_capacity, sizeof *o->sorted);
         xsmi_release(ctx, o->starts, o->starts_capacity, sizeof *o->starts);
         xsmi_release(ctx, o->sums, o->sum_capacity, sizeof *o->sums);
+        xsmi_optimizer_release_tiles(o);
         xsmi_release(ctx, o->state, o->ops->state_size, 1);
         xsmi_release(ctx, o, 1, sizeof *o);
         xsm_context_free(ctx);
@@ -237,9 +238,6 @@ static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, 
 /* An exact gradient of which less than this part is not 0, as that of a margin, is applied class by class. */
 #define SPARSE_PART 16
 
-/* Multiplications that a job should come to. */
-#define JOB_WORK 2e4
-
 double xsmi_optimizer_row_work(const xsm_batch *batch)
 {
     const xsm_dataset *data = batch->dataset;
@@ -330,7 +328,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
     }
     o->starts[groups] = n;
     /* Classes do not depend on each other, so jobs can be as long as makes it worth waking a thread for them. */
-    size_t each = (size_t)(JOB_WORK / (xsmi_optimizer_row_work(batch) * (double)n / (double)groups)) + 1;
+    size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_optimizer_row_work(batch) * (double)n / (double)groups)) + 1;
     class_job job = {o, batch, g, places, o->starts, groups, each, eta, alpha};
     return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
 }
@@ -383,10 +381,15 @@ static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xs
 {
     uint32_t classes = o->model->classes;
     uint32_t threads = xsm_context_threads(o->context);
+    bool done;
+    XSMI_TRY(xsmi_optimizer_step_by_feature(o, batch, g, eta, alpha, &done, err));
+    if (done) {
+        return XSM_OK;
+    }
     /* Elements do not depend on each other, so pieces can be cut as it suits the threads. Whole cache lines of classes
      * for each; too little work is not worth waking anyone. */
     double work = (double)classes * (double)batch->count * xsmi_optimizer_row_work(batch);
-    uint32_t pieces = threads > 1 && work > 10 * JOB_WORK ? threads * 4 : 1;
+    uint32_t pieces = threads > 1 && work > 10 * XSMI_JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
     range_job job = {o, batch, g, pieces == 1 ? classes : each, eta, alpha};
     return xsmi_run(o->context, run_range, &job, (classes + job.each - 1) / job.each, err);

@@ -9,9 +9,19 @@
 #ifndef XSMI_OPTIMIZER_H
 #define XSMI_OPTIMIZER_H
 
-#include "estimator/estimator.h"
+#include "optimizer/feature_list.h"
 
 #include <xsoftmax/optimizer.h>
+
+/* The gradient of some classes on a batch: sum_i g_i[c] x_i, example by example in `coefficients` and in `list` by
+ * feature. */
+typedef struct xsmi_class_tile {
+    const xsmi_feature_list *list;
+    uint64_t examples;
+    uint32_t first, count;     /* classes first..first+count */
+    const float *coefficients; /* [examples][stride] of these classes, near */
+    size_t stride;
+} xsmi_class_tile;
 
 struct xsm_optimizer_ops {
     const char *name, *summary;
@@ -47,6 +57,11 @@ struct xsm_optimizer_ops {
     /* One class whose gradient over a batch is there already, [features], and that of its bias: for rows that are
      * dense, on a class-major model. `gradient` may be overwritten. NULL: the table takes places only. */
     void (*step_sum)(xsm_optimizer *o, uint32_t class, float *gradient, float bias, double eta, double alpha);
+    /* The same for a tile of classes of a feature-major model, weights and bias: each feature's weights are changed
+     * once a batch. Both give the same bits where the optimizer is `additive`: the steps of a batch's examples add up,
+     * so that step_range() can take them one by one. Others need not take feature-major models in step_range(). */
+    void (*step_tile)(xsm_optimizer *o, const xsmi_class_tile *tile, double eta, double alpha, uint32_t thread);
+    bool additive;
     /* The first layer of an embedding model, after the output layer's step on a batch; both NULL: a plain step, with
      * the ridge (first_layer.c). prepare_layer() is called before either, with the rows whose hidden vectors the output
      * layer's batch is. The part `piece` of `pieces`, which no vector is in two of, is taken by one thread. */
@@ -68,6 +83,9 @@ struct xsm_optimizer {
     size_t starts_capacity;
     float *sums; /* [threads] gradients of a group of classes (product.c) */
     size_t sum_capacity;
+    xsmi_feature_list features; /* of the batch at hand, where steps go by feature */
+    float *tiles;               /* [tiles_capacity] a tile's coefficients for each thread */
+    size_t tiles_capacity;
 };
 
 /* The model's alpha below which the scales are multiplied into the rows, so that float32 rows keep their range. */
@@ -85,6 +103,8 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_batch *batch, cons
  * when the step is done. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err);
 
+/* Multiplications that a job should come to. */
+#define XSMI_JOB_WORK 2e4
 /* Multiplications that a row of a batch takes for one class, about. */
 double xsmi_optimizer_row_work(const xsm_batch *batch);
 
@@ -92,6 +112,12 @@ double xsmi_optimizer_row_work(const xsm_batch *batch);
 bool xsmi_optimizer_takes_product(const xsm_optimizer *o, const xsm_gradient *g);
 xsm_status xsmi_optimizer_step_product(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                        double alpha, xsm_error *err);
+
+/* A batch's step on every class by feature (by_feature.c), on a feature-major model whose batch it suits; else *done is
+ * false, and nothing has been done. */
+xsm_status xsmi_optimizer_step_by_feature(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                                          double alpha, bool *done, xsm_error *err);
+void xsmi_optimizer_release_tiles(xsm_optimizer *o);
 
 /* The step of the first layer, after that of the output layer (first_layer.c). */
 xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,

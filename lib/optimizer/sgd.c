@@ -248,6 +248,36 @@ static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
     }
 }
 
+/* Weights that come from far are asked for so many features ahead. */
+#define FEATURES_AHEAD 2
+
+static void step_tile(xsm_optimizer *o, const xsmi_class_tile *tile, double eta, double alpha, uint32_t thread)
+{
+    enum { TOGETHER = 64 };
+    xsm_model *m = o->model;
+    const xsmi_feature_list *list = tile->list;
+    const float scale = (float)(-eta / alpha);
+    float amounts[TOGETHER];
+    (void)thread;
+    for (uint64_t i = 0; m->bias && i < tile->examples; i++) {
+        m->kernels->axpby(m->bias + tile->first, tile->coefficients + i * tile->stride, tile->count, (float)-eta, 1);
+    }
+    for (size_t f = 0; f < list->founds; f++) {
+        float *weight = m->weight + list->found[f] * m->stride + tile->first;
+        if (f + FEATURES_AHEAD < list->founds) {
+            xsmi_prefetch_row(m->weight + list->found[f + FEATURES_AHEAD] * m->stride + tile->first, tile->count);
+        }
+        for (size_t start = list->starts[f], n; start < list->starts[f + 1]; start += n) {
+            n = list->starts[f + 1] - start < TOGETHER ? list->starts[f + 1] - start : TOGETHER;
+            for (size_t j = 0; j < n; j++) {
+                amounts[j] = scale * list->values[start + j];
+            }
+            m->kernels->column_sums(tile->coefficients, tile->stride, list->examples + start, amounts, n, tile->count,
+                                    weight);
+        }
+    }
+}
+
 const xsm_optimizer_ops xsmi_sgd_ops = {
     .name = "sgd",
     .summary = "plain steps, with ridge and proximal steps by lazy scales",
@@ -258,4 +288,6 @@ const xsm_optimizer_ops xsmi_sgd_ops = {
     .step_class = step_class,
     .step_sum = step_sum,
     .step_range = step_range,
+    .step_tile = step_tile,
+    .additive = true,
 };

@@ -1,0 +1,151 @@
+/*
+ * Scores of a batch of sparse rows against a range of classes of a feature-major model.
+ *
+ * Row by row, each row would bring its features' weights from memory. Here the weights that all features of the batch
+ * have of a tile of classes are brought once, into a compact matrix that stays in the second cache while all rows pass
+ * by. Threads divide the classes. A score is the sum that tiles.c makes, to the bit.
+ */
+#include "model/tiles.h"
+
+#include <string.h>
+
+enum {
+    COMPACT_FLOATS = 384 << 10, /* 1.5 MB, three quarters of the second cache of a server's core */
+    TILE_LEAST = 32,            /* classes */
+    TILE_MOST = 256,
+    FLOATS_AHEAD = 256, /* of weights that are asked for: as many lines as a core can wait for */
+    /* Rows that share a feature, on average, from which bringing the weights together pays. */
+    ROWS_A_FEATURE = 3,
+    JOBS_A_THREAD = 4
+};
+
+typedef struct columns_job {
+    const xsm_model *model;
+    const xsm_batch *batch;
+    const uint32_t *found; /* [founds] features of the batch, rising */
+    size_t founds;
+    const uint32_t *places; /* [entries] of the rows' features in `found`, row after row */
+    uint32_t first, end;    /* classes */
+    uint32_t each, tile;    /* of a job, and of a tile */
+    float *scores;
+    size_t stride;
+    float *compact; /* [threads][founds][tile] */
+} columns_job;
+
+/* compact[f*tile + c] = weight of class first + c and the f-th feature found. */
+static void bring(const columns_job *job, uint32_t first, uint32_t count, float *compact)
+{
+    const xsm_model *m = job->model;
+    const size_t ahead = count < FLOATS_AHEAD ? FLOATS_AHEAD / count : 1;
+    for (size_t f = 0; f < job->founds; f++) {
+        const float *coming = m->weight + job->found[f + ahead < job->founds ? f + ahead : f] * m->stride + first;
+        for (uint32_t c = 0; c < count; c += XSMI_LINE) {
+            xsmi_prefetch_line(coming + c);
+        }
+        memcpy(compact + f * job->tile, m->weight + job->found[f] * m->stride + first, count * sizeof *compact);
+    }
+}
+
+static void score_classes(void *state, size_t index, uint32_t thread)
+{
+    const columns_job *job = state;
+    const xsm_model *m = job->model;
+    const uint32_t start = job->first + (uint32_t)index * job->each;
+    const uint32_t end = job->end - start < job->each ? job->end : start + job->each;
+    float *compact = job->compact + thread * job->founds * job->tile;
+    for (uint32_t tile = start, count; tile < end; tile += count) {
+        count = end - tile < job->tile ? end - tile : job->tile;
+        bring(job, tile, count, compact);
+        const uint32_t *places = job->places;
+        for (uint64_t i = 0; i < job->batch->count; i++) {
+            xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
+            float *out = job->scores + i * job->stride + (tile - job->first);
+            memset(out, 0, count * sizeof *out);
+            m->kernels->column_sums(compact, job->tile, places, x.values, x.count, count, out);
+            xsmi_tiles_finish(m, tile, count, NULL, out);
+            places += x.count;
+        }
+    }
+}
+
+/* Lists the features of the batch in rising order, and where each row's are in the list; returns how many there are.
+ * `place` and `used` have room for every feature, a number and a bit (zeros). */
+static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *used, uint32_t *place, uint32_t *found,
+                            uint32_t *places)
+{
+    for (uint64_t i = 0; i < batch->count; i++) {
+        xsmi_features x = xsmi_batch_features(batch, (size_t)i);
+        for (size_t j = 0; j < x.count; j++) {
+            used[x.index[j] / 64] |= UINT64_C(1) << x.index[j] % 64;
+        }
+    }
+    size_t founds = 0;
+    for (size_t w = 0; w < (features + 63) / 64; w++) {
+        for (uint64_t bits = used[w]; bits; bits &= bits - 1) {
+            uint32_t feature = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
+            place[feature] = (uint32_t)founds;
+            found[founds++] = feature;
+        }
+    }
+    for (uint64_t i = 0; i < batch->count; i++) {
+        xsmi_features x = xsmi_batch_features(batch, (size_t)i);
+        for (size_t j = 0; j < x.count; j++) {
+            *places++ = place[x.index[j]];
+        }
+    }
+    return founds;
+}
+
+static uint32_t tile_width(size_t founds)
+{
+    size_t width = COMPACT_FLOATS / (founds + 1) / TILE_LEAST * TILE_LEAST;
+    return (uint32_t)(width < TILE_LEAST ? TILE_LEAST : width > TILE_MOST ? TILE_MOST : width);
+}
+
+xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count, float *scores,
+                              size_t stride, bool *done, xsm_error *err)
+{
+    size_t entries = 0;
+    for (uint64_t i = 0; i < batch->count; i++) {
+        entries += xsmi_batch_features(batch, (size_t)i).count;
+    }
+    *done = false;
+    /* The features could not be so few, or finding them would take more than the sums. */
+    if (batch->count < ROWS_A_FEATURE || count < 2 * TILE_LEAST || m->features / 64 > entries) {
+        return XSM_OK;
+    }
+    const size_t words = ((size_t)m->features + 63) / 64, numbers = 2 * (size_t)m->features + entries;
+    const uint32_t threads = xsm_context_threads(m->context);
+    uint64_t *used = xsmi_allocate_zero(m->context, words, sizeof *used);
+    uint32_t *place = used ? xsmi_allocate(m->context, numbers, sizeof *place) : NULL;
+    if (!place) {
+        xsmi_release(m->context, used, words, sizeof *used);
+        return xsmi_fail_memory(err, numbers * sizeof *place, "the features of a batch");
+    }
+    uint32_t *found = place + m->features, *places = found + m->features;
+    const size_t founds = find_features(batch, m->features, used, place, found, places);
+    xsm_status status = XSM_OK;
+    if (founds > 0 && entries / founds >= ROWS_A_FEATURE) {
+        columns_job job = {.model = m,
+                           .batch = batch,
+                           .found = found,
+                           .founds = founds,
+                           .places = places,
+                           .first = first,
+                           .end = first + count,
+                           .tile = tile_width(founds),
+                           .scores = scores,
+                           .stride = stride};
+        const uint32_t tiles = (count + job.tile - 1) / job.tile, jobs = threads > 1 ? threads * JOBS_A_THREAD : 1;
+        const size_t floats = founds * job.tile;
+        job.each = (tiles + jobs - 1) / jobs * job.tile;
+        job.compact = xsmi_allocate(m->context, threads, floats * sizeof *job.compact);
+        status = job.compact ? xsmi_run(m->context, score_classes, &job, (count + job.each - 1) / job.each, err)
+                             : xsmi_fail_memory(err, threads * floats * sizeof *job.compact, "weights of a batch");
+        xsmi_release(m->context, job.compact, threads, floats * sizeof *job.compact);
+        *done = status == XSM_OK;
+    }
+    xsmi_release(m->context, place, numbers, sizeof *place);
+    xsmi_release(m->context, used, words, sizeof *used);
+    return status;
+}

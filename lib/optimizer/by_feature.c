@@ -1,0 +1,110 @@
+/*
+ * A batch's step on every class of a feature-major model, by feature.
+ *
+ * Example by example, every weight of an example's features would be read and written once for each. Here the batch is
+ * turned round: for a tile of classes, whose coefficients of all examples are packed where they stay in the second
+ * cache, each feature's gradient is summed in registers over the examples that have it, and its weights are read and
+ * written once a batch. The order of a sum is that of the examples, so it has the same bits whatever the tiles.
+ */
+#include "optimizer/optimizer.h"
+
+#include <string.h>
+
+enum {
+    TILE_FLOATS = 1 << 16, /* packed coefficients, 256 KB: beside them the weights have room in the second cache */
+    TILE_LEAST = 32,       /* classes of a tile: two cache lines of a feature's weights */
+    TILE_MOST = 512,
+    TILES_A_THREAD = 4,
+    /* Of fewer, a feature's weights take no more time than finding its examples. */
+    CLASSES_LEAST = 64,
+    /* Percent of examples that share a feature, on average, up to which they may as well come one by one. */
+    SHARED_LEAST = 150
+};
+
+void xsmi_optimizer_release_tiles(xsm_optimizer *o)
+{
+    xsmi_feature_list_free(o->context, &o->features);
+    xsmi_release(o->context, o->tiles, o->tiles_capacity, sizeof *o->tiles);
+    o->tiles = NULL;
+    o->tiles_capacity = 0;
+}
+
+typedef struct tile_job {
+    xsm_optimizer *optimizer;
+    const xsm_gradient *g;
+    size_t width; /* of a tile */
+    double eta, alpha;
+} tile_job;
+
+static void run_tile(void *state, size_t index, uint32_t thread)
+{
+    const tile_job *job = state;
+    const xsm_gradient *g = job->g;
+    float *packed = job->optimizer->tiles + thread * (size_t)g->examples * job->width;
+    uint32_t first = (uint32_t)(index * job->width), left = job->optimizer->model->classes - first;
+    xsmi_class_tile tile = {&job->optimizer->features,
+                            g->examples,
+                            first,
+                            left < job->width ? left : (uint32_t)job->width,
+                            packed,
+                            job->width};
+    for (uint64_t i = 0; i < g->examples; i++) {
+        memcpy(packed + i * job->width, g->coefficients + i * g->width + first, tile.count * sizeof *packed);
+    }
+    job->optimizer->ops->step_tile(job->optimizer, &tile, job->eta, job->alpha, thread);
+}
+
+/* Classes of a tile: whole cache lines. */
+static size_t tile_width(uint64_t examples, size_t classes, size_t threads)
+{
+    size_t width = (size_t)(TILE_FLOATS / examples), share = classes / (TILES_A_THREAD * threads);
+    width = threads > 1 && share < width ? share : width;
+    width = width < TILE_LEAST ? TILE_LEAST : width > TILE_MOST ? TILE_MOST : width;
+    width = width < classes ? width : classes;
+    return (width + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE;
+}
+
+/* Whether taking a batch, of several examples, one by one would be as good. */
+static bool alone(const xsm_optimizer *o)
+{
+    const xsmi_feature_list *list = &o->features;
+    return o->ops->additive && list->starts[list->founds] * 100 < list->founds * (size_t)SHARED_LEAST;
+}
+
+xsm_status xsmi_optimizer_step_by_feature(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                                          double alpha, bool *done, xsm_error *err)
+{
+    *done = false;
+    if (o->model->layout != XSM_LAYOUT_FEATURE_MAJOR ||
+        (o->ops->additive && (g->examples == 1 || o->model->classes < CLASSES_LEAST))) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_feature_list_fill(o->context, &o->features, o->model->features, batch, err));
+    if (alone(o)) {
+        return XSM_OK;
+    }
+    *done = true;
+    const size_t classes = o->model->classes, threads = xsm_context_threads(o->context);
+    tile_job job = {o, g, tile_width(g->examples, classes, threads), eta, alpha};
+    size_t count;
+    if (!xsmi_multiply(threads * job.width, (size_t)g->examples, &count)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "coefficients of a batch");
+    }
+    if (count > o->tiles_capacity) {
+        xsmi_release(o->context, o->tiles, o->tiles_capacity, sizeof *o->tiles);
+        o->tiles_capacity = 0;
+        o->tiles = xsmi_allocate(o->context, count, sizeof *o->tiles);
+        if (!o->tiles) {
+            return xsmi_fail_memory(err, count * sizeof *o->tiles, "coefficients of a batch");
+        }
+        o->tiles_capacity = count;
+    }
+    const size_t tiles = (classes + job.width - 1) / job.width;
+    if ((double)classes * (double)o->features.starts[o->features.founds] < 10 * XSMI_JOB_WORK) {
+        for (size_t i = 0; i < tiles; i++) {
+            run_tile(&job, i, 0);
+        }
+        return XSM_OK;
+    }
+    return xsmi_run(o->context, run_tile, &job, tiles, err);
+}

@@ -1,0 +1,191 @@
+/*
+ * Batches of sparse rows that share features, on feature-major models: scores by tiles of classes are those of one
+ * class at a time, and steps by feature are the sums in double, with the same bits on any threads and instruction set.
+ */
+#include "training.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 300, FEATURES = 150, CLASSES = 1111, BATCH = 96 };
+
+static test_problem problem(void)
+{
+    return test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
+}
+
+static uint32_t scalar(void)
+{
+    return XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_AVX512 | XSM_CPU_DISABLE_NEON;
+}
+
+/* Ranges of classes that begin and end anywhere, batches that rows share features in or do not. */
+static void test_scores(void **state)
+{
+    static const uint32_t firsts[] = {0, 5, 500}, counts[] = {CLASSES, 1001, 70}, batches[] = {ROWS, 33, 2, 1};
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = problem();
+    float *range = malloc(ROWS * CLASSES * sizeof *range), *single = malloc(ROWS * CLASSES * sizeof *single);
+    uint32_t *classes = malloc(ROWS * CLASSES * sizeof *classes);
+    (void)state;
+    assert_true(range && single && classes);
+    for (int way = 0; way < 4; way++) {
+        xsm_context *ctx = test_context(way % 2 ? 3 : 1, TEST_BUILT_IN, way / 2 ? scalar() : test_cpu_disable());
+        xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_FEATURE_MAJOR, 1, 3);
+        m->alpha = 0.7;
+        for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+            for (size_t r = 0; r < sizeof firsts / sizeof *firsts; r++) {
+                xsm_batch batch = xsm_batch_range(p.data, ROWS - batches[b], batches[b]);
+                for (size_t i = 0; i < batches[b] * counts[r]; i++) {
+                    classes[i] = firsts[r] + (uint32_t)(i % counts[r]);
+                }
+                assert_ok(xsm_model_score_range(m, &batch, firsts[r], counts[r], range, CLASSES, &err), err);
+                assert_ok(xsm_model_scores(m, &batch, classes, counts[r], single, &err), err);
+                for (size_t i = 0; i < batches[b]; i++) {
+                    assert_memory_equal(range + i * CLASSES, single + i * counts[r], counts[r] * sizeof *range);
+                }
+            }
+        }
+        xsm_model_free(m);
+        xsm_context_free(ctx);
+    }
+    free(range);
+    free(single);
+    free(classes);
+    test_problem_free(&p);
+}
+
+/* A few steps on batches of `batch` rows; where weights before the last are wanted, they are kept in `before`, and its
+ * coefficients in `g`. */
+static xsm_model *steps(const test_problem *p, xsm_context *ctx, const char *optimizer, uint64_t batch, double *before,
+                        float *g)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_FEATURE_MAJOR, 0.1, 4);
+    xsm_estimator *e = test_estimator(ctx, "softmax", strcmp(optimizer, "sgd") == 0 ? "ridge=0.5" : "");
+    xsm_optimizer *o = NULL;
+    xsm_gradient *gradient = test_gradient(ctx);
+    assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
+    assert_ok(xsm_optimizer_new(ctx, optimizer, &o, &err), err);
+    assert_ok(xsm_optimizer_bind(o, m, &err), err);
+    for (uint64_t start = 0; start + batch <= ROWS; start += batch) {
+        xsm_batch rows = xsm_batch_range(p->data, start, batch);
+        assert_ok(xsm_estimator_gradient(e, &rows, 2, gradient, &err), err);
+        for (uint32_t k = 0; before && k < CLASSES; k++) {
+            for (uint32_t j = 0; j < FEATURES; j++) {
+                before[k * FEATURES + j] = test_weight(m, k, j);
+            }
+        }
+        if (g) {
+            memcpy(g, test_view(gradient).coefficients, batch * CLASSES * sizeof *g);
+        }
+        assert_ok(xsm_optimizer_apply(o, &rows, gradient, 2, &err), err);
+    }
+    xsm_gradient_free(gradient);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    return m;
+}
+
+/* w+ = w/(1 + eta mu/N) - eta sum_i g_i x_i over the last batch. */
+static void test_step(void **state)
+{
+    test_problem p = problem();
+    xsm_context *ctx = test_context(2, TEST_BUILT_IN, test_cpu_disable());
+    double *before = malloc(sizeof *before * CLASSES * FEATURES);
+    float *g = malloc(sizeof *g * BATCH * CLASSES);
+    (void)state;
+    assert_true(before && g);
+    xsm_model *m = steps(&p, ctx, "sgd", BATCH, before, g);
+    const float *x = p.x + (ROWS / BATCH - 1) * BATCH * FEATURES;
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            double wanted = before[k * FEATURES + j] / (1 + 2 * 0.5 / ROWS);
+            for (size_t i = 0; i < BATCH; i++) {
+                wanted -= 2 * (double)g[i * CLASSES + k] * (double)x[i * FEATURES + j];
+            }
+            assert_true(fabs(test_weight(m, k, j) - wanted) < 2e-6);
+        }
+    }
+    xsm_model_free(m);
+    xsm_context_free(ctx);
+    free(before);
+    free(g);
+    test_problem_free(&p);
+}
+
+/* Batches by feature, by example (of one row), and mixed sizes of tiles. */
+static void test_same_bits(void **state)
+{
+    static const char *const optimizers[] = {"sgd", "adagrad"};
+    static const uint64_t batches[] = {BATCH, 7, 1};
+    test_problem p = problem();
+    (void)state;
+    for (size_t o = 0; o < 2; o++) {
+        for (size_t b = 0; b < 3; b++) {
+            uint64_t hash[4];
+            for (int way = 0; way < 4; way++) {
+                xsm_context *ctx = test_context(way == 0 ? 1 : 3, way == 2 ? TEST_REVERSED : TEST_BUILT_IN,
+                                                way == 3 ? scalar() : test_cpu_disable());
+                xsm_model *m = steps(&p, ctx, optimizers[o], batches[b], NULL, NULL);
+                hash[way] = test_hash(m);
+                xsm_model_free(m);
+                xsm_context_free(ctx);
+            }
+            assert_true(hash[0] == hash[1] && hash[0] == hash[2] && hash[0] == hash[3]);
+        }
+    }
+    test_problem_free(&p);
+}
+
+typedef struct memory_case {
+    const test_problem *p;
+    const char *optimizer;
+} memory_case;
+
+static xsm_status one_step(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const memory_case *c = state;
+    xsm_batch rows = xsm_batch_range(c->p->data, 0, BATCH);
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_gradient *g = NULL;
+    shape.layout = XSM_LAYOUT_FEATURE_MAJOR;
+    xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &m, err);
+    status = status == XSM_OK ? xsm_estimator_new(ctx, "softmax", &e, err) : status;
+    status = status == XSM_OK ? xsm_estimator_bind(e, m, c->p->data, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_new(ctx, c->optimizer, &o, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_bind(o, m, err) : status;
+    status = status == XSM_OK ? xsm_gradient_new(ctx, &g, err) : status;
+    status = status == XSM_OK ? xsm_estimator_gradient(e, &rows, 1, g, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_apply(o, &rows, g, 1, err) : status;
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void test_allocations(void **state)
+{
+    test_problem p = problem();
+    memory_case cases[] = {{&p, "sgd"}, {&p, "adagrad"}};
+    (void)state;
+    assert_true(test_every_allocation(one_step, &cases[0]) > 12);
+    assert_true(test_every_allocation(one_step, &cases[1]) > 12);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scores),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
