@@ -316,6 +316,7 @@ static xsm_status resume(xsm_trainer *t, const char *path, xsmi_container *file,
     t->estimator->position = p->place[4];
     t->pending = p->place[5] != 0;
     t->ordered = false;
+    t->ahead = UINT64_MAX;
     if (t->window) {
         xsmi_window_forget(t->window);
     }

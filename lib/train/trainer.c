@@ -105,6 +105,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     t->options = o;
     t->rows = train->rows;
     t->stretch = t->decay = 1;
+    t->ahead = UINT64_MAX;
     t->interval = CALLBACK_INTERVAL;
     t->layout = model->layout;
     t->train_metrics.size = t->test_metrics.size = sizeof(xsm_metrics);
@@ -120,6 +121,12 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
             t->etas = xsmi_allocate(ctx, t->window_steps, sizeof *t->etas);
             if (!t->etas) {
                 status = xsmi_fail_memory(err, t->window_steps * sizeof *t->etas, "a window of steps");
+            }
+        }
+        if (status == XSM_OK && xsm_context_threads(ctx) > 1) {
+            t->next_order = xsmi_allocate(ctx, train->rows, sizeof *t->next_order);
+            if (!t->next_order) {
+                status = xsmi_fail_memory(err, train->rows * sizeof *t->next_order, "the order of the rows");
             }
         }
     } else if (status == XSM_OK) {
@@ -140,6 +147,7 @@ void xsm_trainer_free(xsm_trainer *t)
         xsmi_window_free(t->window);
         xsm_gradient_free(t->gradient);
         xsmi_release(ctx, t->order, t->rows, sizeof *t->order);
+        xsmi_release(ctx, t->next_order, t->rows, sizeof *t->next_order);
         xsmi_release(ctx, t->etas, t->window_steps, sizeof *t->etas);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
@@ -231,22 +239,43 @@ static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_
     }
 }
 
-void xsmi_trainer_order_rows(xsm_trainer *t)
+/* The rows in the order of an epoch. */
+static void order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *order)
 {
     /* An estimator that takes batches as wholes has the same ones in every epoch: the first epoch's. */
     bool fixed = xsmi_estimator_is_joint(t->estimator, t->options.batch);
     for (uint64_t i = 0; i < t->rows; i++) {
-        t->order[i] = i;
+        order[i] = i;
     }
     if (t->options.order == XSM_ORDER_SHUFFLE) {
         xsmi_stream stream;
-        xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, fixed ? 0 : t->epoch);
-        xsmi_dataset_order(t->train, &stream, t->order);
-        if (fixed && t->epoch > 0) {
-            xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, t->epoch);
-            shuffle_batches(t->order, t->rows, t->options.batch, &stream);
+        xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, fixed ? 0 : epoch);
+        xsmi_dataset_order(t->train, &stream, order);
+        if (fixed && epoch > 0) {
+            xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, epoch);
+            shuffle_batches(order, t->rows, t->options.batch, &stream);
         }
     }
+}
+
+/* Beside the last window of an epoch: the order of the next. */
+static void order_ahead(void *state)
+{
+    xsm_trainer *t = state;
+    order_rows(t, t->epoch + 1, t->next_order);
+    t->ahead = t->epoch + 1;
+}
+
+void xsmi_trainer_order_rows(xsm_trainer *t)
+{
+    if (t->ahead == t->epoch) {
+        uint64_t *known = t->next_order;
+        t->next_order = t->order;
+        t->order = known;
+    } else {
+        order_rows(t, t->epoch, t->order);
+    }
+    t->ahead = UINT64_MAX;
     t->ordered = true;
     t->loss_sum = 0;
 }
@@ -259,19 +288,30 @@ static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_
                      (unsigned long long)step, (unsigned long long)t->epoch + 1, t->estimator->ops.name, eta);
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Takes the next steps of the epoch: a window of them, or one batch. */
 static xsm_status advance(xsm_trainer *t, xsm_error *err)
 {
     uint64_t left = t->rows - t->place;
     const uint64_t *rows = t->order + t->place;
     if (t->window) {
-        uint64_t count = left < t->window_steps ? left : t->window_steps;
-        uint64_t coming = left - count < t->window_steps ? left - count : t->window_steps;
+        uint64_t count = smaller(left, t->window_steps);
+        xsmi_window_coming coming = {rows + count, smaller(left - count, t->window_steps), NULL, NULL};
+        bool known = coming.count > 0;
+        if (!known && t->next_order && t->epoch + 1 < t->options.epochs) {
+            coming = (xsmi_window_coming){t->next_order, smaller(t->rows, t->window_steps), order_ahead, t};
+            known = true;
+        }
         for (uint64_t s = 0; s < count; s++) {
             t->etas[s] = eta_at(t, t->epoch, t->place + s);
         }
         uint64_t failed;
-        xsm_status status = xsmi_window_run(t->window, rows, count, coming, t->etas, &t->loss_sum, &failed, err);
+        xsm_status status =
+            xsmi_window_run(t->window, rows, count, known ? &coming : NULL, t->etas, &t->loss_sum, &failed, err);
         if (t->marks) {
             xsmi_window_mark(t->window, count, t->marks);
         }
@@ -349,6 +389,9 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
     }
     XSMI_TRY(xsmi_trainer_check(t, err));
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
+    if (t->window) {
+        xsmi_window_forget(t->window); /* the estimator may have been bound anew since */
+    }
     bool stop = false;
     while (t->pending || t->epoch < t->options.epochs) {
         if (t->pending) {

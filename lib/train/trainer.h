@@ -20,6 +20,7 @@ struct xsm_trainer {
     xsm_gradient *gradient; /* without a window */
     uint64_t rows;
     uint64_t *order;       /* [rows] */
+    uint64_t *next_order;  /* [rows] the next epoch's, or NULL where nothing is planned ahead */
     double *etas;          /* [window steps] */
     double stretch;        /* of the schedule: passes that a pass counts for */
     double decayed, decay; /* passes that it has gone down for, and its factor then */
@@ -31,6 +32,7 @@ struct xsm_trainer {
     uint64_t step, examples;
     double loss_sum, eta, seconds;
     bool ordered;               /* `order` is the current epoch's */
+    uint64_t ahead;             /* epoch that `next_order` is of, or UINT64_MAX */
     bool pending;               /* a complete epoch has not been evaluated and told of yet */
     bool telling;               /* the callback is being told of it right now */
     double last_call, interval; /* seconds between two calls within an epoch */

@@ -7,7 +7,8 @@
  * in order, and the result is that of running all in order, bit for bit, whatever the number of threads. With many
  * classes the components are small; when one holds most steps, the window runs on the caller's thread.
  *
- * Drawing and cutting need no weights: on threads, the next window is planned beside the steps of this one.
+ * Drawing and cutting need no weights: on threads, the next window is planned beside the steps of this one, the next
+ * epoch's first one with the order of its rows.
  */
 #include "train/window.h"
 
@@ -47,9 +48,10 @@ struct xsmi_window {
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsmi_stepper *stepper;
-    uint64_t steps;      /* most in a window */
-    plan plans[2];       /* of the window being run, and of the next */
-    uint32_t now;        /* which is which */
+    uint64_t steps; /* most in a window */
+    plan plans[2];  /* of the window being run, and of the next */
+    uint32_t now;   /* which is which */
+    const xsmi_window_coming *coming;
     xsmi_step_list list; /* of the window being run */
     double *losses;      /* [steps] */
     uint32_t *last;      /* [classes] last step that touched a class, NONE between windows */
@@ -302,6 +304,9 @@ static void run_job(void *state, size_t index, uint32_t thread)
         lane *l = &p->lanes[index - 1];
         l->failed = xsmi_stepper_run(w->stepper, &w->list, p->order + l->first, w->losses, l->count, thread);
     } else if (next->count > 0) {
+        if (w->coming->prepare) {
+            w->coming->prepare(w->coming->state);
+        }
         draw(w, next, 0, next->count);
         next->cut = cut(w, next);
     }
@@ -378,8 +383,8 @@ static xsm_status take_plan(xsmi_window *w, const uint64_t *rows, uint64_t count
     return xsmi_run(w->context, run_draw, w, (size_t)((count + SELECT_PIECE - 1) / SELECT_PIECE), err);
 }
 
-xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, uint64_t coming, const double *etas,
-                           double *loss, uint64_t *failed, xsm_error *err)
+xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const xsmi_window_coming *coming,
+                           const double *etas, double *loss, uint64_t *failed, xsm_error *err)
 {
     xsm_estimator *e = w->estimator;
     xsm_model *m = w->optimizer->model;
@@ -402,9 +407,10 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
         double start = xsmi_seconds();
         bool tried = prefers_threads(w, count);
         if (tried && (p->cut || cut(w, p))) {
-            next->rows = rows + count;
-            next->count = coming;
+            next->rows = coming ? coming->rows : NULL;
+            next->count = coming ? coming->count : 0;
             next->position = e->position + count;
+            w->coming = coming;
             xsm_status status = xsmi_run(w->context, run_job, w, 1 + w->lane_count, err);
             if (status != XSM_OK) {
                 next->count = 0;

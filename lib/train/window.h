@@ -17,14 +17,22 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
 void xsmi_window_free(xsmi_window *w);
 /* Most steps in one window. */
 uint64_t xsmi_window_steps(const xsmi_window *w);
+/* The rows of the next window. */
+typedef struct xsmi_window_coming {
+    const uint64_t *rows;         /* [count] */
+    uint64_t count;               /* 1 to xsmi_window_steps() */
+    void (*prepare)(void *state); /* puts the rows there; called at most once, on any thread. NULL = they are there */
+    void *state;
+} xsmi_window_coming;
+
 /* Takes one step for each of rows[0..count), step s at rate etas[s], in that order as far as anyone can tell: the
- * result is the same bits as taking them one after another. No row twice. The next call is expected to be for the
- * `coming` rows that follow, at most xsmi_window_steps(); 0 = not known. Until then they may not change. Adds the
+ * result is the same bits as taking them one after another. No row twice. `coming` is what the next call is expected to
+ * be for; NULL = not known. Until then those rows may not change. Adds the
  * losses, in order, to *loss. On XSM_ERROR_DIVERGED, *failed is the first step that was not finite, whichever way the
  * window ran. The steps before it were taken, it and what depends on it were not; on threads, later steps that do not
  * depend on it may have been. */
-xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, uint64_t coming, const double *etas,
-                           double *loss, uint64_t *failed, xsm_error *err);
+xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const xsmi_window_coming *coming,
+                           const double *etas, double *loss, uint64_t *failed, xsm_error *err);
 /* Forgets what was planned, for rows or an estimator that are not what they were. */
 void xsmi_window_forget(xsmi_window *w);
 
