@@ -87,6 +87,16 @@ static void test_score_tile(void **state)
             ref->score_tile(w.at, stride, classes, packed.at, d, scale, row_scale, bias, want.at);
             k->score_tile(w.at, stride, classes, packed.at, d, scale, row_scale, bias, got.at);
             expect_arrays(&got, &want, "score_tile", classes * 1000 + d);
+            /* The first lanes alone have the same bits; of the others nothing is said. */
+            size_t n = 1 + random_below(XSMI_LANES);
+            memset(got.at, 0, classes * XSMI_LANES * sizeof *got.at);
+            k->score_lanes(w.at, stride, classes, packed.at, n, d, scale, row_scale, bias, got.at);
+            for (size_t c = 0; c < classes; ++c) {
+                for (size_t l = n; l < XSMI_LANES; ++l) {
+                    got.at[c * XSMI_LANES + l] = want.at[c * XSMI_LANES + l];
+                }
+            }
+            expect_arrays(&got, &want, "score_lanes", classes * 1000 + n);
         }
     }
     array_close(&w);
@@ -320,10 +330,38 @@ static void test_ties_keep_the_smaller_class_first(void **state)
     }
 }
 
+/* Against its definition, place by place, with bars that few or many scores are above, NaN and infinities. */
+static void test_sift_tile(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    static float scores[XSMI_CLASS_TILE * XSMI_LANES], bar[XSMI_LANES];
+    static uint32_t found[XSMI_CLASS_TILE * XSMI_LANES + 1];
+    for (size_t classes = 0; classes <= XSMI_CLASS_TILE; classes += classes < 9 || classes == 167 ? 1 : 53) {
+        for (size_t n = 1; n <= XSMI_LANES; ++n) {
+            static const float odd[] = {NAN, INFINITY, -INFINITY, 0.5f};
+            for (size_t i = 0; i < classes * XSMI_LANES; ++i) {
+                scores[i] = random_below(100) ? random_unit() : odd[random_below(4)];
+            }
+            for (size_t l = 0; l < XSMI_LANES; ++l) {
+                bar[l] = random_below(10) ? 0.5f + 0.5f * random_unit() : odd[1 + random_below(3)];
+            }
+            size_t count = k->sift_tile(scores, classes, bar, n, found), at = 0;
+            for (size_t i = 0; i < classes * XSMI_LANES; ++i) {
+                if (i % XSMI_LANES < n && !(scores[i] <= bar[i % XSMI_LANES])) {
+                    assert_true(at < count);
+                    assert_int_equal(found[at++], i);
+                }
+            }
+            assert_int_equal(at, count);
+        }
+    }
+}
+
 const named_test tile_tests[] = {
     {"pack", test_pack},
     {"score_tile", test_score_tile},
     {"score_few", test_score_few},
+    {"sift_tile", test_sift_tile},
     {"reduce_tile", test_reduce_tile},
     {"reduce_tile, few lanes", test_reduce_few},
     {"rank_update", test_rank_update},

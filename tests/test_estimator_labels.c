@@ -123,6 +123,41 @@ static void one_vs_all_of_many_classes(void **state)
     check_exact("one-vs-all", "", 1, 5000, 1, false, 1000);
 }
 
+/* Classes enough for several ranges, each with a bar of its own. */
+static void margin_of_many_classes(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        check_exact("margin", "", 1, 60000, 3, sparse, 0.5);
+        check_exact("margin", "mu=5", 5, 60000, 3, sparse, 20);
+    }
+}
+
+/* Nothing of a batch is left in the next one's gradient, be it smaller or larger. */
+static void margin_of_batch_after_batch(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = {1, 9, 3, 20, 2, 17, 33, 5};
+    xsm_error err = XSM_ERROR_INIT;
+    test_rig r = build("margin", "mu=2", 1300, 4, false, 1);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        xsm_batch batch = xsm_batch_range(r.data, i, counts[i]);
+        xsm_gradient *fresh;
+        assert_ok(xsm_gradient_new(NULL, &fresh, &err), err);
+        assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), err);
+        assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, fresh, &err), err);
+        xsm_gradient_view have = test_view(r.g), want = test_view(fresh);
+        assert_memory_equal(have.coefficients, want.coefficients, counts[i] * 1300 * sizeof(float));
+        double sum = 0;
+        for (uint64_t j = 0; j < counts[i] * 1300; j++) {
+            sum += fabs((double)have.coefficients[j]);
+        }
+        assert_true(sum > 0);
+        xsm_gradient_free(fresh);
+    }
+    test_rig_free(&r);
+}
+
 static void scores_that_are_not_finite_are_told_of(void **state)
 {
     (void)state;
@@ -268,6 +303,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_estimators_are_as_defined),
         cmocka_unit_test(one_vs_all_of_many_classes),
+        cmocka_unit_test(margin_of_many_classes),
+        cmocka_unit_test(margin_of_batch_after_batch),
         cmocka_unit_test(scores_that_are_not_finite_are_told_of),
         cmocka_unit_test(sampled_one_vs_all_is_unbiased),
         cmocka_unit_test(negatives_are_drawn_alike),

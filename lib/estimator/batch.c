@@ -5,6 +5,7 @@
 #include "estimator/estimator.h"
 
 #include "base/heap_sort.h"
+#include "estimator/sifted.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,8 +57,9 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t
 {
     const xsm_model *m = e->model;
     uint64_t width = g->width, start = first * width;
-    const float *scores = g->exact ? g->coefficients + start : g->scores + start;
-    const uint32_t *lengths = g->exact ? NULL : g->lengths + first;
+    bool listed = !g->exact || g->sifted;
+    const float *scores = listed ? g->scores + start : g->coefficients + start;
+    const uint32_t *lengths = listed ? g->lengths + first : NULL;
     for (uint64_t j = 0; g->proximal && j < count * width; j++) {
         g->shrinks[start + j] = 1;
     }
@@ -68,13 +70,13 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t
         .batch = batch,
         .width = width,
         .lengths = lengths,
-        .classes = g->exact ? NULL : g->classes + start,
+        .classes = listed ? g->classes + start : NULL,
         .scores = scores,
         .linear = g->exact  ? NULL
                   : m->bias ? g->linear + start
                             : scores,
         .eta = eta,
-        .coefficients = g->coefficients + start,
+        .coefficients = (g->sifted ? g->scores : g->coefficients) + start,
         .shrinks = g->proximal ? g->shrinks + start : NULL,
         .losses = g->losses + first,
         .scratch = g->scratch_each ? g->scratch + slot * g->scratch_each : NULL,
@@ -82,7 +84,11 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t
         .draws = e->sampler && !g->exact ? g->draws + start : NULL,
     };
     e->ops.gradient(e->state, &block);
-    return xsmi_estimator_take_mean(&block, largest);
+    uint64_t good = xsmi_estimator_take_mean(&block, largest);
+    if (g->sifted) {
+        xsmi_sift_spread(g, first, count);
+    }
+    return good;
 }
 
 uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
@@ -202,7 +208,12 @@ static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double et
     XSMI_TRY(xsmi_shared_draw(e, g, batch->count, xsm_context_threads(e->context), err));
     const xsmi_input_gradient of_layer = {g->hidden_gradient, g->value_stride};
     input = e->model->layer ? &of_layer : input;
-    if (g->exact) {
+    if (g->sifted) {
+        for (uint64_t i = 0; i < batch->count; i++) {
+            g->example[i] = xsmi_example_of(e, batch, i);
+        }
+        XSMI_TRY(xsmi_sift(e, g, batch, err));
+    } else if (g->exact) {
         XSMI_TRY(xsm_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, err));
     }
     size_t chunks = (size_t)((batch->count + chunk_of(g) - 1) / chunk_of(g));

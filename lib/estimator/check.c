@@ -1,5 +1,6 @@
 /* The suite that tries an estimator's table on problems made up here (ext/estimator.h says what it looks at). */
 #include "estimator/estimator.h"
+#include "estimator/sifted.h"
 
 #include "base/trial.h"
 #include "data/trial.h"
@@ -211,7 +212,10 @@ static xsm_status run(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_
     for (uint64_t i = 0; i <= count; i++) {
         g->example[i] = xsmi_example_at(e, first + (i < count ? i : 0), FIRST + first + i);
     }
-    if (g->exact) {
+    if (g->sifted) {
+        g->listed = g->clean = 0; /* it is junk now */
+        XSMI_TRY(xsmi_sift(e, g, &rows, err));
+    } else if (g->exact) {
         XSMI_TRY(xsm_model_score_range(t->model, &rows, 0, t->shape.classes, g->coefficients, g->width, err));
     } else {
         memset(g->scores, junk, places * sizeof *g->scores);

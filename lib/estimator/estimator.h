@@ -103,6 +103,10 @@ struct xsm_gradient {
     double decay, loss, row_bound;
     double largest; /* max over places of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight or
                        bias, per unit of eta */
+    /* Of an exact gradient of whose coefficients few are not 0 (sifted.h): those of row i < `listed` are those of
+     * classes[i][0..lengths[i]), once more in scores[i]. Rows below `clean` have zeros everywhere else. */
+    bool sifted;
+    uint64_t listed, clean;
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
     size_t expected_capacity, draw_capacity;
 };
@@ -318,6 +322,9 @@ xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error 
  * makes, or takes from the model (hierarchical.c). */
 #define XSMI_ESTIMATOR_HIERARCHY (UINT32_C(1) << 31)
 xsm_status xsmi_hierarchical_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err);
+
+/* And: exact, but takes lists as those do that are not, of the classes whose scores may count (sifted.h). */
+#define XSMI_ESTIMATOR_SIFTED (UINT32_C(1) << 30)
 
 /* The registry: one line each in registry.c. */
 extern const xsm_estimator_ops xsmi_softmax_ops;

@@ -81,6 +81,11 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     size_t each = e->ops.scratch ? e->ops.scratch(e->state) : 0;
     each = (each + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
     bool fits = xsmi_multiply(each, slots, &bytes);
+    bool sifted = (e->ops.flags & XSMI_ESTIMATOR_SIFTED) != 0;
+    if (!sifted || !g->sifted || width != g->width || n > g->example_capacity || places > g->place_capacity ||
+        places > g->list_capacity) {
+        g->listed = g->clean = 0; /* nothing is known of the coefficients that are there, or will be */
+    }
     /* The three arrays by example share a capacity: it is raised when all of them are. */
     if (fits && n > g->example_capacity) {
         size_t capacity = 0;
@@ -105,7 +110,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
         }
     }
     fits = fits && reserve(g->context, (void **)&g->coefficients, &g->place_capacity, places, sizeof *g->coefficients);
-    if (fits && !exact && places > g->list_capacity) {
+    if (fits && (!exact || sifted) && places > g->list_capacity) {
         size_t capacity = g->list_capacity;
         fits = reserve(g->context, (void **)&g->classes, &capacity, places, sizeof *g->classes);
         if (fits) {
@@ -150,6 +155,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     g->width = width;
     g->model_classes = e->model->classes;
     g->exact = exact;
+    g->sifted = sifted;
     g->proximal = proximal;
     g->row_bound = e->row_bound;
     return XSM_OK;

@@ -188,13 +188,14 @@ bool xsmi_input_gradient_take(const xsmi_input_gradient *input, const xsm_estima
         memset(input->values + i * input->stride, 0, d * sizeof *input->values);
         if (g->proximal) {
             add_proximal(e, g, eta, i, input->values + i * input->stride);
-        } else if (!g->exact) {
-            xsmi_model_backward(e->model, g->classes + i * g->width, 0, g->coefficients + i * g->width, g->lengths[i],
+        } else if (!g->exact || g->sifted) {
+            const float *listed = (g->sifted ? g->scores : g->coefficients) + i * g->width;
+            xsmi_model_backward(e->model, g->classes + i * g->width, 0, listed, g->lengths[i],
                                 input->values + i * input->stride);
         }
     }
     /* Every class: a run of them for each row in turn, so that their weights come from the cache. */
-    for (uint32_t k = 0; g->exact && k < g->width; k += GROUP) {
+    for (uint32_t k = 0; g->exact && !g->sifted && k < g->width; k += GROUP) {
         size_t some = g->width - k < GROUP ? (size_t)(g->width - k) : GROUP;
         for (uint64_t i = first; i < first + count; i++) {
             xsmi_model_backward(e->model, NULL, k, g->coefficients + i * g->width + k, some,

@@ -137,6 +137,10 @@ typedef struct xsmi_kernels {
      * reductions are merged in rising order: sums taken over other runs round differently. */
     void (*score_tile)(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out);
+    /* The same scores, to the bit, of the first n lanes, n >= 1: what `out` then has in the others means nothing. Half
+     * a block of examples takes half the time where a vector holds that many. */
+    void (*score_lanes)(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
+                        float scale, const float *row_scale, const float *bias, float *out);
     /* The same scores, to the bit, of examples x[0..n), 1 <= n <= XSMI_FEW, as they lie: only the first n lanes of
      * `out` are written. The weights come from memory about as fast as they can be read. */
     void (*score_few)(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
@@ -148,6 +152,10 @@ typedef struct xsmi_kernels {
      * Tiles come in rising order of `first`. A score of -INFINITY or NaN enters no top list. A NaN score, or one of
      * +INFINITY, makes sum NaN in its lane. A lane whose maximum stays -INFINITY leaves sum as it is. */
     void (*reduce_tile)(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r);
+    /* Places c*XSMI_LANES + l of a tile, in rising order, of the scores of the first n lanes that are above bar[l], or
+     * NaN. `found` has room for one more than classes*n; returns how many there are. bar [XSMI_LANES], of which the
+     * first n are read as numbers. */
+    size_t (*sift_tile)(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found);
     /* Row c of w = decay*row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto decay*row;
      * c < classes, i < n. The update of a dense minibatch. Any number of classes; the features are copied once a call,
      * so a call should have many classes. */

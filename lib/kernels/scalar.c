@@ -135,6 +135,13 @@ static void score_tile(const float *w, size_t stride, size_t classes, const floa
     }
 }
 
+static void score_lanes(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
+                        float scale, const float *row_scale, const float *bias, float *out)
+{
+    (void)n;
+    score_tile(w, stride, classes, packed, d, scale, row_scale, bias, out);
+}
+
 static void score_few(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
                       float scale, const float *row_scale, const float *bias, float *out)
 {
@@ -266,6 +273,19 @@ static void sparse_adagrad(float *y, float *s, const uint32_t *index, const floa
     }
 }
 
+static size_t sift_tile(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found)
+{
+    size_t count = 0;
+    for (size_t c = 0; c < classes; ++c) {
+        for (size_t l = 0; l < n; ++l) {
+            if (!(scores[c * XSMI_LANES + l] <= bar[l])) {
+                found[count++] = (uint32_t)(c * XSMI_LANES + l);
+            }
+        }
+    }
+    return count;
+}
+
 const xsmi_kernels xsmi_kernels_scalar = {
     .name = "scalar",
     .dot = dot,
@@ -281,7 +301,9 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .sparse_adagrad = sparse_adagrad,
     .pack = pack,
     .score_tile = score_tile,
+    .score_lanes = score_lanes,
     .score_few = score_few,
+    .sift_tile = sift_tile,
     .reduce_tile = reduce_tile,
     .rank_update = rank_update,
     .row_max = row_max,

@@ -13,8 +13,25 @@
 
 /* Vectors of classes side by side: a chain of fused multiply-adds takes four cycles a feature. */
 #define FEW_GROUPS (VW == 4 ? 4 : 2)
-/* How many features ahead of their use the weights are asked for. */
-#define FEW_AHEAD 128
+/* Where the next line is of rows that are asked for one after another, as memory has them: asked for in another order,
+ * a column of lines after a column, they arrive more slowly. */
+typedef struct coming_lines {
+    const float *row;
+    size_t stride, d, column;
+} coming_lines;
+
+/* Asks for the next `count` lines. Rows that do not exist do no harm. */
+XSMI_INLINE void fetch_lines(coming_lines *f, size_t count)
+{
+    for (size_t k = 0; k < count; ++k) {
+        __builtin_prefetch((const void *)((uintptr_t)f->row + f->column * sizeof(float)), 0, 3);
+        f->column += XSMI_LINE;
+        if (f->column >= f->d) {
+            f->column = 0;
+            f->row = (const float *)((uintptr_t)f->row + f->stride * sizeof(float));
+        }
+    }
+}
 
 /* Four features of VW classes: quad[k] holds feature k of each. */
 XSMI_INLINE void load_transposed(const float *w, size_t stride, vf quad[4])
@@ -74,14 +91,11 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
             acc[g][r] = v_set(0.0f);
         }
     }
+    coming_lines next = {(const float *)((uintptr_t)w + groups * VW * stride * sizeof(float)), stride, d, 0};
     size_t i = 0;
     for (; i + 4 <= d; i += 4) {
         if (i % XSMI_LINE == 0) {
-            /* Past the rows' end come the next classes; asking for rows that do not exist does no harm. */
-            size_t ahead = i + FEW_AHEAD < d ? i + FEW_AHEAD : (i + FEW_AHEAD) % d + groups * VW * stride;
-            for (size_t c = 0; c < groups * VW; ++c) {
-                __builtin_prefetch((const void *)((uintptr_t)w + (ahead + c * stride) * sizeof(float)), 0, 3);
-            }
+            fetch_lines(&next, groups * VW);
         }
         XSMI_UNROLL
         for (size_t g = 0; g < groups; ++g) {

@@ -75,45 +75,39 @@ XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, si
     }
 }
 
-/* Floats in a cache line, and how far ahead of their use the weights are asked for: a thousand cycles, about. */
+/* Floats in a cache line. */
 #define LINE 16
-#define PREFETCH_AHEAD 64
 
-/* `classes` x TILE_LANES scores; `classes` is a constant wherever this is inlined. */
-XSMI_INLINE void score_block(const size_t classes, const bool prefetch, const float *w, size_t stride,
-                             const float *packed, size_t d, float scale, const float *row_scale, const float *bias,
-                             float *out)
+/* `classes` x `vectors` x VW scores; both are constants wherever this is inlined. */
+XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const bool prefetch, const float *w,
+                             size_t stride, const float *packed, size_t d, float scale, const float *row_scale,
+                             const float *bias, float *out)
 {
+    coming_lines next = {(const float *)((uintptr_t)w + classes * stride * sizeof(float)), stride, d, 0};
     vf acc[TILE_CLASSES][TILE_VECTORS];
     XSMI_UNROLL
     for (size_t c = 0; c < classes; ++c) {
         XSMI_UNROLL
-        for (size_t v = 0; v < TILE_VECTORS; ++v) {
+        for (size_t v = 0; v < vectors; ++v) {
             acc[c][v] = v_set(0.0f);
         }
     }
     for (size_t line = 0; line < d; line += LINE) {
         if (prefetch) {
-            /* Past the row's end comes the next block of rows; asking for rows that do not exist does no harm. */
-            size_t ahead =
-                line + PREFETCH_AHEAD < d ? line + PREFETCH_AHEAD : line + PREFETCH_AHEAD - d + classes * stride;
-            XSMI_UNROLL
-            for (size_t c = 0; c < classes; ++c) {
-                __builtin_prefetch((const void *)((uintptr_t)w + (ahead + c * stride) * sizeof(float)), 0, 3);
-            }
+            fetch_lines(&next, classes);
         }
         size_t end = d - line < LINE ? d : line + LINE;
         for (size_t i = line; i < end; ++i) {
             vf x[TILE_VECTORS];
             XSMI_UNROLL
-            for (size_t v = 0; v < TILE_VECTORS; ++v) {
+            for (size_t v = 0; v < vectors; ++v) {
                 x[v] = v_load(packed + i * XSMI_LANES + v * VW);
             }
             XSMI_UNROLL
             for (size_t c = 0; c < classes; ++c) {
                 vf wc = v_set_at(w + c * stride + i);
                 XSMI_UNROLL
-                for (size_t v = 0; v < TILE_VECTORS; ++v) {
+                for (size_t v = 0; v < vectors; ++v) {
                     acc[c][v] = v_fma(wc, x[v], acc[c][v]);
                 }
             }
@@ -123,9 +117,42 @@ XSMI_INLINE void score_block(const size_t classes, const bool prefetch, const fl
     for (size_t c = 0; c < classes; ++c) {
         vf s = v_set(row_scale == NULL ? scale : scale * row_scale[c]);
         XSMI_UNROLL
-        for (size_t v = 0; v < TILE_VECTORS; ++v) {
+        for (size_t v = 0; v < vectors; ++v) {
             vf score = bias == NULL ? v_mul(s, acc[c][v]) : v_fma(s, acc[c][v], v_set(bias[c]));
             v_store(out + c * XSMI_LANES + v * VW, score);
+        }
+    }
+}
+
+/* The scores of a tile with the lanes first .. first + vectors*VW of a block. */
+XSMI_INLINE void score_vectors(const size_t vectors, size_t lane, const float *w, size_t stride, size_t classes,
+                               const float *packed, size_t d, float scale, const float *row_scale, const float *bias,
+                               float *out, size_t c)
+{
+    const size_t left = classes - c, now = left >= TILE_CLASSES ? TILE_CLASSES : left >= 4 ? 4 : 1;
+    const float *scales = row_scale == NULL ? NULL : row_scale + c;
+    const float *biases = bias == NULL ? NULL : bias + c;
+    const float *block = packed + lane, *rows = w + c * stride;
+    float *scores = out + c * XSMI_LANES + lane;
+    if (now == TILE_CLASSES) {
+        score_block(TILE_CLASSES, vectors, lane == 0, rows, stride, block, d, scale, scales, biases, scores);
+    } else if (now == 4) {
+        score_block(4, vectors, false, rows, stride, block, d, scale, scales, biases, scores);
+    } else {
+        score_block(1, vectors, false, rows, stride, block, d, scale, scales, biases, scores);
+    }
+}
+
+static void score_lanes(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
+                        float scale, const float *row_scale, const float *bias, float *out)
+{
+    for (size_t c = 0; c < classes; c += classes - c >= TILE_CLASSES ? TILE_CLASSES : classes - c >= 4 ? 4 : 1) {
+        size_t lane = 0;
+        for (; lane + VW < n; lane += TILE_LANES) {
+            score_vectors(TILE_VECTORS, lane, w, stride, classes, packed, d, scale, row_scale, bias, out, c);
+        }
+        if (lane < n) {
+            score_vectors(1, lane, w, stride, classes, packed, d, scale, row_scale, bias, out, c);
         }
     }
 }
@@ -133,26 +160,37 @@ XSMI_INLINE void score_block(const size_t classes, const bool prefetch, const fl
 static void score_tile(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out)
 {
-    size_t c = 0;
-    while (c < classes) {
-        size_t left = classes - c;
-        size_t now = left >= TILE_CLASSES ? TILE_CLASSES : left >= 4 ? 4 : 1;
-        const float *scales = row_scale == NULL ? NULL : row_scale + c;
-        const float *biases = bias == NULL ? NULL : bias + c;
-        for (size_t l = 0; l < XSMI_LANES; l += TILE_LANES) {
-            const float *block = packed + l;
-            const float *rows = w + c * stride;
-            float *scores = out + c * XSMI_LANES + l;
-            if (now == TILE_CLASSES) {
-                score_block(TILE_CLASSES, l == 0, rows, stride, block, d, scale, scales, biases, scores);
-            } else if (now == 4) {
-                score_block(4, false, rows, stride, block, d, scale, scales, biases, scores);
-            } else {
-                score_block(1, false, rows, stride, block, d, scale, scales, biases, scores);
+    score_lanes(w, stride, classes, packed, XSMI_LANES, d, scale, row_scale, bias, out);
+}
+
+/* Most classes whose vectors of lanes are looked at together, when none of them is above the bar. */
+#define SIFT_CLASSES 4
+
+static size_t sift_tile(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found)
+{
+    float above[XSMI_LANES];
+    for (size_t l = 0; l < XSMI_LANES; ++l) {
+        above[l] = l < n ? bar[l] : INFINITY;
+    }
+    size_t count = 0;
+    for (size_t c = 0; c < classes; c += SIFT_CLASSES) {
+        size_t some = classes - c < SIFT_CLASSES ? classes - c : SIFT_CLASSES;
+        vm any = m_less(v_set(0.0f), v_set(0.0f));
+        for (size_t k = c; k < c + some; ++k) {
+            for (size_t l = 0; l < n; l += VW) {
+                vf score = v_load(scores + k * XSMI_LANES + l);
+                any = m_or(any, m_or(m_less(v_load(above + l), score), m_unordered(score, score)));
             }
         }
-        c += now;
+        if (__builtin_expect(!m_any(any), 1)) {
+            continue;
+        }
+        for (size_t at = c * XSMI_LANES; at < (c + some) * XSMI_LANES; ++at) {
+            found[count] = (uint32_t)at;
+            count += at % XSMI_LANES < n && !(scores[at] <= above[at % XSMI_LANES]);
+        }
     }
+    return count;
 }
 
 /* Lane-wise, score and class enter the falling lists where `larger` is set; what they push out moves down. Classes
@@ -365,10 +403,10 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .name = set, .dot = dot, .axpby = axpby, .scale = scale, .gather_scores = gather_scores,                       \
         .scatter_update = scatter_update, .sparse_gather_scores = sparse_gather_scores,                                \
         .sparse_scatter_update = sparse_scatter_update, .column_sums = column_sums, .column_update = column_update,    \
-        .pack = pack, .score_tile = score_tile, .score_few = score_few, .reduce_tile = reduce_tile,                    \
-        .rank_update = rank_update, .row_max = row_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,        \
-        .log_branches = log_branches, .logistics = logistics, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad,    \
-        .solve = solve,                                                                                                \
+        .pack = pack, .score_tile = score_tile, .score_lanes = score_lanes, .score_few = score_few,                    \
+        .sift_tile = sift_tile, .reduce_tile = reduce_tile, .rank_update = rank_update, .row_max = row_max,            \
+        .row_sum_exp = row_sum_exp, .row_softmax = row_softmax, .log_branches = log_branches, .logistics = logistics,  \
+        .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve,                                          \
     }
 
 #endif

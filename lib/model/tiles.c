@@ -143,8 +143,10 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
             m->kernels->pack(x, rows->counts[b], m->features, s->packed[b]);
         }
     }
-    if (few) {
-        memset(s->lanes[0], 0, XSMI_CLASS_TILE * XSMI_LANES * sizeof *s->lanes[0]);
+    for (size_t b = 0; b < rows->blocks; b++) { /* lanes without a row are read all the same */
+        if (rows->counts[b] < XSMI_LANES) {
+            memset(s->lanes[b], 0, XSMI_CLASS_TILE * XSMI_LANES * sizeof *s->lanes[b]);
+        }
     }
     const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
     for (uint32_t tile = first; tile < end;) {
@@ -167,8 +169,8 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
                     m->kernels->score_few(weights, m->stride, some, x, rows->counts[b], m->features, scale, scales,
                                           bias, out + c * XSMI_LANES);
                 } else {
-                    m->kernels->score_tile(weights, m->stride, some, s->packed[b], m->features, scale, scales, bias,
-                                           out + c * XSMI_LANES);
+                    m->kernels->score_lanes(weights, m->stride, some, s->packed[b], rows->counts[b], m->features, scale,
+                                            scales, bias, out + c * XSMI_LANES);
                 }
                 if (c + some == count) {
                     xsmi_tile t = {b, 0, true, tile, count, out};

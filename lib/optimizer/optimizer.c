@@ -296,8 +296,15 @@ static size_t list_places(const xsm_gradient *g, bool product, uint64_t *places)
 {
     size_t n = 0;
     for (uint64_t i = 0; i < g->examples; i++) {
+        uint64_t first = i * g->width;
+        if (g->sifted) {
+            for (uint64_t j = 0; j < g->lengths[i]; j++) {
+                places[n++] = first + g->classes[first + j];
+            }
+            continue;
+        }
         uint64_t length = g->exact ? g->width : product ? g->example[i].label_count : g->lengths[i];
-        for (uint64_t place = i * g->width; place < i * g->width + length; place++) {
+        for (uint64_t place = first; place < first + length; place++) {
             if (g->exact ? g->coefficients[place] != 0
                          : !product || g->shared.column[g->classes[place]] == XSMI_NO_CLASS) {
                 places[n++] = place;
@@ -497,7 +504,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &alpha, err));
     xsm_status status;
     const bool product = xsmi_optimizer_takes_product(o, g);
-    size_t listed = g->exact ? count_places(g) : count_listed(g, product);
+    size_t listed = g->exact && !g->sifted ? count_places(g) : count_listed(g, product);
     if (g->exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
         status = apply_exact(o, &batch, g, eta, alpha, err);
     } else if (batch.count == 1 && !g->exact) {

@@ -1,0 +1,297 @@
+/* See sifted.h. */
+#include "estimator/sifted.h"
+
+#include "loss/loss.h"
+#include "model/tiles.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Classes of a range: whole tiles of either kind, and so many that starting anew with each costs nothing. */
+#define RANGE (128 * XSMI_CLASS_TILE)
+/* Scores of a row's tile that are passed over together when none is above the bar. */
+#define RUN 64
+/* Listed before a bar is looked for, and again beside twice those that it left. */
+#define LISTED_FIRST 48
+/* In the place of a number of classes: scores are not finite. */
+#define BAD UINT32_MAX
+
+typedef struct sift_job {
+    const xsm_model *model;
+    const xsm_batch *batch;
+    xsm_gradient *g;
+    double mu;
+    uint32_t range; /* classes of each */
+    size_t ranges, groups;
+    uint32_t *counts;    /* [ranges][n] listed from place first-of-range on */
+    uint64_t *first;     /* [n+1] of an example's labels */
+    float *label_scores; /* [labels of all] */
+    unsigned char *scratch;
+    size_t scratch_each;
+} sift_job;
+
+/* One range for a group of rows, on one thread. */
+typedef struct sieve {
+    const sift_job *job;
+    size_t row;           /* of the batch, the group's first */
+    const size_t *counts; /* of each block */
+    uint32_t first;       /* class */
+    float *bar;           /* [XSMI_TILE_ROWS] */
+    float *most;          /* [XSMI_TILE_ROWS] */
+    uint32_t *listed;     /* [XSMI_TILE_ROWS] */
+    uint32_t *next;       /* [XSMI_TILE_ROWS] how many of them call for a bar */
+    uint32_t *found;      /* [XSMI_CLASS_TILE*XSMI_LANES + 1] */
+    double *work;         /* [range][3] */
+    void *tiles;
+} sieve;
+
+static sieve divide_scratch(const sift_job *job, size_t blocks, xsmi_arena *arena)
+{
+    sieve s = {.job = job};
+    s.bar = xsmi_arena_take(arena, XSMI_TILE_ROWS, sizeof *s.bar);
+    s.most = xsmi_arena_take(arena, XSMI_TILE_ROWS, sizeof *s.most);
+    s.listed = xsmi_arena_take(arena, XSMI_TILE_ROWS, sizeof *s.listed);
+    s.next = xsmi_arena_take(arena, XSMI_TILE_ROWS, sizeof *s.next);
+    s.found = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES + 1, sizeof *s.found);
+    s.work = xsmi_arena_take(arena, job->range, 3 * sizeof *s.work);
+    s.tiles = xsmi_arena_take(arena, xsmi_tiles_scratch(job->model, xsmi_batch_sparse(job->batch), blocks), 1);
+    return s;
+}
+
+/* A float at or below a number. */
+static float round_down(double x)
+{
+    float y = (float)x;
+    return (double)y > x ? nextafterf(y, -INFINITY) : y;
+}
+
+static void offer(sieve *s, size_t row, uint32_t class, float score)
+{
+    const xsm_gradient *g = s->job->g;
+    size_t place = (s->row + row) * (size_t)g->width + s->first + s->listed[row];
+    if (!(score < INFINITY)) {
+        s->bar[row] = INFINITY;
+        s->next[row] = BAD; /* and no bar is looked for */
+        return;
+    }
+    g->classes[place] = class;
+    g->scores[place] = score;
+    s->listed[row]++;
+    s->most[row] = score > s->most[row] ? score : s->most[row];
+}
+
+/* Raises the bar of a row that has many listed, and drops those that it leaves below. */
+static void raise_bar(sieve *s, size_t row)
+{
+    const xsm_gradient *g = s->job->g;
+    size_t place = (s->row + row) * (size_t)g->width + s->first;
+    uint32_t *classes = g->classes + place, count = s->listed[row], kept = 0;
+    float *scores = g->scores + place;
+    double bar = xsmi_margin_bar(s->job->mu, -INFINITY, (double)s->most[row], scores, count, s->work);
+    for (uint32_t i = 0; i < count; i++) {
+        classes[kept] = classes[i];
+        scores[kept] = scores[i];
+        kept += (double)scores[i] > bar;
+    }
+    s->listed[row] = kept;
+    s->next[row] = 2 * kept + LISTED_FIRST;
+    s->bar[row] = round_down(bar);
+}
+
+/* Takes the scores of a row's labels out of a tile, which lies in scratch memory. */
+static void take_labels(const sieve *s, const xsmi_tile *tile, size_t row, float *scores, size_t apart)
+{
+    const xsm_example *example = &s->job->g->example[row];
+    for (uint64_t l = 0; l < example->label_count; l++) {
+        uint32_t at = example->labels[l] - tile->first;
+        if (at < tile->count) {
+            s->job->label_scores[s->job->first[row] + l] = scores[at * apart];
+            scores[at * apart] = -INFINITY;
+        }
+    }
+}
+
+static void sift_lanes(sieve *s, const xsmi_tile *tile, float *scores)
+{
+    size_t rows = s->counts[tile->block], base = tile->block * XSMI_LANES;
+    for (size_t l = 0; l < rows; l++) {
+        take_labels(s, tile, s->row + base + l, scores + l, XSMI_LANES);
+    }
+    size_t count = s->job->model->kernels->sift_tile(scores, tile->count, s->bar + base, rows, s->found);
+    for (size_t i = 0; i < count; i++) {
+        size_t row = base + s->found[i] % XSMI_LANES;
+        if (s->next[row] != BAD) {
+            offer(s, row, tile->first + s->found[i] / XSMI_LANES, scores[s->found[i]]);
+        }
+    }
+    for (size_t row = base; count > 0 && row < base + rows; row++) {
+        if (s->listed[row] >= s->next[row]) {
+            raise_bar(s, row);
+        }
+    }
+}
+
+static void sift_row(sieve *s, const xsmi_tile *tile, float *scores)
+{
+    size_t row = tile->block * XSMI_LANES + tile->row;
+    take_labels(s, tile, s->row + row, scores, 1);
+    for (uint32_t first = 0; first < tile->count; first += RUN) {
+        uint32_t end = tile->count - first < RUN ? tile->count : first + RUN;
+        if (s->job->model->kernels->row_max(scores + first, end - first) <= s->bar[row]) {
+            continue;
+        }
+        for (uint32_t c = first; c < end && s->next[row] != BAD; c++) {
+            if (!(scores[c] <= s->bar[row])) {
+                offer(s, row, tile->first + c, scores[c]);
+            }
+        }
+        if (s->listed[row] >= s->next[row]) {
+            raise_bar(s, row);
+        }
+    }
+}
+
+static void sift_tile(void *state, const xsmi_tile *tile)
+{
+    float *scores = (float *)(uintptr_t)tile->scores;
+    if (tile->lanes) {
+        sift_lanes(state, tile, scores);
+    } else {
+        sift_row(state, tile, scores);
+    }
+}
+
+static void run_range(void *state, size_t index, uint32_t thread)
+{
+    const sift_job *job = state;
+    size_t row = index / job->ranges * XSMI_TILE_ROWS, range = index % job->ranges, n = (size_t)job->batch->count;
+    size_t count = n - row < XSMI_TILE_ROWS ? n - row : XSMI_TILE_ROWS, blocks = (count + XSMI_LANES - 1) / XSMI_LANES;
+    xsmi_features features[XSMI_TILE_ROWS];
+    size_t counts[XSMI_EXACT_BLOCKS] = {0};
+    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    sieve s = divide_scratch(job, blocks, &arena);
+    s.row = row;
+    s.counts = counts;
+    s.first = (uint32_t)range * job->range;
+    for (size_t i = 0; i < count; i++) {
+        features[i] = xsmi_batch_features(job->batch, row + i);
+        counts[i / XSMI_LANES]++;
+        s.bar[i] = s.most[i] = -INFINITY;
+        s.listed[i] = 0;
+        s.next[i] = LISTED_FIRST;
+    }
+    uint32_t left = job->model->classes - s.first;
+    xsmi_tile_rows rows = {features, counts, blocks, xsmi_batch_sparse(job->batch)};
+    xsmi_tiles_score(job->model, &rows, s.first, s.first + (left < job->range ? left : job->range), s.tiles, sift_tile,
+                     &s);
+    for (size_t i = 0; i < count; i++) {
+        job->counts[range * n + row + i] = s.next[i] == BAD ? BAD : s.listed[i];
+    }
+}
+
+/* Makes one list of those of the ranges. */
+static void join_lists(const sift_job *job, uint64_t i)
+{
+    xsm_gradient *g = job->g;
+    const xsm_example *example = &g->example[i];
+    const float *own = job->label_scores + job->first[i];
+    uint32_t *classes = g->classes + i * g->width, total = 0, labels = (uint32_t)example->label_count;
+    float *scores = g->scores + i * g->width;
+    bool bad = false;
+    for (uint32_t l = 0; l < labels; l++) {
+        bad |= !(fabsf(own[l]) < INFINITY);
+    }
+    for (size_t r = 0; r < job->ranges; r++) {
+        uint32_t count = job->counts[r * (size_t)job->batch->count + i], from = (uint32_t)r * job->range;
+        bad |= count == BAD;
+        count = bad ? 0 : count;
+        memmove(classes + total, classes + from, count * sizeof *classes);
+        memmove(scores + total, scores + from, count * sizeof *scores);
+        total += count;
+    }
+    total = bad ? 0 : total;
+    memmove(classes + labels, classes, total * sizeof *classes);
+    memmove(scores + labels, scores, total * sizeof *scores);
+    memcpy(classes, example->labels, labels * sizeof *classes);
+    memcpy(scores, own, labels * sizeof *scores);
+    scores[0] = bad ? NAN : scores[0];
+    g->lengths[i] = labels + total;
+}
+
+/* Zeros, where the batch's coefficients will be. */
+static void clear_coefficients(xsm_gradient *g, uint64_t n)
+{
+    for (uint64_t i = 0; i < g->listed; i++) {
+        for (uint32_t j = 0; j < g->lengths[i]; j++) {
+            g->coefficients[i * g->width + g->classes[i * g->width + j]] = 0;
+        }
+    }
+    g->listed = 0;
+    if (n > g->clean) {
+        memset(g->coefficients + g->clean * g->width, 0, (size_t)((n - g->clean) * g->width) * sizeof(float));
+        g->clean = n;
+    }
+}
+
+xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *given, xsm_error *err)
+{
+    const xsm_model *m = e->model;
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
+    const size_t n = (size_t)batch.count;
+    clear_coefficients(g, n);
+    sift_job job = {.model = m, .batch = &batch, .g = g, .mu = ((const xsmi_sift_rule *)e->state)->mu};
+    /* What corrections of scores ask for is worked out for all classes at once. */
+    job.range = m->correction || m->classes < RANGE ? m->classes : RANGE;
+    job.ranges = (m->classes + job.range - 1) / job.range;
+    job.groups = (n + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
+    xsmi_arena arena = {NULL, 0};
+    (void)divide_scratch(&job, n < XSMI_TILE_ROWS ? (n + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS, &arena);
+    job.scratch_each = arena.used;
+    size_t jobs = job.ranges * job.groups, threads = jobs > 1 ? xsm_context_threads(m->context) : 1, labels = 0;
+    for (size_t i = 0; i < n; i++) {
+        labels += (size_t)g->example[i].label_count;
+    }
+    job.first = xsmi_allocate(m->context, n + 1, sizeof *job.first);
+    job.label_scores = xsmi_allocate(m->context, labels, sizeof *job.label_scores);
+    job.counts = xsmi_allocate(m->context, n * job.ranges, sizeof *job.counts);
+    job.scratch = arena.used < SIZE_MAX ? xsmi_allocate(m->context, threads, job.scratch_each) : NULL;
+    xsm_status status = XSM_OK;
+    if (!job.first || !job.label_scores || !job.counts || !job.scratch) {
+        status = xsmi_fail_memory(err, job.scratch_each, "scratch of scoring, for each thread");
+    } else {
+        job.first[0] = 0;
+        for (size_t i = 0; i < n; i++) {
+            job.first[i + 1] = job.first[i] + g->example[i].label_count;
+        }
+        status = xsmi_run(m->context, run_range, &job, jobs, err);
+    }
+    for (size_t i = 0; status == XSM_OK && i < n; i++) {
+        join_lists(&job, i);
+        g->listed = i + 1;
+    }
+    xsmi_release(m->context, job.first, n + 1, sizeof *job.first);
+    xsmi_release(m->context, job.label_scores, labels, sizeof *job.label_scores);
+    xsmi_release(m->context, job.counts, n * job.ranges, sizeof *job.counts);
+    xsmi_release(m->context, job.scratch, threads, job.scratch_each);
+    return status;
+}
+
+void xsmi_sift_spread(xsm_gradient *g, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = first; i < first + count; i++) {
+        uint32_t *classes = g->classes + i * g->width, kept = 0;
+        float *listed = g->scores + i * g->width, *all = g->coefficients + i * g->width;
+        for (uint32_t j = 0; j < g->lengths[i]; j++) {
+            uint32_t class = classes[j];
+            float c = listed[j];
+            classes[kept] = class;
+            listed[kept] = c;
+            if (c != 0) {
+                all[class] = c;
+                kept++;
+            }
+        }
+        g->lengths[i] = kept;
+    }
+}
