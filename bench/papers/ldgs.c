@@ -49,10 +49,19 @@ static void add_direction(float *x, uint32_t d, double size, uint64_t seed)
 
 void ldgs_direction(const ldgs_shape *s, uint32_t k, float *x)
 {
+    const double of_group = 0.36, of_family = 0.71;
     uint64_t seed = 2 * (uint64_t)k + 1;
+    double own = sqrt(1 / of_group - 1);
     memset(x, 0, s->features * sizeof *x);
-    add_direction(x, s->features, 1, 1000003 * (next(&seed) % s->groups));
-    add_direction(x, s->features, 0.8 / 0.6, (uint64_t)k << 20 | 1);
+    if (s->families > 0) {
+        uint64_t family = next(&seed) % s->families, of = 2 * family + 1;
+        add_direction(x, s->features, 1, 1000003 * (next(&of) % s->groups));
+        add_direction(x, s->features, sqrt(of_family / of_group - 1), family << 20 | 3);
+        own = sqrt(1 / of_family - 1);
+    } else {
+        add_direction(x, s->features, 1, 1000003 * (next(&seed) % s->groups));
+    }
+    add_direction(x, s->features, own, (uint64_t)k << 20 | 1);
 }
 
 xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint64_t rows, uint64_t seed)

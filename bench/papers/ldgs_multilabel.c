@@ -88,7 +88,7 @@ void figure_ldgs_multilabel(const papers *p)
 {
     report *r = report_new(p, "ldgs_multilabel",
                            "Yen et al. 2018, Figure 2: documents with several labels, what a step costs and brings");
-    const ldgs_shape last = {p->quick ? 3000 : wiki.classes, p->quick ? 50 : 4000, H, LABELS, 0.9};
+    const ldgs_shape last = {p->quick ? 3000 : wiki.classes, p->quick ? 50 : 4000, H, LABELS, 0.9, 0};
     ldgs_time(p, r, &last, BLOCKS, "mu=5");
     learn_made_up(p, r);
     learn_real(p, r);
