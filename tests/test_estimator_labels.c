@@ -158,6 +158,34 @@ static void margin_of_batch_after_batch(void **state)
     test_rig_free(&r);
 }
 
+/* A host's copy of the table is called with all scores, and comes to the same. */
+static void copied_margin_takes_all_scores(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[][2] = {{1, 1}, {2, 2}, {65, 5}, {1300, 4}, {50000, 3}};
+    xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        test_rig r = build("margin", "", sizes[i][0], sizes[i][1], i % 2, 2);
+        xsm_estimator_ops ops = *xsm_estimator_find("margin");
+        xsm_estimator *copy;
+        xsm_gradient *g;
+        xsm_batch batch = xsm_batch_range(r.data, 0, ROWS);
+        assert_ok(xsm_estimator_new_from(NULL, &ops, &copy, &err), err);
+        assert_ok(xsm_estimator_bind(copy, r.m, r.data, &err), err);
+        assert_ok(xsm_gradient_new(NULL, &g, &err), err);
+        assert_ok(xsm_estimator_gradient(r.e, &batch, 0.1, r.g, &err), err);
+        assert_ok(xsm_estimator_gradient(copy, &batch, 0.1, g, &err), err);
+        xsm_gradient_view have = test_view(r.g), want = test_view(g);
+        for (size_t j = 0; j < (size_t)ROWS * sizes[i][0]; j++) {
+            assert_true(fabs((double)have.coefficients[j] - (double)want.coefficients[j]) <= 1e-7);
+        }
+        assert_true(fabs(have.loss - want.loss) <= 1e-12 * (1 + want.loss));
+        xsm_gradient_free(g);
+        xsm_estimator_free(copy);
+        test_rig_free(&r);
+    }
+}
+
 static void scores_that_are_not_finite_are_told_of(void **state)
 {
     (void)state;
@@ -305,6 +333,7 @@ int main(void)
         cmocka_unit_test(one_vs_all_of_many_classes),
         cmocka_unit_test(margin_of_many_classes),
         cmocka_unit_test(margin_of_batch_after_batch),
+        cmocka_unit_test(copied_margin_takes_all_scores),
         cmocka_unit_test(scores_that_are_not_finite_are_told_of),
         cmocka_unit_test(sampled_one_vs_all_is_unbiased),
         cmocka_unit_test(negatives_are_drawn_alike),

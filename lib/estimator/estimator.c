@@ -90,8 +90,9 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
     const uint32_t flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE |
                            XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED |
                            XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED | XSM_ESTIMATOR_INDEX;
-    const uint32_t own =
-        xsm_estimator_find(given->name) == given ? XSMI_ESTIMATOR_HIERARCHY | XSMI_ESTIMATOR_SIFTED : 0;
+    const bool built_in = xsm_estimator_find(given->name) == given;
+    const uint32_t own = built_in ? XSMI_ESTIMATOR_HIERARCHY | XSMI_ESTIMATOR_SIFTED : 0;
+    ops->flags &= built_in ? UINT32_MAX : ~XSMI_ESTIMATOR_SIFTED; /* a host's copy is called with all scores */
     if (ops->flags & ~(flags | own)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
                          ops->flags & ~(flags | own));

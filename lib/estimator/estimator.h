@@ -323,7 +323,8 @@ xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error 
 #define XSMI_ESTIMATOR_HIERARCHY (UINT32_C(1) << 31)
 xsm_status xsmi_hierarchical_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err);
 
-/* And: exact, but takes lists as those do that are not, of the classes whose scores may count (sifted.h). */
+/* And: exact, but takes lists as those do that are not, of the classes whose scores may count (sifted.h). Hosts' copies
+ * of such a table go without the flag and get all scores. */
 #define XSMI_ESTIMATOR_SIFTED (UINT32_C(1) << 30)
 
 /* The registry: one line each in registry.c. */

@@ -11,6 +11,7 @@
 #include "model/tiles.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct margin_state {
     xsmi_sift_rule rule;
@@ -26,6 +27,7 @@ static const xsm_option options[] = {
 /* One thread's memory. */
 typedef struct places {
     double *z, *g, *scratch; /* [K] scores and coefficients, the labels first; the loss's */
+    uint32_t *place;         /* [K] their classes, where all scores are there */
 } places;
 
 static places divide_scratch(const margin_state *s, xsmi_arena *arena)
@@ -34,6 +36,7 @@ static places divide_scratch(const margin_state *s, xsmi_arena *arena)
     p.z = xsmi_arena_take(arena, s->classes, sizeof *p.z);
     p.g = xsmi_arena_take(arena, s->classes, sizeof *p.g);
     p.scratch = xsmi_arena_take(arena, s->loss_scratch, sizeof *p.scratch);
+    p.place = xsmi_arena_take(arena, s->classes, sizeof *p.place);
     return p;
 }
 
@@ -56,6 +59,31 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
+/* A row of all scores, as a host's copy of the table gets it: the labels first, then the others. */
+static size_t list_all(const margin_state *s, const xsm_example *example, const float *scores, float *row,
+                       const places *p)
+{
+    size_t own = (size_t)example->label_count, count = own;
+    for (size_t j = 0; j < own; j++) {
+        p->place[j] = example->labels[j];
+        p->z[j] = (double)scores[example->labels[j]];
+    }
+    if (row != scores) {
+        memcpy(row, scores, s->classes * sizeof *row);
+    }
+    for (size_t j = 0; j < own; j++) {
+        row[p->place[j]] = -INFINITY; /* has no part */
+    }
+    for (uint32_t k = 0; k < s->classes; k++) {
+        if (row[k] != -INFINITY) {
+            p->place[count] = k;
+            p->z[count++] = (double)row[k];
+        }
+        row[k] = 0;
+    }
+    return count;
+}
+
 static void gradient(void *state, const xsm_score_block *block)
 {
     const margin_state *s = state;
@@ -64,10 +92,16 @@ static void gradient(void *state, const xsm_score_block *block)
     for (uint64_t i = 0; i < block->count; i++) {
         const float *scores = block->scores + i * block->width;
         float *coefficients = block->coefficients + i * block->width; /* where the scores are */
-        size_t own = (size_t)block->examples[i].label_count, count = block->lengths[i];
+        size_t own = (size_t)block->examples[i].label_count, count = 0;
+        if (block->classes) {
+            for (; count < block->lengths[i]; count++) {
+                p.z[count] = (double)scores[count];
+            }
+        } else {
+            count = list_all(s, &block->examples[i], scores, coefficients, &p);
+        }
         bool finite = true;
         for (size_t j = 0; j < count; j++) {
-            p.z[j] = (double)scores[j];
             finite &= isfinite(p.z[j]) != 0;
         }
         if (!finite) {
@@ -78,7 +112,7 @@ static void gradient(void *state, const xsm_score_block *block)
         xsmi_loss_gradient g = {p.g, p.g + own, 0};
         block->losses[i] = xsmi_loss_margin.gradient(&z, s->rule.mu, &g, p.scratch);
         for (size_t j = 0; j < count; j++) {
-            coefficients[j] = (float)p.g[j];
+            coefficients[block->classes ? j : p.place[j]] = (float)p.g[j];
         }
     }
 }
