@@ -21,11 +21,13 @@ typedef struct sift_job {
     const xsm_batch *batch;
     xsm_gradient *g;
     double mu;
+    bool scored;    /* all scores are where the coefficients will be */
     uint32_t range; /* classes of each */
     size_t ranges, groups;
     uint32_t *counts;    /* [ranges][n] listed from place first-of-range on */
     uint64_t *first;     /* [n+1] of an example's labels */
     float *label_scores; /* [labels of all] */
+    uint64_t cleaned;    /* rows of zeros, when all is done */
     unsigned char *scratch;
     size_t scratch_each;
 } sift_job;
@@ -153,11 +155,18 @@ static void sift_row(sieve *s, const xsmi_tile *tile, float *scores)
 
 static void sift_tile(void *state, const xsmi_tile *tile)
 {
-    float *scores = (float *)(uintptr_t)tile->scores;
-    if (tile->lanes) {
-        sift_lanes(state, tile, scores);
-    } else {
-        sift_row(state, tile, scores);
+    sift_lanes(state, tile, (float *)(uintptr_t)tile->scores);
+}
+
+/* The same of scores that are there; leaves zeros. */
+static void sift_scored(sieve *s, size_t rows, uint32_t count)
+{
+    const xsm_gradient *g = s->job->g;
+    for (size_t row = 0; row < rows; row++) {
+        float *scores = g->coefficients + (s->row + row) * (size_t)g->width + s->first;
+        xsmi_tile tile = {row / XSMI_LANES, row % XSMI_LANES, false, s->first, count, scores};
+        sift_row(s, &tile, scores);
+        memset(scores, 0, count * sizeof *scores);
     }
 }
 
@@ -180,10 +189,13 @@ static void run_range(void *state, size_t index, uint32_t thread)
         s.listed[i] = 0;
         s.next[i] = LISTED_FIRST;
     }
-    uint32_t left = job->model->classes - s.first;
+    uint32_t left = job->model->classes - s.first, some = left < job->range ? left : job->range;
     xsmi_tile_rows rows = {features, counts, blocks, xsmi_batch_sparse(job->batch)};
-    xsmi_tiles_score(job->model, &rows, s.first, s.first + (left < job->range ? left : job->range), s.tiles, sift_tile,
-                     &s);
+    if (job->scored) {
+        sift_scored(&s, count, some);
+    } else {
+        xsmi_tiles_score(job->model, &rows, s.first, s.first + some, s.tiles, sift_tile, &s);
+    }
     for (size_t i = 0; i < count; i++) {
         job->counts[range * n + row + i] = s.next[i] == BAD ? BAD : s.listed[i];
     }
@@ -241,8 +253,16 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *g
     const size_t n = (size_t)batch.count;
     clear_coefficients(g, n);
     sift_job job = {.model = m, .batch = &batch, .g = g, .mu = ((const xsmi_sift_rule *)e->state)->mu};
+    /* Of sparse rows the weights are brought together for all of them first. */
+    job.scored = !xsmi_tiles_packed(m, xsmi_batch_sparse(&batch));
+    if (job.scored) {
+        const uint64_t clean = g->clean;
+        g->clean = 0; /* until the scores are gone again */
+        XSMI_TRY(xsm_model_score_range(m, given, 0, m->classes, g->coefficients, (size_t)g->width, err));
+        job.cleaned = clean;
+    }
     /* What corrections of scores ask for is worked out for all classes at once. */
-    job.range = m->correction || m->classes < RANGE ? m->classes : RANGE;
+    job.range = (m->correction && !job.scored) || m->classes < RANGE ? m->classes : RANGE;
     job.ranges = (m->classes + job.range - 1) / job.range;
     job.groups = (n + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
     xsmi_arena arena = {NULL, 0};
@@ -269,6 +289,9 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *g
     for (size_t i = 0; status == XSM_OK && i < n; i++) {
         join_lists(&job, i);
         g->listed = i + 1;
+    }
+    if (status == XSM_OK && job.scored) {
+        g->clean = job.cleaned;
     }
     xsmi_release(m->context, job.first, n + 1, sizeof *job.first);
     xsmi_release(m->context, job.label_scores, labels, sizeof *job.label_scores);
