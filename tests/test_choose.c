@@ -313,6 +313,29 @@ static void many_classes_embedded(void **state)
     test_problem_free(&p);
 }
 
+/* Rows of some forty features get vectors twice as wide; who asks for single rows gets the others. */
+static void wide_vectors(void **state)
+{
+    (void)state;
+    enum { MANY = 30000, N = 2500, MANY_FEATURES = 200 };
+    test_problem p = test_problem_new(N, MANY_FEATURES, 2, true, 5);
+    xsm_dataset *data = test_relabel(&p, true, MANY, NULL, p.labels);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    o.embedding = 1;
+    o.run = &run;
+    xsm_choice *c = choose(NULL, data, &o);
+    assert_int_equal(info_of(c).hidden, 512);
+    assert_non_null(strstr(xsm_choice_line(c, 0), "on vectors of 512, by adagrad: "));
+    xsm_choice_free(c);
+    run.batch = 1;
+    c = choose(NULL, data, &o);
+    assert_int_equal(info_of(c).hidden, 256);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    test_problem_free(&p);
+}
+
 /* Three features are in nearly all rows and say nothing, with large values; one of many rare ones says the class.
  * Tf-idf is what makes that learnt in few epochs, and what it is worth shows on the rows held back. */
 static void transforms(void **state)
@@ -482,6 +505,7 @@ int main(void)
         cmocka_unit_test(several_labels),
         cmocka_unit_test(many_classes),
         cmocka_unit_test(many_classes_embedded),
+        cmocka_unit_test(wide_vectors),
         cmocka_unit_test(transforms),
         cmocka_unit_test(budgets),
         cmocka_unit_test(few_rows),

@@ -18,8 +18,8 @@
  * - **Estimator.** Where a pass over all classes is cheap, exact ones: `softmax`, and for rows with several labels
  *   `one-vs-all` beside it. Where it is not, sampled ones, with classes drawn by `frequency`: `nce` and
  *   `sampled-softmax`, for several labels `sampled-softmax` and `one-vs-all-sampled`. Where embedding models may be
- *   chosen and rows are sparse, `sampled-softmax` on vectors of 256 takes their place: a step then costs the same
- *   however many features and classes there are.
+ *   chosen and rows are sparse, `sampled-softmax` on vectors of 256, or of 512 where rows have 32 features or more,
+ *   takes their place: a step then costs the same however many features and classes there are.
  * - **Transform**, where it is asked for: unit rows, or unit rows by tf-idf.
  * - **Learning rate**, in half powers of ten of 1 / mean ||x||^2, going on while it gets better; it falls to a tenth
  * over the run. For embedding models, in powers of two of adagrad's 0.05.

@@ -52,8 +52,10 @@ enum { PLACE_MOST = 10 };
  * batch's rows, whose mean it squares. */
 #define VECTOR_RATE 0.05
 #define VECTOR_INITIAL 0.004
-#define VECTOR_MARGIN 0.05
-enum { VECTOR = 256, EPOCHS_VECTOR = 3, PASSES_VECTOR = 2 };
+#define VECTOR_MARGIN 0.04
+enum { EPOCHS_VECTOR = 3, PASSES_VECTOR = 2 };
+/* Their vectors: wide ones where rows have many features. */
+enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
 /* Rows of their batches: a pass is to have so many steps. */
 enum { PASS_STEPS = 1000, BATCH_LEAST = 8, BATCH_MOST = 128 };
 
@@ -173,7 +175,9 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
     if (takes_vectors(c)) {
         /* Who asks for single rows gets fewer classes: they cannot share them. */
         const bool single = c->run.batch == 1;
-        xsmi_way way = {.hidden = VECTOR, .optimizer = "adagrad", .batch = single ? 1 : vector_batch(c)};
+        xsmi_way way = {.hidden = single || c->nonzeros < WIDE_FEATURES ? VECTOR : VECTOR_WIDE,
+                        .optimizer = "adagrad",
+                        .batch = single ? 1 : vector_batch(c)};
         const double rows = (double)xsmi_choose_batch(c, &way);
         way.initial = VECTOR_INITIAL / (rows * rows);
         return add(c, way, "sampled-softmax", single ? most : together, err);
