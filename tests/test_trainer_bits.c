@@ -4,6 +4,7 @@
  */
 #include "training.h"
 
+#include "estimator/estimator.h"
 #include "train/window.h"
 
 #include <stdio.h>
@@ -182,6 +183,70 @@ static void strong_ridges_have_the_same_bits(void **state)
     test_problem_free(&p);
 }
 
+/* -- an estimator that the callback binds anew -------------------------------------------------------------------- */
+
+typedef struct rebinding {
+    xsm_estimator *estimator;
+    const xsm_model *model, *other;
+    const xsm_dataset *data;
+    const char *negatives;
+} rebinding;
+
+static int32_t rebind(void *user, const xsm_progress *progress)
+{
+    const rebinding *r = user;
+    if (progress->epoch_ended && progress->epoch == 1) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsmi_estimator_unbind(r->estimator); /* as a bind() that fails does */
+        assert_ok(xsm_estimator_set(r->estimator, "negatives", r->negatives, &err), err);
+        assert_ok(xsm_estimator_bind(r->estimator, r->other ? r->other : r->model, r->data, &err), err);
+    }
+    return 0;
+}
+
+/* Lists of another width, of every class, or of another model's. */
+static void estimators_may_be_bound_anew(void **state)
+{
+    (void)state;
+    static const char *const negatives[] = {"1", "9", "all", "2"};
+    test_problem p = test_problem_new(1800, 12, CLASSES, false, 31);
+    for (int kind = 0; kind < 4; kind++) {
+        uint64_t hashes[2];
+        for (int threaded = 0; threaded < 2; threaded++) {
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_context *ctx = test_context(threaded ? 3 : 1, TEST_BUILT_IN, 0);
+            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+            xsm_model *other = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+            xsm_estimator *e = test_estimator(ctx, "ove", "negatives=2");
+            xsm_optimizer *o = NULL;
+            assert_ok(xsm_optimizer_new(ctx, "sgd", &o, &err), err);
+            rebinding r = {e, m, kind == 3 ? other : NULL, p.data, negatives[kind]};
+            xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+            options.epochs = 3;
+            options.eta = 0.5;
+            options.progress = rebind;
+            options.progress_user = &r;
+            xsm_trainer *t = NULL;
+            assert_ok(xsm_trainer_new(ctx, m, p.data, e, o, &options, &t, &err), err);
+            xsmi_window_go(xsmi_trainer_window(t), threaded ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER);
+            if (kind < 2) {
+                assert_ok(xsm_trainer_run(t, &err), err);
+            } else {
+                assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_STATE, err);
+            }
+            hashes[threaded] = test_hash(m);
+            xsm_trainer_free(t);
+            xsm_optimizer_free(o);
+            xsm_estimator_free(e);
+            xsm_model_free(other);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+        }
+        assert_true(hashes[0] == hashes[1]);
+    }
+    test_problem_free(&p);
+}
+
 /* -- a loop of one's own ------------------------------------------------------------------------------------------ */
 
 static uint64_t plain_loop(const run *r, const test_problem *p)
@@ -269,6 +334,7 @@ int main(void)
         cmocka_unit_test(strong_ridges_have_the_same_bits),
         cmocka_unit_test(adagrad_has_the_same_bits),
         cmocka_unit_test(training_is_the_plain_loop),
+        cmocka_unit_test(estimators_may_be_bound_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,8 @@ XSM_API void xsm_trainer_free(xsm_trainer *trainer);
  *  @return #XSM_OK; #XSM_CANCELLED when the callback asked for it; #XSM_ERROR_DIVERGED, the message naming the step and
  *          what to try (the model is as before that step, and finite; with several threads, some steps soon after it
  *          that touch other classes may have been taken); #XSM_ERROR_STATE when the estimator or the optimizer has been
- *          bound to something else; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
+ *          bound to something else, or the estimator to the same with options that make it look at all classes; by the
+ *          callback, too; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
 XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
 /** Saves all that the run consists of in one file, from which xsm_trainer_resume() goes on to the same bits: the model,
  *  what estimator and optimizer keep, the place in the epoch and in the random streams, the settings, and a fingerprint

@@ -220,6 +220,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->model = model;
     e->train = train;
     e->position = 0;
+    e->bindings++;
     e->fixed_batches = false;
     e->examples = of.examples;
     e->row_slots = of.row_slots;

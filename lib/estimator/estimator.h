@@ -51,6 +51,7 @@ struct xsm_estimator {
     bool exact;         /* while bound: scores every class, by its flags or by its options */
     uint64_t width;     /* places a row of a gradient: K for exact estimators */
     uint64_t position;  /* examples handled so far */
+    uint64_t bindings;  /* how often it was bound */
     double decay_rate;  /* mu/N, 0 for proximal estimators */
     bool fixed_batches; /* the same minibatches come again and again */
     xsmi_spans *spans;  /* of joint batches; made with the first */

@@ -389,11 +389,9 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
     }
     XSMI_TRY(xsmi_trainer_check(t, err));
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
-    if (t->window) {
-        xsmi_window_forget(t->window); /* the estimator may have been bound anew since */
-    }
     bool stop = false;
     while (t->pending || t->epoch < t->options.epochs) {
+        XSMI_TRY(xsmi_trainer_check(t, err)); /* the callback may have bound something anew */
         if (t->pending) {
             XSMI_TRY(end_epoch(t, &stop, err));
         } else {

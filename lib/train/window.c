@@ -48,9 +48,10 @@ struct xsmi_window {
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsmi_stepper *stepper;
-    uint64_t steps; /* most in a window */
-    plan plans[2];  /* of the window being run, and of the next */
-    uint32_t now;   /* which is which */
+    uint64_t bindings; /* of the estimator, when what follows was made for it */
+    uint64_t steps;    /* most in a window */
+    plan plans[2];     /* of the window being run, and of the next */
+    uint32_t now;      /* which is which */
     const xsmi_window_coming *coming;
     xsmi_step_list list; /* of the window being run */
     double *losses;      /* [steps] */
@@ -100,6 +101,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     memset(w, 0, sizeof *w);
     w->context = xsmi_context_retain(ctx);
     w->estimator = e;
+    w->bindings = e->bindings;
     w->optimizer = o;
     w->threads = xsm_context_threads(ctx);
     w->lane_count = w->threads * LANES_A_THREAD;
@@ -364,6 +366,32 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
     return XSM_OK;
 }
 
+/* An estimator that was bound anew, by a callback or between two runs, can have lists of another width: a bind() that
+ * failed lets its options be changed before the next. */
+static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
+{
+    const xsm_estimator *e = w->estimator;
+    if (w->bindings == e->bindings) {
+        return XSM_OK;
+    }
+    if (!xsmi_window_fits(e, w->optimizer->model)) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "estimator '%s' was bound anew so that it looks at all classes or searches for them; the "
+                         "trainer was made for one that does not",
+                         e->ops.name);
+    }
+    xsmi_window_forget(w);
+    for (uint32_t i = 0; i < 2 && w->plans[i].drawn; i++) {
+        XSMI_TRY(xsmi_gradient_reserve(w->plans[i].drawn, e, w->steps, 1, false, err));
+    }
+    xsmi_stepper *stepper;
+    XSMI_TRY(xsmi_stepper_new(w->context, w->estimator, w->optimizer, &stepper, err));
+    xsmi_stepper_free(w->stepper);
+    w->stepper = stepper;
+    w->bindings = e->bindings;
+    return XSM_OK;
+}
+
 /* Makes the plan of these rows the present one: it was made beside the window before, or the classes are drawn now. */
 static xsm_status take_plan(xsmi_window *w, const uint64_t *rows, uint64_t count, xsm_error *err)
 {
@@ -390,6 +418,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
     xsm_model *m = w->optimizer->model;
     w->list.etas = etas;
     *failed = UINT64_MAX;
+    XSMI_TRY(follow_binding(w, err));
     /* Looking at the weights multiplies the scales out. */
     XSMI_TRY(prepare(w, err));
     XSMI_TRY(take_plan(w, rows, count, err));
