@@ -82,7 +82,7 @@ static bool need_classes(xsm_context *ctx, xsmi_shared *s, uint32_t draws, uint3
             return false;
         }
     }
-    if (classes != s->column_capacity) {
+    if (classes > s->column_capacity) { /* else all of it says that nothing is drawn */
         if (!need(ctx, &s->column, &s->column_capacity, classes, sizeof *s->column)) {
             return false;
         }
@@ -172,8 +172,8 @@ xsm_status xsmi_shared_draw(const xsm_estimator *e, xsm_gradient *g, uint64_t n,
     return xsmi_run(g->context, gather, &job, (s->count + (size_t)GATHER - 1) / GATHER, err);
 }
 
-/* Calls for each run of places of S that is in an example's list: the columns between its labels. Labels are few and
- * rise, columns need not. */
+/* The first column from `from` on that is a label of the example, or |S|: what lies between two of them is in the
+ * example's list. Labels rise, their columns need not; they are few. */
 static uint32_t next_label(const xsmi_shared *s, const xsm_example *example, uint32_t from)
 {
     uint32_t next = s->count;

@@ -178,7 +178,7 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
         xsmi_way way = {.hidden = single || c->nonzeros < WIDE_FEATURES ? VECTOR : VECTOR_WIDE,
                         .optimizer = "adagrad",
                         .batch = single ? 1 : vector_batch(c)};
-        const double rows = (double)xsmi_choose_batch(c, &way);
+        const double rows = fmin((double)xsmi_choose_batch(c, &way), (double)c->train->rows);
         way.initial = VECTOR_INITIAL / (rows * rows);
         return add(c, way, "sampled-softmax", single ? most : together, err);
     }

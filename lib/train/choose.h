@@ -73,9 +73,10 @@ xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *er
 xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, double ridge, xsm_error *err);
 /* One pass over a few rows, to see how fast that is. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, xsm_error *err);
-/* The optimizer of a way, by name, and how many examples its steps take. */
-uint64_t xsmi_choose_batch(const xsmi_chooser *c, const xsmi_way *way);
+/* The optimizer of a way, by name. */
 const char *xsmi_choose_optimizer(const xsmi_chooser *c, const xsmi_way *way);
+/* How many examples its steps take. */
+uint64_t xsmi_choose_batch(const xsmi_chooser *c, const xsmi_way *way);
 /* The factor by which the rate falls to a tenth in so many epochs. */
 double xsmi_choose_factor(uint64_t epochs);
 /* Writes the three lines. `best` is the trial that won, NULL without any. */
