@@ -138,11 +138,10 @@ typedef struct xsm_choice_trial {
 extern "C" {
 #endif
 
-/** Chooses how to train on rows. Afterwards, make a model of zeros (or an embedding model, where
- *  `hidden` says so), and a trainer with xsm_choice_estimator(), the
- *  optimizer (whose option is to be `initial` where that is not 0) and the settings of xsm_choice_get_info(), or for
- * `lbfgs` hand them to xsm_fit_batch(). With a time budget, have the run's callback end it when the budget is spent:
- * how long it will take is an estimate.
+/** Chooses how to train on rows. Afterwards, make a model of zeros (or an embedding model, where `hidden` says so), and
+ *  a trainer with xsm_choice_estimator(), the optimizer, its option `initial` set where xsm_choice_info::initial is not
+ *  0, and the settings of xsm_choice_get_info(); or for `lbfgs` hand them to xsm_fit_batch(). With a time budget, have
+ *  the run's callback end it when the budget is spent: how long it will take is an estimate.
  *
  *  Trials have models of their own, one at a time, of the size of the model to be trained, and copies of the rows.
  *  @param context  context whose threads are used, or NULL
