@@ -108,6 +108,8 @@ struct xsm_gradient {
      * classes[i][0..lengths[i]), once more in scores[i]. Rows below `clean` have zeros everywhere else. */
     bool sifted;
     uint64_t listed, clean;
+    unsigned char *sieve; /* scratch of sifting */
+    size_t sieve_bytes;
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
     size_t expected_capacity, draw_capacity;
 };

@@ -31,6 +31,7 @@ void xsmi_gradient_clear(xsm_gradient *g)
     xsmi_release(ctx, g->log_expected, g->expected_capacity, sizeof *g->log_expected);
     xsmi_release(ctx, g->draws, g->draw_capacity, sizeof *g->draws);
     xsmi_release(ctx, g->scratch, g->scratch_bytes, 1);
+    xsmi_release(ctx, g->sieve, g->sieve_bytes, 1);
     xsmi_release(ctx, g->codes, g->code_capacity, sizeof *g->codes);
     xsmi_release(ctx, g->hidden, g->hidden_capacity, sizeof *g->hidden);
     xsmi_release(ctx, g->hidden_gradient, g->hidden_capacity, sizeof *g->hidden_gradient);

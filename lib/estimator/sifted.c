@@ -245,6 +245,25 @@ static void clear_coefficients(xsm_gradient *g, uint64_t n)
     }
 }
 
+/* What a batch needs, in one piece that the gradient keeps. */
+static void divide_memory(sift_job *job, size_t n, size_t labels, size_t threads, xsmi_arena *arena)
+{
+    job->first = xsmi_arena_take(arena, n + 1, sizeof *job->first);
+    job->label_scores = xsmi_arena_take(arena, labels, sizeof *job->label_scores);
+    job->counts = xsmi_arena_take(arena, n, job->ranges * sizeof *job->counts);
+    job->scratch = xsmi_arena_take(arena, threads, job->scratch_each);
+}
+
+static bool reserve(xsm_gradient *g, size_t bytes)
+{
+    if (bytes > g->sieve_bytes) {
+        xsmi_release(g->context, g->sieve, g->sieve_bytes, 1);
+        g->sieve = bytes < SIZE_MAX ? xsmi_allocate(g->context, bytes, 1) : NULL;
+        g->sieve_bytes = g->sieve ? bytes : 0;
+    }
+    return bytes <= g->sieve_bytes;
+}
+
 xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *given, xsm_error *err)
 {
     const xsm_model *m = e->model;
@@ -265,39 +284,34 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *g
     job.range = (m->correction && !job.scored) || m->classes < RANGE ? m->classes : RANGE;
     job.ranges = (m->classes + job.range - 1) / job.range;
     job.groups = (n + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
-    xsmi_arena arena = {NULL, 0};
-    (void)divide_scratch(&job, n < XSMI_TILE_ROWS ? (n + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS, &arena);
-    job.scratch_each = arena.used;
-    size_t jobs = job.ranges * job.groups, threads = jobs > 1 ? xsm_context_threads(m->context) : 1, labels = 0;
+    const size_t blocks = n < XSMI_TILE_ROWS ? (n + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;
+    const size_t jobs = job.ranges * job.groups, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
+    xsmi_arena each = {NULL, 0}, needed = {NULL, 0};
+    (void)divide_scratch(&job, blocks, &each);
+    job.scratch_each = each.used;
+    size_t labels = 0;
     for (size_t i = 0; i < n; i++) {
         labels += (size_t)g->example[i].label_count;
     }
-    job.first = xsmi_allocate(m->context, n + 1, sizeof *job.first);
-    job.label_scores = xsmi_allocate(m->context, labels, sizeof *job.label_scores);
-    job.counts = xsmi_allocate(m->context, n * job.ranges, sizeof *job.counts);
-    job.scratch = arena.used < SIZE_MAX ? xsmi_allocate(m->context, threads, job.scratch_each) : NULL;
-    xsm_status status = XSM_OK;
-    if (!job.first || !job.label_scores || !job.counts || !job.scratch) {
-        status = xsmi_fail_memory(err, job.scratch_each, "scratch of scoring, for each thread");
-    } else {
-        job.first[0] = 0;
-        for (size_t i = 0; i < n; i++) {
-            job.first[i + 1] = job.first[i] + g->example[i].label_count;
-        }
-        status = xsmi_run(m->context, run_range, &job, jobs, err);
+    divide_memory(&job, n, labels, threads, &needed);
+    if (!reserve(g, needed.used)) {
+        return xsmi_fail_memory(err, needed.used, "what is kept of the scores");
     }
-    for (size_t i = 0; status == XSM_OK && i < n; i++) {
+    xsmi_arena arena = {g->sieve, 0};
+    divide_memory(&job, n, labels, threads, &arena);
+    job.first[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        job.first[i + 1] = job.first[i] + g->example[i].label_count;
+    }
+    XSMI_TRY(xsmi_run(m->context, run_range, &job, jobs, err));
+    for (size_t i = 0; i < n; i++) {
         join_lists(&job, i);
         g->listed = i + 1;
     }
-    if (status == XSM_OK && job.scored) {
+    if (job.scored) {
         g->clean = job.cleaned;
     }
-    xsmi_release(m->context, job.first, n + 1, sizeof *job.first);
-    xsmi_release(m->context, job.label_scores, labels, sizeof *job.label_scores);
-    xsmi_release(m->context, job.counts, n * job.ranges, sizeof *job.counts);
-    xsmi_release(m->context, job.scratch, threads, job.scratch_each);
-    return status;
+    return XSM_OK;
 }
 
 void xsmi_sift_spread(xsm_gradient *g, uint64_t first, uint64_t count)
