@@ -80,6 +80,9 @@ void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each);
 /* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. */
 void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, size_t new_count, size_t each);
 void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
+/* Makes the array that `array` points to hold at least `count`; its contents are not kept. False when there is no
+ * memory: the array is as it was. */
+bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count, size_t each);
 /* A new object of a public type, `size` bytes of zeros, and the hold on a context (a new one for NULL) that it is to
  * keep; `what` names it in the error. Release the memory, then the hold. */
 xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **held, void **out,

@@ -212,6 +212,21 @@ static void clear_piece(void *state, size_t index, uint32_t thread)
     memset(job->memory + start, 0, bytes);
 }
 
+bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count, size_t each)
+{
+    if (count <= *capacity) {
+        return true;
+    }
+    void *larger = xsmi_allocate(ctx, count, each), **at = array;
+    if (!larger) {
+        return false;
+    }
+    xsmi_release(ctx, *at, *capacity, each);
+    *at = larger;
+    *capacity = count;
+    return true;
+}
+
 void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each)
 {
     void *memory = xsmi_allocate(ctx, count, each);

@@ -51,22 +51,6 @@ void xsm_gradient_free(xsm_gradient *g)
     }
 }
 
-/* Makes *array hold at least `count`; contents are not kept. */
-static bool reserve(xsm_context *ctx, void **array, size_t *capacity, size_t count, size_t each)
-{
-    if (count <= *capacity) {
-        return true;
-    }
-    void *larger = xsmi_allocate(ctx, count, each);
-    if (!larger) {
-        return false;
-    }
-    xsmi_release(ctx, *array, *capacity, each);
-    *array = larger;
-    *capacity = count;
-    return true;
-}
-
 xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots, bool joint,
                                  xsm_error *err)
 {
@@ -98,9 +82,9 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
         g->lengths = NULL;
         g->example_capacity = 0;
         size_t losses = 0, lengths = 0;
-        fits = reserve(g->context, (void **)&g->example, &capacity, n, sizeof *g->example) &&
-               reserve(g->context, (void **)&g->losses, &losses, n, sizeof *g->losses) &&
-               reserve(g->context, (void **)&g->lengths, &lengths, n, sizeof *g->lengths);
+        fits = xsmi_reserve(g->context, &g->example, &capacity, n, sizeof *g->example) &&
+               xsmi_reserve(g->context, &g->losses, &losses, n, sizeof *g->losses) &&
+               xsmi_reserve(g->context, &g->lengths, &lengths, n, sizeof *g->lengths);
         if (!fits) {
             xsmi_release(g->context, g->example, capacity, sizeof *g->example);
             xsmi_release(g->context, g->losses, losses, sizeof *g->losses);
@@ -110,14 +94,14 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
             g->example_capacity = n;
         }
     }
-    fits = fits && reserve(g->context, (void **)&g->coefficients, &g->place_capacity, places, sizeof *g->coefficients);
+    fits = fits && xsmi_reserve(g->context, &g->coefficients, &g->place_capacity, places, sizeof *g->coefficients);
     if (fits && (!exact || sifted) && places > g->list_capacity) {
         size_t capacity = g->list_capacity;
-        fits = reserve(g->context, (void **)&g->classes, &capacity, places, sizeof *g->classes);
+        fits = xsmi_reserve(g->context, &g->classes, &capacity, places, sizeof *g->classes);
         if (fits) {
             /* classes has grown; scores must follow or classes come back to nothing */
             size_t scores = g->list_capacity;
-            fits = reserve(g->context, (void **)&g->scores, &scores, places, sizeof *g->scores);
+            fits = xsmi_reserve(g->context, &g->scores, &scores, places, sizeof *g->scores);
             if (fits) {
                 g->list_capacity = places;
             } else {
@@ -130,16 +114,16 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
         }
     }
     if (fits && !exact && e->model->bias) {
-        fits = reserve(g->context, (void **)&g->linear, &g->linear_capacity, places, sizeof *g->linear);
+        fits = xsmi_reserve(g->context, &g->linear, &g->linear_capacity, places, sizeof *g->linear);
     }
     if (fits && proximal) {
-        fits = reserve(g->context, (void **)&g->shrinks, &g->shrink_capacity, places, sizeof *g->shrinks);
+        fits = xsmi_reserve(g->context, &g->shrinks, &g->shrink_capacity, places, sizeof *g->shrinks);
     }
     if (fits && e->sampler && !exact) {
-        fits = reserve(g->context, (void **)&g->log_expected, &g->expected_capacity, places, sizeof *g->log_expected) &&
-               reserve(g->context, (void **)&g->draws, &g->draw_capacity, places, sizeof *g->draws);
+        fits = xsmi_reserve(g->context, &g->log_expected, &g->expected_capacity, places, sizeof *g->log_expected) &&
+               xsmi_reserve(g->context, &g->draws, &g->draw_capacity, places, sizeof *g->draws);
     }
-    fits = fits && reserve(g->context, (void **)&g->scratch, &g->scratch_bytes, bytes, 1);
+    fits = fits && xsmi_reserve(g->context, &g->scratch, &g->scratch_bytes, bytes, 1);
     g->examples = 0;
     g->values = NULL;
     xsmi_shared_forget(g);

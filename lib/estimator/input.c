@@ -63,14 +63,8 @@ static xsm_status take_codes(const xsm_estimator *e, xsm_gradient *g, const xsm_
     if (!xsmi_multiply((size_t)batch->count, length, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
     }
-    if (count > g->code_capacity) {
-        xsmi_release(g->context, g->codes, g->code_capacity, sizeof *g->codes);
-        g->code_capacity = 0;
-        g->codes = xsmi_allocate(g->context, count, sizeof *g->codes);
-        if (!g->codes) {
-            return xsmi_fail_memory(err, count * sizeof *g->codes, "what the sampler knows of each row");
-        }
-        g->code_capacity = count;
+    if (!xsmi_reserve(g->context, &g->codes, &g->code_capacity, count, sizeof *g->codes)) {
+        return xsmi_fail_memory(err, count * sizeof *g->codes, "what the sampler knows of each row");
     }
     g->coded = length > 0;
     for (size_t i = 0; length > 0 && i < batch->count; i++) {

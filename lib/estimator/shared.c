@@ -45,19 +45,6 @@ xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err)
 
 /* -- room ---------------------------------------------------------------------------------------------------------- */
 
-/* Makes *array hold at least `count`; contents are not kept. */
-static bool need(xsm_context *ctx, void *array, size_t *capacity, size_t count, size_t each)
-{
-    void **at = array;
-    if (count > *capacity) {
-        xsmi_release(ctx, *at, *capacity, each);
-        *capacity = 0;
-        *at = xsmi_allocate(ctx, count, each);
-        *capacity = *at ? count : 0;
-    }
-    return count <= *capacity;
-}
-
 static bool need_classes(xsm_context *ctx, xsmi_shared *s, uint32_t draws, uint32_t classes)
 {
     if (draws > s->class_capacity) {
@@ -83,7 +70,7 @@ static bool need_classes(xsm_context *ctx, xsmi_shared *s, uint32_t draws, uint3
         }
     }
     if (classes > s->column_capacity) { /* else all of it says that nothing is drawn */
-        if (!need(ctx, &s->column, &s->column_capacity, classes, sizeof *s->column)) {
+        if (!xsmi_reserve(ctx, &s->column, &s->column_capacity, classes, sizeof *s->column)) {
             return false;
         }
         for (size_t k = 0; k < s->column_capacity; k++) {
@@ -108,9 +95,9 @@ static bool need_product(const xsm_estimator *e, xsm_gradient *g, uint64_t n, ui
     s->scratch_each = scratch_of(e->model, s->count);
     return xsmi_multiply(s->count, s->stride, &rows) && xsmi_multiply((size_t)n, s->dense_stride, &dense) &&
            xsmi_multiply(slots, s->scratch_each, &scratch) &&
-           need(g->context, &s->rows, &s->row_capacity, rows, sizeof *s->rows) &&
-           need(g->context, &s->dense, &s->dense_capacity, dense, sizeof *s->dense) &&
-           need(g->context, &s->scratch, &s->scratch_capacity, scratch, sizeof *s->scratch);
+           xsmi_reserve(g->context, &s->rows, &s->row_capacity, rows, sizeof *s->rows) &&
+           xsmi_reserve(g->context, &s->dense, &s->dense_capacity, dense, sizeof *s->dense) &&
+           xsmi_reserve(g->context, &s->scratch, &s->scratch_capacity, scratch, sizeof *s->scratch);
 }
 
 /* -- drawing ------------------------------------------------------------------------------------------------------- */

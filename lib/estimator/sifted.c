@@ -254,16 +254,6 @@ static void divide_memory(sift_job *job, size_t n, size_t labels, size_t threads
     job->scratch = xsmi_arena_take(arena, threads, job->scratch_each);
 }
 
-static bool reserve(xsm_gradient *g, size_t bytes)
-{
-    if (bytes > g->sieve_bytes) {
-        xsmi_release(g->context, g->sieve, g->sieve_bytes, 1);
-        g->sieve = bytes < SIZE_MAX ? xsmi_allocate(g->context, bytes, 1) : NULL;
-        g->sieve_bytes = g->sieve ? bytes : 0;
-    }
-    return bytes <= g->sieve_bytes;
-}
-
 xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *given, xsm_error *err)
 {
     const xsm_model *m = e->model;
@@ -294,7 +284,7 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *g
         labels += (size_t)g->example[i].label_count;
     }
     divide_memory(&job, n, labels, threads, &needed);
-    if (!reserve(g, needed.used)) {
+    if (needed.used == SIZE_MAX || !xsmi_reserve(g->context, &g->sieve, &g->sieve_bytes, needed.used, 1)) {
         return xsmi_fail_memory(err, needed.used, "what is kept of the scores");
     }
     xsmi_arena arena = {g->sieve, 0};

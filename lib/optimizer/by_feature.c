@@ -90,14 +90,8 @@ xsm_status xsmi_optimizer_step_by_feature(xsm_optimizer *o, const xsm_batch *bat
     if (!xsmi_multiply(threads * job.width, (size_t)g->examples, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "coefficients of a batch");
     }
-    if (count > o->tiles_capacity) {
-        xsmi_release(o->context, o->tiles, o->tiles_capacity, sizeof *o->tiles);
-        o->tiles_capacity = 0;
-        o->tiles = xsmi_allocate(o->context, count, sizeof *o->tiles);
-        if (!o->tiles) {
-            return xsmi_fail_memory(err, count * sizeof *o->tiles, "coefficients of a batch");
-        }
-        o->tiles_capacity = count;
+    if (!xsmi_reserve(o->context, &o->tiles, &o->tiles_capacity, count, sizeof *o->tiles)) {
+        return xsmi_fail_memory(err, count * sizeof *o->tiles, "coefficients of a batch");
     }
     const size_t tiles = (classes + job.width - 1) / job.width;
     if ((double)classes * (double)o->features.starts[o->features.founds] < 10 * XSMI_JOB_WORK) {

@@ -269,25 +269,8 @@ static void run_classes(void *state, size_t index, uint32_t thread)
 
 static bool reserve(xsm_optimizer *o, size_t n)
 {
-    if (n > o->sorted_capacity / 2) {
-        xsmi_release(o->context, o->sorted, o->sorted_capacity, sizeof *o->sorted);
-        xsmi_release(o->context, o->starts, o->starts_capacity, sizeof *o->starts);
-        o->sorted_capacity = o->starts_capacity = 0;
-        o->starts = NULL;
-        o->sorted = n < SIZE_MAX / 4 ? xsmi_allocate(o->context, 2 * n, sizeof *o->sorted) : NULL;
-        if (!o->sorted) {
-            return false;
-        }
-        o->starts = xsmi_allocate(o->context, n + 1, sizeof *o->starts);
-        if (!o->starts) {
-            xsmi_release(o->context, o->sorted, 2 * n, sizeof *o->sorted);
-            o->sorted = NULL;
-            return false;
-        }
-        o->sorted_capacity = 2 * n;
-        o->starts_capacity = n + 1;
-    }
-    return true;
+    return n < SIZE_MAX / 4 && xsmi_reserve(o->context, &o->sorted, &o->sorted_capacity, 2 * n, sizeof *o->sorted) &&
+           xsmi_reserve(o->context, &o->starts, &o->starts_capacity, n + 1, sizeof *o->starts);
 }
 
 /* Lists the places of a gradient that count, at most `bound`; with `product`, those that are in no product. Returns how

@@ -62,14 +62,8 @@ xsm_status xsmi_optimizer_step_product(xsm_optimizer *o, const xsm_batch *batch,
     if (!xsmi_multiply(threads * CLASSES, job.stride, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "the gradients of a batch");
     }
-    if (count > o->sum_capacity) {
-        xsmi_release(o->context, o->sums, o->sum_capacity, sizeof *o->sums);
-        o->sum_capacity = 0;
-        o->sums = xsmi_allocate(o->context, count, sizeof *o->sums);
-        if (!o->sums) {
-            return xsmi_fail_memory(err, count * sizeof *o->sums, "the gradients of a batch");
-        }
-        o->sum_capacity = count;
+    if (!xsmi_reserve(o->context, &o->sums, &o->sum_capacity, count, sizeof *o->sums)) {
+        return xsmi_fail_memory(err, count * sizeof *o->sums, "the gradients of a batch");
     }
     return xsmi_run(o->context, run_group, &job, (g->shared.count + (size_t)CLASSES - 1) / CLASSES, err);
 }
