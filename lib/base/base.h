@@ -83,6 +83,17 @@ void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
 /* Makes the array that `array` points to hold at least `count`; its contents are not kept. False when there is no
  * memory: the array is as it was. */
 bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count, size_t each);
+/* Arrays that share a capacity: XSMI_ARRAYS(XSMI_ARRAY(p), XSMI_ARRAY(q)) are those that p and q point to. */
+typedef struct xsmi_array_ref {
+    void *pointer; /* the pointer's address */
+    size_t each;
+} xsmi_array_ref;
+#define XSMI_ARRAY(p) ((xsmi_array_ref){&(p), sizeof *(p)})
+#define XSMI_ARRAYS(...) ((const xsmi_array_ref[]){__VA_ARGS__, {NULL, 0}})
+/* xsmi_reserve() of them all: without memory for one of them none is changed. */
+bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, size_t count);
+/* Releases them; their pointers become NULL, the capacity 0. */
+void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity);
 /* A new object of a public type, `size` bytes of zeros, and the hold on a context (a new one for NULL) that it is to
  * keep; `what` names it in the error. Release the memory, then the hold. */
 xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **held, void **out,

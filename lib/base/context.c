@@ -227,6 +227,49 @@ bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count,
     return true;
 }
 
+/* Of xsmi_reserve_all(). */
+enum { ARRAYS_MOST = 8 };
+
+/* Puts another block in the array's place, and says what was there. */
+static void *exchange(const xsmi_array_ref *a, void *block)
+{
+    void *old;
+    memcpy(&old, a->pointer, sizeof old);
+    memcpy(a->pointer, &block, sizeof block);
+    return old;
+}
+
+bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, size_t count)
+{
+    void *larger[ARRAYS_MOST];
+    size_t made = 0;
+    if (count <= *capacity) {
+        return true;
+    }
+    for (; arrays[made].pointer; made++) {
+        larger[made] = xsmi_allocate(ctx, count, arrays[made].each);
+        if (!larger[made]) {
+            while (made-- > 0) {
+                xsmi_release(ctx, larger[made], count, arrays[made].each);
+            }
+            return false;
+        }
+    }
+    for (size_t i = 0; i < made; i++) {
+        xsmi_release(ctx, exchange(&arrays[i], larger[i]), *capacity, arrays[i].each);
+    }
+    *capacity = count;
+    return true;
+}
+
+void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity)
+{
+    for (size_t i = 0; arrays[i].pointer; i++) {
+        xsmi_release(ctx, exchange(&arrays[i], NULL), *capacity, arrays[i].each);
+    }
+    *capacity = 0;
+}
+
 void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each)
 {
     void *memory = xsmi_allocate(ctx, count, each);

@@ -94,9 +94,9 @@ struct xsm_gradient {
     const uint32_t *value_index;
     float *hidden, *hidden_gradient; /* [examples][value_stride] with a first layer, of this batch: phi, and
                                         dL/d(sum_j x_j v_j) */
-    size_t hidden_capacity;
-    double layer_decay; /* factor that the ridge asks of the first layer's vectors */
-    float *codes;       /* [examples][code length] what the sampler knows of rows that came with the batch; or NULL */
+    size_t hidden_capacity;          /* of both */
+    double layer_decay;              /* factor that the ridge asks of the first layer's vectors */
+    float *codes; /* [examples][code length] what the sampler knows of rows that came with the batch; or NULL */
     bool coded;
     size_t code_capacity;
     xsmi_shared shared;
@@ -111,8 +111,11 @@ struct xsm_gradient {
     unsigned char *sieve; /* scratch of sifting */
     size_t sieve_bytes;
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
-    size_t expected_capacity, draw_capacity;
+    size_t draw_capacity;
 };
+
+/* The two that hidden_capacity is of. */
+#define XSMI_HIDDEN_VECTORS(g) XSMI_ARRAYS(XSMI_ARRAY((g)->hidden), XSMI_ARRAY((g)->hidden_gradient))
 
 /* Lets go of what an estimator is bound to; its options stay. */
 void xsmi_estimator_unbind(xsm_estimator *e);

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+/* Arrays that share a capacity. */
+#define BY_EXAMPLE(g) XSMI_ARRAYS(XSMI_ARRAY((g)->example), XSMI_ARRAY((g)->losses), XSMI_ARRAY((g)->lengths))
+#define LISTS(g) XSMI_ARRAYS(XSMI_ARRAY((g)->classes), XSMI_ARRAY((g)->scores))
+#define DRAWS(g) XSMI_ARRAYS(XSMI_ARRAY((g)->log_expected), XSMI_ARRAY((g)->draws))
+
 xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err)
 {
     if (!out) {
@@ -20,21 +25,16 @@ xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error 
 void xsmi_gradient_clear(xsm_gradient *g)
 {
     xsm_context *ctx = g->context;
-    xsmi_release(ctx, g->example, g->example_capacity, sizeof *g->example);
-    xsmi_release(ctx, g->losses, g->example_capacity, sizeof *g->losses);
-    xsmi_release(ctx, g->lengths, g->example_capacity, sizeof *g->lengths);
+    xsmi_release_all(ctx, BY_EXAMPLE(g), &g->example_capacity);
     xsmi_release(ctx, g->coefficients, g->place_capacity, sizeof *g->coefficients);
-    xsmi_release(ctx, g->classes, g->list_capacity, sizeof *g->classes);
-    xsmi_release(ctx, g->scores, g->list_capacity, sizeof *g->scores);
+    xsmi_release_all(ctx, LISTS(g), &g->list_capacity);
     xsmi_release(ctx, g->linear, g->linear_capacity, sizeof *g->linear);
     xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
-    xsmi_release(ctx, g->log_expected, g->expected_capacity, sizeof *g->log_expected);
-    xsmi_release(ctx, g->draws, g->draw_capacity, sizeof *g->draws);
+    xsmi_release_all(ctx, DRAWS(g), &g->draw_capacity);
     xsmi_release(ctx, g->scratch, g->scratch_bytes, 1);
     xsmi_release(ctx, g->sieve, g->sieve_bytes, 1);
     xsmi_release(ctx, g->codes, g->code_capacity, sizeof *g->codes);
-    xsmi_release(ctx, g->hidden, g->hidden_capacity, sizeof *g->hidden);
-    xsmi_release(ctx, g->hidden_gradient, g->hidden_capacity, sizeof *g->hidden_gradient);
+    xsmi_release_all(ctx, XSMI_HIDDEN_VECTORS(g), &g->hidden_capacity);
     xsmi_correction_release(g->correction);
     xsmi_shared_clear(g);
     memset(g, 0, sizeof *g);
@@ -71,47 +71,10 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
         places > g->list_capacity) {
         g->listed = g->clean = 0; /* nothing is known of the coefficients that are there, or will be */
     }
-    /* The three arrays by example share a capacity: it is raised when all of them are. */
-    if (fits && n > g->example_capacity) {
-        size_t capacity = 0;
-        xsmi_release(g->context, g->example, g->example_capacity, sizeof *g->example);
-        xsmi_release(g->context, g->losses, g->example_capacity, sizeof *g->losses);
-        xsmi_release(g->context, g->lengths, g->example_capacity, sizeof *g->lengths);
-        g->example = NULL;
-        g->losses = NULL;
-        g->lengths = NULL;
-        g->example_capacity = 0;
-        size_t losses = 0, lengths = 0;
-        fits = xsmi_reserve(g->context, &g->example, &capacity, n, sizeof *g->example) &&
-               xsmi_reserve(g->context, &g->losses, &losses, n, sizeof *g->losses) &&
-               xsmi_reserve(g->context, &g->lengths, &lengths, n, sizeof *g->lengths);
-        if (!fits) {
-            xsmi_release(g->context, g->example, capacity, sizeof *g->example);
-            xsmi_release(g->context, g->losses, losses, sizeof *g->losses);
-            g->example = NULL;
-            g->losses = NULL;
-        } else {
-            g->example_capacity = n;
-        }
-    }
+    fits = fits && xsmi_reserve_all(g->context, BY_EXAMPLE(g), &g->example_capacity, n);
     fits = fits && xsmi_reserve(g->context, &g->coefficients, &g->place_capacity, places, sizeof *g->coefficients);
-    if (fits && (!exact || sifted) && places > g->list_capacity) {
-        size_t capacity = g->list_capacity;
-        fits = xsmi_reserve(g->context, &g->classes, &capacity, places, sizeof *g->classes);
-        if (fits) {
-            /* classes has grown; scores must follow or classes come back to nothing */
-            size_t scores = g->list_capacity;
-            fits = xsmi_reserve(g->context, &g->scores, &scores, places, sizeof *g->scores);
-            if (fits) {
-                g->list_capacity = places;
-            } else {
-                xsmi_release(g->context, g->classes, capacity, sizeof *g->classes);
-                xsmi_release(g->context, g->scores, g->list_capacity, sizeof *g->scores);
-                g->classes = NULL;
-                g->scores = NULL;
-                g->list_capacity = 0;
-            }
-        }
+    if (fits && (!exact || sifted)) {
+        fits = xsmi_reserve_all(g->context, LISTS(g), &g->list_capacity, places);
     }
     if (fits && !exact && e->model->bias) {
         fits = xsmi_reserve(g->context, &g->linear, &g->linear_capacity, places, sizeof *g->linear);
@@ -120,8 +83,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
         fits = xsmi_reserve(g->context, &g->shrinks, &g->shrink_capacity, places, sizeof *g->shrinks);
     }
     if (fits && e->sampler && !exact) {
-        fits = xsmi_reserve(g->context, &g->log_expected, &g->expected_capacity, places, sizeof *g->log_expected) &&
-               xsmi_reserve(g->context, &g->draws, &g->draw_capacity, places, sizeof *g->draws);
+        fits = xsmi_reserve_all(g->context, DRAWS(g), &g->draw_capacity, places);
     }
     fits = fits && xsmi_reserve(g->context, &g->scratch, &g->scratch_bytes, bytes, 1);
     g->examples = 0;

@@ -82,21 +82,8 @@ static xsm_status take_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm
     if (!xsmi_multiply((size_t)batch->count, stride, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "hidden vectors");
     }
-    if (count > g->hidden_capacity) {
-        xsmi_release(g->context, g->hidden, g->hidden_capacity, sizeof *g->hidden);
-        xsmi_release(g->context, g->hidden_gradient, g->hidden_capacity, sizeof *g->hidden_gradient);
-        g->hidden_capacity = 0;
-        g->hidden_gradient = NULL;
-        g->hidden = xsmi_allocate(g->context, count, sizeof *g->hidden);
-        if (g->hidden) {
-            g->hidden_gradient = xsmi_allocate(g->context, count, sizeof *g->hidden_gradient);
-        }
-        if (!g->hidden_gradient) {
-            xsmi_release(g->context, g->hidden, count, sizeof *g->hidden);
-            g->hidden = NULL;
-            return xsmi_fail_memory(err, 2 * count * sizeof *g->hidden, "hidden vectors");
-        }
-        g->hidden_capacity = count;
+    if (!xsmi_reserve_all(g->context, XSMI_HIDDEN_VECTORS(g), &g->hidden_capacity, count)) {
+        return xsmi_fail_memory(err, 2 * count * sizeof *g->hidden, "hidden vectors");
     }
     g->values = g->hidden;
     g->value_stride = stride;

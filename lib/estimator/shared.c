@@ -8,13 +8,14 @@
 /* Classes whose scores are turned round together: lines of the first cache on both sides. */
 enum { TURN = 16, GROUP = 64, GATHER = 64 };
 
+/* Arrays that share a capacity. */
+#define BY_CLASS(s)                                                                                                    \
+    XSMI_ARRAYS(XSMI_ARRAY((s)->classes), XSMI_ARRAY((s)->draws), XSMI_ARRAY((s)->log_expected), XSMI_ARRAY((s)->bias))
+
 void xsmi_shared_clear(xsm_gradient *g)
 {
     xsmi_shared *s = &g->shared;
-    xsmi_release(g->context, s->classes, s->class_capacity, sizeof *s->classes);
-    xsmi_release(g->context, s->draws, s->class_capacity, sizeof *s->draws);
-    xsmi_release(g->context, s->log_expected, s->class_capacity, sizeof *s->log_expected);
-    xsmi_release(g->context, s->bias, s->class_capacity, sizeof *s->bias);
+    xsmi_release_all(g->context, BY_CLASS(s), &s->class_capacity);
     xsmi_release(g->context, s->column, s->column_capacity, sizeof *s->column);
     xsmi_release(g->context, s->rows, s->row_capacity, sizeof *s->rows);
     xsmi_release(g->context, s->dense, s->dense_capacity, sizeof *s->dense);
@@ -47,27 +48,8 @@ xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err)
 
 static bool need_classes(xsm_context *ctx, xsmi_shared *s, uint32_t draws, uint32_t classes)
 {
-    if (draws > s->class_capacity) {
-        xsmi_release(ctx, s->classes, s->class_capacity, sizeof *s->classes);
-        xsmi_release(ctx, s->draws, s->class_capacity, sizeof *s->draws);
-        xsmi_release(ctx, s->log_expected, s->class_capacity, sizeof *s->log_expected);
-        xsmi_release(ctx, s->bias, s->class_capacity, sizeof *s->bias);
-        s->classes = xsmi_allocate(ctx, draws, sizeof *s->classes);
-        s->draws = xsmi_allocate(ctx, draws, sizeof *s->draws);
-        s->log_expected = xsmi_allocate(ctx, draws, sizeof *s->log_expected);
-        s->bias = xsmi_allocate(ctx, draws, sizeof *s->bias);
-        s->class_capacity = draws;
-        if (!s->classes || !s->draws || !s->log_expected || !s->bias) {
-            xsmi_release(ctx, s->classes, draws, sizeof *s->classes);
-            xsmi_release(ctx, s->draws, draws, sizeof *s->draws);
-            xsmi_release(ctx, s->log_expected, draws, sizeof *s->log_expected);
-            xsmi_release(ctx, s->bias, draws, sizeof *s->bias);
-            s->classes = s->draws = NULL;
-            s->log_expected = NULL;
-            s->bias = NULL;
-            s->class_capacity = 0;
-            return false;
-        }
+    if (!xsmi_reserve_all(ctx, BY_CLASS(s), &s->class_capacity, draws)) {
+        return false;
     }
     if (classes > s->column_capacity) { /* else all of it says that nothing is drawn */
         if (!xsmi_reserve(ctx, &s->column, &s->column_capacity, classes, sizeof *s->column)) {

@@ -4,46 +4,28 @@
 /* Features for each that the rows have, up to which looking through all of them to put those found in order pays. */
 #define FEATURES_AN_ENTRY 16
 
-static void free_features(xsm_context *ctx, xsmi_feature_list *list)
-{
-    xsmi_release(ctx, list->place, list->feature_capacity, sizeof *list->place);
-    xsmi_release(ctx, list->found, list->feature_capacity, sizeof *list->found);
-    xsmi_release(ctx, list->starts, list->feature_capacity + 1, sizeof *list->starts);
-    list->place = list->found = NULL;
-    list->starts = NULL;
-    list->feature_capacity = list->founds = 0;
-}
-
-static void free_entries(xsm_context *ctx, xsmi_feature_list *list)
-{
-    xsmi_release(ctx, list->examples, list->entry_capacity, sizeof *list->examples);
-    xsmi_release(ctx, list->values, list->entry_capacity, sizeof *list->values);
-    list->examples = NULL;
-    list->values = NULL;
-    list->entry_capacity = 0;
-}
+/* Arrays that share a capacity. */
+#define BY_FEATURE(l) XSMI_ARRAYS(XSMI_ARRAY((l)->place), XSMI_ARRAY((l)->found), XSMI_ARRAY((l)->starts))
+#define BY_ENTRY(l) XSMI_ARRAYS(XSMI_ARRAY((l)->examples), XSMI_ARRAY((l)->values))
 
 void xsmi_feature_list_free(xsm_context *ctx, xsmi_feature_list *list)
 {
-    free_features(ctx, list);
-    free_entries(ctx, list);
+    xsmi_release_all(ctx, BY_FEATURE(list), &list->feature_capacity);
+    xsmi_release_all(ctx, BY_ENTRY(list), &list->entry_capacity);
+    list->founds = 0;
 }
 
+/* Room for the features, and the end of the last one's examples. */
 static xsm_status need_features(xsm_context *ctx, xsmi_feature_list *list, size_t features, xsm_error *err)
 {
-    if (features <= list->feature_capacity) {
+    if (features + 1 <= list->feature_capacity) {
         return XSM_OK;
     }
-    free_features(ctx, list);
-    list->place = xsmi_allocate(ctx, features, sizeof *list->place);
-    list->found = xsmi_allocate(ctx, features, sizeof *list->found);
-    list->starts = xsmi_allocate(ctx, features + 1, sizeof *list->starts);
-    list->feature_capacity = features;
-    if (!list->place || !list->found || !list->starts) {
-        free_features(ctx, list);
+    if (!xsmi_reserve_all(ctx, BY_FEATURE(list), &list->feature_capacity, features + 1)) {
         return xsmi_fail_memory(err, 4 * features * sizeof *list->place, "the features of a batch");
     }
-    for (size_t j = 0; j < features; j++) {
+    list->founds = 0;
+    for (size_t j = 0; j < list->feature_capacity; j++) {
         list->place[j] = XSMI_NO_PLACE;
     }
     return XSM_OK;
@@ -51,18 +33,9 @@ static xsm_status need_features(xsm_context *ctx, xsmi_feature_list *list, size_
 
 static xsm_status need_entries(xsm_context *ctx, xsmi_feature_list *list, size_t entries, xsm_error *err)
 {
-    if (entries <= list->entry_capacity) {
-        return XSM_OK;
-    }
-    free_entries(ctx, list);
-    list->examples = xsmi_allocate(ctx, entries, sizeof *list->examples);
-    list->values = xsmi_allocate(ctx, entries, sizeof *list->values);
-    list->entry_capacity = entries;
-    if (!list->examples || !list->values) {
-        free_entries(ctx, list);
-        return xsmi_fail_memory(err, 2 * entries * sizeof *list->values, "the features of a batch");
-    }
-    return XSM_OK;
+    return xsmi_reserve_all(ctx, BY_ENTRY(list), &list->entry_capacity, entries)
+               ? XSM_OK
+               : xsmi_fail_memory(err, 2 * entries * sizeof *list->values, "the features of a batch");
 }
 
 static uint32_t feature_of(const xsmi_features *x, size_t i)

@@ -123,7 +123,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
                 status = xsmi_fail_memory(err, t->window_steps * sizeof *t->etas, "a window of steps");
             }
         }
-        if (status == XSM_OK && xsm_context_threads(ctx) > 1) {
+        if (status == XSM_OK && o.epochs > 1 && xsm_context_threads(ctx) > 1) {
             t->next_order = xsmi_allocate(ctx, train->rows, sizeof *t->next_order);
             if (!t->next_order) {
                 status = xsmi_fail_memory(err, train->rows * sizeof *t->next_order, "the order of the rows");

@@ -20,7 +20,7 @@ struct xsm_trainer {
     xsm_gradient *gradient; /* without a window */
     uint64_t rows;
     uint64_t *order;       /* [rows] */
-    uint64_t *next_order;  /* [rows] the next epoch's, or NULL where nothing is planned ahead */
+    uint64_t *next_order;  /* [rows] the next epoch's, or NULL where none is planned ahead */
     double *etas;          /* [window steps] */
     double stretch;        /* of the schedule: passes that a pass counts for */
     double decayed, decay; /* passes that it has gone down for, and its factor then */
