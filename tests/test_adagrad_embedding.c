@@ -70,22 +70,6 @@ static xsm_optimizer *adagrad(xsm_context *ctx, xsm_model *m, double initial)
     return o;
 }
 
-static uint64_t hash_of(xsm_model *m)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
-    uint64_t hash = test_hash(m);
-    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
-    for (uint32_t j = 0; j < v.features; j++) {
-        for (uint32_t h = 0; h < v.hidden; h++) {
-            uint32_t bits;
-            memcpy(&bits, &v.vectors[j * v.feature_step + h], sizeof bits);
-            hash = (hash ^ bits) * UINT64_C(0x100000001B3);
-        }
-    }
-    return hash;
-}
-
 static void check_golden(size_t c, xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -130,8 +114,8 @@ static void runs_are_those_of_numpy(void **state)
                 assert_ok(xsm_optimizer_apply(o, &batch, g, GOLDEN_ETA, &err), err);
             }
             check_golden(c, m);
-            first = way == 0 ? hash_of(m) : first;
-            assert_true(hash_of(m) == first);
+            first = way == 0 ? test_hash_embedding(m) : first;
+            assert_true(test_hash_embedding(m) == first);
             xsm_gradient_free(g);
             xsm_estimator_free(e);
             xsm_optimizer_free(o);
@@ -164,7 +148,7 @@ static void threads_do_not_matter(void **state)
             assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
             assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
         }
-        hashes[t] = hash_of(m);
+        hashes[t] = test_hash_embedding(m);
         assert_true(hashes[t] == hashes[0]);
         xsm_gradient_free(g);
         xsm_estimator_free(e);

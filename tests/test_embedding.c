@@ -63,20 +63,6 @@ static xsm_embedding_parameters vectors_of(xsm_model *m)
     return v;
 }
 
-static uint64_t hash_of(xsm_model *m)
-{
-    uint64_t hash = test_hash(m);
-    xsm_embedding_parameters v = vectors_of(m);
-    for (uint32_t j = 0; j < v.features; j++) {
-        for (uint32_t h = 0; h < v.hidden; h++) {
-            uint32_t bits;
-            memcpy(&bits, &v.vectors[j * v.feature_step + h], sizeof bits);
-            hash = (hash ^ bits) * UINT64_C(0x100000001B3);
-        }
-    }
-    return hash;
-}
-
 /* A vector's number as the model means it. */
 static double vector_at(const xsm_model *m, uint32_t j, uint32_t h)
 {
@@ -398,7 +384,7 @@ static uint64_t train(const test_problem *p, const kind *k, const char *name, co
     xsm_trainer *t = NULL;
     assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &settings, &t, &err), err);
     assert_ok(xsm_trainer_run(t, &err), err);
-    uint64_t hash = hash_of(m);
+    uint64_t hash = test_hash_embedding(m);
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
     xsm_estimator_free(e);
@@ -481,8 +467,8 @@ static void a_run_goes_on_from_its_checkpoint(void **state)
                     m = now;
                 }
             }
-            want = run ? want : hash_of(m);
-            assert_true(hash_of(m) == want);
+            want = run ? want : test_hash_embedding(m);
+            assert_true(test_hash_embedding(m) == want);
             xsm_model_free(m);
         }
         /* It is no checkpoint of another model. */
@@ -700,7 +686,7 @@ static void a_model_comes_back_from_its_file(void **state)
         assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
         /* It is trained on in memory of its own. */
         xsm_optimizer *o = test_optimizer(NULL, back);
-        assert_true(hash_of(back) == hash_of(m));
+        assert_true(test_hash_embedding(back) == test_hash_embedding(m));
         xsm_optimizer_free(o);
         xsm_model_free(back);
         xsm_model_free(m);
@@ -851,9 +837,9 @@ static void what_cannot_be_is_refused(void **state)
     batch = xsm_batch_range(square.data, 0, 1);
     assert_ok(xsm_estimator_bind(e, m, square.data, &err), err);
     assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
-    uint64_t before = hash_of(m);
+    uint64_t before = test_hash_embedding(m);
     assert_fails(xsm_optimizer_apply(optimizer, &batch, g, 0.1, &err), XSM_ERROR_UNSUPPORTED, err);
-    assert_true(hash_of(m) == before);
+    assert_true(test_hash_embedding(m) == before);
     xsm_optimizer_free(optimizer);
     xsm_gradient_free(g);
     xsm_estimator_free(e);
@@ -902,7 +888,7 @@ static void a_rate_is_chosen_and_the_model_left_new(void **state)
         xsm_optimizer *o = test_optimizer(NULL, m);
         xsm_tuning *tuning = NULL;
         assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
-        assert_true(hash_of(m) == hash_of(again));
+        assert_true(test_hash_embedding(m) == test_hash_embedding(again));
         xsm_tuning_free(tuning);
         xsm_optimizer_free(o);
         xsm_estimator_free(e);

@@ -303,18 +303,7 @@ static uint64_t train(xsm_context *ctx, const test_problem *p, bool embedding, c
         assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
         assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
     }
-    uint64_t hash = test_hash(m);
-    if (embedding) {
-        xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
-        assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
-        for (uint32_t j = 0; j < v.features; j++) {
-            for (uint32_t h = 0; h < v.hidden; h++) {
-                uint32_t bits;
-                memcpy(&bits, &v.vectors[j * v.feature_step + h], sizeof bits);
-                hash = (hash ^ bits) * UINT64_C(0x100000001B3);
-            }
-        }
-    }
+    uint64_t hash = embedding ? test_hash_embedding(m) : test_hash(m);
     xsm_gradient_free(g);
     xsm_optimizer_free(o);
     xsm_estimator_free(e);

@@ -284,6 +284,22 @@ uint64_t test_hash(xsm_model *m)
     return hash;
 }
 
+uint64_t test_hash_embedding(xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;
+    uint64_t hash = test_hash(m);
+    assert_ok(xsm_model_embedding_parameters(m, &v, &err), err);
+    for (uint32_t j = 0; j < v.features; j++) {
+        for (uint32_t h = 0; h < v.hidden; h++) {
+            uint32_t bits;
+            memcpy(&bits, &v.vectors[j * v.feature_step + h], sizeof bits);
+            hash = (hash ^ bits) * UINT64_C(0x100000001B3);
+        }
+    }
+    return hash;
+}
+
 /* -- estimators and optimizers ------------------------------------------------------------------------------------ */
 
 xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *options)

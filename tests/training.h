@@ -57,6 +57,8 @@ double test_score(const xsm_model *m, uint32_t class, const float *x);
 void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores);
 /* A hash of all weights' bits, scales multiplied in (the model is changed as by xsm_model_parameters()). */
 uint64_t test_hash(xsm_model *m);
+/* The same with an embedding model's vectors. */
+uint64_t test_hash_embedding(xsm_model *m);
 
 /* An estimator with options "key=value key=value". */
 xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *options);
