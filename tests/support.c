@@ -1,12 +1,32 @@
 /* Helpers of the tests. */
 #include "support.h"
 
+#include "kernels/kernels.h"
+
 #include <ftw.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* -- the machine and its locale ----------------------------------------------------------------------------------- */
+
+/* Linked in place of the library's, which is __real_ (see meson.build): contexts of every kind ask it. */
+const xsmi_kernels *__real_xsmi_kernels_select(uint32_t disabled);
+const xsmi_kernels *__wrap_xsmi_kernels_select(uint32_t disabled);
+const xsmi_kernels *__wrap_xsmi_kernels_select(uint32_t disabled)
+{
+    const char *mask = getenv("XSM_TEST_CPU_DISABLE");
+    return __real_xsmi_kernels_select(disabled | (mask ? (uint32_t)strtoul(mask, NULL, 0) : 0));
+}
+
+/* As programs with a user interface do: the library's numbers must not change. */
+__attribute__((constructor)) static void take_locale(void)
+{
+    setlocale(LC_ALL, "");
+}
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
 
@@ -76,12 +96,6 @@ static void release(void *user, void *memory, size_t size, size_t alignment)
     pthread_mutex_unlock(&m->lock);
 }
 
-uint32_t test_cpu_disable(void)
-{
-    const char *mask = getenv("XSM_TEST_CPU_DISABLE");
-    return mask ? (uint32_t)strtoul(mask, NULL, 0) : 0;
-}
-
 xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
 {
     test_memory *m = calloc(1, sizeof *m);
@@ -91,7 +105,6 @@ xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = &allocator;
     options.threads = threads;
-    options.cpu_disable = test_cpu_disable();
     xsm_context *ctx = NULL;
     xsm_error err = XSM_ERROR_INIT;
     assert_ok(xsm_context_new(&options, &ctx, &err), err);

@@ -33,10 +33,6 @@
         }                                                                                                              \
     } while (0)
 
-/* The XSM_CPU_DISABLE_* values in $XSM_TEST_CPU_DISABLE, for contexts that a test makes by itself: .ci/run runs the
- * whole suite as on machines without the instruction sets that this one has. */
-uint32_t test_cpu_disable(void);
-
 /* -- memory -------------------------------------------------------------------------------------------------------- */
 
 /* An allocator that fills new memory with junk, checks size and alignment of what comes back, and can refuse. Safe for

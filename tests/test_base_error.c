@@ -1,4 +1,5 @@
 /* Statuses, error messages, and structs that carry their size. */
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -233,6 +234,18 @@ static void test_options_read_longer(void **state)
                      XSM_ERROR_STRUCT_NEW);
 }
 
+/* .ci/run has a locale with a comma. */
+static void test_message_has_points(void **state)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    char copy[8];
+    (void)state;
+    assert_int_equal(xsmi_fail(&err, XSM_ERROR_RANGE, "%g, not %.2f: %s", 0.5, 1e3, "1,5"), XSM_ERROR_RANGE);
+    assert_string_equal(err.message, "0.5, not 1000.00: 1,5");
+    snprintf(copy, sizeof copy, "%g", 0.5);
+    assert_int_equal(copy[1], localeconv()->decimal_point[0]); /* the host's own printing stays as it was */
+}
+
 static void test_options_write(void **state)
 {
     (void)state;
@@ -277,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_message_is_cut_on_a_character),
         cmocka_unit_test(test_message_is_one_line_of_text),
         cmocka_unit_test(test_error_without_size),
+        cmocka_unit_test(test_message_has_points),
         cmocka_unit_test(test_options_read),
         cmocka_unit_test(test_options_read_longer),
         cmocka_unit_test(test_options_write),

@@ -143,7 +143,7 @@ static void gradients_are_right(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, test_cpu_disable());
+    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     xsm_corpus *c = corpus_of(ctx, random_text("gradient", 60, WORDS, 2));
     xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
     assert_ok(xsm_corpus_get_info(c, &info, &err), err);
@@ -249,7 +249,7 @@ static void a_search_for_all_is_exact(void **state)
         {"mips", "index=exact", 5, -1e-2},
         {"decomp-mips", "index=exact blocks=3 rounds=0", 0, -1e-2},
     };
-    xsm_context *ctx = test_context(3, TEST_BUILT_IN, test_cpu_disable());
+    xsm_context *ctx = test_context(3, TEST_BUILT_IN, 0);
     const char *path = random_text("search", 60, WORDS, 2);
     FILE *file = fopen(path, "a"); /* and a word that is alone */
     assert_true(file && fputs("lonely\n", file) >= 0 && fclose(file) == 0);
@@ -302,8 +302,8 @@ static void searches_lower_it(void **state)
     for (int i = 0; i < 3; i++) {
         uint64_t hashes[3][2];
         for (int way = 0; way < (i ? 3 : 1); way++) {
-            xsm_context *ctx = way == 0   ? test_context(1, TEST_BUILT_IN, test_cpu_disable())
-                               : way == 1 ? test_context(3, TEST_PTHREADS, test_cpu_disable())
+            xsm_context *ctx = way == 0   ? test_context(1, TEST_BUILT_IN, 0)
+                               : way == 1 ? test_context(3, TEST_PTHREADS, 0)
                                           : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
             xsm_corpus *c = corpus_of(ctx, path);
             xsm_model *in = vectors(ctx, c, 0.5, 1), *out = vectors(ctx, c, 0.5, 2);
@@ -349,8 +349,8 @@ static void steps_lower_it(void **state)
     const char *path = random_text("steps", 400, 60, 3);
     uint64_t hashes[3][2];
     for (int way = 0; way < 3; way++) {
-        xsm_context *ctx = way == 0   ? test_context(1, TEST_BUILT_IN, test_cpu_disable())
-                           : way == 1 ? test_context(3, TEST_PTHREADS, test_cpu_disable())
+        xsm_context *ctx = way == 0   ? test_context(1, TEST_BUILT_IN, 0)
+                           : way == 1 ? test_context(3, TEST_PTHREADS, 0)
                                       : test_context(2, TEST_REVERSED, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
         xsm_corpus *c = corpus_of(ctx, path);
         xsm_model *in = vectors(ctx, c, 0.3, 1), *out = vectors(ctx, c, 0.3, 2);

@@ -196,7 +196,7 @@ static void bibtex_optima_are_scipys(void **state)
 static uint64_t bits_of(const subject *of, bool sparse, bool bias, uint32_t threads, int runner, uint32_t cpu_disable)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context *ctx = test_context(threads, runner, cpu_disable | test_cpu_disable());
+    xsm_context *ctx = test_context(threads, runner, cpu_disable);
     test_problem p = test_problem_new(4200, 19, 90, sparse, 5); /* two tiles, two ranges, several runs */
     xsm_model *m = test_model(ctx, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(ctx, of->estimator, of->options);

@@ -31,7 +31,7 @@ static void test_scores(void **state)
     (void)state;
     assert_true(range && single && classes);
     for (int way = 0; way < 4; way++) {
-        xsm_context *ctx = test_context(way % 2 ? 3 : 1, TEST_BUILT_IN, way / 2 ? scalar() : test_cpu_disable());
+        xsm_context *ctx = test_context(way % 2 ? 3 : 1, TEST_BUILT_IN, way / 2 ? scalar() : 0);
         xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_FEATURE_MAJOR, 1, 3);
         m->alpha = 0.7;
         for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
@@ -92,7 +92,7 @@ static xsm_model *steps(const test_problem *p, xsm_context *ctx, const char *opt
 static void test_step(void **state)
 {
     test_problem p = problem();
-    xsm_context *ctx = test_context(2, TEST_BUILT_IN, test_cpu_disable());
+    xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     double *before = malloc(sizeof *before * CLASSES * FEATURES);
     float *g = malloc(sizeof *g * BATCH * CLASSES);
     (void)state;
@@ -126,8 +126,8 @@ static void test_same_bits(void **state)
         for (size_t b = 0; b < 3; b++) {
             uint64_t hash[4];
             for (int way = 0; way < 4; way++) {
-                xsm_context *ctx = test_context(way == 0 ? 1 : 3, way == 2 ? TEST_REVERSED : TEST_BUILT_IN,
-                                                way == 3 ? scalar() : test_cpu_disable());
+                xsm_context *ctx =
+                    test_context(way == 0 ? 1 : 3, way == 2 ? TEST_REVERSED : TEST_BUILT_IN, way == 3 ? scalar() : 0);
                 xsm_model *m = steps(&p, ctx, optimizers[o], batches[b], NULL, NULL);
                 hash[way] = test_hash(m);
                 xsm_model_free(m);

@@ -192,12 +192,12 @@ static void the_same_bits(void **state)
                 {1, TEST_BUILT_IN, XSM_CPU_DISABLE_AVX512},
                 {2, TEST_BUILT_IN, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON}};
     for (int i = 0; i < ESTIMATORS; i++) {
-        xsm_context *ctx = test_context(1, TEST_BUILT_IN, test_cpu_disable());
+        xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
         uint64_t first[2], again[2];
         bits_of(ctx, path, i, first);
         xsm_context_free(ctx);
         for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
-            ctx = test_context(ways[w].threads, ways[w].runner, ways[w].disable | test_cpu_disable());
+            ctx = test_context(ways[w].threads, ways[w].runner, ways[w].disable);
             bits_of(ctx, path, i, again);
             xsm_context_free(ctx);
             if (first[0] != again[0] || first[1] != again[1]) {

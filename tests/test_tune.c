@@ -200,8 +200,7 @@ static void same_on_any_threads(void **state)
         xsm_tune_trial first[64];
         uint64_t count = 0;
         for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
-            xsm_context *ctx =
-                test_context(ways[way].threads, ways[way].runner, test_cpu_disable() | ways[way].cpu_disable);
+            xsm_context *ctx = test_context(ways[way].threads, ways[way].runner, ways[way].cpu_disable);
             xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
             xsm_tuning *tuning = tune(ctx, &p, m, kinds[kind][0], "ridge=0.3", &run);
             if (way == 0) {

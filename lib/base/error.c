@@ -1,6 +1,7 @@
 /* Statuses and error messages. */
 #include "base/base.h"
 
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,9 +61,23 @@ static size_t character_length(const unsigned char *text, size_t length)
     return needed;
 }
 
+/* vsnprintf() with a decimal point whatever the host's locale; the locale object for "C" is not allocated. */
+static int print(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
+static int print(char *line, size_t room, const char *format, va_list args)
+{
+    if (strcmp(localeconv()->decimal_point, ".") == 0) {
+        return vsnprintf(line, room, format, args);
+    }
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), hosts = uselocale(plain);
+    const int whole = vsnprintf(line, room, format, args);
+    (void)uselocale(hosts);
+    freelocale(plain);
+    return whole;
+}
+
 void xsmi_format_line(char *line, size_t room, const char *format, va_list args)
 {
-    int whole = vsnprintf(line, room, format, args);
+    int whole = print(line, room, format, args);
     if (whole < 0) {
         line[0] = '\0';
         return;
