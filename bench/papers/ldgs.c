@@ -10,7 +10,7 @@
 #include "learn.h"
 #include "peak.h"
 
-enum { CLUSTERS = 1000, METHODS = 3, STEPS_MOST = 2000 };
+enum { CLUSTERS = 1000, METHODS = 6, STEPS_MOST = 2000 };
 
 /* What weights are after training, times the classes' directions. */
 #define WEIGHT_LENGTH 8.0
@@ -185,9 +185,13 @@ static double probe_rate(const papers *p, const ldgs_shape *s, uint32_t blocks, 
     return median(passes, STEPS);
 }
 
+typedef enum looks { LOOKS_ALL, LOOKS_SEARCH, LOOKS_DRAWS, LOOKS_DRAWS_ONCE } looks;
+
 typedef struct timing {
     const char *title, *estimator;
-    uint32_t blocks; /* 0: it does not search */
+    looks looks;
+    uint32_t blocks; /* of a search */
+    bool margin;     /* its loss, which takes the options given */
 } timing;
 
 typedef struct bench {
@@ -237,10 +241,13 @@ static double time_steps(bench *b, const timing *t, uint64_t n, const char *opti
     static double seconds[STEPS_MOST];
     xsm_error err = XSM_ERROR_INIT;
     char all[300];
-    int length = snprintf(all, sizeof all, "%s", options);
-    if (t->blocks > 0) {
+    int length = snprintf(all, sizeof all, "%s", t->margin ? options : "");
+    if (t->looks == LOOKS_SEARCH) {
         length += snprintf(all + length, sizeof all - (size_t)length, "%scandidates=%u,index.clusters=%u",
                            length ? "," : "", b->candidates, b->clusters);
+    } else if (t->looks != LOOKS_ALL) {
+        length += snprintf(all + length, sizeof all - (size_t)length, "negatives=%u,shared=%s", b->candidates,
+                           t->looks == LOOKS_DRAWS_ONCE ? "yes" : "no");
     }
     if (t->blocks > 1) {
         snprintf(all + length, sizeof all - (size_t)length, ",blocks=%u", t->blocks);
@@ -267,10 +274,31 @@ static double time_steps(bench *b, const timing *t, uint64_t n, const char *opti
     return median(seconds, steps);
 }
 
+/* Of the weights that scores are made from, with the numbers of classes in each block, and of the centres. */
+static double bytes_read(const bench *b, const timing *t, uint64_t n)
+{
+    const double classes = b->shape->classes, few = b->candidates;
+    const double row = b->shape->features * sizeof(float) + t->blocks * sizeof(uint32_t);
+    switch (t->looks) {
+    case LOOKS_SEARCH:
+        return (double)n * few * row + (double)b->clusters * (b->shape->features + t->blocks) * sizeof(float);
+    case LOOKS_DRAWS:
+        return (double)n * few * row;
+    case LOOKS_DRAWS_ONCE:
+        return few * row;
+    default:
+        return classes * row;
+    }
+}
+
 void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks, const char *options)
 {
-    const timing methods[METHODS] = {
-        {"Margin", "margin", 0}, {"MIPS", "mips", 1}, {"Decomp-MIPS", "decomp-mips", blocks}};
+    const timing methods[METHODS] = {{"Margin", "margin", LOOKS_ALL, 0, true},
+                                     {"MIPS", "mips", LOOKS_SEARCH, 1, true},
+                                     {"Decomp-MIPS", "decomp-mips", LOOKS_SEARCH, blocks, true},
+                                     {"Softmax", "softmax", LOOKS_ALL, 0, false},
+                                     {"Sampled-Softmax", "sampled-softmax", LOOKS_DRAWS, 0, false},
+                                     {"Sampled-Softmax, shared", "sampled-softmax", LOOKS_DRAWS_ONCE, 0, false}};
     bench b = {.p = p,
                .shape = s,
                .rows = p->quick ? 200 : 20000,
@@ -279,12 +307,13 @@ void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks,
                .budget = p->quick ? 0.05 : 3};
     b.data = ldgs_rows(p, s, 0, b.rows, 11);
     double before = stream_rate(p, s), probes = probe_rate(p, s, blocks, b.clusters, b.candidates);
-    report_note(r,
-                "A step, K = %u, D = %u, Q = K/100 = %u, B = %u, %u clusters an index, %u threads; memory streams at "
-                "%.1f GB/s, clusters here and there at %.1f. Read are all weights, or the rows that are probed, with "
-                "their classes, and the centres.",
-                s->classes, s->features, b.candidates, blocks, b.clusters, xsm_context_threads(p->context),
-                before / 1e9, probes / 1e9);
+    report_note(
+        r,
+        "A step, K = %u, D = %u, Q = K/100 = %u, B = %u, %u clusters an index, %u threads; memory streams at "
+        "%.1f GB/s, clusters here and there at %.1f. Read for scores are all weights; or the rows that are probed, "
+        "with their classes, and the centres; or Q rows drawn for each example, or shared by the batch.",
+        s->classes, s->features, b.candidates, blocks, b.clusters, xsm_context_threads(p->context), before / 1e9,
+        probes / 1e9);
     for (uint64_t n = 1; n <= 10; n += 9) {
         double margin = PAPERS_NONE;
         for (size_t i = 0; i < METHODS; i++) {
@@ -294,10 +323,7 @@ void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks,
             double after = stream_rate(p, s), rate = (before + after) / 2;
             before = after;
             margin = i == 0 ? seconds : margin;
-            /* All weights; or for each example Q rows, with their numbers in each block, and the centres once. */
-            double row_bytes = s->features * sizeof(float) + t->blocks * sizeof(uint32_t);
-            double bytes = row_bytes * (t->blocks ? (double)n * b.candidates : (double)s->classes);
-            bytes += (double)b.clusters * (t->blocks ? s->features + t->blocks : 0) * sizeof(float);
+            double bytes = bytes_read(&b, t, n);
             char row[80];
             snprintf(row, sizeof row, "%s, n = %d", t->title, (int)n);
             papers_say("  %s: %.3f ms, %.1f times as fast, %.0f %% of the streaming rate of %.1f GB/s", row,

@@ -23,9 +23,9 @@ void ldgs_direction(const ldgs_shape *s, uint32_t k, float *x);
 /* `each` rows of every class in turn, or of `rows` classes at random where `each` is 0; the caller's. */
 xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint64_t rows, uint64_t seed);
 
-/* Adds to a report what steps of 1 and 10 examples cost by `margin`, `mips` and `decomp-mips`, with Q = K/100, weights
- * as after training, a factor times the classes' directions, and the options given ("name=value,..."). Times are
- * medians; those of the searching estimators have the upkeep of the indexes in them. */
+/* Adds to a report what steps of 1 and 10 examples cost by the paper's methods, with Q = K/100 searched for or drawn,
+ * weights as after training, a factor times the classes' directions, and the margin's options ("name=value,..."). Times
+ * are medians; those of the searching estimators have the upkeep of the indexes in them. */
 void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks, const char *options);
 
 /* What the learning of methods has in common. */

@@ -20,6 +20,7 @@ static int32_t add_point(void *user, const xsm_progress *progress)
         curves_point(c->by_time, c->title, progress->seconds, accuracy);
         snprintf(column, sizeof column, "%% right, epoch %d", (int)progress->epoch);
         report_cell(c->to->table, c->row, column, PAPERS_NONE, accuracy);
+        papers_say("    %s, %s after %.1f s: %.2f", c->row, column, progress->seconds, accuracy);
     }
     return 0;
 }
