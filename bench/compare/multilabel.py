@@ -1,11 +1,13 @@
 """Rows with several labels: the library's one-vs-rest beside other people's; see bench/multilabel.sh.
 
-Every method's settings are chosen on held-back training rows, by P@1 + P@3 + P@5, in time that is not told; then each
-trains once on all training rows. Seconds are processor time, which other work on the machine does not add to: of the
-process that reads, trains and saves, for LIBLINEAR of its solver alone.
+Every method's settings are chosen on held-back training rows, or on those of a ..valid.txt[.gz] where there is one, by
+P@1 + P@3 + P@5, in time that is not told; then each trains once on all training rows. The default command of `train` chooses for itself, in time that counts. Seconds are
+processor time, which other work on the machine does not add to: of the process that reads, trains and saves, for
+LIBLINEAR of its solver alone.
 """
 import argparse
 import ctypes
+import glob
 import json
 import os
 import resource
@@ -24,20 +26,22 @@ from rows import Rows  # noqa: E402
 
 DATA = ["bibtex", "delicious", "corel5k", "hmc-cellcycle-go", "kg-fb15k237", "debian-depends"]
 KS = (1, 3, 5)
-HELD_ROWS = 6000  # to choose by: as many folds as that takes, five at most
+HELD_ROWS = 6000  # to choose by: as many folds as that takes, five at most; a fold has no more
 A, B = 0.55, 1.5  # of the propensities
 
-# Where the scores of all classes for all values are this many an epoch, sampled estimates are tried instead.
+# Where the scores of all classes for all values are this many an epoch, other settings are tried, and by halves.
 MANY = 2e9
 OURS_FEW = [f"--estimator one-vs-all --transform {t} --eta {eta} --ridge {ridge} --schedule step:0.8 --epochs {epochs}"
             for t in ("unit", "tfidf,unit")
             for eta, ridge, epochs in ((0.3, 0, 12), (0.5, 0.3, 12), (0.5, 1, 12),
                                        (1, 0, 15), (1, 0.1, 15), (1, 1, 15))]
-OURS_MANY = [f"--estimator {m} --set negatives={n} --transform {t} --eta {eta} --schedule step:0.7 --epochs 8"
-             for t in ("unit", "tfidf,unit")
-             for m, n, eta in (("one-vs-all-sampled", 50, 1), ("one-vs-all-sampled", 200, 1),
-                               ("one-vs-all-sampled", 200, 3), ("sampled-softmax", 200, 10))]
-FASTTEXT = [f"-lr {lr} -epoch 25" for lr in (0.1, 0.5)]
+OURS_MANY = [f"--hidden 256 --estimator sampled-softmax --set negatives=1000 --set sampler=frequency --set shared=yes "
+             f"--optimizer adagrad --batch 32 --transform {t} --eta {eta} --schedule step:0.6 --epochs 6"
+             for t in ("unit", "tfidf,unit") for eta in (0.03, 0.1)]
+OURS_MANY += [f"--estimator one-vs-all --transform {t} --eta {eta} --schedule step:0.7 --epochs 6"
+              for t, eta in (("unit", 1), ("tfidf,unit", 1))]
+FASTTEXT = [f"-loss ova -lr {lr} -epoch 25" for lr in (0.02, 0.1, 0.5)]
+FASTTEXT_SOME = [f"-loss {loss} -lr {lr} -epoch 25" for loss in ("ns -neg 20", "hs") for lr in (0.1, 0.5)]
 LIBLINEAR = [f"-s 7 -c {c} -e 0.1 -B 1" for c in (1, 10)]
 
 # PEERS' figures, of another run on another machine: seconds with reading and writing, one thread.
@@ -128,7 +132,14 @@ class Problem:
 
 def fold(folder, train, keep, part, parts, limit, threads):
     held, rest = keep[part::parts], [i for j, i in enumerate(keep) if j % parts != part]
-    return Problem(folder, train, rest, train, held, limit, threads)
+    return Problem(folder, train, rest, train, thinned(held), limit, threads)
+
+
+def part_of(whole, step):
+    """A problem with one training row in `step`."""
+    folder = whole.path(f"part{step}")
+    os.makedirs(folder, exist_ok=True)
+    return Problem(folder, whole.train, whole.keep[::step], whole.test, whole.test_keep, whole.limit, whole.threads)
 
 
 # -- the methods: (problem, settings) -> result -----------------------------------------------------------------------
@@ -149,7 +160,9 @@ def ours(program):
         _, found = problem.command([program, "evaluate", "--model", model, "--data", test, "--json"])
         os.unlink(model)
         test_metrics = json.loads(found)["test"]
-        return {"seconds": seconds, "train_seconds": json.loads(said)["train_seconds"],
+        said = json.loads(said)
+        chosen = {} if settings else {"settings": said["choice"]["why"][0].split(":")[0]}
+        return {"seconds": seconds, "train_seconds": said["train_seconds"], **chosen,
                 **{name: [test_metrics[name][str(k)] for k in KS] for name in ("precision", "ndcg", "psp")}}
     return run
 
@@ -163,7 +176,7 @@ def fasttext(problem, settings):
         return " ".join(f"__label__{l}" for l in rows.labels[i]) + " " + words
     train, test = problem.write("fasttext", lambda rows, keep: "", line)
     model = problem.path("fasttext")
-    seconds, _ = problem.command(["fasttext", "supervised", "-input", train, "-output", model, "-loss", "ova", "-dim",
+    seconds, _ = problem.command(["fasttext", "supervised", "-input", train, "-output", model, "-dim",
                                   "100", "-minCount", "1", "-thread", str(problem.threads), "-verbose", "0",
                                   *settings.split()])
     printed = subprocess.Popen(["fasttext", "predict", model + ".bin", test, "5"], stdout=subprocess.PIPE, text=True)
@@ -217,22 +230,31 @@ def liblinear(problem, settings):
 
 # -- choosing and telling ---------------------------------------------------------------------------------------------
 
-def choose(run, settings, folds):
-    """The settings that do best on the held-back rows; that others fail does not matter."""
-    best, chosen, reason = -1.0, None, "nothing was tried"
+def try_all(run, settings, folds, alike):
+    """Settings and what they came to on the held-back rows, best first; that some fail does not matter, unless all are
+    alike and one was too slow."""
+    found, reason = [], "nothing was tried"
     for s in settings:
         try:
-            found = numpy.mean([sum(run(f, s)["precision"]) for f in folds])
-        except Late:
-            raise  # the others would take as long
+            found.append((numpy.mean([sum(run(f, s)["precision"]) for f in folds]), s))
         except Skip as failure:
+            if alike and isinstance(failure, Late):
+                raise
             reason = str(failure)
-            continue
-        if found > best:
-            best, chosen = found, s
-    if chosen is None:
+    if not found:
         raise Skip(reason)
-    return chosen
+    return [s for _, s in sorted(found, key=lambda pair: -pair[0])]
+
+
+def choose(run, settings, folds, halve):
+    """The settings that do best on the held-back rows. To halve is to try all on a part of the training rows, and the
+    better half again on a part twice as large, until one is left."""
+    if halve:
+        while len(settings) > 1:
+            ranked = try_all(run, settings, [part_of(f, len(settings)) for f in folds], False)
+            settings = ranked[:min(len(ranked), (len(settings) + 1) // 2)]
+        return settings[0]
+    return try_all(run, settings, folds, True)[0] if len(settings) > 1 else settings[0]
 
 
 def show(result, name, data, options):
@@ -248,43 +270,59 @@ def show(result, name, data, options):
               f"{result.get('settings', '')}", flush=True)
 
 
+def labelled(rows):
+    return [i for i, l in enumerate(rows.labels) if l and rows.value[rows.starts[i]:rows.starts[i + 1]].any()]
+
+
+def thinned(keep):
+    return keep[::-(-len(keep) // HELD_ROWS)]
+
+
 def compare(data, options):
+    valid_path = None
     if data == "debian-depends":
         if not os.path.exists(os.path.join(options.folder, "train.txt")):
             subprocess.run(["sh", options.packages, options.folder, "--depends"], check=True, stdout=sys.stderr)
         train_path, test_path = (os.path.join(options.folder, f"{part}.txt") for part in ("train", "test"))
     else:
         train_path, test_path = find(data)
+        valid_path = next(iter(glob.glob(os.path.join(os.path.dirname(train_path), "*valid.txt*"))), None)
     name = os.path.basename(os.path.normpath(data))
-    train, test = Rows(train_path), Rows(test_path)
-    train.unit()
-    test.unit()
-    keep, test_keep = ([i for i, l in enumerate(r.labels) if l and r.value[r.starts[i]:r.starts[i + 1]].any()]
-                       for r in (train, test))
+    train, test, valid = (path and Rows(path) for path in (train_path, test_path, valid_path))
+    for rows in (train, test, valid):
+        if rows:
+            rows.unit()
+    keep, test_keep = labelled(train), labelled(test)
     classes = len({l for i in keep for l in train.labels[i]})
     parts = 10
-    count = min(5, -(-HELD_ROWS * parts // len(keep)))
+    many = len(train.value) * classes >= MANY
+    count = 1 if many or valid else min(5, -(-HELD_ROWS * parts // len(keep)))
     if not options.json:
+        held = "validation rows" if valid else f"{count} tenth{'s' if count > 1 else ''} of the training rows"
         print(f"\n{name}: {len(keep)} training rows, {len(test_keep)} test rows, {train.features} features, {classes} "
               f"classes, all labels; {options.threads} thread{'s' if options.threads > 1 else ''}; settings chosen on "
-              f"{count} tenth{'s' if count > 1 else ''} of the training rows")
+              f"{held}{', by halves' if many else ''}")
         print(f"{'method':22} {'P@1/3/5':>14} {'nDCG@1/3/5':>14} {'PSP@1/3/5':>14} {'seconds':>9}  settings",
               flush=True)
-    methods = {"xsoftmax": (ours(options.program), OURS_FEW if len(train.value) * classes < MANY else OURS_MANY, count),
-               "fasttext ova": (fasttext, FASTTEXT, 1), "liblinear one-vs-rest": (liblinear, LIBLINEAR, 1)}
+    methods = {"xsoftmax": (ours(options.program), OURS_MANY if many else OURS_FEW, count),
+               "xsoftmax default": (ours(options.program), [""], 0),
+               "fasttext ova": (fasttext, FASTTEXT, 1),
+               **({"fasttext ns/hs": (fasttext, FASTTEXT_SOME, 1)} if many else {}),
+               "liblinear one-vs-rest": (liblinear, LIBLINEAR, 1)}
     with tempfile.TemporaryDirectory(prefix="xsoftmax-multilabel.") as folder:
         folds = []
         for part in range(count):
             place = os.path.join(folder, str(part))
             os.mkdir(place)
-            folds.append(fold(place, train, keep, part, parts, options.limit, options.threads))
+            folds.append(Problem(place, train, keep, valid, thinned(labelled(valid)), options.limit, options.threads)
+                         if valid else fold(place, train, keep, part, parts, options.limit, options.threads))
         whole = Problem(folder, train, keep, test, test_keep, options.limit, options.threads)
         for method, (run, settings, most) in methods.items():
             if options.only and not any(method.startswith(w) for w in options.only):
                 continue
             try:
-                chosen = choose(run, settings, folds[:most])
-                result = {**run(whole, chosen), "settings": chosen}
+                chosen = choose(run, settings, folds[:most], many and len(settings) > 3)
+                result = {"settings": chosen, **run(whole, chosen)}
             except Skip as reason:
                 result = {"skipped": str(reason)}
             show(result, method, name, options)
@@ -302,7 +340,7 @@ def main():
     parser.add_argument("--folder", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="a line of JSON a method, nothing else")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", type=lambda text: text.split(","), help="methods: xsoftmax, fasttext, liblinear")
+    parser.add_argument("--only", type=lambda text: text.split(","), help="methods whose names begin so: xsoftmax, fasttext, liblinear")
     parser.add_argument("--limit", type=int, default=300, help="processor seconds that a training run may take (300)")
     options = parser.parse_args()
     for data in options.data:
