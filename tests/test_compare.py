@@ -14,6 +14,7 @@ except ImportError:
     print("skipped: bench/compare needs numpy")
     sys.exit(77)
 sys.path.insert(0, os.path.join(root, "bench", "compare"))
+import multilabel  # noqa: E402
 from multilabel import Tally as Several  # noqa: E402
 from rows import Rows, Tally  # noqa: E402
 import words  # noqa: E402
@@ -49,6 +50,36 @@ def several():
     assert all(map(close, t.result()["psp"], [4 / 6, 6 / 8, 6 / 8])), t.result()
 
 
+def halves(folder):
+    # Eight settings on 64 rows: "1" is best where there are 16, "7" where there are 8; what fails is left out.
+    tried = []
+
+    def run(problem, s):
+        tried.append((s, len(problem.keep)))
+        if s == "5":
+            raise multilabel.Late("too slow")
+        return {"precision": [int(s) if s != "1" or len(problem.keep) < 16 else 100]}
+
+    write(os.path.join(folder, "h.txt"), [("0", [(0, 1)])] * 64)
+    rows = Rows(os.path.join(folder, "h.txt"))
+    fold = multilabel.Problem(folder, rows, list(range(64)), rows, [0], 1, 1)
+    settings = [str(i) for i in range(8)]
+    assert multilabel.choose(run, settings, [fold], True) == "7"
+    assert [n for _, n in tried] == [8] * 8 + [16] * 4 + [32] * 2, tried
+    assert {s for s, n in tried if n == 16} == {"3", "4", "6", "7"}, tried
+    assert multilabel.choose(run, ["1", "4", "6", "7"], [fold], True) == "1"
+    assert multilabel.choose(run, ["4", "1"], [fold], False) == "1"
+    for alone in (True, False):  # alike settings take as long; of others some may do
+        try:
+            multilabel.choose(run, ["5", "5"], [fold], not alone)
+            raise AssertionError("what is too slow was chosen")
+        except multilabel.Skip as reason:
+            assert str(reason) == "too slow"
+    held = multilabel.thinned(list(range(2 * multilabel.HELD_ROWS + 1)))
+    assert len(held) <= multilabel.HELD_ROWS and held[:2] == [0, 3], held[:2]
+    assert multilabel.thinned([1, 2]) == [1, 2]
+
+
 def several_run(folder):
     """The library's measures and ours of the same problem, which both solve perfectly but for labels never seen."""
     draw = random.Random(5)
@@ -62,13 +93,19 @@ def several_run(folder):
                            "--packages", "none", "--folder", "none", folder, "--json", "--only", "xsoftmax,liblinear"],
                           stdout=subprocess.PIPE, text=True, check=True)
     said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [s["method"] for s in said] == ["xsoftmax", "liblinear one-vs-rest"], said
+    assert [s["method"] for s in said] == ["xsoftmax", "xsoftmax default", "liblinear one-vs-rest"], said
     mean = sum(len(r[0].split(",")) for r in rows) / len(rows)
     for s in said:
         assert s["skipped"] in (None, "not installed"), s
         if s["skipped"] is None:  # of the best, the one with the largest weight need not be first
             assert s["seconds"] >= 0 and close(s["precision"][0], 1) and close(s["precision"][2], mean / 5), s
             assert all(map(close, s["ndcg"] + s["psp"][1:], [1] * 5)), s
+    # Validation rows are what is chosen by.
+    write(os.path.join(folder, "s_valid.txt"), rows[:20])
+    done = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "multilabel.py"), "--program", program,
+                           "--packages", "none", "--folder", "none", folder, "--only", "xsoftmax default"],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    assert "chosen on validation rows" in done.stdout, done.stdout
 
 
 def word_runs(folder):
@@ -131,5 +168,7 @@ with tempfile.TemporaryDirectory() as place:
     word_runs(place)
 with tempfile.TemporaryDirectory() as place:
     run(place)
+with tempfile.TemporaryDirectory() as place:
+    halves(place)
 with tempfile.TemporaryDirectory() as place:
     several_run(place)
