@@ -214,7 +214,8 @@ static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double et
         }
         XSMI_TRY(xsmi_sift(e, g, batch, err));
     } else if (g->exact) {
-        XSMI_TRY(xsm_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, err));
+        XSMI_TRY(xsmi_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, g->context,
+                                        &g->room, err));
     }
     size_t chunks = (size_t)((batch->count + chunk_of(g) - 1) / chunk_of(g));
     double few_largest[8];

@@ -110,6 +110,7 @@ struct xsm_gradient {
     uint64_t listed, clean;
     unsigned char *sieve; /* scratch of sifting */
     size_t sieve_bytes;
+    xsmi_score_room room; /* of exact scores */
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
     size_t draw_capacity;
 };

@@ -33,6 +33,7 @@ void xsmi_gradient_clear(xsm_gradient *g)
     xsmi_release_all(ctx, DRAWS(g), &g->draw_capacity);
     xsmi_release(ctx, g->scratch, g->scratch_bytes, 1);
     xsmi_release(ctx, g->sieve, g->sieve_bytes, 1);
+    xsmi_score_room_free(ctx, &g->room);
     xsmi_release(ctx, g->codes, g->code_capacity, sizeof *g->codes);
     xsmi_release_all(ctx, XSMI_HIDDEN_VECTORS(g), &g->hidden_capacity);
     xsmi_correction_release(g->correction);

@@ -267,7 +267,8 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *g
     if (job.scored) {
         const uint64_t clean = g->clean;
         g->clean = 0; /* until the scores are gone again */
-        XSMI_TRY(xsm_model_score_range(m, given, 0, m->classes, g->coefficients, (size_t)g->width, err));
+        XSMI_TRY(xsmi_model_score_range(m, given, 0, m->classes, g->coefficients, (size_t)g->width, g->context,
+                                        &g->room, err));
         job.cleaned = clean;
     }
     /* What corrections of scores ask for is worked out for all classes at once. */

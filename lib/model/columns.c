@@ -69,7 +69,7 @@ static void score_classes(void *state, size_t index, uint32_t thread)
 }
 
 /* Lists the features of the batch in rising order, and where each row's are in the list; returns how many there are.
- * `place` and `used` have room for every feature, a number and a bit (zeros). */
+ * `place` and `used` have room for every feature, a number and a bit (zeros, before and after). */
 static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *used, uint32_t *place, uint32_t *found,
                             uint32_t *places)
 {
@@ -86,6 +86,7 @@ static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *u
             place[feature] = (uint32_t)founds;
             found[founds++] = feature;
         }
+        used[w] = 0;
     }
     for (uint64_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, (size_t)i);
@@ -96,6 +97,18 @@ static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *u
     return founds;
 }
 
+static bool need_bits(xsm_context *ctx, xsmi_score_room *room, size_t words)
+{
+    const size_t before = room->used_capacity;
+    if (!xsmi_reserve(ctx, &room->used, &room->used_capacity, words, sizeof *room->used)) {
+        return false;
+    }
+    if (room->used_capacity > before) {
+        memset(room->used, 0, room->used_capacity * sizeof *room->used);
+    }
+    return true;
+}
+
 static uint32_t tile_width(size_t founds)
 {
     size_t width = COMPACT_FLOATS / (founds + 1) / TILE_LEAST * TILE_LEAST;
@@ -103,7 +116,7 @@ static uint32_t tile_width(size_t founds)
 }
 
 xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count, float *scores,
-                              size_t stride, bool *done, xsm_error *err)
+                              size_t stride, xsm_context *ctx, xsmi_score_room *room, bool *done, xsm_error *err)
 {
     size_t entries = 0;
     for (uint64_t i = 0; i < batch->count; i++) {
@@ -114,38 +127,35 @@ xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32
     if (batch->count < ROWS_A_FEATURE || count < 2 * TILE_LEAST || m->features / 64 > entries) {
         return XSM_OK;
     }
-    const size_t words = ((size_t)m->features + 63) / 64, numbers = 2 * (size_t)m->features + entries;
+    const size_t numbers = 2 * (size_t)m->features + entries;
+    if (!need_bits(ctx, room, ((size_t)m->features + 63) / 64) ||
+        !xsmi_reserve(ctx, &room->numbers, &room->number_capacity, numbers, sizeof *room->numbers)) {
+        return xsmi_fail_memory(err, numbers * sizeof *room->numbers, "the features of a batch");
+    }
+    uint32_t *place = room->numbers, *found = place + m->features, *places = found + m->features;
+    const size_t founds = find_features(batch, m->features, room->used, place, found, places);
+    if (founds == 0 || entries / founds < ROWS_A_FEATURE) {
+        return XSM_OK;
+    }
+    columns_job job = {.model = m,
+                       .batch = batch,
+                       .found = found,
+                       .founds = founds,
+                       .places = places,
+                       .first = first,
+                       .end = first + count,
+                       .tile = tile_width(founds),
+                       .scores = scores,
+                       .stride = stride};
     const uint32_t threads = xsm_context_threads(m->context);
-    uint64_t *used = xsmi_allocate_zero(m->context, words, sizeof *used);
-    uint32_t *place = used ? xsmi_allocate(m->context, numbers, sizeof *place) : NULL;
-    if (!place) {
-        xsmi_release(m->context, used, words, sizeof *used);
-        return xsmi_fail_memory(err, numbers * sizeof *place, "the features of a batch");
+    const uint32_t tiles = (count + job.tile - 1) / job.tile, jobs = threads > 1 ? threads * JOBS_A_THREAD : 1;
+    const size_t floats = threads * founds * job.tile;
+    if (!xsmi_reserve(ctx, &room->compact, &room->compact_capacity, floats, sizeof *room->compact)) {
+        return xsmi_fail_memory(err, floats * sizeof *room->compact, "weights of a batch");
     }
-    uint32_t *found = place + m->features, *places = found + m->features;
-    const size_t founds = find_features(batch, m->features, used, place, found, places);
-    xsm_status status = XSM_OK;
-    if (founds > 0 && entries / founds >= ROWS_A_FEATURE) {
-        columns_job job = {.model = m,
-                           .batch = batch,
-                           .found = found,
-                           .founds = founds,
-                           .places = places,
-                           .first = first,
-                           .end = first + count,
-                           .tile = tile_width(founds),
-                           .scores = scores,
-                           .stride = stride};
-        const uint32_t tiles = (count + job.tile - 1) / job.tile, jobs = threads > 1 ? threads * JOBS_A_THREAD : 1;
-        const size_t floats = founds * job.tile;
-        job.each = (tiles + jobs - 1) / jobs * job.tile;
-        job.compact = xsmi_allocate(m->context, threads, floats * sizeof *job.compact);
-        status = job.compact ? xsmi_run(m->context, score_classes, &job, (count + job.each - 1) / job.each, err)
-                             : xsmi_fail_memory(err, threads * floats * sizeof *job.compact, "weights of a batch");
-        xsmi_release(m->context, job.compact, threads, floats * sizeof *job.compact);
-        *done = status == XSM_OK;
-    }
-    xsmi_release(m->context, place, numbers, sizeof *place);
-    xsmi_release(m->context, used, words, sizeof *used);
-    return status;
+    job.each = (tiles + jobs - 1) / jobs * job.tile;
+    job.compact = room->compact;
+    XSMI_TRY(xsmi_run(m->context, score_classes, &job, (count + job.each - 1) / job.each, err));
+    *done = true;
+    return XSM_OK;
 }

@@ -97,6 +97,22 @@ void xsmi_model_settle(xsm_model *m, uint32_t class);
 xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
 /* ||W||^2, scales included, the bias not. The same for any number of threads. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
+/* What scoring a range of classes needs, kept by who scores batch after batch. Zeros to start with. */
+typedef struct xsmi_score_room {
+    uint64_t *used; /* a bit a feature, zeros between calls */
+    size_t used_capacity;
+    uint32_t *numbers;
+    size_t number_capacity;
+    float *compact;
+    size_t compact_capacity;
+    unsigned char *tiles;
+    size_t tile_capacity;
+} xsmi_score_room;
+/* xsm_model_score_range() with room of the caller's, whose memory is of `ctx`. */
+xsm_status xsmi_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
+                                  float *scores, size_t stride, xsm_context *ctx, xsmi_score_room *room,
+                                  xsm_error *err);
+void xsmi_score_room_free(xsm_context *ctx, xsmi_score_room *room);
 /* Reads a caller's batch, and checks that it is one that this model can score. */
 xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
 /* The same for rows of so many features; `what` of that many wants them. */

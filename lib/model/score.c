@@ -344,6 +344,27 @@ static void cut_classes(range_job *job, bool plain, size_t groups)
 xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
                                  float *scores, size_t stride, xsm_error *err)
 {
+    xsmi_score_room room = {.used = NULL};
+    xsm_status status =
+        xsmi_model_score_range(m, given, first, count, scores, stride, m ? m->context : NULL, &room, err);
+    if (m) {
+        xsmi_score_room_free(m->context, &room);
+    }
+    return status;
+}
+
+void xsmi_score_room_free(xsm_context *ctx, xsmi_score_room *room)
+{
+    xsmi_release(ctx, room->used, room->used_capacity, sizeof *room->used);
+    xsmi_release(ctx, room->numbers, room->number_capacity, sizeof *room->numbers);
+    xsmi_release(ctx, room->compact, room->compact_capacity, sizeof *room->compact);
+    xsmi_release(ctx, room->tiles, room->tile_capacity, 1);
+    *room = (xsmi_score_room){.used = NULL};
+}
+
+xsm_status xsmi_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
+                                  float *scores, size_t stride, xsm_context *ctx, xsmi_score_room *room, xsm_error *err)
+{
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: model is NULL");
     }
@@ -366,7 +387,7 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
     const bool sparse = xsmi_batch_sparse(batch), plain = !m->correction && !m->layer;
     if (sparse && plain && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         bool done;
-        xsm_status status = xsmi_columns_score(m, batch, first, count, scores, stride, &done, err);
+        xsm_status status = xsmi_columns_score(m, batch, first, count, scores, stride, ctx, room, &done, err);
         if (status != XSM_OK || done) {
             return status;
         }
@@ -378,11 +399,11 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
     cut_classes(&job, plain, groups);
     const size_t jobs = groups * job.pieces, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
     job.scratch_each = xsmi_tiles_scratch(m, sparse, blocks);
-    job.scratch = xsmi_allocate(m->context, threads, job.scratch_each);
-    if (!job.scratch) {
+    size_t bytes;
+    if (!xsmi_multiply(threads, job.scratch_each, &bytes) ||
+        !xsmi_reserve(ctx, &room->tiles, &room->tile_capacity, bytes, 1)) {
         return xsmi_fail_memory(err, job.scratch_each, "scratch of scoring, for each thread");
     }
-    xsm_status status = xsmi_run(m->context, score_group, &job, jobs, err);
-    xsmi_release(m->context, job.scratch, threads, job.scratch_each);
-    return status;
+    job.scratch = room->tiles;
+    return xsmi_run(m->context, score_group, &job, jobs, err);
 }

@@ -53,7 +53,7 @@ void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const
  * nor a first layer, row i's at scores + i*stride: the same bits as xsmi_tiles_score(), faster where rows share
  * features. Where they do not, *done is false, and nothing has been done. (columns.c) */
 xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count, float *scores,
-                              size_t stride, bool *done, xsm_error *err);
+                              size_t stride, xsm_context *ctx, xsmi_score_room *room, bool *done, xsm_error *err);
 
 /* Pieces of one block of scratch memory, each aligned to XSMI_ALIGNMENT. With base NULL it only counts. */
 typedef struct xsmi_arena {
