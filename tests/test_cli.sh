@@ -166,7 +166,8 @@ done <<END
 2|--optimizer: no optimizer 'adam'; accepted is 'sgd' or 'adagrad', or lbfgs|$good --optimizer adam
 2|optimizer 'adagrad' has no option 'inital'; did you mean 'initial'?|train --estimator implicit --data train.txt --optimizer adagrad --set optimizer.inital=1
 2|--set optimizer.initial: lbfgs has|train --data train.txt --optimizer lbfgs --estimator softmax --set optimizer.initial=1
-2|optimizer 'sgd' has no option 'initial'|$good --set optimizer.initial=1
+2|optimizer 'sgd' has no option 'initial', nor any other|$good --set optimizer.initial=1
+2|estimator 'softmax' has no option 'negatives'; it has ridge, |train --estimator softmax --data train.txt --set negatives=5
 1|does not go with the proximal steps of the estimator|train --data train.txt --estimator implicit --optimizer adagrad
 1|does not go with a ridge|train --data train.txt --estimator ove --ridge 1 --optimizer adagrad
 2|--eta means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --eta 1
@@ -458,7 +459,9 @@ says stderr '1 to 16'
 run 0 convert --data train.txt --to cache --output all.cache
 says stdout 'all.cache: 303 rows'
 run 1 convert --data all.cache --to csv --output all.csv
-says stderr 'has 2 labels; this format holds one'
+says stderr 'all.cache has rows with several labels, and csv holds one a row; --labels first'
+run 1 convert --data all.cache --to xc --output /dev/full
+says stderr 'xsoftmax: /dev/full: cannot write: No space left'
 run 0 convert --data train.txt --labels first --drop --to cache --output train.cache
 run 0 info train.cache
 says stdout 'data, a cache, sparse'
@@ -807,7 +810,7 @@ says stdout 'CSV, dense'
 # wait_for_training FILE: until the run has begun to write its history.
 wait_for_training() {
     tries=0
-    while [ "$(find . -name "$1.*.new" -size +0 | wc -l)" -eq 0 ] && [ "$tries" -lt 300 ]; do
+    while [ "$(find . -name "$1.*.new" -size +0 | wc -l)" -eq 0 ] && [ "$tries" -lt 1200 ]; do
         sleep 0.1
         tries=$((tries + 1))
     done

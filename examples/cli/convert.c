@@ -58,10 +58,23 @@ static int write_rows(conversion *c)
     options.label_column = c->to_label_column;
     options.labels_path = c->labels_to;
     options.names_path = c->names_to;
+    if (xsm_dataset_get_info(c->rows, &info, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    const int one_label =
+        options.format == XSM_FORMAT_CSV || options.format == XSM_FORMAT_TSV || options.format == XSM_FORMAT_NPY;
+    if (one_label && info.labels > info.rows - info.unlabelled) {
+        return cli_fail("%s has rows with several labels, and %s holds one a row; --labels first or --labels smallest "
+                        "keeps that one",
+                        c->data, to_words[c->to]);
+    }
     cli_note("writing %s ...", c->output);
     xsm_status status = xsm_dataset_write(c->rows, c->output, &options, &err);
     cli_note_clear();
-    if (status != XSM_OK || xsm_dataset_get_info(c->rows, &info, &err) != XSM_OK) {
+    if (status == XSM_ERROR_IO) { /* names the file */
+        return cli_library_failed(&err);
+    }
+    if (status != XSM_OK) {
         return cli_fail("%s: %s", c->output, err.message);
     }
     cli_buffer a, b, d, e;

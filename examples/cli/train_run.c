@@ -27,6 +27,12 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
     return cli_stop_requested() || r->spent;
 }
 
+/* Epochs from one line of the history to the next, 0 without one: nothing is evaluated meanwhile. */
+static uint64_t evaluate_every(const cli_run *r)
+{
+    return !r->history_path ? 0 : r->evaluate_every > 0 ? r->evaluate_every : 1;
+}
+
 static xsm_trainer_options step_options(cli_run *r)
 {
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
@@ -37,11 +43,9 @@ static xsm_trainer_options step_options(cli_run *r)
     options.order = r->order;
     options.seed = r->seed;
     options.eta = isnan(r->eta) ? 0 : r->eta;
-    if (r->history_path) {
-        options.evaluate_every = r->evaluate_every > 0 ? r->evaluate_every : 1;
-        options.evaluate_train = 1;
-        options.test = r->test_rows;
-    }
+    options.evaluate_every = evaluate_every(r);
+    options.evaluate_train = 1;
+    options.test = r->test_rows;
     options.progress = on_progress;
     options.progress_user = r;
     return options;
@@ -89,11 +93,9 @@ static xsm_status run_fit(cli_run *r, xsm_error *err)
     xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
     options.iterations = r->iterations;
     options.tolerance = r->tolerance;
-    if (r->history_path) {
-        options.evaluate_every = r->evaluate_every > 0 ? r->evaluate_every : 1;
-        options.evaluate_train = 1;
-        options.test = r->test_rows;
-    }
+    options.evaluate_every = evaluate_every(r);
+    options.evaluate_train = 1;
+    options.test = r->test_rows;
     options.progress = on_progress;
     options.progress_user = r;
     xsm_status status = xsm_fit_batch(r->context, r->model, r->train_rows, r->estimator, &options, &r->fit, err);

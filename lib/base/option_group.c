@@ -1,6 +1,11 @@
 /* The options of an object: those of its kind and its own, by name. */
 #include "base/option.h"
 
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_SIZE = 240 };
+
 const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index)
 {
     size_t common = group->table[0].count;
@@ -24,15 +29,39 @@ static const char *group_name_at(const void *list, size_t index)
     return xsmi_group_at(list, index)->name;
 }
 
+/* As many of the options' names as go into a message. */
+static const char *list_names(const xsmi_option_group *group, size_t count, char names[NAMES_SIZE])
+{
+    static const char more[] = ", ...";
+    size_t used = 0;
+    names[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const char *name = group_name_at(group, i);
+        const bool fits = strlen(name) + strlen(", ") + sizeof more <= NAMES_SIZE - used;
+        used +=
+            (size_t)snprintf(names + used, NAMES_SIZE - used, "%s%s", i > 0 && fits ? ", " : "", fits ? name : more);
+        if (!fits) {
+            break;
+        }
+    }
+    return names;
+}
+
 xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, const xsm_option **option, void **values,
                            xsm_error *err)
 {
     *values = NULL;
     *option = xsmi_group_find(group, name, values);
     if (!*option) {
-        const char *near = xsmi_nearest(name, group, group->table[0].count + group->table[1].count, group_name_at);
-        return xsmi_fail(err, XSM_ERROR_NAME, "%s '%s' has no option '%s'%s%s%s", group->kind, group->name, name,
-                         near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        const size_t count = group->table[0].count + group->table[1].count;
+        const char *near = xsmi_nearest(name, group, count, group_name_at);
+        char names[NAMES_SIZE];
+        if (near) {
+            return xsmi_fail(err, XSM_ERROR_NAME, "%s '%s' has no option '%s'; did you mean '%s'?", group->kind,
+                             group->name, name, near);
+        }
+        return xsmi_fail(err, XSM_ERROR_NAME, "%s '%s' has no option '%s'%s%s", group->kind, group->name, name,
+                         count > 0 ? "; it has " : ", nor any other", list_names(group, count, names));
     }
     return XSM_OK;
 }
