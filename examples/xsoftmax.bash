@@ -1,0 +1,29 @@
+# bash completion for xsoftmax: commands, their options from --help, names of methods, and files.
+_xsoftmax() {
+    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} program=${COMP_WORDS[0]} words
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words=$("$program" --help 2>/dev/null | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
+        words="$words --help --version"
+    elif [[ $current == -* ]]; then
+        words=$("$program" "${COMP_WORDS[1]}" --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p')
+    else
+        local list=${COMP_WORDS[1]}
+        case $before in
+        --estimator) list=estimators ;;
+        --optimizer) list=optimizers ;;
+        --index) list=indexes ;;
+        esac
+        case $list in
+        estimators | samplers | optimizers | indexes)
+            words=$("$program" "$list" 2>/dev/null | sed -n 's/^\([a-z][a-z-]*\) .*/\1/p')
+            [ "$before" != --optimizer ] || words="$words lbfgs"
+            ;;
+        *) # files
+            return
+            ;;
+        esac
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+complete -o default -F _xsoftmax xsoftmax
