@@ -215,8 +215,8 @@ static void bits_do_not_depend_on_threads(void **state)
 {
     (void)state;
     for (size_t s = 0; s < SUBJECTS; s++) {
-        for (int kind = 0; kind < 4; kind++) {
-            bool sparse = kind & 1, bias = kind & 2;
+        for (int kind = 0; kind < 2; kind++) { /* every two of estimator, rows and bias meet */
+            bool sparse = kind, bias = (kind + s) & 1;
             uint64_t hash = bits_of(&subjects[s], sparse, bias, 1, TEST_BUILT_IN, 0);
             assert_true(bits_of(&subjects[s], sparse, bias, 3, TEST_BUILT_IN, 0) == hash);
             assert_true(bits_of(&subjects[s], sparse, bias, 2, TEST_PTHREADS, 0) == hash);

@@ -64,7 +64,8 @@ typedef struct xsm_error {
     uint32_t reserved; /**< Zero. */
     uint64_t line;     /**< Line of the file, from 1; 0 = not about a line. */
     uint64_t column;   /**< Column in bytes, from 1; 0 = not about a column. */
-    char message[480]; /**< One sentence without a line end, UTF-8, always terminated. */
+    char message[480]; /**< One sentence without a line end, UTF-8, always terminated; numbers have a decimal point in
+                          any locale. */
 } xsm_error;
 
 /** Starting value of an #xsm_error. */

@@ -1,6 +1,6 @@
 /**
  * @file option.h
- * @brief Options by name: what estimators and optimizers can be told, described in one table.
+ * @brief Options by name: what methods can be told, described in one table.
  */
 #ifndef XSOFTMAX_OPTION_H
 #define XSOFTMAX_OPTION_H
@@ -12,8 +12,8 @@
 
 /** @defgroup option Options
  *
- * An estimator or optimizer lists its options in a table of #xsm_option. The table alone decides what is accepted, what
- * the command line and the manual say, and what an error message suggests.
+ * An estimator, sampler, index or optimizer lists its options in a table of #xsm_option. The table alone decides what
+ * is accepted, what the command line and the manual say, and what an error message suggests.
  *  @{ */
 
 /** Type of an option's value and of the member that holds it. */
@@ -36,7 +36,7 @@ typedef struct xsm_class_list {
 typedef struct xsm_option {
     const char *name;           /**< Lower-case words joined by hyphens. */
     int32_t type;               /**< An XSM_OPTION_* value. */
-    uint32_t offset;            /**< Where the value lies in the state of an estimator or optimizer. */
+    uint32_t offset;            /**< Where the value lies in the state, in bytes. */
     const char *initial;        /**< Default, as text. */
     double minimum;             /**< For numbers: least value accepted. */
     double maximum;             /**< For numbers: greatest value accepted. */
