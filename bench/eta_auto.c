@@ -20,7 +20,7 @@
 #include <time.h>
 
 enum { LOSS_ROWS = 64, RATES = 7, SCORES = 50000000, ROWS_LEAST = 4000, RESTARTS = 3, REPEATS = 9 };
-#define REPEAT_SECONDS 2.5 /* of one rate's runs, beyond which none is repeated */
+#define REPEAT_SECONDS 8 /* of one rate's runs, beyond which none is repeated */
 
 static xsm_error err = XSM_ERROR_INIT;
 

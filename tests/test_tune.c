@@ -1,6 +1,8 @@
 /* The choice of a learning rate: what it chooses, that it repeats, what it leaves behind, and when it gives up. */
 #include "training.h"
 
+#include "train/tune.h"
+
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/tune.h>
@@ -344,6 +346,70 @@ static void many_weights(void **state)
     }
 }
 
+/* So many classes beside short steps that judging the trials' rows would alone take more than trials may: rounds are
+ * made smaller until all that they do fits into 27.5 % of the run's work. */
+static void trials_keep_to_their_share(void **state)
+{
+    (void)state;
+    enum { MANY = 300, DRAWN = 4, EPOCHS = 10 };
+    const double share = 0.275;
+    /* A class that is only scored takes about an eighth of what one does that is also updated; half is a safe bound. */
+    const double scored = MANY / 16.0, step = 1 + DRAWN + 1, whole = step * ROWS * EPOCHS;
+    test_problem p = test_problem_new(ROWS, FEATURES, MANY, true, 6);
+    static const char *const names[] = {"umax", "ove", "implicit"};
+    for (int i = 0; i < 3; i++) {
+        xsm_trainer_options run = run_options(EPOCHS, 1);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        xsm_tuning *tuning = tune(NULL, &p, m, names[i], "negatives=4", &run);
+        xsm_tuning_info info = info_of(tuning);
+        double examples = (double)info.examples;
+        /* As they are planned, trials handle 19.75 % of the run's examples at least, and are judged on 768 rows. */
+        assert_true(0.1975 * whole + 2 * 768 * scored > share * whole);
+        assert_true(examples < 0.19 * ROWS * EPOCHS); /* was cut */
+        assert_true(tuning->share > 0 && tuning->share <= share);
+        /* What is known of their work, judged on 16 rows at least. */
+        assert_true(examples * step + (double)info.trials * 16 * scored < tuning->share * whole);
+        for (uint64_t j = 0; j < info.trials; j++) {
+            xsm_tune_trial t = trial_of(tuning, j);
+            assert_true(t.epochs == (t.round == 1 ? 1 : t.round == 2 ? 2 : 3) && t.rows >= 64);
+        }
+        xsm_tuning_free(tuning);
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+}
+
+/* Of the coefficients of a margin, those that are not 0 are counted: all of a model of zeros, whose classes are all as
+ * near to each other, and fewer once a model tells classes apart. Of other estimators all are. */
+static void steps_tell_how_busy_they_are(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"margin", "softmax", "ove"};
+    for (int i = 0; i < 3; i++) {
+        double active[2];
+        for (int trained = 0; trained < 2; trained++) {
+            xsm_error err = XSM_ERROR_INIT;
+            test_problem p = make_problem(false);
+            xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            xsm_estimator *e = test_estimator(NULL, names[i], "");
+            xsm_optimizer *o = test_optimizer(NULL, m);
+            xsm_trainer_options run = run_options(1, 16);
+            run.eta = trained ? 10 : 1e-9;
+            xsm_trainer *t = NULL;
+            assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &run, &t, &err), err);
+            assert_ok(xsm_trainer_run(t, &err), err);
+            active[trained] = xsmi_trainer_active(t);
+            xsm_trainer_free(t);
+            xsm_optimizer_free(o);
+            xsm_estimator_free(e);
+            xsm_model_free(m);
+            test_problem_free(&p);
+        }
+        assert_true(active[0] == 1);
+        assert_true(i == 0 ? active[1] > 0 && active[1] < 0.7 : active[1] == 1);
+    }
+}
+
 /* -- what goes wrong ----------------------------------------------------------------------------------------------- */
 
 static xsm_status no_bind(void *state, const xsm_problem *problem, xsm_error *err)
@@ -554,6 +620,8 @@ int main(void)
         cmocka_unit_test(the_objective_is_f),
         cmocka_unit_test(leaves_nothing_behind),
         cmocka_unit_test(many_weights),
+        cmocka_unit_test(trials_keep_to_their_share),
+        cmocka_unit_test(steps_tell_how_busy_they_are),
         cmocka_unit_test(every_rate_diverges),
         cmocka_unit_test(stops_when_asked),
         cmocka_unit_test(refuses),

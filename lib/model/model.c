@@ -112,6 +112,7 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
         m->weight = xsmi_allocate_zero(m->context, count, sizeof *m->weight);
         if (m->weight) {
             m->weight_count = count;
+            m->untouched = true;
         } else {
             status = xsmi_fail_memory(err, count * sizeof *m->weight, "the weights");
         }
@@ -323,6 +324,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsmi_layer_own(m, err)); /* first: what is copied last lets go of the mapping */
+    m->untouched = false;
     return m->weight_count > 0 ? XSM_OK : rebuild(m, m->layout, err);
 }
 

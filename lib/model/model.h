@@ -40,6 +40,7 @@ struct xsm_model {
     float *weight;
     size_t stride;
     size_t weight_count; /* floats allocated; 0 when mapped */
+    bool untouched;      /* weights are zeros as they were made: whoever writes them calls xsmi_model_own() before */
     float *bias;         /* [classes] or NULL */
     bool bias_owned;     /* false when it lies in the mapping */
     int32_t score; /* XSM_SCORE_*; of distances the bias is -||w_k||^2/2, the layout class-major and no row scaled */
@@ -65,7 +66,7 @@ struct xsm_model {
 
 /* Row stride for `length` floats: whole cache lines, and off multiples of 4 KB. */
 size_t xsmi_row_stride(size_t length);
-/* Copies a mapped model to memory of its own, so that it can be changed. */
+/* Copies a mapped model to memory of its own, so that it can be changed; to be called before its weights are. */
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
 /* Makes row_scale, all ones, if there is none. */
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err);
@@ -76,8 +77,8 @@ void xsmi_model_drop_row_lengths(xsm_model *m);
 void xsmi_model_sum_row_length(xsm_model *m, uint32_t k);
 /* Multiplies alpha and row_scale into the rows, in parallel. row_scale is kept, all ones, where row_length is. */
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
-/* Whether every weight and bias of the output layer is zero; of tied vectors, whether they are a new model's. O(K D).
- */
+/* Whether every weight and bias of the output layer is zero; of tied vectors, whether they are a new model's. O(K D),
+ * O(K) while nobody was about to write them. */
 bool xsmi_model_is_zero(const xsm_model *m);
 /* Makes them so, a first layer's vectors those of a new model, and the scales one, in memory of the model's own. */
 void xsmi_model_zero(xsm_model *m);

@@ -47,7 +47,7 @@ bool xsmi_model_is_zero(const xsm_model *m)
     }
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     size_t rows = class_major ? m->classes : m->features, columns = class_major ? m->features : m->classes;
-    for (size_t r = 0; r < rows; r++) {
+    for (size_t r = 0; r < rows && !m->untouched; r++) {
         if (!all_zero(m->weight + r * m->stride, columns)) {
             return false;
         }

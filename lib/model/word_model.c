@@ -34,6 +34,9 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     if (status == XSM_OK) {
         status = xsm_model_set_classes(m, &map, err);
     }
+    if (status == XSM_OK) {
+        status = xsmi_model_own(m, err);
+    }
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;
@@ -186,6 +189,7 @@ static xsm_status read_head(reading *r, xsm_error *err)
     }
     r->words = (uint32_t)words;
     XSMI_TRY(xsm_model_new_linear(r->context, (uint32_t)dimension, r->words, NULL, &r->model, err));
+    XSMI_TRY(xsmi_model_own(r->model, err));
     r->starts = xsmi_allocate(r->context, r->words, sizeof *r->starts);
     r->names = xsmi_allocate(r->context, r->words, sizeof *r->names);
     if (!r->starts || !r->names) {

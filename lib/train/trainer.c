@@ -190,6 +190,11 @@ void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
     t->stretch = stretch;
 }
 
+double xsmi_trainer_active(const xsm_trainer *t)
+{
+    return t->estimator->exact && t->examples > 0 ? t->active / (double)t->examples : 1;
+}
+
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
 {
     t->marks = t->window ? marks : NULL;
@@ -280,6 +285,16 @@ void xsmi_trainer_order_rows(xsm_trainer *t)
     t->loss_sum = 0;
 }
 
+/* Sum over the examples of a gradient of the share of their coefficients that are listed. */
+static double active_of(const xsm_gradient *g)
+{
+    double listed = 0;
+    for (uint64_t i = 0; g->sifted && i < g->examples; i++) {
+        listed += (double)g->lengths[i];
+    }
+    return g->sifted ? listed / (double)g->width : (double)g->examples;
+}
+
 static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_error *err)
 {
     return xsmi_fail(err, XSM_ERROR_DIVERGED,
@@ -342,6 +357,7 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
     }
     XSMI_TRY(status);
     t->loss_sum += t->gradient->loss * (double)count;
+    t->active += active_of(t->gradient);
     t->eta = eta;
     xsmi_dataset_passed(t->train, t->place, count);
     t->place += count;

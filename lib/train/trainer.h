@@ -31,6 +31,7 @@ struct xsm_trainer {
     uint64_t place; /* rows of the current epoch that are done */
     uint64_t step, examples;
     double loss_sum, eta, seconds;
+    double active;              /* sum over examples of the share of their coefficients that are listed */
     bool ordered;               /* `order` is the current epoch's */
     uint64_t ahead;             /* epoch that `next_order` is of, or UINT64_MAX */
     bool pending;               /* a complete epoch has not been evaluated and told of yet */
@@ -49,6 +50,9 @@ void xsmi_trainer_stretch(xsm_trainer *t, double stretch);
 /* Has the trainer mark (model.h) the weights that its steps may change; false, and it does not, where it takes batches.
  * `marks` is borrowed. */
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks);
+/* Of the coefficients of all steps so far, the share that steps were taken for: of a sifted gradient those that are not
+ * 0, of another all. */
+double xsmi_trainer_active(const xsm_trainer *t);
 /* Has the callback told so often within an epoch; for tests, 0: after every window or batch. */
 void xsmi_trainer_call_every(xsm_trainer *t, double seconds);
 /* Refuses a trainer whose parts were bound to something else meanwhile. */

@@ -25,6 +25,9 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 
 /* How much the loss on rows that a trial did not go through counts, as a share; in the first round there is none. */
 #define UNSEEN 0.4
+/* Of the loss on rows that a trial did not go through, the part below which that on rows that it did is all the same.
+ */
+#define LEARNT 0.02
 /* In the last round, of the fall of the logarithm since the round before, what it is carried on by. */
 #define CARRY 0.25
 /* Logarithms that differ by less, and by less of what the better one fell by from no training, tell of a better rate
@@ -39,8 +42,10 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 #define PLANNED 0.26
 #define CUT 0.95
 #define CUT_LEAST 0.2
-/* Of an exact step's work, what goes in proportion to the coefficients that are not 0. */
-#define UPDATED 0.4
+/* Of an exact step's work, what is saved where all coefficients are 0, as those of a margin can be. */
+#define IDLE 0.75
+/* What a run's steps take beyond that, by what steps at the end of its best trial do: it goes on long after. */
+#define RUN_BUSY 0.4
 /* Rows so few that trials are made of them what it may cost. */
 #define ROWS_FEW 512
 /* Objectives, as multiples of no training's, at which a rate is not tried in the next round, and at which training is
@@ -48,9 +53,12 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 #define HOPELESS 4
 #define LOST 100
 /* Work is counted in classes that a step scores and updates. In one pass over all classes, a class takes that share of
- * it: scored and updated, also where the loss is judged by gradients; scored alone; scored in a tree. */
+ * it: scored and updated, also where the loss is judged by gradients; scored alone, with the weights laid out for steps
+ * on all classes or on some, and these too many for a cache; scored in a tree. */
 #define EXACT_STEP 0.125
 #define EXACT_SCORE 0.08
+#define SAMPLED_SCORE 0.12
+#define SAMPLED_SCORE_FAR 0.2
 #define TREE_SCORE 0.25
 
 /* -- which rates a round tries ------------------------------------------------------------------------------------- */
@@ -70,21 +78,28 @@ static double objective(const xsmi_tuner *t, uint32_t round, size_t place)
     return tried(t, round, place) ? t->result->trials[round][place].objective : (double)INFINITY;
 }
 
+/* The logarithm of a trial's objective, which is to be finite. Of rows that it learnt by heart the run learns more than
+ * it, and none as well: what is left of them, by what is left of others, tells nothing below LEARNT. */
+static double seen_by(const xsmi_tuner *t, uint32_t round, size_t place)
+{
+    const double now = objective(t, round, place), unseen = t->unseen[round][place];
+    return log(isfinite(unseen) && unseen > 0 ? fmax(now, LEARNT * unseen) : now);
+}
+
 /* By what rates are compared in a round: a logarithm; infinite for one that was not tried or diverged. */
 static double prospect(const xsmi_tuner *t, uint32_t round, size_t place)
 {
-    const double now = objective(t, round, place);
-    if (!isfinite(now) || !(now > 0)) {
-        return now > 0 ? now : -(double)INFINITY;
+    if (place >= XSMI_TUNE_PLACES || !isfinite(objective(t, round, place))) {
+        return INFINITY;
     }
-    const double unseen = t->unseen[round][place], seen = log(now);
+    const double unseen = t->unseen[round][place], seen = seen_by(t, round, place);
     double value = seen;
     if (isfinite(unseen) && unseen > 0) {
         value += UNSEEN * (log(unseen) - seen);
     }
-    if (round + 1 == XSMI_TUNE_ROUNDS) {
-        const double before = objective(t, round - 1, place);
-        value += isfinite(before) && before > 0 ? CARRY * (seen - log(before)) : 0;
+    if (round + 1 == XSMI_TUNE_ROUNDS && tried(t, round - 1, place)) {
+        const double before = seen_by(t, round - 1, place);
+        value += isfinite(before) && isfinite(value) ? CARRY * (seen - before) : 0;
     }
     return value;
 }
@@ -99,9 +114,28 @@ static size_t best_of(const xsmi_tuner *t, uint32_t round)
     return best;
 }
 
-static bool affordable(const xsmi_tuner *t, double reserve)
+/* How busy the steps of a rate's next trial are: as those of its last one. */
+static double busy_of(const xsmi_tuner *t, size_t place)
 {
-    return t->spent + xsmi_tuner_planned_work(t) + reserve <= t->allowed;
+    for (uint32_t round = XSMI_TUNE_ROUNDS; round-- > 0;) {
+        if (tried(t, round, place)) {
+            return t->busy[round][place];
+        }
+    }
+    return 1;
+}
+
+/* Work of the run, by the best rate of a round. */
+static double run_work(const xsmi_tuner *t, uint32_t round)
+{
+    const size_t best = best_of(t, round);
+    double busy = tried(t, round, best) ? RUN_BUSY * t->busy_after[round][best] : 1;
+    return (double)t->run.epochs * (double)t->train->rows * (t->step_work - (1 - busy) * t->idle_work);
+}
+
+static bool affordable(const xsmi_tuner *t, size_t place, double reserve)
+{
+    return t->spent + xsmi_tuner_planned_work(t, busy_of(t, place)) + reserve <= BUDGET * run_work(t, t->round);
 }
 
 static xsm_status fail_diverged(const xsmi_tuner *t, xsm_error *err)
@@ -171,16 +205,13 @@ static xsm_status later_round(xsmi_tuner *t, bool both, double reserve, xsm_erro
             XSMI_TRY(try_rate(t, --low, err));
             continue;
         }
-        if (!affordable(t, reserve)) {
+        size_t next = now == low && low > 0 ? low - 1 : now == high && !hopeless(t, high + 1) ? high + 1 : now;
+        if (next == now || !affordable(t, next, reserve)) {
             return XSM_OK;
         }
-        if (now == low && low > 0) {
-            XSMI_TRY(try_rate(t, --low, err));
-        } else if (now == high && high + 1 < XSMI_TUNE_PLACES && !hopeless(t, high + 1)) {
-            XSMI_TRY(try_rate(t, ++high, err));
-        } else {
-            return XSM_OK;
-        }
+        XSMI_TRY(try_rate(t, next, err));
+        low = next < low ? next : low;
+        high = next > high ? next : high;
     }
 }
 
@@ -242,39 +273,51 @@ static double choose(const xsmi_tuner *t, size_t *smaller)
     return rates[best];
 }
 
-/* The work of each round's trials, and of all that there are always. */
-static double planned(xsmi_tuner *t, double work[XSMI_TUNE_ROUNDS])
+/* The work of a round's trial of steps that busy. */
+static double trial_work(xsmi_tuner *t, uint32_t round, double busy)
 {
-    for (uint32_t round = 0; round < XSMI_TUNE_ROUNDS; round++) {
-        xsmi_tuner_plan(t, round);
-        work[round] = xsmi_tuner_planned_work(t);
+    xsmi_tuner_plan(t, round);
+    return xsmi_tuner_planned_work(t, busy);
+}
+
+/* The work of the trials that there always are from a round on. */
+static double work_from(xsmi_tuner *t, uint32_t round, double busy)
+{
+    static const int trials[XSMI_TUNE_ROUNDS] = {GRID_LAST - GRID_FIRST + 1, 3, 2};
+    double work = 0;
+    for (; round < XSMI_TUNE_ROUNDS; round++) {
+        work += trials[round] * trial_work(t, round, busy);
     }
-    return (GRID_LAST - GRID_FIRST + 1) * work[0] + 3 * work[1] + 2 * work[2];
+    return work;
+}
+
+/* Makes the rounds from one on smaller until their work fits: what trials cost beside their steps is much where steps
+ * are small. */
+static void cut_to(xsmi_tuner *t, uint32_t round, double busy, double work)
+{
+    while (work_from(t, round, busy) > work && t->cut > CUT_LEAST && t->train->rows >= ROWS_FEW) {
+        t->cut *= CUT;
+    }
 }
 
 static xsm_status search(xsmi_tuner *t, xsm_error *err)
 {
-    double work[XSMI_TUNE_ROUNDS];
     t->cut = 1;
-    t->expected = planned(t, work);
-    while (t->expected > PLANNED / BUDGET * t->allowed && t->cut > CUT_LEAST && t->train->rows >= ROWS_FEW) {
-        t->cut *= CUT; /* what trials cost beside their steps is much where steps are small */
-        t->expected = planned(t, work);
-    }
-    const double cut = t->cut;
-    for (uint32_t round = 0; round < XSMI_TUNE_ROUNDS; round++) {
-        if (round > 0) {
-            /* Trials begin where all coefficients count; the run is over that soon, and cheaper than they say. */
-            t->cut = cut * (1 - UPDATED * (1 - t->active[round - 1][best_of(t, round - 1)]));
-        }
+    cut_to(t, 0, 1, PLANNED * run_work(t, 0));
+    t->expected = work_from(t, 0, 1);
+    XSMI_TRY(xsmi_tuner_begin(t, 0, err));
+    XSMI_TRY(first_round(t, err));
+    /* Not before: memory that is read before anything is written to it comes in small pages, for the run, too. */
+    XSMI_TRY(xsmi_tuner_judge(t, t->subset, &t->untrained, err));
+    t->spent += (double)t->evaluated * t->score_work;
+    for (uint32_t round = 1; round < XSMI_TUNE_ROUNDS; round++) {
+        double busy = busy_of(t, best_of(t, round - 1));
+        cut_to(t, round, busy, BUDGET * run_work(t, round - 1) - t->spent);
+        double reserve = round + 1 < XSMI_TUNE_ROUNDS ? work_from(t, round + 1, busy) : 0;
         XSMI_TRY(xsmi_tuner_begin(t, round, err));
-        if (round == 0) {
-            XSMI_TRY(xsmi_tuner_judge(t, t->subset, &t->untrained, err));
-        }
-        XSMI_TRY(round == 0   ? first_round(t, err)
-                 : round == 1 ? later_round(t, true, 2 * work[2], err)
-                              : later_round(t, false, 0, err));
+        XSMI_TRY(later_round(t, round == 1, reserve, err));
     }
+    t->result->share = t->spent / run_work(t, XSMI_TUNE_ROUNDS - 1);
     return XSM_OK;
 }
 
@@ -317,14 +360,17 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     double classes = (double)t->train->classes;
     bool exact = t->estimator->exact;
     t->step_work = 1 + (exact ? EXACT_STEP * classes : (double)t->estimator->width);
-    t->score_work = 1 + (t->losses ? EXACT_STEP : EXACT_SCORE) * classes;
+    bool far = t->model->weight_count > XSMI_TUNE_FAR;
+    double score = t->losses ? EXACT_STEP : exact ? EXACT_SCORE : far ? SAMPLED_SCORE_FAR : SAMPLED_SCORE;
+    t->score_work = 1 + score * classes;
+    bool sifted = exact && (t->estimator->ops.flags & XSMI_ESTIMATOR_SIFTED) != 0;
+    t->idle_work = sifted ? IDLE * EXACT_STEP * classes : 0;
     t->estimator_width = t->estimator->width;
     if (xsmi_correction_hierarchy(t->estimator->correction)) {
         t->score_work = 1 + TREE_SCORE * classes;
         xsmi_model_set_correction(t->model, t->estimator->correction); /* the run's tree, not one of a trial's rows */
     }
     t->startup = t->estimator->searcher ? xsmi_searcher_startup(t->estimator->searcher) : 0;
-    t->allowed = BUDGET * (double)t->run.epochs * (double)t->train->rows * t->step_work;
     return XSM_OK;
 }
 

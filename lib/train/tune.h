@@ -11,10 +11,13 @@
 
 /* Rounds, and the rates that there are. */
 enum { XSMI_TUNE_ROUNDS = 3, XSMI_TUNE_PLACES = 14 };
+/* Floats of weights that are too many for a cache. */
+enum { XSMI_TUNE_FAR = 8 << 20 };
 
 struct xsm_tuning {
     xsm_context *context;
     xsm_tuning_info info;
+    double share; /* work of the trials, by what the run's was taken to be */
     xsm_tune_trial trials[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* size 0: there is none */
 };
 
@@ -34,9 +37,10 @@ typedef struct xsmi_tuner {
     uint64_t startup;         /* examples of the run before a search begins */
     double step_work;         /* of an example, in classes */
     double score_work;        /* of an example's evaluation */
+    double idle_work;         /* of either, what steps that are not busy save */
     uint64_t estimator_width; /* classes of a step */
     double untrained;         /* objective of a model of zeros */
-    double spent, allowed;    /* work */
+    double spent;             /* work */
     double cut;               /* what rounds are made smaller by, to fit */
     double expected;          /* work, for the callback */
     double start;             /* on the clock */
@@ -45,10 +49,12 @@ typedef struct xsmi_tuner {
     uint64_t rows, epochs, batch;
     uint64_t evaluated, held; /* rows to judge on, of the trial's and of those left out of it */
     double unseen[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* objectives by the rows left out; NaN: there were none */
-    double active[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* share of coefficients that are not 0 by the trial's rows */
-    double judged_active;                              /* of the last judgement */
-    xsm_gradient *losses;                              /* for an estimator that is judged by its own loss */
-    uint64_t *marks; /* [mark_count] of the weights that a trial may have changed, or NULL */
+    /* How busy steps are with coefficients, 0 to 1: those of a trial, and those on the rows that it is then judged on.
+     */
+    double busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES], busy_after[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];
+    double judged_busy;   /* of the last judgement */
+    xsm_gradient *losses; /* for an estimator that is judged by its own loss */
+    uint64_t *marks;      /* [mark_count] of the weights that a trial may have changed, or NULL */
     size_t mark_count;
     bool marking, marked;         /* in this round; this trial */
     xsm_dataset *sample, *subset; /* what the round's trials go through and are judged on; NULL = all rows */
@@ -57,8 +63,8 @@ typedef struct xsmi_tuner {
 
 /* Fills rows, epochs, batch, evaluated and held for a round. */
 void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round);
-/* Work of a trial of the round that is planned. */
-double xsmi_tuner_planned_work(const xsmi_tuner *t);
+/* Work of a trial of the round that is planned, with steps that busy (0 to 1). */
+double xsmi_tuner_planned_work(const xsmi_tuner *t, double share);
 /* Plans a round and takes its rows. */
 xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err);
 /* Tries a rate in the current round, and leaves the model as new. */

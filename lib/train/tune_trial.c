@@ -26,13 +26,19 @@ static const struct {
 #define LOSS_ROWS 64
 /* Of the model's cache lines, how many a trial may change to have them noted and zeroed one by one. */
 #define MARKED 0.5
-/* Zeroing what a trial changed, by the work of changing it: where weights stay in a cache, and where they do not. All
- * at once, a line's by that of a line that a step changes. */
+/* Noting and zeroing what a trial changed, by the work of changing it: where weights stay in a cache, and where they do
+ * not. All at once, a line's by that of a line that a step changes. */
 #define ZERO_NEAR 0.03
-#define ZERO_FAR 0.6
+#define ZERO_FAR 0.85
 #define ZERO_ALL 0.1
-/* Floats of the weights that are no longer near. */
-#define FAR_FLOATS (8 << 20)
+
+/* Share of coefficients that are not 0 from which on steps are no busier: many more have been looked at by then. */
+#define BUSY 0.12
+
+static double busy(double active)
+{
+    return active < BUSY ? active / BUSY : 1;
+}
 
 /* -- what a round does --------------------------------------------------------------------------------------------- */
 
@@ -97,13 +103,19 @@ static double zero_work(const xsmi_tuner *t)
     if (!pays_to_mark(t)) {
         return ZERO_ALL * (double)xsmi_model_marks(t->model) / lines_of_class(t);
     }
-    return (t->model->weight_count > FAR_FLOATS ? ZERO_FAR : ZERO_NEAR) * (double)t->rows * (double)t->epochs *
+    return (t->model->weight_count > XSMI_TUNE_FAR ? ZERO_FAR : ZERO_NEAR) * (double)t->rows * (double)t->epochs *
            (double)t->estimator_width;
 }
 
-double xsmi_tuner_planned_work(const xsmi_tuner *t)
+/* Of judging a trial. */
+static double judge_work(const xsmi_tuner *t, double share)
 {
-    return (double)t->rows * (double)t->epochs * t->step_work + (double)(t->evaluated + t->held) * t->score_work +
+    return (double)(t->evaluated + t->held) * (t->score_work - (t->losses ? (1 - share) * t->idle_work : 0));
+}
+
+double xsmi_tuner_planned_work(const xsmi_tuner *t, double share)
+{
+    return (double)t->rows * (double)t->epochs * (t->step_work - (1 - share) * t->idle_work) + judge_work(t, share) +
            zero_work(t);
 }
 
@@ -187,7 +199,7 @@ static xsm_status mean_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean
             active += t->losses->coefficients[i] != 0;
         }
     }
-    t->judged_active = places > 0 ? (double)active / (double)places : 1;
+    t->judged_busy = places > 0 ? busy((double)active / (double)places) : 1;
     *mean = sum / (double)rows->rows;
     return XSM_OK;
 }
@@ -211,7 +223,7 @@ static xsm_status own_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean,
 xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, xsm_error *err)
 {
     double mean, norm = 0;
-    t->judged_active = 1;
+    t->judged_busy = 1;
     rows = rows ? rows : t->train;
     if (t->losses) {
         XSMI_TRY(own_loss(t, rows, &mean, err));
@@ -229,7 +241,7 @@ xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, x
     return XSM_OK;
 }
 
-static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, double *unseen, xsm_error *err)
+static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, double *unseen, double *share, xsm_error *err)
 {
     const xsm_dataset *sample = t->sample ? t->sample : t->train;
     xsm_trainer_options o = t->run;
@@ -251,17 +263,19 @@ static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, double *unsee
         status = xsm_trainer_run(trainer, err);
         (void)xsm_trainer_get_progress(trainer, &end, NULL);
         trial->examples = end.examples;
+        *share = busy(xsmi_trainer_active(trainer));
         xsm_trainer_free(trainer);
     }
-    t->spent += (double)trial->examples * t->step_work;
+    t->spent += (double)trial->examples * (t->step_work - (1 - *share) * t->idle_work) + zero_work(t);
     if (status != XSM_OK) {
         return status;
     }
-    t->spent += (double)(t->evaluated + t->held) * t->score_work + zero_work(t);
     if (t->rest) {
         XSMI_TRY(xsmi_tuner_judge(t, t->rest, unseen, err));
     }
-    return xsmi_tuner_judge(t, t->subset, &trial->objective, err);
+    XSMI_TRY(xsmi_tuner_judge(t, t->subset, &trial->objective, err));
+    t->spent += judge_work(t, t->judged_busy);
+    return XSM_OK;
 }
 
 xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *err)
@@ -278,8 +292,10 @@ xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *er
     t->eta = trial->eta;
     XSMI_TRY(tell(t, 0, err));
     xsm_error inner = XSM_ERROR_INIT;
-    xsm_status status = take_trial(t, trial, unseen, &inner);
-    t->active[t->round][place] = t->judged_active;
+    double *share = &t->busy[t->round][place];
+    *share = t->judged_busy = 1;
+    xsm_status status = take_trial(t, trial, unseen, share, &inner);
+    t->busy_after[t->round][place] = t->judged_busy;
     if (t->marked) {
         xsmi_model_zero_marked(t->model, t->marks);
     } else {
