@@ -18,8 +18,9 @@
  * | name | step | keeps |
  * |---|---|---|
  * | `sgd` | the plain one of #xsm_gradient_view; takes proximal steps, a ridge and bounds on rows | nothing |
- * | `adagrad` | t the gradient of a weight over the batch: s <- s + t^2, w <- w - eta t / sqrt(s) (Duchi et al. 2011) |
- * s for every weight and bias |
+ * | `adagrad` | s <- s + t^2, w <- w - eta t / sqrt(s), t a weight's gradient (Duchi et al. 2011) | s for each number |
+ *
+ * What `adagrad` squares is the gradient of the whole batch; it keeps s for every weight and bias.
  *
  * Both take embedding models. `adagrad` takes estimators whose gradients have neither `shrinks` nor a `decay` nor a
  * `row_bound`.

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Links and images of the documents lead to files that are there, and rows of tables in comments are whole:
+
+check_links.py SOURCE-ROOT
+"""
+import pathlib
+import re
+import sys
+
+
+def links(root):
+    for page in [root / "README.md", root / "CHANGELOG.md", *sorted((root / "doc").rglob("*.md"))]:
+        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if not re.match(r"@ref|https?:|#", target) and not (page.parent / target.split("#")[0]).exists():
+                yield f"{page.relative_to(root)}: no {target}"
+
+
+def tables(root):
+    """What breaks a table when a formatter wraps its rows: fewer columns than in the head."""
+    for header in sorted((root / "include").rglob("*.h")):
+        columns = None
+        for number, line in enumerate(header.read_text(encoding="utf-8").splitlines(), 1):
+            if not re.match(r" \* +\|", line):
+                columns = None
+                continue
+            here = re.sub(r"`[^`]*`|\\\|", "", line).count("|")
+            columns = columns or here
+            if here != columns:
+                yield f"{header.relative_to(root)}:{number}: {here - 1} columns, the table has {columns - 1}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    bad = [*links(root), *tables(root)]
+    print("\n".join(bad))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
