@@ -357,10 +357,53 @@ static void test_sift_tile(void **state)
     }
 }
 
+/* Against the scalar kernel, and that against its definition in double precision. */
+static void test_score_quads(void **state)
+{
+    enum { BLOCKS = 3, QUADS_MOST = 40, LINE = XSMI_QUAD_ROWS };
+    const xsmi_kernels *k = check_table(state);
+    array rows, query, want, got;
+    array_open(&rows, BLOCKS * (QUADS_MOST * 4 * LINE + 37));
+    array_open(&query, QUADS_MOST * LINE);
+    array_open(&want, BLOCKS * LINE);
+    array_open(&got, BLOCKS * LINE);
+    for (size_t quads = 1; quads <= QUADS_MOST; quads += quads < 9 ? 1 : 10) {
+        for (size_t blocks = 0; blocks <= BLOCKS; ++blocks) {
+            const kind v = (kind)random_below(KINDS);
+            const size_t apart = quads * 4 * LINE + random_below(38);
+            array_fill(&rows, blocks ? (blocks - 1) * apart + quads * 4 * LINE : 0, 0, v);
+            array_fill(&query, quads * LINE, 0, v);
+            for (size_t i = 0; i < quads * LINE; ++i) {
+                query.at[i] = query.at[i / LINE * LINE + i % 4];
+            }
+            array_fill(&want, blocks * LINE, 0, PLAIN);
+            array_copy(&got, &want);
+            ref->score_quads(query.at, rows.at, apart, blocks, quads, want.at);
+            k->score_quads(query.at, rows.at, apart, blocks, quads, got.at);
+            expect_arrays(&got, &want, "score_quads", quads * 1000 + blocks);
+            for (size_t i = 0; v == PLAIN && i < blocks * LINE; ++i) {
+                const float *row = rows.at + i / LINE * apart + xsmi_quad_place(i % LINE, quads);
+                double sum = 0, size = 0;
+                for (size_t f = 0; f < 4 * quads; ++f) {
+                    double term = (double)row[f / 4 * LINE + f % 4] * (double)query.at[f / 4 * LINE + f % 4];
+                    sum += term;
+                    size += fabs(term);
+                }
+                assert_true(fabs(sum - (double)want.at[i]) <= 1e-6 * size + 1e-30);
+            }
+        }
+    }
+    array_close(&rows);
+    array_close(&query);
+    array_close(&want);
+    array_close(&got);
+}
+
 const named_test tile_tests[] = {
     {"pack", test_pack},
     {"score_tile", test_score_tile},
     {"score_few", test_score_few},
+    {"score_quads", test_score_quads},
     {"sift_tile", test_sift_tile},
     {"reduce_tile", test_reduce_tile},
     {"reduce_tile, few lanes", test_reduce_few},

@@ -96,14 +96,15 @@ static void check_sphere(const setup *t)
     }
     assert_ok(xsmi_sphere_assign(s, prepared, t->r.count, cluster, gap, &err), err);
     for (uint32_t k = 0; k < t->r.count; k++) {
-        const xsmi_cluster *c = &s->cluster[s->cluster_of[k]];
-        assert_true(s->place_of[k] < c->count);
-        assert_int_equal(*xsmi_cluster_class(s, c, s->place_of[k]), k);
-        assert_int_equal(s->cluster_of[k], cluster[k]);
-        assert_true((double)s->gap[k] <= (double)gap[k] + 1e-5 * sqrt(s->longest));
-        const float *row = xsmi_cluster_row(s, c, s->place_of[k]);
+        const xsmi_member *of = &s->member[k];
+        const xsmi_cluster *c = &s->cluster[of->cluster];
+        assert_true(of->place < c->count);
+        assert_int_equal(*xsmi_cluster_class(s, c, of->place), k);
+        assert_int_equal(of->cluster, cluster[k]);
+        assert_true((double)of->gap <= (double)gap[k] + 1e-5 * sqrt(s->longest));
+        const float *row = xsmi_cluster_row(s, c, of->place);
         for (uint32_t f = 0; f < t->r.width; f++) {
-            assert_true(row[(size_t)f * XSMI_LANES] == t->r.x[(size_t)k * t->r.width + f]);
+            assert_true(row[f / 4 * XSMI_LINE + f % 4] == t->r.x[(size_t)k * t->r.width + f]);
         }
     }
     for (uint32_t c = 0; c < s->clusters; c++) {
@@ -171,9 +172,9 @@ static void small_moves_use_up_the_gap(void **state)
     begin(&t, 2000, 16, 60, 0);
     uint32_t widest = 0;
     for (uint32_t k = 1; k < t.r.count; k++) {
-        widest = t.s.gap[k] > t.s.gap[widest] ? k : widest;
+        widest = t.s.member[k].gap > t.s.member[widest].gap ? k : widest;
     }
-    double longest, before = (double)t.s.gap[widest];
+    double longest, before = (double)t.s.member[widest].gap;
     uint64_t moved = 0;
     assert_true(before > 0.05);
     t.r.x[(size_t)widest * t.r.width] += 0.01f;
@@ -181,7 +182,7 @@ static void small_moves_use_up_the_gap(void **state)
     assert_ok(xsmi_sphere_update(&t.s, &t.source, &widest, 1, &moved, &longest, &err), err);
     /* Less by twice what it moved by, with the number more that makes lengths equal; found anew it would be about what
      * it was. */
-    assert_true((double)t.s.gap[widest] <= before - 0.02 && (double)t.s.gap[widest] > 0);
+    assert_true((double)t.s.member[widest].gap <= before - 0.02 && (double)t.s.member[widest].gap > 0);
     assert_int_equal(moved, 0);
     check_sphere(&t);
     /* A leap uses it up, and it is found anew. */
@@ -206,9 +207,7 @@ static void instruction_sets_agree(void **state)
         for (int round = 0; round < 20; round++) {
             (void)shake(&t[i], 50, 0.05);
         }
-        assert_memory_equal(t[i].s.cluster_of, t[0].s.cluster_of, 1500 * sizeof(uint32_t));
-        assert_memory_equal(t[i].s.place_of, t[0].s.place_of, 1500 * sizeof(uint32_t));
-        assert_memory_equal(t[i].s.gap, t[0].s.gap, 1500 * sizeof(float));
+        assert_memory_equal(t[i].s.member, t[0].s.member, 1500 * sizeof(xsmi_member));
     }
     for (int i = 0; i < 3; i++) {
         end(&t[i]);

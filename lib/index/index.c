@@ -105,6 +105,7 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
     }
     x->context = ctx;
     x->ops = ops;
+    x->own_table = xsmi_index_own_table(&ops);
     x->state = state;
     xsmi_option_group group = options_of(&x->ops, &x->common, state);
     xsmi_option_defaults(&group.table[0], &x->common);

@@ -19,6 +19,7 @@ struct xsm_index {
     void *state;
     xsmi_index_common common;
     bool built;
+    bool own_table;                   /* the library's own search: its lists need no looking through */
     xsm_index_rows rows;              /* what it was built over, */
     const xsm_model *model;           /* or the model, */
     xsmi_correction *correction;      /* with what its scores had added then, numbers or NULL; a hold on it */
@@ -59,6 +60,8 @@ xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block
 
 /* Names for an option of that choice, ended by NULL. */
 extern const char *const xsmi_index_names[];
+/* Whether a table's searches are those of a built-in index. */
+bool xsmi_index_own_table(const xsm_index_ops *ops);
 extern const xsm_index_ops xsmi_exact_index_ops;
 extern const xsm_index_ops xsmi_spherical_index_ops;
 

@@ -26,7 +26,7 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
                                        : xsmi_fail(err, status, "index '%s': a search failed", x->ops.name);
     }
     for (uint32_t i = 0; i < block->count; i++) {
-        const uint32_t length = block->lengths[i], listed = length <= block->top ? length : 0;
+        const uint32_t length = block->lengths[i], listed = x->own_table || length > block->top ? 0 : length;
         const uint32_t *classes = block->classes + (size_t)i * block->top;
         bool bad = length > block->top;
         for (uint32_t j = 0; j < listed; j++) { /* to the end, so that several are looked at together */

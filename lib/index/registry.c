@@ -31,3 +31,12 @@ const xsm_index_ops *xsm_index_find(const char *name)
     }
     return NULL;
 }
+
+bool xsmi_index_own_table(const xsm_index_ops *ops)
+{
+    bool own = false;
+    for (size_t i = 0; i < xsm_index_count(); i++) {
+        own |= registry[i]->query == ops->query;
+    }
+    return own;
+}

@@ -91,8 +91,8 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
 #define RUN 64
 
 typedef struct places {
-    float *tile;      /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of a block of rows */
-    float *queries;   /* [XSM_INDEX_QUERIES][query stride] those that probe a cluster */
+    float *tile;      /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of some rows or centres */
+    float *queries;   /* [XSM_INDEX_QUERIES][quads][XSMI_LINE] as the kernel for clusters takes them */
     float *ranks;     /* [XSM_INDEX_QUERIES][C] products with the centres */
     float *best;      /* [C/RUN + 1] */
     uint32_t *chosen; /* [XSM_INDEX_QUERIES][C] clusters of each query */
@@ -108,7 +108,7 @@ static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
     places p;
     size_t c = s->clusters, all = c * XSM_INDEX_QUERIES;
     p.tile = xsmi_arena_take(arena, XSM_INDEX_QUERIES * XSMI_LANES, sizeof *p.tile);
-    p.queries = xsmi_arena_take(arena, XSM_INDEX_QUERIES * s->stride, sizeof *p.queries);
+    p.queries = xsmi_arena_take(arena, XSM_INDEX_QUERIES * (size_t)s->quads, XSMI_LINE * sizeof *p.queries);
     p.ranks = xsmi_arena_take(arena, all, sizeof *p.ranks);
     p.best = xsmi_arena_take(arena, c / RUN + 1, sizeof *p.best);
     p.chosen = xsmi_arena_take(arena, all, sizeof *p.chosen);
@@ -206,20 +206,18 @@ static uint32_t list_askers(const xsmi_sphere *s, const xsm_index_block *block, 
     return probes;
 }
 
-/* Takes what was scored of a cluster's rows as it is, as far as there is room. */
-static void take_all(const xsm_index_block *block, uint32_t query, uint32_t place, const float *scores,
-                     const uint32_t *classes, uint32_t count)
+/* Each four numbers of the queries four times over. */
+static void spread_queries(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
 {
-    uint32_t room = place < block->top ? block->top - place : 0;
-    float *to_scores = block->scores + (size_t)query * block->top + place;
-    uint32_t *to_classes = block->classes + (size_t)query * block->top + place;
-    count = count < room ? count : room;
-    if (count == XSMI_LANES) { /* a size that the compiler knows */
-        memcpy(to_scores, scores, XSMI_LANES * sizeof *scores);
-        memcpy(to_classes, classes, XSMI_LANES * sizeof *classes);
-    } else if (count > 0) {
-        memcpy(to_scores, scores, count * sizeof *scores);
-        memcpy(to_classes, classes, count * sizeof *classes);
+    for (uint32_t i = 0; i < block->count; i++) {
+        const float *query = block->queries + i * block->stride;
+        float *to = p->queries + (size_t)i * s->quads * XSMI_LINE;
+        for (uint32_t f = 0; f < 4 * s->quads; f++) {
+            float number = f < s->width ? query[f] : 0;
+            for (uint32_t r = 0; r < 4; r++) {
+                to[f / 4 * XSMI_LINE + 4 * r + f % 4] = number;
+            }
+        }
     }
 }
 
@@ -255,7 +253,7 @@ XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
             }
             const xsmi_cluster *c = &f->sphere->cluster[*f->next++];
             f->at = c->rows;
-            f->stop = c->rows + xsmi_whole_blocks(c->count) / XSMI_LANES * xsmi_block_size(f->sphere);
+            f->stop = c->rows + xsmi_whole_quads(c->count) / XSMI_QUAD_ROWS * xsmi_block_size(f->sphere);
         }
         size_t some = (size_t)(f->stop - f->at) < left ? (size_t)(f->stop - f->at) : left;
         for (size_t i = 0; i < some; i += XSMI_LINE) {
@@ -266,34 +264,58 @@ XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
     }
 }
 
-/* Scores a cluster's rows for the queries that probe it, a block of rows for all of them. */
+/* Blocks of rows that are scored together. */
+#define PIECE 2
+
+/* Scores `rows` rows from a place of a cluster on, as they are, into a query's list, as far as there is room. */
+static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
+                     uint32_t list_place, const float *from, uint32_t rows)
+{
+    const size_t apart = xsmi_block_size(s);
+    const float *of = p->queries + (size_t)query * s->quads * XSMI_LINE, *classes = from + apart - XSMI_QUAD_ROWS;
+    uint32_t room = list_place < block->top ? block->top - list_place : 0;
+    float *scores = block->scores + (size_t)query * block->top + list_place;
+    uint32_t *to = block->classes + (size_t)query * block->top + list_place;
+    rows = rows < room ? rows : room;
+    if (rows == PIECE * XSMI_QUAD_ROWS) {
+        s->kernels->score_quads(of, from, apart, PIECE, s->quads, scores);
+        for (size_t b = 0; b < PIECE; b++) { /* a size that the compiler knows */
+            memcpy(to + b * XSMI_QUAD_ROWS, classes + b * apart, XSMI_QUAD_ROWS * sizeof *to);
+        }
+        return;
+    }
+    if (rows > 0) {
+        s->kernels->score_quads(of, from, apart, xsmi_whole_quads(rows) / XSMI_QUAD_ROWS, s->quads, p->tile);
+        memcpy(scores, p->tile, rows * sizeof *scores);
+    }
+    for (uint32_t i = 0; i < rows; i += XSMI_QUAD_ROWS, classes += apart) {
+        memcpy(to + i, classes, (rows - i < XSMI_QUAD_ROWS ? rows - i : XSMI_QUAD_ROWS) * sizeof *to);
+    }
+}
+
+/* Scores a cluster's rows for the queries that probe it, some blocks of rows for all of them. */
 static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t c, cursor *coming,
                   bool all)
 {
     const xsmi_cluster *cluster = &s->cluster[c];
     const uint32_t *askers = p->askers + p->starts[c], *begins = p->places + p->starts[c];
-    uint32_t count = p->starts[c + 1] - p->starts[c];
-    const float *queries = block->queries + askers[0] * block->stride;
-    size_t stride = block->stride;
-    if (count > 1) {
-        queries = p->queries;
-        stride = s->stride;
+    const uint32_t count = p->starts[c + 1] - p->starts[c], together = PIECE * XSMI_QUAD_ROWS;
+    const size_t apart = xsmi_block_size(s);
+    for (uint32_t first = 0; first < cluster->count; first += together) {
+        uint32_t rows = cluster->count - first < together ? cluster->count - first : together;
+        uint32_t blocks = xsmi_whole_quads(rows) / XSMI_QUAD_ROWS;
+        const float *from = xsmi_cluster_block(s, cluster, first);
+        fetch(coming, blocks * apart);
         for (uint32_t a = 0; a < count; a++) {
-            memcpy(p->queries + a * stride, block->queries + askers[a] * block->stride, s->width * sizeof *queries);
-        }
-    }
-    for (uint32_t first = 0; first < cluster->count; first += XSMI_LANES) {
-        uint32_t rows = cluster->count - first < XSMI_LANES ? cluster->count - first : XSMI_LANES;
-        const uint32_t *classes = xsmi_cluster_class(s, cluster, first);
-        fetch(coming, xsmi_block_size(s));
-        s->kernels->score_tile(queries, stride, count, xsmi_cluster_row(s, cluster, first), s->width, 1, NULL, NULL,
-                               p->tile);
-        for (uint32_t a = 0; a < count; a++) {
-            const float *scores = p->tile + a * XSMI_LANES;
             if (all) {
-                take_all(block, askers[a], begins[a] + first, scores, classes, rows);
-            } else {
-                take_best(block, askers[a], scores, classes, rows);
+                take_all(s, block, p, askers[a], begins[a] + first, from, rows);
+                continue;
+            }
+            s->kernels->score_quads(p->queries + (size_t)askers[a] * s->quads * XSMI_LINE, from, apart, blocks,
+                                    s->quads, p->tile);
+            for (uint32_t b = 0; b < blocks; b++) {
+                uint32_t at = b * XSMI_QUAD_ROWS, some = rows - at < XSMI_QUAD_ROWS ? rows - at : XSMI_QUAD_ROWS;
+                take_best(block, askers[a], p->tile + at, xsmi_cluster_class(s, cluster, first + at), some);
             }
         }
     }
@@ -321,6 +343,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
             xsmi_top_start(&list);
         }
     }
+    spread_queries(s, block, &p);
     uint32_t probes = list_askers(s, block, &p);
     cursor coming = {.sphere = s, .next = p.probes, .end = p.probes + probes};
     fetch(&coming, AHEAD / sizeof(float));

@@ -10,19 +10,31 @@
 
 #include "index/index.h"
 
-/* A cluster: its rows and their classes. Rows lie in blocks of XSMI_LANES, packed as the kernels take examples, with
- * their classes behind them, so that a probe is one stream in which queries stand in for weights. */
+#include <string.h>
+
+/* A cluster: its rows and their classes. Rows lie in blocks of quads (kernels.h, score_quads) with their classes behind
+ * them, so that a probe is one stream, and a row that changes is in a few lines beside each other. */
 typedef struct xsmi_cluster {
-    float *rows;              /* [capacity/XSMI_LANES][width + 1][XSMI_LANES], the last of each block classes */
-    uint32_t count, capacity; /* capacity: a multiple of XSMI_LANES */
+    float *rows;              /* [capacity/XSMI_QUAD_ROWS][block], the last XSMI_QUAD_ROWS of each block classes */
+    uint32_t count, capacity; /* capacity: a multiple of XSMI_QUAD_ROWS */
     bool own;                 /* `rows` is memory of its own; else of the sphere's `rows` */
 } xsmi_cluster;
+
+/* Where a row is. All of it together, as what is asked for is asked of rows here and there. */
+typedef struct xsmi_member {
+    uint32_t cluster, place;
+    /* How much larger its product with its own centre is than with any other, at least: while it moves by less than
+     * half of that its cluster stays the same, as Hamerly (Making k-means even faster, 2010) saw. Below 0: not known.
+     */
+    float gap;
+} xsmi_member;
 
 /* What is built, and built anew when it has drifted. */
 typedef struct xsmi_sphere {
     xsm_context *context;
     const xsmi_kernels *kernels;
     uint32_t count, width; /* K, D; a centre has D + 1 numbers */
+    uint32_t quads;        /* of a row in its cluster: ceil(D/4) */
     size_t stride;         /* of rows on their way, and of centres */
     double longest;        /* M^2 */
     float *mean;           /* [stride] of all rows */
@@ -32,13 +44,10 @@ typedef struct xsmi_sphere {
     float *rows;           /* [row_room] of all clusters as they were built: in huge pages, so that a probe of one after
                               the other does not wait for addresses */
     size_t row_room;
-    xsmi_cluster *cluster; /* [C] */
-    uint32_t *cluster_of;  /* [K] */
-    uint32_t *place_of;    /* [K] in its cluster */
-    /* [K] How much larger a row's product with its own centre is than with any other, at least: while it moves by less
-     * than half of that its cluster stays the same, as Hamerly (Making k-means even faster, 2010) saw. Below 0: not
-     * known. */
-    float *gap;
+    xsmi_cluster *cluster;  /* [C] */
+    xsmi_member *member;    /* [K] */
+    unsigned char *scratch; /* [scratch_bytes] kept from update to update */
+    size_t scratch_bytes;
 } xsmi_sphere;
 
 typedef struct xsmi_sphere_settings {
@@ -52,31 +61,56 @@ static inline uint32_t xsmi_whole_blocks(uint32_t count)
     return (count + XSMI_LANES - 1) / XSMI_LANES * XSMI_LANES;
 }
 
-/* Floats of a block of rows with their classes. */
-static inline size_t xsmi_block_size(const xsmi_sphere *s)
+/* The same of a cluster's rows. */
+static inline uint32_t xsmi_whole_quads(uint32_t count)
 {
-    return ((size_t)s->width + 1) * XSMI_LANES;
+    return (count + XSMI_QUAD_ROWS - 1) / XSMI_QUAD_ROWS * XSMI_QUAD_ROWS;
 }
 
-/* Where the first number of a cluster's row is; the others follow XSMI_LANES apart. */
+/* Floats of a block of a cluster's rows with their classes. */
+static inline size_t xsmi_block_size(const xsmi_sphere *s)
+{
+    return (4 * (size_t)s->quads + 1) * XSMI_QUAD_ROWS;
+}
+
+/* The block of a cluster that has a place. */
+static inline float *xsmi_cluster_block(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
+{
+    return c->rows + place / XSMI_QUAD_ROWS * xsmi_block_size(s);
+}
+
+/* Where the first four numbers of a cluster's row are; each four others follow XSMI_LINE apart. */
 static inline float *xsmi_cluster_row(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
 {
-    return c->rows + place / XSMI_LANES * xsmi_block_size(s) + place % XSMI_LANES;
+    return xsmi_cluster_block(s, c, place) + xsmi_quad_place(place % XSMI_QUAD_ROWS, s->quads);
 }
 
 /* Where the class of a cluster's row is; those of its block lie beside it. */
 static inline uint32_t *xsmi_cluster_class(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
 {
-    return (uint32_t *)(void *)(xsmi_cluster_row(s, c, place) + (size_t)s->width * XSMI_LANES);
+    float *classes = xsmi_cluster_block(s, c, place) + (size_t)s->quads * 4 * XSMI_QUAD_ROWS;
+    return (uint32_t *)(void *)classes + place % XSMI_QUAD_ROWS;
 }
 
-/* Writes a row to its place. */
+/* Writes a row to its place, or reads it. */
 static inline void xsmi_cluster_put(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place, const float *row)
 {
     float *to = xsmi_cluster_row(s, c, place);
-    for (size_t f = 0; f < s->width; f++) {
-        to[f * XSMI_LANES] = row[f];
+    uint32_t f = 0;
+    for (; f + 4 <= s->width; f += 4, to += XSMI_LINE) {
+        memcpy(to, row + f, 4 * sizeof *row);
     }
+    memcpy(to, row + f, (s->width - f) * sizeof *row);
+}
+
+static inline void xsmi_cluster_get(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place, float *row)
+{
+    const float *from = xsmi_cluster_row(s, c, place);
+    uint32_t f = 0;
+    for (; f + 4 <= s->width; f += 4, from += XSMI_LINE) {
+        memcpy(row + f, from, 4 * sizeof *row);
+    }
+    memcpy(row + f, from, (s->width - f) * sizeof *row);
 }
 
 /* Makes a sphere of all rows. On failure it is left empty. */

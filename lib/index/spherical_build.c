@@ -12,7 +12,7 @@
 /* Floats of a cluster of that capacity. */
 static size_t room_of(const xsmi_sphere *s, uint32_t capacity)
 {
-    return capacity / XSMI_LANES * xsmi_block_size(s);
+    return capacity / XSMI_QUAD_ROWS * xsmi_block_size(s);
 }
 
 /* -- all rows ------------------------------------------------------------------------------------------------------ */
@@ -20,7 +20,9 @@ static size_t room_of(const xsmi_sphere *s, uint32_t capacity)
 /* Rows that are read and assigned together. */
 #define ASSIGN_ROWS 65536
 
-static xsm_status assign_all(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err)
+/* The cluster [K] of each row, and its gap [K]. */
+static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *source, uint32_t *cluster, float *gap,
+                             xsm_error *err)
 {
     uint32_t most = s->count < ASSIGN_ROWS ? s->count : ASSIGN_ROWS;
     float *rows = xsmi_allocate(s->context, most, s->stride * sizeof *rows);
@@ -34,18 +36,22 @@ static xsm_status assign_all(xsmi_sphere *s, const xsm_index_source *source, xsm
         for (uint32_t j = 0; j < count; j++) {
             (void)xsmi_sphere_prepare(s, rows + j * s->stride);
         }
-        status = xsmi_sphere_assign(s, rows, count, s->cluster_of + first, s->gap + first, err);
+        status = xsmi_sphere_assign(s, rows, count, cluster + first, gap + first, err);
         first += count;
     }
     xsmi_release(s->context, rows, most, s->stride * sizeof *rows);
     return status;
 }
 
-/* Gives every empty cluster half of the largest one's rows, with its centre. `starts` [C+1] and `order` [K] are room
- * for the rows by cluster, `counts` [C] becomes how many each has. */
-static void repair(xsmi_sphere *s, uint32_t *counts, uint32_t *starts, uint32_t *order)
+/* Says where rows are, and gives every empty cluster half of the largest one's, with its centre. `starts` [C+1] and
+ * `order` [K] are room for the rows by cluster, `counts` [C] becomes how many each has. */
+static void repair(xsmi_sphere *s, const uint32_t *cluster, const float *gap, uint32_t *counts, uint32_t *starts,
+                   uint32_t *order)
 {
-    xsmi_sort_by_cluster(s->cluster_of, s->count, s->clusters, starts, order);
+    for (uint32_t k = 0; k < s->count; k++) {
+        s->member[k] = (xsmi_member){.cluster = cluster[k], .gap = gap[k]};
+    }
+    xsmi_sort_by_cluster(cluster, s->count, s->clusters, starts, order);
     for (uint32_t c = 0; c < s->clusters; c++) {
         counts[c] = starts[c + 1] - starts[c];
     }
@@ -62,8 +68,8 @@ static void repair(xsmi_sphere *s, uint32_t *counts, uint32_t *starts, uint32_t 
         counts[largest] -= counts[c];
         starts[c] = starts[largest] + counts[largest];
         for (uint32_t j = starts[largest]; j < starts[c] + counts[c]; j++) {
-            s->cluster_of[order[j]] = j < starts[c] ? largest : c;
-            s->gap[order[j]] = -1; /* two centres are alike */
+            s->member[order[j]].cluster = j < starts[c] ? largest : c;
+            s->member[order[j]].gap = -1; /* two centres are alike */
         }
     }
 }
@@ -74,7 +80,7 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
     if (c->count < c->capacity) {
         return true;
     }
-    uint32_t capacity = xsmi_whole_blocks(c->capacity + c->capacity / 2 + 1);
+    uint32_t capacity = xsmi_whole_quads(c->capacity + c->capacity / 2 + 1);
     float *rows = xsmi_allocate_zero(s->context, room_of(s, capacity), sizeof *rows);
     if (!rows) {
         return false;
@@ -94,7 +100,7 @@ static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_erro
 {
     s->row_room = 0;
     for (uint32_t c = 0; c < s->clusters; c++) {
-        s->cluster[c].capacity = xsmi_whole_blocks(counts[c] + counts[c] / 8 + 1);
+        s->cluster[c].capacity = xsmi_whole_quads(counts[c] + counts[c] / 8 + 1);
         s->row_room += room_of(s, s->cluster[c].capacity);
     }
     s->rows = xsmi_allocate_zero(s->context, s->row_room, sizeof *s->rows);
@@ -119,11 +125,11 @@ static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm
     }
     for (uint32_t j = 0; j < s->count; j++) {
         const uint32_t k = order ? order[j] : j;
-        xsmi_cluster *c = &s->cluster[s->cluster_of[k]];
+        xsmi_cluster *c = &s->cluster[s->member[k].cluster];
         source->read(source, NULL, k, 1, row, s->stride);
         xsmi_cluster_put(s, c, c->count, row);
         *xsmi_cluster_class(s, c, c->count) = k;
-        s->place_of[k] = c->count++;
+        s->member[k].place = c->count++;
     }
     xsmi_release(s->context, row, s->stride, sizeof *row);
     return XSM_OK;
@@ -143,9 +149,8 @@ void xsmi_sphere_clear(xsmi_sphere *s)
     xsmi_release(s->context, s->cluster, s->clusters, sizeof *s->cluster);
     xsmi_release(s->context, s->mean, s->stride, sizeof *s->mean);
     xsmi_release(s->context, s->centres, s->clusters, s->stride * sizeof *s->centres);
-    xsmi_release(s->context, s->cluster_of, s->count, sizeof *s->cluster_of);
-    xsmi_release(s->context, s->place_of, s->count, sizeof *s->place_of);
-    xsmi_release(s->context, s->gap, s->count, sizeof *s->gap);
+    xsmi_release(s->context, s->member, s->count, sizeof *s->member);
+    xsmi_release(s->context, s->scratch, s->scratch_bytes, 1);
     xsmi_release(s->context, s->packed_centres, (size_t)xsmi_whole_blocks(s->clusters) * ((size_t)s->width + 1),
                  sizeof *s->packed_centres);
     memset(s, 0, sizeof *s);
@@ -164,6 +169,7 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
     s->kernels = xsmi_context_kernels(source->context);
     s->count = source->count;
     s->width = source->width;
+    s->quads = (source->width + 3) / 4;
     s->stride = xsmi_row_stride((size_t)source->width + 1);
     s->clusters = clusters_of(settings, source);
     s->mean = xsmi_allocate_zero(s->context, s->stride, sizeof *s->mean);
@@ -171,10 +177,8 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
     s->packed_centres = xsmi_allocate(s->context, (size_t)xsmi_whole_blocks(s->clusters) * ((size_t)s->width + 1),
                                       sizeof *s->packed_centres);
     s->cluster = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->cluster);
-    s->cluster_of = xsmi_allocate(s->context, s->count, sizeof *s->cluster_of);
-    s->place_of = xsmi_allocate(s->context, s->count, sizeof *s->place_of);
-    s->gap = xsmi_allocate(s->context, s->count, sizeof *s->gap);
-    return s->mean && s->centres && s->packed_centres && s->cluster && s->cluster_of && s->place_of && s->gap;
+    s->member = xsmi_allocate(s->context, s->count, sizeof *s->member);
+    return s->mean && s->centres && s->packed_centres && s->cluster && s->member;
 }
 
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
@@ -184,9 +188,11 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     uint32_t *counts = xsmi_allocate(s->context, s->clusters, sizeof *counts);
     uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
     uint32_t *order = xsmi_allocate(s->context, s->count, sizeof *order);
+    uint32_t *cluster = xsmi_allocate(s->context, s->count, sizeof *cluster);
+    float *gap = xsmi_allocate(s->context, s->count, sizeof *gap);
     xsm_status status = XSM_OK;
-    if (!room || !counts || !starts || !order) {
-        status = xsmi_fail_memory(err, s->count * sizeof *s->place_of, "clusters");
+    if (!room || !counts || !starts || !order || !cluster || !gap) {
+        status = xsmi_fail_memory(err, s->count * sizeof *s->member, "clusters");
     }
     if (status == XSM_OK) {
         status = xsmi_sphere_find_mean(s, source, err);
@@ -199,10 +205,10 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     }
     if (status == XSM_OK) {
         xsmi_sphere_pack_centres(s);
-        status = assign_all(s, source, err);
+        status = assign_all(s, source, cluster, gap, err);
     }
     if (status == XSM_OK) {
-        repair(s, counts, starts, order);
+        repair(s, cluster, gap, counts, starts, order);
         xsmi_sphere_pack_centres(s);
         status = make_clusters(s, counts, err);
     }
@@ -212,6 +218,8 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     xsmi_release(s->context, counts, s->clusters, sizeof *counts);
     xsmi_release(s->context, starts, (size_t)s->clusters + 1, sizeof *starts);
     xsmi_release(s->context, order, s->count, sizeof *order);
+    xsmi_release(s->context, cluster, s->count, sizeof *cluster);
+    xsmi_release(s->context, gap, s->count, sizeof *gap);
     if (status != XSM_OK) {
         xsmi_sphere_clear(s);
     }
@@ -246,7 +254,7 @@ void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
 
 #define SAVED "numbers of a spherical index: "
 
-/* Says which cluster each row is in. cluster_of starts as UINT32_MAX. */
+/* Says which cluster each row is in. Members' start as UINT32_MAX. */
 static xsm_status read_order(xsmi_sphere *s, const uint32_t *counts, const uint32_t *order, xsm_error *err)
 {
     uint32_t done = 0;
@@ -256,11 +264,11 @@ static xsm_status read_order(xsmi_sphere *s, const uint32_t *counts, const uint3
                              counts[c], s->count, s->count - done);
         }
         for (uint32_t end = done + counts[c]; done < end; done++) {
-            if (order[done] >= s->count || s->cluster_of[order[done]] != UINT32_MAX) {
+            if (order[done] >= s->count || s->member[order[done]].cluster != UINT32_MAX) {
                 return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "row %u in cluster %u; accepted is each of 0 to %u once",
                                  order[done], c, s->count - 1);
             }
-            s->cluster_of[order[done]] = c;
+            s->member[order[done]].cluster = c;
         }
     }
     return done == s->count
@@ -304,9 +312,8 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
     for (uint32_t c = 0; c < s->clusters; c++, numbers += width + 1) {
         memcpy(s->centres + c * s->stride, numbers, (width + 1) * sizeof *numbers);
     }
-    memset(s->cluster_of, 0xff, s->count * sizeof *s->cluster_of);
     for (uint32_t k = 0; k < s->count; k++) {
-        s->gap[k] = -1; /* is found again when the row changes */
+        s->member[k] = (xsmi_member){UINT32_MAX, 0, -1}; /* the gap is found again when the row changes */
     }
     xsm_status status = check_measures(s, err);
     if (status == XSM_OK) {

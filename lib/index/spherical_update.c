@@ -17,61 +17,60 @@
 
 static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
 {
-    xsmi_cluster *from = &s->cluster[s->cluster_of[k]], *into = &s->cluster[to];
+    xsmi_member *of = &s->member[k];
+    xsmi_cluster *from = &s->cluster[of->cluster], *into = &s->cluster[to];
     if (from != into) {
-        uint32_t hole = s->place_of[k], last = --from->count;
-        if (hole != last) {
-            float *to_row = xsmi_cluster_row(s, from, hole);
+        uint32_t last = --from->count;
+        if (of->place != last) {
+            float *hole = xsmi_cluster_row(s, from, of->place);
             const float *last_row = xsmi_cluster_row(s, from, last);
-            for (size_t f = 0; f < s->width; f++) {
-                to_row[f * XSMI_LANES] = last_row[f * XSMI_LANES];
+            for (size_t c = 0; c < s->quads; c++) {
+                memcpy(hole + c * XSMI_LINE, last_row + c * XSMI_LINE, 4 * sizeof *hole);
             }
             uint32_t filler = *xsmi_cluster_class(s, from, last);
-            *xsmi_cluster_class(s, from, hole) = filler;
-            s->place_of[filler] = hole;
+            *xsmi_cluster_class(s, from, of->place) = filler;
+            s->member[filler].place = of->place;
         }
-        s->cluster_of[k] = to;
-        s->place_of[k] = into->count++;
-        *xsmi_cluster_class(s, into, s->place_of[k]) = k;
+        of->cluster = to;
+        of->place = into->count++;
+        *xsmi_cluster_class(s, into, of->place) = k;
     }
-    xsmi_cluster_put(s, into, s->place_of[k], row);
+    xsmi_cluster_put(s, into, of->place, row);
 }
 
 /* Asks for what is known of rows. */
-XSMI_PREFETCHER void fetch_known(const xsmi_sphere *s, const uint32_t *rows, uint32_t count)
+XSMI_PREFETCHER void fetch_members(const xsmi_sphere *s, const uint32_t *rows, uint32_t count)
 {
     for (uint32_t j = 0; j < count; j++) {
-        __builtin_prefetch(s->cluster_of + rows[j], 1, 3);
-        __builtin_prefetch(s->place_of + rows[j], 1, 3);
-        __builtin_prefetch(s->gap + rows[j], 1, 3);
+        const xsmi_member *of = s->member + rows[j];
+        __builtin_prefetch(&of->cluster, 1, 3);
+        __builtin_prefetch(&of->gap, 1, 3); /* often of the same line */
     }
 }
 
-/* Asks for the place that a row has now, a line for each of its numbers. */
+/* Asks for the place that a row has now. */
 XSMI_PREFETCHER void fetch_row(const xsmi_sphere *s, uint32_t k)
 {
-    const float *to = xsmi_cluster_row(s, &s->cluster[s->cluster_of[k]], s->place_of[k]);
-    for (size_t f = 0; f < s->width; f++) {
-        __builtin_prefetch(to + f * XSMI_LANES, 1, 2);
+    const xsmi_member *of = &s->member[k];
+    const float *to = xsmi_cluster_row(s, &s->cluster[of->cluster], of->place);
+    for (size_t c = 0; c < s->quads; c++) {
+        __builtin_prefetch(to + c * XSMI_LINE, 1, 2);
     }
 }
 
-/* A gap that is left when row k becomes `row`, as prepared, or below 0 when none is sure to be. `old` [stride]. */
-static float gap_left(const xsmi_sphere *s, uint32_t k, const float *row, float *old)
+/* A gap that is left when a row becomes `row`, as prepared, or below 0 when none is sure to be. `old` [stride]. */
+static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *row, float *old)
 {
     /* What products of float sums may be off by, each of two, before and after; rows are not longer than 2 M. */
     const double slack = 16 * (s->width + 2.0) * 0x1p-24 * sqrt(s->longest);
-    if (!((double)s->gap[k] > slack)) {
+    if (!((double)of->gap > slack)) {
         return -1;
     }
-    const float *at = xsmi_cluster_row(s, &s->cluster[s->cluster_of[k]], s->place_of[k]);
-    for (size_t f = 0; f < s->width; f++) {
-        old[f] = at[f * XSMI_LANES];
-    }
+    xsmi_cluster_get(s, &s->cluster[of->cluster], of->place, old);
     (void)xsmi_sphere_prepare(s, old);
     s->kernels->axpby(old, row, (size_t)s->width + 1, -1, 1);
     double moved = sqrt((double)s->kernels->dot(old, old, (size_t)s->width + 1));
-    double left = (double)s->gap[k] - 2.001 * moved - 1e-6 * sqrt(s->longest); /* with what rounding takes */
+    double left = (double)of->gap - 2.001 * moved - 1e-6 * sqrt(s->longest); /* with what rounding takes */
     return left > slack ? (float)left : -1;
 }
 
@@ -88,61 +87,72 @@ static xsm_status move_all(xsmi_sphere *s, const uint32_t *rows, const float *bl
     XSMI_TRY(xsmi_sphere_assign(s, m->rows, m->count, m->cluster, m->gap, err));
     for (uint32_t i = 0; i < m->count; i++) {
         uint32_t k = rows[m->which[i]];
-        if (m->cluster[i] != s->cluster_of[k]) {
+        if (m->cluster[i] != s->member[k].cluster) {
             if (!xsmi_sphere_grow(s, m->cluster[i])) {
                 return xsmi_fail_memory(err, xsmi_block_size(s) * sizeof(float), "the rows of a cluster");
             }
             ++*moved;
         }
         move_row(s, k, m->cluster[i], block + m->which[i] * s->stride);
-        s->gap[k] = m->gap[i];
+        s->member[k].gap = m->gap[i];
     }
     return XSM_OK;
+}
+
+/* What an update needs, in one piece that the sphere keeps. */
+typedef struct update_places {
+    float *block, *old; /* [count][stride] rows as they are read; [stride] */
+    movers m;
+} update_places;
+
+static update_places divide_update(const xsmi_sphere *s, uint32_t count, xsmi_arena *arena)
+{
+    const size_t row_bytes = s->stride * sizeof(float);
+    update_places p;
+    p.block = xsmi_arena_take(arena, count, row_bytes);
+    p.old = xsmi_arena_take(arena, 1, row_bytes);
+    p.m.rows = xsmi_arena_take(arena, count, row_bytes);
+    p.m.which = xsmi_arena_take(arena, count, sizeof *p.m.which);
+    p.m.cluster = xsmi_arena_take(arena, count, sizeof *p.m.cluster);
+    p.m.gap = xsmi_arena_take(arena, count, sizeof *p.m.gap);
+    p.m.count = 0;
+    return p;
 }
 
 xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                               uint64_t *moved, double *longest, xsm_error *err)
 {
-    const size_t row_bytes = s->stride * sizeof(float);
-    float *block = xsmi_allocate(s->context, count, row_bytes), *old = xsmi_allocate(s->context, 1, row_bytes);
-    movers m = {.count = 0};
-    m.rows = xsmi_allocate(s->context, count, row_bytes);
-    m.which = xsmi_allocate(s->context, count, sizeof *m.which);
-    m.cluster = xsmi_allocate(s->context, count, sizeof *m.cluster);
-    m.gap = xsmi_allocate(s->context, count, sizeof *m.gap);
-    xsm_status status = XSM_OK;
-    *longest = 0;
-    if (!block || !old || !m.rows || !m.which || !m.cluster || !m.gap) {
-        status = xsmi_fail_memory(err, count * row_bytes, "rows on their way to clusters");
-    } else {
-        fetch_known(s, rows, count);
-        source->read(source, rows, 0, count, block, s->stride);
-        for (uint32_t j = 0; j < count && j < ROWS_AHEAD; j++) {
-            fetch_row(s, rows[j]);
-        }
-        for (uint32_t j = 0; j < count; j++) {
-            float *row = m.rows + m.count * s->stride;
-            if (j + ROWS_AHEAD < count) {
-                fetch_row(s, rows[j + ROWS_AHEAD]);
-            }
-            memcpy(row, block + j * s->stride, s->width * sizeof *row);
-            double square = xsmi_sphere_prepare(s, row);
-            *longest = square > *longest ? square : *longest;
-            float left = gap_left(s, rows[j], row, old);
-            if (left > 0) {
-                s->gap[rows[j]] = left;
-                xsmi_cluster_put(s, &s->cluster[s->cluster_of[rows[j]]], s->place_of[rows[j]], block + j * s->stride);
-            } else {
-                m.which[m.count++] = j;
-            }
-        }
-        status = m.count > 0 ? move_all(s, rows, block, &m, moved, err) : XSM_OK;
+    xsmi_arena needed = {NULL, 0};
+    (void)divide_update(s, count, &needed);
+    if (needed.used == SIZE_MAX || !xsmi_reserve(s->context, &s->scratch, &s->scratch_bytes, needed.used, 1)) {
+        return xsmi_fail_memory(err, needed.used, "rows on their way to clusters");
     }
-    xsmi_release(s->context, block, count, row_bytes);
-    xsmi_release(s->context, old, 1, row_bytes);
-    xsmi_release(s->context, m.rows, count, row_bytes);
-    xsmi_release(s->context, m.which, count, sizeof *m.which);
-    xsmi_release(s->context, m.cluster, count, sizeof *m.cluster);
-    xsmi_release(s->context, m.gap, count, sizeof *m.gap);
-    return status;
+    xsmi_arena arena = {s->scratch, 0};
+    update_places p = divide_update(s, count, &arena);
+    movers *m = &p.m;
+    *longest = 0;
+    fetch_members(s, rows, count);
+    source->read(source, rows, 0, count, p.block, s->stride);
+    for (uint32_t j = 0; j < count && j < ROWS_AHEAD; j++) {
+        fetch_row(s, rows[j]);
+    }
+    for (uint32_t j = 0; j < count; j++) {
+        const float *read = p.block + j * s->stride;
+        float *row = m->rows + m->count * s->stride;
+        if (j + ROWS_AHEAD < count) {
+            fetch_row(s, rows[j + ROWS_AHEAD]);
+        }
+        memcpy(row, read, s->width * sizeof *row);
+        double square = xsmi_sphere_prepare(s, row);
+        *longest = square > *longest ? square : *longest;
+        xsmi_member *of = &s->member[rows[j]];
+        float left = gap_left(s, of, row, p.old);
+        if (left > 0) {
+            of->gap = left;
+            xsmi_cluster_put(s, &s->cluster[of->cluster], of->place, read);
+        } else {
+            m->which[m->count++] = j;
+        }
+    }
+    return m->count > 0 ? move_all(s, rows, p.block, m, moved, err) : XSM_OK;
 }

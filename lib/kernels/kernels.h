@@ -24,6 +24,8 @@
 #define XSMI_LANES 32
 /* Most examples that are scored with the lanes over classes instead (score_few). */
 #define XSMI_FEW 4
+/* Rows in a block of quads (score_quads). */
+#define XSMI_QUAD_ROWS 16
 /* Partial sums of a dot product. */
 #define XSMI_PARTIALS 64
 /* Most classes in one call of score_tile and reduce_tile; tile borders fall on multiples of it, so that
@@ -145,6 +147,12 @@ typedef struct xsmi_kernels {
      * `out` are written. The weights come from memory about as fast as they can be read. */
     void (*score_few)(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
                       float scale, const float *row_scale, const float *bias, float *out);
+    /* Products of a query with rows that lie in blocks of XSMI_QUAD_ROWS, `apart` floats from block to block: four
+     * numbers of a row beside each other, number 4c + p of row i at xsmi_quad_place(i, quads) + c*XSMI_LINE + p, with
+     * zeros behind the last. The query has each four numbers four times over: 4c + p at [c*XSMI_LINE + 4r + p] for
+     * r < 4. out[b*XSMI_QUAD_ROWS + i] = (s_0 + s_1) + (s_2 + s_3), where s_p is the sum over c by fused multiply-adds
+     * from 0. */
+    void (*score_quads)(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out);
     /* Takes the tile of scores [classes][XSMI_LANES] of classes first, first+1, ... into r. Lane-wise: m = the larger
      * of r->max and the tile's maximum; t = float sum, in rising class order from 0, of expf0(score - m);
      * r->sum = r->sum*(double)expf0(r->max - m) + t (one rounding each, multiply then add); r->max = m.
@@ -217,6 +225,12 @@ void xsmi_reduction_start(xsmi_reduction *r);
 
 /* Floats in a cache line. */
 #define XSMI_LINE 16
+
+/* Where the first number of row i < XSMI_QUAD_ROWS of a block of quads is. */
+static inline size_t xsmi_quad_place(size_t i, size_t quads)
+{
+    return i % 4 * quads * XSMI_LINE + i / 4 * 4;
+}
 
 /* For functions that do nothing but prefetch: gcc takes a call of one for a call without effect, and leaves it out. */
 #define XSMI_PREFETCHER __attribute__((always_inline)) static inline

@@ -273,6 +273,22 @@ static void sparse_adagrad(float *y, float *s, const uint32_t *index, const floa
     }
 }
 
+static void score_quads(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out)
+{
+    for (size_t b = 0; b < blocks; ++b) {
+        for (size_t i = 0; i < XSMI_QUAD_ROWS; ++i) {
+            const float *row = rows + b * apart + xsmi_quad_place(i, quads);
+            float sum[4] = {0};
+            for (size_t c = 0; c < quads; ++c) {
+                for (size_t p = 0; p < 4; ++p) {
+                    sum[p] = __builtin_fmaf(row[c * XSMI_LINE + p], query[c * XSMI_LINE + p], sum[p]);
+                }
+            }
+            out[b * XSMI_QUAD_ROWS + i] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        }
+    }
+}
+
 static size_t sift_tile(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found)
 {
     size_t count = 0;
@@ -303,6 +319,7 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .score_tile = score_tile,
     .score_lanes = score_lanes,
     .score_few = score_few,
+    .score_quads = score_quads,
     .sift_tile = sift_tile,
     .reduce_tile = reduce_tile,
     .rank_update = rank_update,

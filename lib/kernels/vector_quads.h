@@ -1,0 +1,29 @@
+/*
+ * Scores of rows that lie in blocks of quads, over the vocabulary of vector_rows.h and vector_tiles.h, which includes
+ * this. A vector holds the same four numbers of several rows, and so few vectors hold all of a row that it is found and
+ * written in a few lines. The four sums that a row then has are brought together when vectors of them are transposed.
+ */
+#ifndef XSMI_VECTOR_QUADS_H
+#define XSMI_VECTOR_QUADS_H
+
+#include "kernels/vector_rows.h"
+
+static void score_quads(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out)
+{
+    for (size_t b = 0; b < blocks; ++b, rows += apart, out += XSMI_QUAD_ROWS) {
+        for (size_t at = 0; at < XSMI_LINE; at += VW) {
+            vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
+            for (size_t c = 0; c < quads; ++c) {
+                vf q = v_load(query + c * XSMI_LINE + at);
+                XSMI_UNROLL
+                for (size_t g = 0; g < 4; ++g) {
+                    sum[g] = v_fma(v_load(rows + (g * quads + c) * XSMI_LINE + at), q, sum[g]);
+                }
+            }
+            v_transpose_quads(sum);
+            v_store(out + at, v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+        }
+    }
+}
+
+#endif
