@@ -410,8 +410,9 @@ static void scores_out_of_range_are_divergence(void **state)
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             xsm_gradient *g = test_gradient(NULL);
             xsm_batch batch = xsm_batch_range(p.data, 9, 1);
-            bool exact_and_finite = n == 0 && i == 3;
-            if (!exact_and_finite) {
+            /* These sum up in an order that does not overflow on the way. */
+            bool finite = i == 3 && (n == 0 || strcmp(name, "mips") == 0);
+            if (!finite) {
                 assert_fails(xsm_estimator_gradient(e, &batch, 0.1, g, &err), XSM_ERROR_DIVERGED, err);
                 assert_non_null(strstr(err.message, name));
                 assert_non_null(strstr(err.message, "smaller learning rate"));

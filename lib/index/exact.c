@@ -137,8 +137,8 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
     for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
         least[i] = i < block->count ? block->threshold : INFINITY;
         if (i < block->count) {
-            lists[i] =
-                (xsmi_top){block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top, block->top};
+            lists[i] = (xsmi_top){block->scores + i * xsmi_block_apart(block),
+                                  block->classes + i * xsmi_block_apart(block), block->top};
             if (!all) {
                 xsmi_top_start(&lists[i]);
             }

@@ -25,9 +25,10 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
         return unsaid.status == status ? xsmi_fail_copy(err, &unsaid)
                                        : xsmi_fail(err, status, "index '%s': a search failed", x->ops.name);
     }
+    const size_t apart = xsmi_block_apart(block);
     for (uint32_t i = 0; i < block->count; i++) {
         const uint32_t length = block->lengths[i], listed = x->own_table || length > block->top ? 0 : length;
-        const uint32_t *classes = block->classes + (size_t)i * block->top;
+        const uint32_t *classes = block->classes + i * apart;
         bool bad = length > block->top;
         for (uint32_t j = 0; j < listed; j++) { /* to the end, so that several are looked at together */
             bad |= classes[j] >= x->count;
@@ -37,8 +38,8 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
                              x->ops.name);
         }
         for (uint32_t j = length; j < block->top; j++) {
-            block->classes[(size_t)i * block->top + j] = UINT32_MAX;
-            block->scores[(size_t)i * block->top + j] = -INFINITY;
+            block->classes[i * apart + j] = UINT32_MAX;
+            block->scores[i * apart + j] = -INFINITY;
         }
     }
     return XSM_OK;

@@ -97,7 +97,8 @@ typedef struct places {
     float *best;      /* [C/RUN + 1] */
     uint32_t *chosen; /* [XSM_INDEX_QUERIES][C] clusters of each query */
     uint32_t *counts; /* [XSM_INDEX_QUERIES] */
-    uint32_t *starts; /* [C+1] */
+    uint32_t *ends;   /* [C] of the list of each cluster that is probed */
+    uint64_t *probed; /* [C/64 + 1] a bit each cluster */
     uint32_t *probes; /* [C] clusters that any query probes */
     uint32_t *askers; /* [XSM_INDEX_QUERIES][C] queries by cluster */
     uint32_t *places; /* [XSM_INDEX_QUERIES][C] beside them: where a cluster's rows begin in the query's list */
@@ -113,7 +114,8 @@ static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
     p.best = xsmi_arena_take(arena, c / RUN + 1, sizeof *p.best);
     p.chosen = xsmi_arena_take(arena, all, sizeof *p.chosen);
     p.counts = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.counts);
-    p.starts = xsmi_arena_take(arena, c + 1, sizeof *p.starts);
+    p.ends = xsmi_arena_take(arena, c, sizeof *p.ends);
+    p.probed = xsmi_arena_take(arena, c / 64 + 1, sizeof *p.probed);
     p.probes = xsmi_arena_take(arena, c, sizeof *p.probes);
     p.askers = xsmi_arena_take(arena, all, sizeof *p.askers);
     p.places = xsmi_arena_take(arena, all, sizeof *p.places);
@@ -172,36 +174,37 @@ static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, float *
     return held;
 }
 
-/* Lists for each cluster the queries that probe it, and where its rows go when a list takes them as they come. Returns
- * how many clusters there are with any. */
+/* Lists for each cluster the queries that probe it, and where its rows go when a list takes them as they come. Clusters
+ * that none asks for are not looked at. Returns how many there are with any. */
 static uint32_t list_askers(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
 {
-    memset(p->starts, 0, ((size_t)s->clusters + 1) * sizeof *p->starts);
+    const size_t words = s->clusters / 64 + 1;
+    memset(p->probed, 0, words * sizeof *p->probed);
     for (uint32_t i = 0; i < block->count; i++) {
         for (uint32_t j = 0; j < p->counts[i]; j++) {
-            p->starts[p->chosen[(size_t)i * s->clusters + j] + 1]++;
+            uint32_t c = p->chosen[(size_t)i * s->clusters + j];
+            uint64_t bit = UINT64_C(1) << c % 64;
+            p->ends[c] = p->probed[c / 64] & bit ? p->ends[c] + 1 : 1;
+            p->probed[c / 64] |= bit;
         }
     }
-    for (uint32_t c = 0; c < s->clusters; c++) {
-        p->starts[c + 1] += p->starts[c];
+    uint32_t probes = 0, total = 0;
+    for (size_t w = 0; w < words; w++) {
+        for (uint64_t left = p->probed[w]; left; left &= left - 1) {
+            uint32_t c = (uint32_t)w * 64 + (uint32_t)__builtin_ctzll(left), askers = p->ends[c];
+            p->probes[probes++] = c;
+            p->ends[c] = total; /* where its list begins; taking each moves it to the end */
+            total += askers;
+        }
     }
     for (uint32_t i = 0; i < block->count; i++) {
         uint32_t begin = 0;
         for (uint32_t j = 0; j < p->counts[i]; j++) {
-            uint32_t c = p->chosen[(size_t)i * s->clusters + j], at = p->starts[c]++;
+            uint32_t c = p->chosen[(size_t)i * s->clusters + j], at = p->ends[c]++;
             p->askers[at] = i;
             p->places[at] = begin;
             begin += s->cluster[c].count;
         }
-    }
-    for (uint32_t c = s->clusters; c > 0; c--) {
-        p->starts[c] = p->starts[c - 1];
-    }
-    p->starts[0] = 0;
-    uint32_t probes = 0;
-    for (uint32_t c = 0; c < s->clusters; c++) {
-        p->probes[probes] = c;
-        probes += p->starts[c + 1] > p->starts[c];
     }
     return probes;
 }
@@ -224,7 +227,7 @@ static void spread_queries(const xsmi_sphere *s, const xsm_index_block *block, c
 static void take_best(const xsm_index_block *block, uint32_t query, const float *scores, const uint32_t *classes,
                       uint32_t count)
 {
-    size_t place = (size_t)query * block->top;
+    size_t place = query * xsmi_block_apart(block);
     xsmi_top list = {block->scores + place, block->classes + place, block->top};
     for (uint32_t j = 0; j < count; j++) {
         if (scores[j] >= list.score[0] && scores[j] > block->threshold) {
@@ -274,8 +277,9 @@ static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const p
     const size_t apart = xsmi_block_size(s);
     const float *of = p->queries + (size_t)query * s->quads * XSMI_LINE, *classes = from + apart - XSMI_QUAD_ROWS;
     uint32_t room = list_place < block->top ? block->top - list_place : 0;
-    float *scores = block->scores + (size_t)query * block->top + list_place;
-    uint32_t *to = block->classes + (size_t)query * block->top + list_place;
+    const size_t place = query * xsmi_block_apart(block) + list_place;
+    float *scores = block->scores + place;
+    uint32_t *to = block->classes + place;
     rows = rows < room ? rows : room;
     if (rows == PIECE * XSMI_QUAD_ROWS) {
         s->kernels->score_quads(of, from, apart, PIECE, s->quads, scores);
@@ -293,13 +297,15 @@ static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const p
     }
 }
 
-/* Scores a cluster's rows for the queries that probe it, some blocks of rows for all of them. */
-static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t c, cursor *coming,
+/* Scores the rows of a cluster, the one at that place of `probes`, for the queries that probe it, some blocks of rows
+ * for all of them. */
+static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t at, cursor *coming,
                   bool all)
 {
-    const xsmi_cluster *cluster = &s->cluster[c];
-    const uint32_t *askers = p->askers + p->starts[c], *begins = p->places + p->starts[c];
-    const uint32_t count = p->starts[c + 1] - p->starts[c], together = PIECE * XSMI_QUAD_ROWS;
+    const xsmi_cluster *cluster = &s->cluster[p->probes[at]];
+    const uint32_t begin = at ? p->ends[p->probes[at - 1]] : 0;
+    const uint32_t *askers = p->askers + begin, *begins = p->places + begin;
+    const uint32_t count = p->ends[p->probes[at]] - begin, together = PIECE * XSMI_QUAD_ROWS;
     const size_t apart = xsmi_block_size(s);
     for (uint32_t first = 0; first < cluster->count; first += together) {
         uint32_t rows = cluster->count - first < together ? cluster->count - first : together;
@@ -314,8 +320,9 @@ static void probe(const xsmi_sphere *s, const xsm_index_block *block, const plac
             s->kernels->score_quads(p->queries + (size_t)askers[a] * s->quads * XSMI_LINE, from, apart, blocks,
                                     s->quads, p->tile);
             for (uint32_t b = 0; b < blocks; b++) {
-                uint32_t at = b * XSMI_QUAD_ROWS, some = rows - at < XSMI_QUAD_ROWS ? rows - at : XSMI_QUAD_ROWS;
-                take_best(block, askers[a], p->tile + at, xsmi_cluster_class(s, cluster, first + at), some);
+                uint32_t from_row = b * XSMI_QUAD_ROWS, left = rows - from_row;
+                take_best(block, askers[a], p->tile + from_row, xsmi_cluster_class(s, cluster, first + from_row),
+                          left < XSMI_QUAD_ROWS ? left : XSMI_QUAD_ROWS);
             }
         }
     }
@@ -325,6 +332,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
 {
     const spherical_state *state_of = state;
     const xsmi_sphere *s = &state_of->sphere;
+    const size_t lists = xsmi_block_apart(block);
     (void)err;
     xsmi_arena arena = {block->scratch, 0};
     places p = divide_scratch(s, &arena);
@@ -338,8 +346,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
                                   p.chosen + (size_t)i * s->clusters, &p.counts[i]);
         block->lengths[i] = block->probed[i] < block->top ? (uint32_t)block->probed[i] : block->top;
         if (!all) {
-            xsmi_top list = {block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top,
-                             block->top};
+            xsmi_top list = {block->scores + i * lists, block->classes + i * lists, block->top};
             xsmi_top_start(&list);
         }
     }
@@ -348,10 +355,10 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
     cursor coming = {.sphere = s, .next = p.probes, .end = p.probes + probes};
     fetch(&coming, AHEAD / sizeof(float));
     for (uint32_t i = 0; i < probes; i++) {
-        probe(s, block, &p, p.probes[i], &coming, all);
+        probe(s, block, &p, i, &coming, all);
     }
     for (uint32_t i = 0; !all && i < block->count; i++) {
-        xsmi_top list = {block->scores + (size_t)i * block->top, block->classes + (size_t)i * block->top, block->top};
+        xsmi_top list = {block->scores + i * lists, block->classes + i * lists, block->top};
         xsmi_top_sort(&list);
         uint32_t length = 0;
         while (length < block->top && list.class_of[length] != XSMI_NO_CLASS) {
