@@ -27,6 +27,7 @@ typedef struct xsmi_member {
      * half of that its cluster stays the same, as Hamerly (Making k-means even faster, 2010) saw. Below 0: not known.
      */
     float gap;
+    float rest; /* its number more, where the gap is known */
 } xsmi_member;
 
 /* What is built, and built anew when it has drifted. */

@@ -20,9 +20,9 @@ static size_t room_of(const xsmi_sphere *s, uint32_t capacity)
 /* Rows that are read and assigned together. */
 #define ASSIGN_ROWS 65536
 
-/* The cluster [K] of each row, and its gap [K]. */
+/* The cluster of each row, its gap and its number more, [K] each. */
 static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *source, uint32_t *cluster, float *gap,
-                             xsm_error *err)
+                             float *rest, xsm_error *err)
 {
     uint32_t most = s->count < ASSIGN_ROWS ? s->count : ASSIGN_ROWS;
     float *rows = xsmi_allocate(s->context, most, s->stride * sizeof *rows);
@@ -35,6 +35,7 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
         source->read(source, NULL, first, count, rows, s->stride);
         for (uint32_t j = 0; j < count; j++) {
             (void)xsmi_sphere_prepare(s, rows + j * s->stride);
+            rest[first + j] = rows[j * s->stride + s->width];
         }
         status = xsmi_sphere_assign(s, rows, count, cluster + first, gap + first, err);
         first += count;
@@ -45,11 +46,11 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
 
 /* Says where rows are, and gives every empty cluster half of the largest one's, with its centre. `starts` [C+1] and
  * `order` [K] are room for the rows by cluster, `counts` [C] becomes how many each has. */
-static void repair(xsmi_sphere *s, const uint32_t *cluster, const float *gap, uint32_t *counts, uint32_t *starts,
-                   uint32_t *order)
+static void repair(xsmi_sphere *s, const uint32_t *cluster, const float *gap, const float *rest, uint32_t *counts,
+                   uint32_t *starts, uint32_t *order)
 {
     for (uint32_t k = 0; k < s->count; k++) {
-        s->member[k] = (xsmi_member){.cluster = cluster[k], .gap = gap[k]};
+        s->member[k] = (xsmi_member){.cluster = cluster[k], .gap = gap[k], .rest = rest[k]};
     }
     xsmi_sort_by_cluster(cluster, s->count, s->clusters, starts, order);
     for (uint32_t c = 0; c < s->clusters; c++) {
@@ -190,8 +191,9 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     uint32_t *order = xsmi_allocate(s->context, s->count, sizeof *order);
     uint32_t *cluster = xsmi_allocate(s->context, s->count, sizeof *cluster);
     float *gap = xsmi_allocate(s->context, s->count, sizeof *gap);
+    float *rest = xsmi_allocate(s->context, s->count, sizeof *rest);
     xsm_status status = XSM_OK;
-    if (!room || !counts || !starts || !order || !cluster || !gap) {
+    if (!room || !counts || !starts || !order || !cluster || !gap || !rest) {
         status = xsmi_fail_memory(err, s->count * sizeof *s->member, "clusters");
     }
     if (status == XSM_OK) {
@@ -205,10 +207,10 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     }
     if (status == XSM_OK) {
         xsmi_sphere_pack_centres(s);
-        status = assign_all(s, source, cluster, gap, err);
+        status = assign_all(s, source, cluster, gap, rest, err);
     }
     if (status == XSM_OK) {
-        repair(s, cluster, gap, counts, starts, order);
+        repair(s, cluster, gap, rest, counts, starts, order);
         xsmi_sphere_pack_centres(s);
         status = make_clusters(s, counts, err);
     }
@@ -220,6 +222,7 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     xsmi_release(s->context, order, s->count, sizeof *order);
     xsmi_release(s->context, cluster, s->count, sizeof *cluster);
     xsmi_release(s->context, gap, s->count, sizeof *gap);
+    xsmi_release(s->context, rest, s->count, sizeof *rest);
     if (status != XSM_OK) {
         xsmi_sphere_clear(s);
     }
@@ -313,7 +316,7 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
         memcpy(s->centres + c * s->stride, numbers, (width + 1) * sizeof *numbers);
     }
     for (uint32_t k = 0; k < s->count; k++) {
-        s->member[k] = (xsmi_member){UINT32_MAX, 0, -1}; /* the gap is found again when the row changes */
+        s->member[k] = (xsmi_member){UINT32_MAX, 0, -1, 0}; /* the gap is found again when the row changes */
     }
     xsm_status status = check_measures(s, err);
     if (status == XSM_OK) {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Rows whose places are asked for before they are looked at. */
-#define ROWS_AHEAD 4
+#define ROWS_AHEAD 8
 
 static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
 {
@@ -42,9 +42,7 @@ static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
 XSMI_PREFETCHER void fetch_members(const xsmi_sphere *s, const uint32_t *rows, uint32_t count)
 {
     for (uint32_t j = 0; j < count; j++) {
-        const xsmi_member *of = s->member + rows[j];
-        __builtin_prefetch(&of->cluster, 1, 3);
-        __builtin_prefetch(&of->gap, 1, 3); /* often of the same line */
+        __builtin_prefetch(s->member + rows[j], 1, 3);
     }
 }
 
@@ -58,8 +56,9 @@ XSMI_PREFETCHER void fetch_row(const xsmi_sphere *s, uint32_t k)
     }
 }
 
-/* A gap that is left when a row becomes `row`, as prepared, or below 0 when none is sure to be. `old` [stride]. */
-static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *row, float *old)
+/* A gap that is left when a row becomes `row`, with that number more, or below 0 when none is sure to be. `old`
+ * [stride]. */
+static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *row, float rest, float *old)
 {
     /* What products of float sums may be off by, each of two, before and after; rows are not longer than 2 M. */
     const double slack = 16 * (s->width + 2.0) * 0x1p-24 * sqrt(s->longest);
@@ -67,9 +66,9 @@ static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *
         return -1;
     }
     xsmi_cluster_get(s, &s->cluster[of->cluster], of->place, old);
-    (void)xsmi_sphere_prepare(s, old);
-    s->kernels->axpby(old, row, (size_t)s->width + 1, -1, 1);
-    double moved = sqrt((double)s->kernels->dot(old, old, (size_t)s->width + 1));
+    s->kernels->axpby(old, row, s->width, -1, 1);
+    double more = (double)rest - (double)of->rest;
+    double moved = sqrt((double)s->kernels->dot(old, old, s->width) + more * more);
     double left = (double)of->gap - 2.001 * moved - 1e-6 * sqrt(s->longest); /* with what rounding takes */
     return left > slack ? (float)left : -1;
 }
@@ -95,6 +94,7 @@ static xsm_status move_all(xsmi_sphere *s, const uint32_t *rows, const float *bl
         }
         move_row(s, k, m->cluster[i], block + m->which[i] * s->stride);
         s->member[k].gap = m->gap[i];
+        s->member[k].rest = m->rows[i * s->stride + s->width];
     }
     return XSM_OK;
 }
@@ -146,9 +146,10 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
         double square = xsmi_sphere_prepare(s, row);
         *longest = square > *longest ? square : *longest;
         xsmi_member *of = &s->member[rows[j]];
-        float left = gap_left(s, of, row, p.old);
+        float left = gap_left(s, of, read, row[s->width], p.old);
         if (left > 0) {
             of->gap = left;
+            of->rest = row[s->width];
             xsmi_cluster_put(s, &s->cluster[of->cluster], of->place, read);
         } else {
             m->which[m->count++] = j;
