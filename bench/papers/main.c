@@ -16,6 +16,7 @@ static const figure figures[] = {
     {"ove_nonparametric", "Titsias 2016, Figure 2: probabilities of 10,000 values by doubly stochastic OVE",
      figure_ove_nonparametric},
     {"ove_table2", "Titsias 2016, Table 2: the bounds' optima on MNIST, 20NEWS, BIBTEX", figure_ove_table2},
+    {"ove_alpha", "Titsias 2016, Table 2: BOUCHARD's distance from SOFT on MNIST by how alpha moves", figure_ove_alpha},
     {"ove_amazoncat", "Titsias 2016, section 4.2: OVE-SGD on data of AmazonCat-13K's shape", figure_ove_amazoncat},
     {"umax_table3", "Fagan and Iyengar 2018, Table 3 and Figure 1: methods after 50 epochs, honestly evaluated",
      figure_umax_table3},

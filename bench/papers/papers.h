@@ -66,6 +66,7 @@ void curves_end(curves *c);
 void figure_ove_toy(const papers *p);
 void figure_ove_nonparametric(const papers *p);
 void figure_ove_table2(const papers *p);
+void figure_ove_alpha(const papers *p);
 void figure_ove_amazoncat(const papers *p);
 void figure_umax_table3(const papers *p);
 void figure_umax_rates(const papers *p);
