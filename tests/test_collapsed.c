@@ -280,6 +280,29 @@ static void a_search_for_all_is_exact(void **state)
     xsm_context_free(ctx);
 }
 
+/* The memory that is allowed is not what a short text takes. */
+static void tables_are_no_larger_than_the_text(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *memory;
+    xsm_context *ctx = test_memory_context(&memory, 1);
+    xsm_corpus *c = corpus_of(ctx, random_text("small", 60, WORDS, 2));
+    xsm_model *in = vectors(ctx, c, 1, 1), *out = vectors(ctx, c, 1, 2);
+    xsm_skipgram_fit_options o = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    o.window = 3;
+    o.subsample = 1;
+    o.memory = 1 << 30;
+    xsmi_collapsed *at = NULL;
+    assert_ok(xsmi_collapsed_new(ctx, c, in, out, &o, &at, &err), err);
+    assert_true(test_memory_bytes(memory) < 4 << 20);
+    xsmi_collapsed_free(at);
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
+    test_memory_end(memory, ctx);
+}
+
 static double seen[64];
 static int seen_count;
 
@@ -494,7 +517,7 @@ int main(void)
         cmocka_unit_test(counts_are_right),  cmocka_unit_test(gradients_are_right),
         cmocka_unit_test(steps_lower_it),    cmocka_unit_test(a_search_for_all_is_exact),
         cmocka_unit_test(searches_lower_it), cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(every_allocation),
+        cmocka_unit_test(every_allocation),  cmocka_unit_test(tables_are_no_larger_than_the_text),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

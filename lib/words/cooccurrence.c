@@ -6,6 +6,14 @@
 /* Bytes a slot of the table takes, with its share of the rows: at most half of the slots are in use. */
 #define SLOT_BYTES (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint32_t))
 
+/* Different pairs that there can be. */
+static uint64_t most_pairs(const xsm_corpus *corpus, uint32_t window)
+{
+    const uint64_t words = corpus->info.words, all = words * words;
+    uint64_t in_text;
+    return __builtin_mul_overflow(corpus->info.known, 2 * (uint64_t)window, &in_text) || in_text > all ? all : in_text;
+}
+
 xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
                                    double subsample, uint64_t seed, uint64_t memory, xsm_error *err)
 {
@@ -13,10 +21,11 @@ xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const
     c->text.words.source.fd = -1;
     c->context = ctx;
     c->words = corpus->info.words;
-    /* A centre has at most `words` contexts: it must fit. */
+    /* A centre has at most `words` contexts: it must fit. What no text of this length can fill is not taken. */
     const size_t least = 4 * (size_t)c->words;
+    const uint64_t pairs = most_pairs(corpus, window);
     c->slots = 1024;
-    while (c->slots < least || 2 * c->slots * SLOT_BYTES <= memory) {
+    while (c->slots < least || (2 * c->slots * SLOT_BYTES <= memory && c->slots / 2 < pairs)) {
         c->slots *= 2;
     }
     XSMI_TRY(xsmi_centres_open(&c->text, ctx, corpus, window, subsample, seed, err));
