@@ -37,6 +37,10 @@ typedef double (*bench_rate)(void *state);
 /* The best rates of `work` and of `ceiling`, run in turn after one run of each that does not count. */
 bench_result bench_measure(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state,
                            const char *unit);
+/* For rates that memory limits, which changes from one moment to the next: the pair of a run of `work` and the mean of
+ * the ceilings before and after it whose ratio is the median. */
+bench_result bench_measure_pairs(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state,
+                                 const char *unit);
 
 /* The benchmarks: one line each in main.c. */
 bench_result bench_row_update(uint32_t threads);

@@ -14,6 +14,9 @@
 /* Runs: short ones, so that some fall between what else the machine does; at least LEAST_RUNS, then up to SECONDS. */
 #define LEAST_RUNS 5
 #define SECONDS 2.0
+/* Pairs of runs: how many at most, and for how long. */
+#define PAIRS 101
+#define PAIR_SECONDS 4.0
 #define HUGE_PAGE ((size_t)2 << 20)
 
 void bench_check(xsm_status status, const xsm_error *err)
@@ -69,4 +72,33 @@ bench_result bench_measure(bench_rate work, void *work_state, bench_rate ceiling
         result.ceiling = most > result.ceiling ? most : result.ceiling;
     }
     return result;
+}
+
+static int compare_ratios(const void *a, const void *b)
+{
+    const bench_result *x = a, *y = b;
+    double p = x->value / x->ceiling, q = y->value / y->ceiling;
+    return (p > q) - (p < q);
+}
+
+bench_result bench_measure_pairs(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state,
+                                 const char *unit)
+{
+    bench_result pairs[PAIRS];
+    size_t count = 0;
+    (void)work(work_state);
+    (void)ceiling(ceiling_state);
+    double start = peak_clock();
+    rest();
+    double before = ceiling(ceiling_state);
+    while (count < LEAST_RUNS || (count < PAIRS && peak_clock() - start < PAIR_SECONDS)) {
+        rest();
+        double got = work(work_state);
+        rest();
+        double after = ceiling(ceiling_state);
+        pairs[count++] = (bench_result){got, 0.5 * (before + after), unit, NULL};
+        before = after;
+    }
+    qsort(pairs, count, sizeof *pairs, compare_ratios);
+    return pairs[(count - 1) / 2];
 }
