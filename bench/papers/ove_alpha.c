@@ -111,9 +111,15 @@ static double descend(course *c, double *x, int iterations)
     options.m = 10;
     options.epsilon = 1e-9;
     options.max_linesearch = 40;
-    options.max_iterations = iterations;
-    lbfgs((int)padded(bound_size(c->b, c->how)), x, &f, value, forward, c,
-          &options); /* x is the best so far, however it ends */
+    /* Where a line search ends for rounding, L-BFGS starts anew from there. x is the best so far, however it ends. */
+    for (uint64_t first = c->iterations, before = first; before - first < (uint64_t)iterations;
+         before = c->iterations) {
+        options.max_iterations = iterations - (int)(before - first);
+        int code = lbfgs((int)padded(bound_size(c->b, c->how)), x, &f, value, forward, c, &options);
+        if (code >= 0 || c->iterations == before) {
+            break;
+        }
+    }
     return f;
 }
 
