@@ -95,6 +95,9 @@ static double error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_
         o.schedule = info.schedule;
         o.factor = info.factor;
         assert_ok(xsm_optimizer_new(NULL, info.optimizer, &optimizer, &err), err);
+        if (info.initial > 0) {
+            assert_ok(xsm_optimizer_set_double(optimizer, "initial", info.initial, &err), err);
+        }
         assert_ok(xsm_trainer_new(NULL, m, train, xsm_choice_estimator(c), optimizer, &o, &trainer, &err), err);
         assert_ok(xsm_trainer_run(trainer, &err), err);
         xsm_trainer_free(trainer);
@@ -237,6 +240,64 @@ static void several_labels(void **state)
     assert_true(info_of(c).precision > 0.8);
     xsm_choice_free(c);
     xsm_dataset_free(data);
+    test_problem_free(&p);
+}
+
+/* Trials of a choice by an optimizer. */
+static uint64_t trials_by(const xsm_choice *c, const char *optimizer)
+{
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < info_of(c).trials; i++) {
+        count += strcmp(trial_of(c, i).optimizer, optimizer) == 0;
+    }
+    return count;
+}
+
+/* More than 100 classes, cheap all the same: adagrad on batches is tried beside steps of a row, but not against what is
+ * given. */
+static void exact_adagrad(void **state)
+{
+    (void)state;
+    enum { SOME = 120, N = 1700 };
+    test_problem p = make_problem(N, FEATURES, SOME);
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.run = &run;
+    run.batch = 16; /* steps: no lbfgs */
+    xsm_choice *c = choose(NULL, p.data, &o);
+    xsm_choice_info info = info_of(c);
+    assert_true(trials_by(c, "adagrad") == 1 && trials_by(c, "sgd") >= 4);
+    const xsm_choice_trial last = trial_of(c, info.trials - 1);
+    assert_string_equal(last.optimizer, "adagrad");
+    assert_true(last.ridge == 0);
+    double best_sgd = INFINITY, eta = 0;
+    for (uint64_t i = 0; i + 1 < info.trials; i++) {
+        const xsm_choice_trial t = trial_of(c, i);
+        eta = t.loss < best_sgd ? t.eta : eta;
+        best_sgd = fmin(best_sgd, t.loss);
+    }
+    assert_true(last.eta == 2 * eta);
+    assert_true(info.loss == fmin(best_sgd, last.loss) && info.loss < 2.5); /* log(120) is 4.8 */
+    assert_string_equal(info.optimizer, last.loss < best_sgd ? "adagrad" : "sgd");
+    assert_true(info.initial == (last.loss < best_sgd ? 4.0 / (16 * 16) : 0));
+    assert_true(error_of(c, p.data, p.data) < 0.3);
+    xsm_choice_free(c);
+
+    o.keep_ridge = 1;
+    o.ridge = 0.1;
+    c = choose(NULL, p.data, &o);
+    assert_int_equal(trials_by(c, "adagrad"), 0);
+    xsm_choice_free(c);
+    o.keep_ridge = 0;
+    run.batch = 1;
+    c = choose(NULL, p.data, &o);
+    assert_int_equal(trials_by(c, "adagrad"), 0);
+    xsm_choice_free(c);
+    run.batch = 0;
+    run.eta = 0.5;
+    c = choose(NULL, p.data, &o);
+    assert_int_equal(trials_by(c, "adagrad"), 0);
+    xsm_choice_free(c);
     test_problem_free(&p);
 }
 
@@ -503,6 +564,7 @@ int main(void)
         cmocka_unit_test(same_on_any_threads),
         cmocka_unit_test(what_is_given_stays),
         cmocka_unit_test(several_labels),
+        cmocka_unit_test(exact_adagrad),
         cmocka_unit_test(many_classes),
         cmocka_unit_test(many_classes_embedded),
         cmocka_unit_test(wide_vectors),

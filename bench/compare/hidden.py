@@ -32,8 +32,10 @@ SETTINGS = {
     "s3rec-beauty": {
         "linear": ["--estimator", "softmax", "--transform", "unit", "--epochs", "5", "--eta", "2", "--schedule",
                    "step:0.7"],
-        "hidden": ["--hidden", "200", "--estimator", "sampled-softmax", *ADAGRAD, "--set", "negatives=100", "--transform",
-                   "unit", "--epochs", "5", "--eta", "0.05"],
+        # What `train` alone chooses.
+        "hidden": ["--hidden", "256", "--estimator", "sampled-softmax", *ADAGRAD, "--set", "negatives=1000", "--set",
+                   "shared=yes", "--set", "optimizer.initial=2.44e-7", "--batch", "128", "--transform", "unit", "--epochs", "4",
+                   "--eta", "0.05", "--schedule", "step:0.562"],
     },
 }
 ALL_LABELS = ["--hidden", "100", "--estimator", "sampled-softmax", *ADAGRAD, "--set", "negatives=50", "--epochs", "10", "--eta",

@@ -25,24 +25,34 @@
 #define VECTOR_COST 10.0
 #define SHARED_COST 0.45
 #define SCORE_COST 0.1
-/* Up to so much work a pass over all rows and classes is cheap. */
+/* Up to so much work a pass over all rows and classes is cheap, or up to so many classes. */
 #define CHEAP 6e9
+enum { FEW_CLASSES = 100 };
 /* lbfgs, of whose passes a trial takes dozens, is tried up to so many multiplications a pass, and weights. */
 #define FIT_PASS 1e7
 #define FIT_WEIGHTS 2e6
 /* Trials may do so many times the run's work, and so much anyway. */
 #define CHEAP_SHARE 3.0
 #define LARGE_SHARE 0.7
+#define VECTOR_SHARE 0.525
 #define ANYWAY 3e9
 /* Of a time budget: the trials' part, and what is left for what estimates do not see. */
 #define TRIAL_TIME 0.35
 #define SAFE_TIME 0.9
 /* Rows held back: a share, at most, and at least for trials to make sense. */
 #define HELD_SHARE 0.1
-enum { HELD_MOST = 2000, HELD_LEAST = 10, ROWS_LEAST = 100, EPOCHS_CHEAP = 10, EPOCHS_LARGE = 5, FIT_MOST = 200 };
+enum {
+    HELD_MOST = 2000,
+    HELD_LEAST = 10,
+    ROWS_LEAST = 100,
+    EPOCHS_CHEAP = 10,
+    EPOCHS_MORE = 2,
+    EPOCHS_LARGE = 5,
+    FIT_MOST = 200
+};
 /* Of the trials' work, what judging may take. */
 #define JUDGING 0.2
-/* Trials of a way, for the plan. */
+/* Trials of a way, for the plan; those beside it do not count. */
 enum { TRIALS_EXACT = 7, TRIALS_LARGE = 4 };
 const char *const xsmi_choose_transforms[XSMI_TRANSFORMS] = {"unit", "tfidf,unit"};
 /* Places of rates and ridges are half powers of ten: rates in 1 / mean ||x||^2, ridges in 0.1. */
@@ -53,11 +63,14 @@ enum { PLACE_MOST = 10 };
 #define VECTOR_RATE 0.05
 #define VECTOR_INITIAL 0.004
 #define VECTOR_MARGIN 0.04
-enum { EPOCHS_VECTOR = 3, PASSES_VECTOR = 2 };
+enum { EPOCHS_VECTOR = 4, PASSES_VECTOR = 2 };
 /* Their vectors: wide ones where rows have many features. */
 enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
 /* Rows of their batches: a pass is to have so many steps. */
 enum { PASS_STEPS = 1000, BATCH_LEAST = 8, BATCH_MOST = 128 };
+/* The same of exact ways by adagrad, and where its sums start. */
+enum { PASS_STEPS_EXACT = 100, BATCH_MOST_EXACT = 64 };
+#define EXACT_INITIAL 4.0
 
 /* -- ways ---------------------------------------------------------------------------------------------------------- */
 
@@ -126,13 +139,28 @@ static bool takes_vectors(const xsmi_chooser *c)
 }
 
 /* A power of two, as many rows as leave a pass enough steps. */
-static uint64_t vector_batch(const xsmi_chooser *c)
+static uint64_t batch_for(const xsmi_chooser *c, uint64_t steps, uint64_t most)
 {
     uint64_t batch = BATCH_LEAST;
-    while (batch < BATCH_MOST && 2 * batch * PASS_STEPS <= c->train->rows) {
+    while (batch < most && 2 * batch * steps <= c->train->rows) {
         batch *= 2;
     }
     return batch;
+}
+
+/* Where adagrad's sums start, by a number for single rows: it squares the mean of a batch's. */
+static double initial_for(const xsmi_chooser *c, const xsmi_way *way, double single)
+{
+    const double rows = fmin((double)xsmi_choose_batch(c, way), (double)c->train->rows);
+    return single / (rows * rows);
+}
+
+/* Whether exact ways by adagrad, in batches, may be tried. It takes no ridge, and who gives a rate, single rows or an
+ * optimizer means steps of another kind. With few classes its steps are dearer than single ones. */
+static bool takes_adagrad(const xsmi_chooser *c)
+{
+    return c->train->classes > FEW_CLASSES && !c->options.optimizer && !(c->ridge > 0) && !(c->run.eta > 0) &&
+           c->run.batch != 1;
 }
 
 static bool is_lbfgs(const xsmi_chooser *c)
@@ -157,12 +185,18 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
         return measure(c, &c->ways[0], err);
     }
     const double n = (double)c->train->rows, k = (double)c->train->classes, places = c->nonzeros + OVERHEAD;
-    const bool cheap = EXACT_COST * n * k * places <= CHEAP || k <= 100;
+    const bool cheap = EXACT_COST * n * k * places <= CHEAP || k <= FEW_CLASSES;
     if (lbfgs) {
         return add_way(c, "softmax", NULL, true, err);
     }
     if (cheap) {
-        XSMI_TRY(add_way(c, c->several ? "one-vs-all" : "softmax", NULL, false, err));
+        const char *first = c->several ? "one-vs-all" : "softmax";
+        XSMI_TRY(add_way(c, first, NULL, false, err));
+        if (takes_adagrad(c)) {
+            xsmi_way way = {.optimizer = "adagrad", .batch = batch_for(c, PASS_STEPS_EXACT, BATCH_MOST_EXACT)};
+            way.initial = initial_for(c, &way, EXACT_INITIAL);
+            XSMI_TRY(add(c, way, first, NULL, err));
+        }
         if (c->several) {
             return add_way(c, "softmax", NULL, false, err);
         }
@@ -177,9 +211,8 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
         const bool single = c->run.batch == 1;
         xsmi_way way = {.hidden = single || c->nonzeros < WIDE_FEATURES ? VECTOR : VECTOR_WIDE,
                         .optimizer = "adagrad",
-                        .batch = single ? 1 : vector_batch(c)};
-        const double rows = fmin((double)xsmi_choose_batch(c, &way), (double)c->train->rows);
-        way.initial = VECTOR_INITIAL / (rows * rows);
+                        .batch = single ? 1 : batch_for(c, PASS_STEPS, BATCH_MOST)};
+        way.initial = initial_for(c, &way, VECTOR_INITIAL);
         return add(c, way, "sampled-softmax", single ? most : together, err);
     }
     if (c->several) {
@@ -188,6 +221,12 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
     }
     XSMI_TRY(add_way(c, "nce", few, false, err));
     return add_way(c, "sampled-softmax", more, false, err);
+}
+
+/* Whether a way is that before it by adagrad: then its rate follows from that. */
+static bool follows(const xsmi_chooser *c, const xsmi_way *way)
+{
+    return way > c->ways && way->exact && way->optimizer;
 }
 
 /* -- the plan ------------------------------------------------------------------------------------------------------ */
@@ -239,10 +278,11 @@ static xsm_status plan(xsmi_chooser *c, xsm_error *err)
     for (size_t i = 0; i < c->way_count; i++) {
         const xsmi_way *w = &c->ways[i];
         double count = c->cheap ? TRIALS_EXACT : TRIALS_LARGE;
-        trials += w->full && c->way_count > 1 ? 0 : count * w->work;
+        bool beside = w->full || follows(c, w);
+        trials += beside && c->way_count > 1 ? 0 : count * w->work;
         most = fmax(most, w->work);
     }
-    double share = c->cheap ? CHEAP_SHARE : LARGE_SHARE;
+    double share = c->cheap ? CHEAP_SHARE : vector ? VECTOR_SHARE : LARGE_SHARE;
     double allowed = share * n * (double)c->epochs * most + ANYWAY;
     if (isfinite(c->deadline)) {
         allowed = fmin(allowed, (c->deadline - xsmi_seconds()) * per_second(c));
@@ -346,15 +386,12 @@ static xsm_status walk(xsmi_chooser *c, best *b, bool rates, double eta, double 
     return XSM_OK;
 }
 
-/* A ridge beside none: a small one first, and larger ones while they are better, or else a smaller one. */
+/* A ridge beside none: a small one first, and larger ones while they are better. */
 static xsm_status try_ridges(xsmi_chooser *c, best *b, xsm_error *err)
 {
     const double eta = c->result->trials[b->trial].eta;
     bool better;
     XSMI_TRY(attempt(c, b, eta, ridge_at(0), &better, err));
-    if (!better) {
-        return attempt(c, b, eta, ridge_at(-2), &better, err);
-    }
     for (int place = 1; better && place <= PLACE_MOST; place++) {
         XSMI_TRY(attempt(c, b, eta, ridge_at(place), &better, err));
     }
@@ -376,7 +413,8 @@ static xsm_status try_transform(xsmi_chooser *c, best *b, xsm_error *err)
 static xsm_status search_way(xsmi_chooser *c, best *b, xsm_error *err)
 {
     /* Other optimizers than sgd need not go with a ridge. */
-    const bool plain = !c->options.optimizer || is_lbfgs(c) || strcmp(c->options.optimizer, "sgd") == 0;
+    const bool plain =
+        c->options.optimizer ? is_lbfgs(c) || strcmp(c->options.optimizer, "sgd") == 0 : !b->way->optimizer;
     const bool open = c->ridge < 0 && b->way->own && plain;
     const double ridge = c->ridge >= 0 ? c->ridge : b->way->ridge;
     bool better;
@@ -392,12 +430,24 @@ static xsm_status search_way(xsmi_chooser *c, best *b, xsm_error *err)
     return ridges && b->trial != UINT64_MAX && !c->cut_short ? try_ridges(c, b, err) : XSM_OK;
 }
 
+/* The same way by adagrad: once, at twice the rate that was best for steps of a row, as its own best is one to three
+ * times that. */
+static xsm_status search_beside(xsmi_chooser *c, best *b, const best *before, xsm_error *err)
+{
+    bool better;
+    return before->trial == UINT64_MAX || c->cut_short
+               ? XSM_OK
+               : attempt(c, b, 2 * c->result->trials[before->trial].eta, 0, &better, err);
+}
+
 static xsm_status search(xsmi_chooser *c, best *found, xsm_error *err)
 {
     *found = (best){&c->ways[0], UINT64_MAX, (double)INFINITY};
+    best b = *found;
     for (size_t i = 0; c->held[0] && i < c->way_count; i++) {
-        best b = {&c->ways[i], UINT64_MAX, (double)INFINITY};
-        XSMI_TRY(search_way(c, &b, err));
+        const best before = b;
+        b = (best){&c->ways[i], UINT64_MAX, (double)INFINITY};
+        XSMI_TRY(follows(c, b.way) ? search_beside(c, &b, &before, err) : search_way(c, &b, err));
         if (b.loss < found->loss) {
             *found = b;
         }
@@ -431,6 +481,14 @@ static void fit_budget(xsmi_chooser *c, const xsmi_way *way)
     }
 }
 
+/* A trial's rate is still high where it was best, and falls all the way in the run, which has more rows besides: for
+ * exact ways some epochs more make its log-loss better. Ranks by sgd's steps of a row they do not. */
+static uint64_t run_epochs(const xsmi_chooser *c, const xsmi_way *way, const xsm_choice_trial *t)
+{
+    const uint64_t epochs = t->best_epoch + (way->exact && (!way->ranked || way->optimizer) ? EPOCHS_MORE : 0);
+    return epochs < c->epochs ? epochs : c->epochs;
+}
+
 static void conclude(xsmi_chooser *c, const best *b)
 {
     xsm_choice *r = c->result;
@@ -449,7 +507,7 @@ static void conclude(xsmi_chooser *c, const best *b)
         info->iterations = FIT_MOST;
     } else {
         info->eta = t ? t->eta : c->run.eta > 0 ? c->run.eta : rate_at(c, way, 0);
-        info->epochs = c->run.epochs ? c->run.epochs : t && !way->hidden ? t->best_epoch : c->epochs;
+        info->epochs = c->run.epochs ? c->run.epochs : t && !way->hidden ? run_epochs(c, way, t) : c->epochs;
         info->batch = xsmi_choose_batch(c, way);
         info->schedule = c->options.keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
         /* A trial that the deadline ended says nothing of epochs that it did not come to. */

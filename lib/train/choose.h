@@ -23,7 +23,7 @@ typedef struct xsmi_way {
     double initial;        /* of adagrad; 0 = its default */
 } xsmi_way;
 
-enum { XSMI_WAYS_MOST = 3, XSMI_TRANSFORMS = 2 };
+enum { XSMI_WAYS_MOST = 4, XSMI_TRANSFORMS = 2 };
 
 struct xsm_choice {
     xsm_context *context;
