@@ -23,9 +23,10 @@ typedef struct real {
 static const real reals[] = {
     {"bibtex", "Bibtex"}, {"corel5k", "Corel5k"}, {"delicious", "Delicious"}, {"hmc-cellcycle-go", "Cellcycle-GO"}};
 
-/* Q = K/100 as in the paper, but not fewer than `least`: rows of real sets have up to some dozen labels. */
+/* Q = K/100 as in the paper, but not fewer than `least` or all: rows of real sets have up to some dozen labels. */
 static uint32_t searched(uint32_t classes, uint32_t least)
 {
+    least = least < classes ? least : classes;
     return classes / 100 > least ? classes / 100 : least;
 }
 
@@ -71,7 +72,7 @@ static void learn_made_up(const papers *p, report *r)
 
 static void learn_real(const papers *p, report *r)
 {
-    report_note(r, "Then real sets, for more epochs, with Q = K/100, but 100 at least.");
+    report_note(r, "Then real sets, for more epochs, with Q = K/100, but 100 (or K) at least.");
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
         data_pair data;
         char prefix[40], name[80];
