@@ -22,7 +22,7 @@ typedef struct xsm_batch {
     const uint64_t *rows;       /**< [count] row numbers, borrowed; NULL = the rows first, first+1, ... */
     uint64_t first;             /**< First row when `rows` is NULL. */
     uint64_t count;             /**< n >= 1. */
-    const float *values;        /**< [n][features] the features of the rows, borrowed; NULL = the dataset's. */
+    const float *values;        /**< [n][features] the features of the rows, finite, borrowed; NULL = the dataset's. */
     size_t stride;              /**< With `values`: floats from a row to the next, at least `features`. */
     uint32_t features;          /**< With `values`: how many a row has, the model's D. */
     uint32_t reserved;          /**< Zero. */
@@ -39,7 +39,10 @@ typedef struct xsm_batch {
 /** A row that does not come again, or of which that is not known. */
 #define XSM_NO_ID UINT64_MAX
 
-/** The rows rows[0..count) of a dataset. The array must stay while the batch is used. */
+/** The rows rows[0..count) of a dataset. The array must stay while the batch is used. Nothing is checked here, as in
+ *  all functions that make a batch, but by those that take it: #XSM_ERROR_ARGUMENT for a batch without rows or without
+ *  a dataset, #XSM_ERROR_RANGE for a row that is not there or a value that is not finite, #XSM_ERROR_SHAPE for rows of
+ *  other than the features that are needed. O(1). */
 static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count)
 {
     xsm_batch batch;

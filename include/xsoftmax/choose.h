@@ -16,24 +16,24 @@
  * differ in one thing at a time, and keeps what does best on the rows held back:
  *
  * - **Estimator.** Where a pass over all classes is cheap, exact ones: `softmax`, and for rows with several labels
- *   `one-vs-all` beside it. Where it is not, sampled ones, with classes drawn by `frequency`: `nce` and
- *   `sampled-softmax`, for several labels `sampled-softmax` and `one-vs-all-sampled`. Where embedding models may be
- *   chosen and rows are sparse, `sampled-softmax` on vectors of 256, or of 512 where rows have 32 features or more,
- *   takes their place: a step then costs the same however many features and classes there are.
+ *   `one-vs-all` beside it. Where it is not, sampled ones: `nce` and `sampled-softmax` with classes drawn by
+ *   `frequency`, for several labels `sampled-softmax` likewise and `one-vs-all-sampled`. Where embedding models may be
+ *   chosen and rows are sparse, `sampled-softmax` by `frequency` on vectors of 256, or of 512 where rows have 32
+ *   features or more, takes their place: a step then costs the same however many features and classes there are.
  * - **Transform**, where it is asked for: unit rows, or unit rows by tf-idf.
  * - **Learning rate**, in half powers of ten of 1 / mean ||x||^2, going on while it gets better; it falls to a tenth
- * over the run. For embedding models, in powers of two of adagrad's 0.05.
+ *   over the run. For embedding models, in powers of two of adagrad's 0.05.
  * - **Epochs**: up to 10, or 5 where classes are sampled; fewer if the rows held back say so (two more than were best
- * in the trial for exact estimators judged by log-loss or trained by adagrad). 4 of embedding models.
+ *   in the trial for exact estimators judged by log-loss or trained by adagrad). 4 of embedding models.
  * - **Ridge**, for exact estimators by sgd, in half powers of ten.
  * - **Optimizer**: `sgd`; beside it, for exact estimators of more than 100 classes, `adagrad` in batches of 8 to 64
- * rows, at twice the rate; for small problems with one label a row also `lbfgs`; `adagrad` for embedding models.
+ *   rows, at twice the rate; for small problems with one label a row also `lbfgs`; `adagrad` for embedding models.
  *
  * They are compared by the log-loss of the rows held back, or, for rows with several labels and estimators of another
  * loss, by their nDCG@5 (1 - nDCG@5, the less the better).
  *
- * **Work.** The short runs together handle up to about three times as much as the run chosen where that is small, and
- * about as much as it where it is large. Without a time budget all plans depend on counts, never on a clock, so that
+ * **Work.** The short runs together do up to about three times the work of the run chosen where that is small, 0.7 of
+ * it where it is large, and half of it for embedding models. Without a time budget all plans depend on counts, never on a clock, so that
  * the choice is the same on any machine, with any number of threads.
  *
  * **Threads.** One thread at a time on the estimator that it works with.
@@ -62,8 +62,9 @@ typedef struct xsm_choose_options {
                                          Borrowed; it is bound to other rows on the way, and not bound afterwards. */
     const char *optimizer;          /**< To be kept: the name of an optimizer, or `lbfgs`; NULL = chosen. */
     const xsm_trainer_options *run; /**< Of it `epochs`, `batch` and `eta` are kept where they are not 0, `order` and
-                                         `seed` always; the rest means nothing. NULL = everything is chosen. */
-    double ridge;                   /**< With `keep_ridge`: mu. */
+                                         `seed` always, `schedule` and `factor` with `keep_schedule`; the rest means
+                                         nothing. NULL = everything is chosen. */
+    double ridge;                   /**< With `keep_ridge`: mu, 0 and more. */
     double seconds;                 /**< Time budget of choice and training together; 0 = none. */
     int32_t keep_ridge;             /**< 1 = `ridge` is kept; 0 = chosen, or the one that the caller's estimator has. */
     int32_t keep_schedule;          /**< 1 = the run's `schedule` and `factor` are kept. */
@@ -161,7 +162,7 @@ XSM_API void xsm_choice_free(xsm_choice *choice);
 /** Fills `info` (start it with #XSM_CHOICE_INFO_INIT).
  *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_choice_get_info(const xsm_choice *choice, xsm_choice_info *info, xsm_error *err);
-/** The estimator, with all its options set and not bound: the choice's, or the one that was handed in. */
+/** The estimator, with all its options set and not bound: the choice's, borrowed, or the one that was handed in. */
 XSM_API xsm_estimator *xsm_choice_estimator(const xsm_choice *choice);
 /** Why, in words: three lines, `index` 0 (the method), 1 (rate, epochs, ridge) and 2 (how it was found out, and what a
  *  time budget took away). In English, no line end; as long as the choice. NULL past the last. */

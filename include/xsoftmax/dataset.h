@@ -290,11 +290,14 @@ XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const uint64_t *of
  *  @param err     what went wrong, with line and column
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY;
  *          #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_UNSUPPORTED for gzip in a build without
- *          zlib; #XSM_ERROR_DATA for a file without rows, or one without features whose number is not given. */
+ *          zlib, and for a cache on a big-endian machine; #XSM_ERROR_CHECKSUM and #XSM_ERROR_FILE_VERSION for a cache;
+ *          #XSM_ERROR_DATA for a file without rows, or one without features whose number is not given. O(bytes). */
 XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options,
                                     xsm_dataset **out, xsm_error *err);
 /** The same from the host's own source of bytes, such as standard input or a buffer; `name` stands for the path in
- *  error messages. */
+ *  error messages.
+ *  @return as xsm_dataset_read(); #XSM_ERROR_UNSUPPORTED for a cache, which must be a file; #XSM_ERROR_IO where read()
+ *          failed */
 XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
                                            const xsm_read_options *options, xsm_dataset **out, xsm_error *err);
 /** Writes a dataset, replacing what is at `path` in one piece. What comes back by reading the file is the same dataset;
@@ -316,7 +319,8 @@ XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_sourc
  *  @param options how to write it
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for the options; #XSM_ERROR_UNSUPPORTED when the format
- * cannot hold the dataset; #XSM_ERROR_IO; #XSM_ERROR_MEMORY. Memory does not depend on the number of rows. */
+ * cannot hold the dataset; #XSM_ERROR_IO; #XSM_ERROR_MEMORY. Memory does not depend on the number of rows.
+ *          O(values). */
 XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *path, const xsm_write_options *options,
                                      xsm_error *err);
 /** Releases a dataset; NULL is fine. */
@@ -325,7 +329,8 @@ XSM_API void xsm_dataset_free(xsm_dataset *dataset);
 /** Fills `info` (start it with #XSM_DATASET_INFO_INIT). O(1).
  *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_dataset_get_info(const xsm_dataset *dataset, xsm_dataset_info *info, xsm_error *err);
-/** Fills `row` (start it with #XSM_ROW_INIT) with a view of row `index`, valid until the dataset changes. O(1). */
+/** Fills `row` (start it with #XSM_ROW_INIT) with a view of row `index`, valid until the dataset changes. O(1).
+ *  @return as xsm_dataset_get_info(), and #XSM_ERROR_RANGE for a row that is not there */
 XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t index, xsm_row *row, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes. */
 XSM_API xsm_status xsm_dataset_get_classes(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
@@ -404,7 +409,8 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
 XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out,
                                      xsm_error *err);
 /** Learns from training rows what the steps need (the idf weights; the D that they were fitted for). Steps see the
- *  rows as the steps before them leave them. The dataset is not changed. */
+ *  rows as the steps before them leave them. The dataset is not changed.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY. O(values) with `tfidf`, else O(1). */
 XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
 /** Transforms a dataset in place. A borrowed dataset takes its own copy first.
  *  @return #XSM_OK; #XSM_ERROR_STATE before xsm_transform_fit(); #XSM_ERROR_SHAPE when D differs from the fitted one;

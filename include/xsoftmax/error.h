@@ -13,9 +13,16 @@
 /** @defgroup error Errors
  *
  * A function that can fail returns an #xsm_status and takes an #xsm_error as its last argument. On failure its
- * outputs are untouched, nothing is leaked, and the error says what was wrong, where, and what would be accepted.
+ * outputs are untouched (arrays of results may have been filled in part), nothing is leaked, and the error says what
+ * was wrong, where, and what would be accepted.
  * The library prints nothing, never ends the process, and keeps no error of its own: there is no last error to ask
  * for, in a thread or elsewhere.
+ *
+ * What a function's comment says of statuses is what is particular to it. Any function returns #XSM_ERROR_ARGUMENT
+ * where a pointer is NULL that must not be, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a struct with a `size`
+ * that it reads or fills, #XSM_ERROR_MEMORY where it allocates, and #XSM_ERROR_RUNNER where it works on the context's
+ * threads and the host's runner fails. Functions that return no status take NULL objects, and return 0, NULL or what an
+ * object without that would have.
  *
  * @code
  * xsm_error err = XSM_ERROR_INIT;

@@ -39,12 +39,13 @@
  * | `vanilla` | the label and m others | the maximum likelihood, while it does not diverge (the same) |
  * | `raman` | the label and m others | the maximum likelihood, while it does not diverge (Raman et al. 2016) |
  * | `implicit` | the label and m others | the maximum likelihood (Fagan and Iyengar 2018) |
+ * | `augment-reduce` | the label and m others | the maximum likelihood, as each row's bound settles (Ruiz et al. 2018) |
  * | `nce` | the label and m drawn | the maximum likelihood, if the model can be normalised (Gutmann 2010) |
  * | `importance` | the label and m drawn | biased (Bengio and Senecal 2003) |
  * | `sampled-softmax` | the labels and m drawn | the maximum likelihood as m grows (Jean et al. 2015) |
  * | `negative-sampling` | the label and m drawn | the same less log q, see xsm_model_correction() (Bamler 2020) |
  * | `ove-sampled` | the label and m drawn | the one-vs-each bound's optimum (Titsias 2016) |
- *
+ * | `hierarchical` | the path to the label in a tree | the tree's maximum likelihood (Morin and Bengio 2005) |
  * | `mips` | the labels and the classes that a search finds | biased; near the loss's optimum (Yen et al. 2018) |
  * | `decomp-mips` | the same, found by blocks of coordinates | biased, less (Yen et al. 2018) |
  *
@@ -92,7 +93,8 @@ typedef struct xsm_stream_options {
     size_t size;                  /**< sizeof(xsm_stream_options). */
     uint64_t examples;            /**< N, the rows that a ridge is of; needed with a ridge. */
     uint64_t ids;                 /**< Ids that rows may have: 0, 1, ... below this. What an estimator keeps of each
-                                       takes memory, 8 bytes for those built in. */
+                                       takes memory, 8 bytes for those built in, 16 for
+                                       `augment-reduce`. */
     uint64_t batch;               /**< Most rows of a batch in which some have no id; 0 = 256. */
     uint32_t labels;              /**< Most labels of a row; 0 = 1. */
     uint32_t reserved;            /**< Zero. */
@@ -145,9 +147,9 @@ XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);
  *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest option; #XSM_ERROR_RANGE or #XSM_ERROR_FORMAT for
  *          the value, the message saying what is accepted; #XSM_ERROR_STATE when it is bound */
 XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name, const char *value, xsm_error *err);
-/** Sets a number; whole numbers only for an integer option. */
+/** Sets a number; whole numbers only for an integer option. Returns as xsm_estimator_set(). */
 XSM_API xsm_status xsm_estimator_set_double(xsm_estimator *estimator, const char *name, double value, xsm_error *err);
-/** Sets a whole number. */
+/** Sets a whole number. Returns as xsm_estimator_set(). */
 XSM_API xsm_status xsm_estimator_set_int(xsm_estimator *estimator, const char *name, int64_t value, xsm_error *err);
 /** Sets a list of classes, which is copied; none twice. In text it is numbers with commas.
  *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_FORMAT when the option is no list; #XSM_ERROR_RANGE; #XSM_ERROR_STATE;
@@ -191,8 +193,12 @@ XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint
 /** Prepares an estimator for a model and its training data: checks that they fit, sizes its state. Both must stay
  *  while the estimator is used. Binding again starts anew.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when D or K of the two differ; #XSM_ERROR_DATA for rows without a label or with
- *          more than the estimator takes; #XSM_ERROR_RANGE for an option that does not fit the data (more
- *          negatives than there are other classes); #XSM_ERROR_MEMORY */
+ *          more than the estimator takes, or with one that the class map lacks; #XSM_ERROR_RANGE for an option that does
+ *          not fit the data (more negatives than there are other classes); #XSM_ERROR_UNSUPPORTED for a model that the
+ *          estimator cannot train: with a correction of another (xsm_model_correction()), scores that are distances
+ *          under a ridge, a proximal step or a bound on rows, tied vectors under a search or a hierarchy;
+ *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; what its sampler's xsm_sampler_bind() and a host's table return.
+ *          O(N + values), with the sampler's work besides. */
 XSM_API xsm_status xsm_estimator_bind(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
                                       xsm_error *err);
 /** The same for rows whose features come with each batch (xsm_batch_values()), such as the output of a network of the
@@ -228,9 +234,11 @@ XSM_API uint64_t xsm_estimator_batch_limit(const xsm_estimator *estimator);
  *  @param eta       learning rate, > 0: estimators whose step is not linear in it need it
  *  @param gradient  filled; on failure it holds nothing
  *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT, #XSM_ERROR_RANGE, #XSM_ERROR_UNSUPPORTED for
- *          the batch; #XSM_ERROR_DIVERGED when scores or coefficients are not finite or too large for a step;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
+ *  @return #XSM_OK; #XSM_ERROR_STATE when not bound, or when model or data have other classes than then;
+ *          #XSM_ERROR_ARGUMENT, #XSM_ERROR_SHAPE, #XSM_ERROR_RANGE, #XSM_ERROR_UNSUPPORTED for the batch;
+ *          #XSM_ERROR_RANGE for eta; #XSM_ERROR_LIMIT for a batch whose coefficients cannot be addressed;
+ *          #XSM_ERROR_DIVERGED when scores or coefficients are not finite or too large for a step; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_RUNNER. O(n m nnz), m the classes that a step looks at; a search costs what its index does. */
 XSM_API xsm_status xsm_estimator_gradient(xsm_estimator *estimator, const xsm_batch *batch, double eta,
                                           xsm_gradient *gradient, xsm_error *err);
 
@@ -262,7 +270,7 @@ XSM_API xsm_status xsm_estimator_gradient_input(xsm_estimator *estimator, const 
 XSM_API xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err);
 /** Releases a gradient; NULL is fine. */
 XSM_API void xsm_gradient_free(xsm_gradient *gradient);
-/** Fills `view` (start it with #XSM_GRADIENT_VIEW_INIT). */
+/** Fills `view` (start it with #XSM_GRADIENT_VIEW_INIT). O(1). */
 XSM_API xsm_status xsm_gradient_get(const xsm_gradient *gradient, xsm_gradient_view *view, xsm_error *err);
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ enum {
 /** Settings of xsm_fit_batch(). Start with #XSM_FIT_OPTIONS_INIT. */
 typedef struct xsm_fit_options {
     size_t size;         /**< sizeof(xsm_fit_options). */
-    uint64_t iterations; /**< Most iterations; 0 = 1000. */
+    uint64_t iterations; /**< Most iterations, up to 2^31 - 1; 0 = 1000. */
     /** Relative accuracy of the objective f, in (0, 1); 0 = 1e-6. The fit ends when five iterations together lowered f
      *  by no more than this share of it; with a ridge mu and no bias, also as soon as ||grad f||^2/(2 mu), which bounds
      *  the distance to the minimum, is no more than that. */
@@ -69,8 +69,8 @@ extern "C" {
 /** Minimises f = sum_i loss_i + (mu/2) ||W||^2 (mu the estimator's `ridge`; the bias is free) over all rows at once,
  * from the weights that the model has, by L-BFGS with the line search of More and Thuente (libLBFGS).
  *
- *  The estimator must look at every class: `softmax`, `bouchard`, `ove` with `negatives=all`, or a host's own;
- * its losses and coefficients must be a smooth function and its gradient. It is bound to the model and the rows. The
+ *  The estimator must look at every class: `softmax`, `bouchard`, `margin`, `one-vs-all`, `ove` and `one-vs-all-sampled`
+ *  with `negatives=all`, or a host's own; its losses and coefficients must be a smooth function and its gradient. It is bound to the model and the rows. The
  *  weights are put in the order that is faster for them, as xsm_trainer_new() does. The rows are taken in tiles: the
  *  N x K matrix of scores never exists. Losses, the gradient and L-BFGS's vectors are in double precision over scores
  *  and tiles in float32, so that f is right to about 1e-7 of it, whatever the tolerance. The result is the same bits
@@ -91,7 +91,8 @@ extern "C" {
  *                   #XSM_ERROR_DIVERGED; or NULL
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK, also when the iterations ran out (`end` tells); #XSM_CANCELLED; #XSM_ERROR_UNSUPPORTED for an
- *          estimator that samples, naming those accepted; #XSM_ERROR_LIMIT for more than 2^31 - 16 weights;
+ *          estimator that samples, naming those accepted, for an embedding model, and where scores are distances;
+ *          #XSM_ERROR_LIMIT for more than 2^31 - 17 weights; #XSM_ERROR_SHAPE for test rows of other than D features;
  *          #XSM_ERROR_DIVERGED when scores leave the finite numbers or no step along a gradient that is not small
  * lowers the objective (the model has the best weights so far); #XSM_ERROR_RANGE for an option; what
  *          xsm_estimator_bind() returns; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(N nnz K) an evaluation, O(m K D) an

@@ -123,9 +123,9 @@ XSM_API const char *xsm_index_name(const xsm_index *index);
  *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest option; #XSM_ERROR_RANGE or #XSM_ERROR_FORMAT for
  *          the value, the message saying what is accepted; #XSM_ERROR_STATE when it is built */
 XSM_API xsm_status xsm_index_set(xsm_index *index, const char *name, const char *value, xsm_error *err);
-/** Sets a number; whole numbers only for an integer option. */
+/** Sets a number; whole numbers only for an integer option. Returns as xsm_index_set(). */
 XSM_API xsm_status xsm_index_set_double(xsm_index *index, const char *name, double value, xsm_error *err);
-/** Sets a whole number. */
+/** Sets a whole number. Returns as xsm_index_set(). */
 XSM_API xsm_status xsm_index_set_int(xsm_index *index, const char *name, int64_t value, xsm_error *err);
 /** Writes an option's value as text to buffer (always terminated, cut if need be; may be NULL) and returns the length
  *  that it has whole; 0 if there is no such option. */
@@ -137,9 +137,10 @@ XSM_API size_t xsm_index_get(const xsm_index *index, const char *name, char *buf
  * finite, naming its row; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. After a failure the index is not built. O(K D) for
  * `exact`; O(K C D) for `spherical`. */
 XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
-/** The same over the classes of a model: a class's score is its row's product with the features, plus its bias. The
- * model must stay until the index is built anew or freed. A model whose scores have a correction, which is no part of
- * its rows, is refused with #XSM_ERROR_UNSUPPORTED, see xsm_model_correction(). */
+/** The same over the classes of a model: a class's score is its row's product with the features (an embedding model's
+ *  hidden vector), plus its bias and, where the model's correction is a number a class (xsm_model_correction()), plus
+ *  that. The model must stay until the index is built anew or freed.
+ *  @return as xsm_index_build(); #XSM_ERROR_UNSUPPORTED for a model whose correction is a tree or a hierarchy */
 XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 /** Reads rows again that have changed since. An index that has drifted too far is built anew.
  *  @param index   a built index
@@ -152,9 +153,10 @@ XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *mode
 XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, uint32_t count, xsm_error *err);
 /** Searches, on the context's threads.
  *  @return #XSM_OK; #XSM_ERROR_STATE when not built; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE for a stride below D;
- *          #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; what a host's table returns */
+ *          #XSM_ERROR_RANGE; #XSM_ERROR_DATA for lists of a host's table that cannot be; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_RUNNER; what a host's table returns. O(n K D) for `exact`, O(n (C + probe) D) for `spherical`. */
 XSM_API xsm_status xsm_index_query(const xsm_index *index, xsm_index_search *search, xsm_error *err);
-/** Fills `info` (start it with #XSM_INDEX_INFO_INIT). */
+/** Fills `info` (start it with #XSM_INDEX_INFO_INIT), of an index that is not built with zeros. O(1). */
 XSM_API xsm_status xsm_index_get_info(const xsm_index *index, xsm_index_info *info, xsm_error *err);
 /** How much of the truth an index finds: the share of the `top` best rows of each query that it lists, a row with the
  *  score of the last of them being as good. Scores every row. The rows must be as they were indexed.
@@ -165,7 +167,7 @@ XSM_API xsm_status xsm_index_get_info(const xsm_index *index, xsm_index_info *in
  *  @param top     Q, 1 to K
  *  @param[out] recall mean over the queries, 0 to 1
  *  @param err     what went wrong, or NULL
- *  @return as xsm_index_query() */
+ *  @return as xsm_index_query(). O(n K D). */
 XSM_API xsm_status xsm_index_recall(const xsm_index *index, const float *queries, size_t stride, uint64_t count,
                                     uint32_t top, double *recall, xsm_error *err);
 

@@ -27,7 +27,7 @@
  * file's label of each class, or its number) and, where the model has them, `class_counts` [K] int64 (training rows of
  * each class), `bias` [K], `embedding` [F,H] (an embedding model's vectors; its `weight` is [K,H]), `idf` float32 (the
  * weights of tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a line), `vocabulary` (likewise, the words of
- * text); metadata with the format version, the estimator and its options, the transform for new rows, and a checksum:
+ * text), and those of its correction (`correction`, `hierarchy`, `tree_*`); metadata with the format version, the estimator and its options, the transform for new rows, and a checksum:
  * the XXH3-64 of the whole file in which its own 16 digits are zeros. The file is replaced in one piece, and mapped,
  * not read, when loaded. A safetensors file of another program with a float32 `weight` and perhaps a `bias`, such as
  * PyTorch's `Linear` layers have, loads too; without version and checksum, its structure is all that is checked.
@@ -235,7 +235,7 @@ XSM_API int32_t xsm_model_score(const xsm_model *model);
  *          nodes of a tree. Static. */
 XSM_API const char *xsm_model_correction(const xsm_model *model);
 /** Takes the correction away: the scores are then those of the weights alone, which mean nothing of the classes where
- *  the rows were those of nodes. NULL is fine. */
+ *  the rows were those of nodes. NULL is fine. O(1). */
 XSM_API void xsm_model_clear_correction(xsm_model *model);
 
 /** Gives a model more classes, more features, or both: the classes that it has keep their weights, wherever they come
@@ -252,16 +252,16 @@ XSM_API void xsm_model_clear_correction(xsm_model *model);
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for fewer features or labels that do not rise; #XSM_ERROR_ARGUMENT for a map
  *          without one of the model's classes, naming it, or that moves a class of tied vectors; #XSM_ERROR_SHAPE for
- *          tied vectors of other than as many features as classes; #XSM_ERROR_UNSUPPORTED for more features under a
- *          transform that was fitted for those there are, or for a model with a correction
- *          (xsm_model_clear_correction()); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is as before on failure.
+ *          tied vectors of other than as many features as classes; #XSM_ERROR_UNSUPPORTED for more features where they
+ *          are the words of a vocabulary, or under a transform that was fitted for those there are, and for a model
+ *          with a correction (xsm_model_clear_correction()); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is as before on failure.
  *          O(K D), of an embedding model O((K + D) H), with both models in memory meanwhile. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Gives the classes the labels, names and counts of a class map with K classes (copied), and the model the map's
  * vocabulary, which is saved with it. Rows to test or predict are then read with xsm_model_get_classes().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when the map has other than K classes; #XSM_ERROR_RANGE for labels that do not
- *          rise or counts above the number of rows; #XSM_ERROR_FORMAT for a name that has a line end or is not UTF-8;
- * #XSM_ERROR_MEMORY. The model is untouched on failure. */
+ *          rise, counts above the number of rows, or an index base that is none; #XSM_ERROR_FORMAT for a name that has
+ *          a line end or is not UTF-8; #XSM_ERROR_MEMORY. The model is untouched on failure. O(K). */
 XSM_API xsm_status xsm_model_set_classes(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, its `features` being
  *  xsm_model_input_features(); valid until the model changes. */
@@ -274,7 +274,8 @@ XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform
 /** Description of the model's transform as xsm_transform_new() takes it, "" if it has none; valid until the model
  *  changes. */
 XSM_API const char *xsm_model_transform_description(const xsm_model *model);
-/** Applies the model's transform, if it has one, to rows as they were read. */
+/** Applies the model's transform, if it has one, to rows as they were read.
+ *  @return as xsm_transform_apply() */
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself (`format_version`, `checksum`,
  *  `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`, `score_function`,
@@ -339,7 +340,7 @@ XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch
  *  The same model gives the same bytes, whatever its layout and scales. Streams the weights: no second copy of them is
  *  made.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_IO; #XSM_ERROR_MEMORY; #XSM_ERROR_LIMIT for more than 16 MiB of
- *          metadata; #XSM_ERROR_DIVERGED if a weight is not finite, naming its class and feature. What is at `path`
+ *          metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine; #XSM_ERROR_DIVERGED if a weight is not finite, naming its class and feature. What is at `path`
  *          stays as it is on failure. O(K D). */
 XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_error *err);
 /** Maps a saved model. The file must not be changed in place while the model lives (replacing it, as

@@ -76,17 +76,19 @@ XSM_API const char *xsm_sampler_name(const xsm_sampler *sampler);
  *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest option; #XSM_ERROR_RANGE or #XSM_ERROR_FORMAT for
  *          the value, the message saying what is accepted; #XSM_ERROR_STATE when it is bound */
 XSM_API xsm_status xsm_sampler_set(xsm_sampler *sampler, const char *name, const char *value, xsm_error *err);
-/** Sets a number; whole numbers only for an integer option. */
+/** Sets a number; whole numbers only for an integer option. Returns as xsm_sampler_set(). */
 XSM_API xsm_status xsm_sampler_set_double(xsm_sampler *sampler, const char *name, double value, xsm_error *err);
-/** Sets a whole number. */
+/** Sets a whole number. Returns as xsm_sampler_set(). */
 XSM_API xsm_status xsm_sampler_set_int(xsm_sampler *sampler, const char *name, int64_t value, xsm_error *err);
 /** Writes an option's value as text to buffer (always terminated, cut if need be; may be NULL) and returns the length
  *  that it has whole; 0 if there is no such option. */
 XSM_API size_t xsm_sampler_get(const xsm_sampler *sampler, const char *name, char *buffer, size_t size);
 
 /** Makes the distribution from training rows. The rows are not needed afterwards. Binding again starts anew.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for an option that does not fit the data; #XSM_ERROR_DATA;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for an option that does not fit the data; #XSM_ERROR_DATA
+ *          where no class has a probability; #XSM_ERROR_UNSUPPORTED for `tree` on rows without features;
+ *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; what a host's table returns. O(1) for `uniform`, O(K) for `frequency`,
+ *          O(N c^2 log K) for `tree`, with the components besides. */
 XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *train, xsm_error *err);
 /** K of what the sampler is bound to, 0 if it is not. */
 XSM_API uint32_t xsm_sampler_classes(const xsm_sampler *sampler);
@@ -136,8 +138,8 @@ XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_batch 
  *  @param count    number of classes; first + count <= K
  *  @param[out] log_probabilities row i's at [i*count]; minus infinity for a class that is never drawn
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
+ *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for classes
+ *          or rows that are not there; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(n count), for `tree` times c. */
 XSM_API xsm_status xsm_sampler_log_probabilities(const xsm_sampler *sampler, const xsm_batch *batch, uint32_t first,
                                                  uint32_t count, float *log_probabilities, xsm_error *err);
 

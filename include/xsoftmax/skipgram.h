@@ -45,7 +45,7 @@ typedef struct xsm_skipgram_options {
     uint32_t negatives; /**< Without an estimator: words drawn for each context, up to 256; 0 = 5. */
     double power;       /**< Without an estimator: drawn in proportion to count^power, in (0, 10]; 0 = 0.75. */
     double subsample;   /**< t above; 1 and more = no word is dropped; 0 = 1e-4. */
-    double eta;         /**< Learning rate at the start, falling linearly to 0 at the end; 0 = 0.05. */
+    double eta;         /**< Learning rate at the start, above 0, falling linearly to 0 at the end; 0 = 0.05. */
     uint64_t seed;      /**< Of all that is drawn. */
     uint32_t batch;     /**< Centre words whose steps are taken together, up to 65536; 0 = V/64 within 16 to 256, or
                              fewer where the most frequent word would change too often at this rate. */
@@ -128,8 +128,9 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE for models that do not go
  * with the corpus or each other; #XSM_ERROR_DATA for a vocabulary of one word or models of zeros;
- *          #XSM_ERROR_UNSUPPORTED for an estimator that looks at every class or searches, and for models with a bias or
- * a correction; what xsm_estimator_bind() returns; #XSM_ERROR_MEMORY; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *          #XSM_ERROR_UNSUPPORTED for an estimator that looks at every class or searches, or has a ridge or a bound on
+ *          rows, and for models with a bias or a correction; what xsm_estimator_bind() returns; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                                     xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
                                     xsm_error *err);

@@ -101,8 +101,8 @@ extern "C" {
  *  @param options   settings, or NULL
  *  @param[out] out  the trainer, the caller's to release with xsm_trainer_free()
  *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE; #XSM_ERROR_UNSUPPORTED for a batch that the
- *          estimator does not take; what xsm_estimator_bind() and xsm_optimizer_bind() return; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE, for the test rows too; #XSM_ERROR_UNSUPPORTED for
+ *          a batch that the estimator does not take, or an estimator that the optimizer does not; what xsm_estimator_bind() and xsm_optimizer_bind() return; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                    xsm_estimator *estimator, xsm_optimizer *optimizer,
                                    const xsm_trainer_options *options, xsm_trainer **out, xsm_error *err);
@@ -144,7 +144,7 @@ XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path
  *          #XSM_ERROR_CHECKSUM, #XSM_ERROR_FILE_VERSION and #XSM_ERROR_IO for the file; #XSM_ERROR_STATE as
  *          xsm_trainer_run(); #XSM_ERROR_MEMORY. On failure everything is as before. */
 XSM_API xsm_status xsm_trainer_resume(xsm_trainer *trainer, const char *path, xsm_error *err);
-/** Fills `progress` (its size set by the caller) with where the trainer is. */
+/** Fills `progress` (its size set by the caller) with where the trainer is. O(1). */
 XSM_API xsm_status xsm_trainer_get_progress(const xsm_trainer *trainer, xsm_progress *progress, xsm_error *err);
 
 #ifdef __cplusplus
