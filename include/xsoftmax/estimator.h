@@ -39,7 +39,7 @@
  * | `vanilla` | the label and m others | the maximum likelihood, while it does not diverge (the same) |
  * | `raman` | the label and m others | the maximum likelihood, while it does not diverge (Raman et al. 2016) |
  * | `implicit` | the label and m others | the maximum likelihood (Fagan and Iyengar 2018) |
- * | `augment-reduce` | the label and m others | the maximum likelihood, as each row's bound settles (Ruiz et al. 2018) |
+ * | `augment-reduce` | the label and m others | the maximum likelihood, as bounds settle (Ruiz et al. 2018) |
  * | `nce` | the label and m drawn | the maximum likelihood, if the model can be normalised (Gutmann 2010) |
  * | `importance` | the label and m drawn | biased (Bengio and Senecal 2003) |
  * | `sampled-softmax` | the labels and m drawn | the maximum likelihood as m grows (Jean et al. 2015) |
@@ -51,7 +51,8 @@
  *
  * "Drawn" is by a sampler (sampler.h), any of them; a search is by an index (index.h), any of them.
  *
- * `softmax`, `margin`, both `one-vs-all`, `sampled-softmax` and the two that search take rows with several labels.
+ * `softmax`, `bouchard`, `margin`, both `one-vs-all`, `sampled-softmax` and the two that search take rows with several
+ * labels.
  *
  * **Threads.** One thread at a time on one estimator; it uses its context's threads itself.
  *  @{ */

@@ -94,7 +94,7 @@ XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *tra
 XSM_API uint32_t xsm_sampler_classes(const xsm_sampler *sampler);
 
 /** Saves a bound sampler, its options and its distribution, to a safetensors file, without the rows that it was made
- *  from: a tree that took minutes to fit is there at once the next time. What is at the path is replaced in one piece
+ *  from: a tree that took long to fit is there at once the next time. What is at the path is replaced in one piece
  * or left as it is.
  *  @param sampler a bound sampler
  *  @param path    the file
