@@ -144,7 +144,8 @@ typedef struct xsm_read_options {
     int32_t labels;           /**< An XSM_LABELS_* value. */
     int32_t index_base;       /**< An XSM_INDEX_BASE_* value; LIBSVM only. */
     uint32_t features;        /**< Number of features D; 0 = from the header, the class map, or the largest index. */
-    const char *label_column; /**< CSV and TSV: name of the label column; NULL = "label". */
+    const char *label_column; /**< CSV and TSV: name of the label column; NULL = "label". NPY: its number, from 0, or
+                                   from the end below 0; NULL = no column. */
     const xsm_class_map *classes; /**< Training data's classes and features, or NULL. Without `features`, D is taken
                                        from here, and larger feature indexes are dropped and counted. Its vocabulary,
                                        if it has one, is what text is read with; unknown words are left out. */
@@ -313,7 +314,8 @@ XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_sourc
  *
  *  Text cannot be written: its words are gone. XC, LIBSVM and CACHE keep rows sparse (a dense row's zeros are left out
  * of the first two), the others write every value. Numbers are written so that they read back as the same float32,
- * zeros without a sign. Labels that the class map lacks (#XSM_CLASS_UNSEEN) go into caches only.
+ * zeros without a sign. Labels that the class map lacks (#XSM_CLASS_UNSEEN), and rows of no features (D = 0), go into
+ * caches only.
  *  @param dataset the dataset
  *  @param path    the file
  *  @param options how to write it
@@ -346,7 +348,7 @@ XSM_API xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *vocabulary, 
 /** Rows that carry each class, [K]; borrowed from the dataset, valid until it changes. */
 XSM_API const uint64_t *xsm_dataset_class_counts(const xsm_dataset *dataset);
 
-/** Gives the classes names, for CSV-free data: line i (from 0) of the file, plain or gzip, names the file's label i.
+/** Gives the classes names, for data whose file has none: line i (from 0) of the file, plain or gzip, names the file's label i.
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is not UTF-8 or an empty line; #XSM_ERROR_SHAPE when
  *          a label of the class map has no line; #XSM_ERROR_MEMORY. The dataset is untouched on failure. */
 XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
@@ -356,14 +358,15 @@ XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path
  *  @param which   sum of XSM_DROP_* values
  *  @param[out] dropped number of rows removed, or NULL
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DATA when no row would be left (the dataset is untouched); #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for other values; #XSM_ERROR_DATA when no row would be left (the dataset is
+ *          untouched); #XSM_ERROR_MEMORY. O(N + values). */
 XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64_t *dropped, xsm_error *err);
 /** Keeps one label a row (an XSM_LABELS_* value; "smallest" goes by the file's label, and an unseen one is taken only
  * where there is no other). The classes stay as they are.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY. O(labels). */
 XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
 /** Renumbers the classes so that each occurs; the class map keeps the file's labels.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched) */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched). O(K + labels). */
 XSM_API xsm_status xsm_dataset_compact(xsm_dataset *dataset, xsm_error *err);
 /** Adds the classes of a map that the dataset has not, so that it fits a model that was trained on other rows and is to
  *  learn these as well (xsm_model_grow()). Where both maps have names and no labels of their own, classes are the same
@@ -377,10 +380,11 @@ XSM_API xsm_status xsm_dataset_compact(xsm_dataset *dataset, xsm_error *err);
  */
 XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map *map, xsm_error *err);
 /** Permutes the rows, each order equally likely, the same for the same seed.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched) */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched). O(N + values). */
 XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_error *err);
 /** Copies chosen rows, in the order given and as often as given, with the same features and classes.
- *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that is not there; #XSM_ERROR_ARGUMENT for no rows; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that is not there; #XSM_ERROR_ARGUMENT for no rows; #XSM_ERROR_MEMORY. O(values
+ *          copied). */
 XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
                                       xsm_dataset **out, xsm_error *err);
 /** Splits into two datasets at random: `part` gets floor(fraction*N + 1/2) rows, `rest` the others, both in the
@@ -391,7 +395,7 @@ XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t
  *  @param[out] part the chosen rows, the caller's
  *  @param[out] rest the other rows, the caller's
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for the fraction; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for the fraction; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY. O(N + values). */
 XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction, uint64_t seed, xsm_dataset **part,
                                      xsm_dataset **rest, xsm_error *err);
 
