@@ -334,7 +334,9 @@ XSM_API xsm_status xsm_dataset_get_info(const xsm_dataset *dataset, xsm_dataset_
 /** Fills `row` (start it with #XSM_ROW_INIT) with a view of row `index`, valid until the dataset changes. O(1).
  *  @return as xsm_dataset_get_info(), and #XSM_ERROR_RANGE for a row that is not there */
 XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t index, xsm_row *row, xsm_error *err);
-/** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes. */
+/** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes.
+ *  O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_dataset_get_classes(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
 /** Words that a vocabulary has, V. */
 XSM_API uint32_t xsm_vocabulary_words(const xsm_vocabulary *vocabulary);

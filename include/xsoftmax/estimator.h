@@ -267,11 +267,13 @@ XSM_API xsm_status xsm_estimator_gradient_input(xsm_estimator *estimator, const 
 /** Makes an empty gradient.
  *  @param context context, or NULL
  *  @param[out] out the gradient, the caller's to release with xsm_gradient_free()
- *  @param err     what went wrong, or NULL */
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err);
 /** Releases a gradient; NULL is fine. */
 XSM_API void xsm_gradient_free(xsm_gradient *gradient);
-/** Fills `view` (start it with #XSM_GRADIENT_VIEW_INIT). O(1). */
+/** Fills `view` (start it with #XSM_GRADIENT_VIEW_INIT). O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_gradient_get(const xsm_gradient *gradient, xsm_gradient_view *view, xsm_error *err);
 
 #ifdef __cplusplus

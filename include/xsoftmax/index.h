@@ -156,7 +156,8 @@ XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, u
  *          #XSM_ERROR_RANGE; #XSM_ERROR_DATA for lists of a host's table that cannot be; #XSM_ERROR_MEMORY;
  *          #XSM_ERROR_RUNNER; what a host's table returns. O(n K D) for `exact`, O(n (C + probe) D) for `spherical`. */
 XSM_API xsm_status xsm_index_query(const xsm_index *index, xsm_index_search *search, xsm_error *err);
-/** Fills `info` (start it with #XSM_INDEX_INFO_INIT), of an index that is not built with zeros. O(1). */
+/** Fills `info` (start it with #XSM_INDEX_INFO_INIT), of an index that is not built with zeros. O(C).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_index_get_info(const xsm_index *index, xsm_index_info *info, xsm_error *err);
 /** How much of the truth an index finds: the share of the `top` best rows of each query that it lists, a row with the
  *  score of the last of them being as good. Scores every row. The rows must be as they were indexed.

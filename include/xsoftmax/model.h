@@ -264,7 +264,8 @@ XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm
  *          a line end or is not UTF-8; #XSM_ERROR_MEMORY. The model is untouched on failure. O(K). */
 XSM_API xsm_status xsm_model_set_classes(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, its `features` being
- *  xsm_model_input_features(); valid until the model changes. */
+ *  xsm_model_input_features(); valid until the model changes. O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_get_classes(const xsm_model *model, xsm_class_map *map, xsm_error *err);
 /** Keeps a copy of a fitted transform, to be saved and applied to new rows by xsm_model_transform(). NULL takes the
  *  model's transform away.

@@ -144,7 +144,8 @@ XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path
  *          #XSM_ERROR_CHECKSUM, #XSM_ERROR_FILE_VERSION and #XSM_ERROR_IO for the file; #XSM_ERROR_STATE as
  *          xsm_trainer_run(); #XSM_ERROR_MEMORY. On failure everything is as before. */
 XSM_API xsm_status xsm_trainer_resume(xsm_trainer *trainer, const char *path, xsm_error *err);
-/** Fills `progress` (its size set by the caller) with where the trainer is. O(1). */
+/** Fills `progress` (its size set by the caller) with where the trainer is. O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_trainer_get_progress(const xsm_trainer *trainer, xsm_progress *progress, xsm_error *err);
 
 #ifdef __cplusplus
