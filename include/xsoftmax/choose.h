@@ -33,8 +33,8 @@
  * loss, by their nDCG@5 (1 - nDCG@5, the less the better).
  *
  * **Work.** The short runs together do up to about three times the work of the run chosen where that is small, 0.7 of
- * it where it is large, and half of it for embedding models. Without a time budget all plans depend on counts, never on a clock, so that
- * the choice is the same on any machine, with any number of threads.
+ * it where it is large, and half of it for embedding models. Without a time budget all plans depend on counts, never on
+ * a clock, so that the choice is the same on any machine, with any number of threads.
  *
  * **Threads.** One thread at a time on the estimator that it works with.
  *  @{ */

@@ -30,8 +30,8 @@ typedef struct xsm_corpus_options {
     size_t size;        /**< sizeof(xsm_corpus_options). */
     uint64_t min_count; /**< Least occurrences of a word of the vocabulary; 0 = 5. */
     uint32_t max_words; /**< Most words of the vocabulary, the frequent ones; 0 = #XSM_CLASSES_MAX. */
-    /** Most different words that are counted at once, below #XSM_CLASSES_MAX; 0 = 16777216. Where a text has more, those that were seen least
-     *  so far are forgotten (those seen once, then twice, ...), so that memory stays bounded;
+    /** Most different words that are counted at once, below #XSM_CLASSES_MAX; 0 = 16777216. Where a text has more,
+     * those that were seen least so far are forgotten (those seen once, then twice, ...), so that memory stays bounded;
      * xsm_corpus_info::forgotten says how many occurrences that took. */
     uint32_t max_distinct;
 } xsm_corpus_options;

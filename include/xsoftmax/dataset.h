@@ -350,7 +350,8 @@ XSM_API xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *vocabulary, 
 /** Rows that carry each class, [K]; borrowed from the dataset, valid until it changes. */
 XSM_API const uint64_t *xsm_dataset_class_counts(const xsm_dataset *dataset);
 
-/** Gives the classes names, for data whose file has none: line i (from 0) of the file, plain or gzip, names the file's label i.
+/** Gives the classes names, for data whose file has none: line i (from 0) of the file, plain or gzip, names the file's
+ * label i.
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is not UTF-8 or an empty line; #XSM_ERROR_SHAPE when
  *          a label of the class map has no line; #XSM_ERROR_MEMORY. The dataset is untouched on failure. */
 XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
@@ -385,8 +386,8 @@ XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map 
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY (the dataset is untouched). O(N + values). */
 XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_error *err);
 /** Copies chosen rows, in the order given and as often as given, with the same features and classes.
- *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that is not there; #XSM_ERROR_ARGUMENT for no rows; #XSM_ERROR_MEMORY. O(values
- *          copied). */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that is not there; #XSM_ERROR_ARGUMENT for no rows; #XSM_ERROR_MEMORY.
+ * O(values copied). */
 XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
                                       xsm_dataset **out, xsm_error *err);
 /** Splits into two datasets at random: `part` gets floor(fraction*N + 1/2) rows, `rest` the others, both in the

@@ -194,8 +194,8 @@ XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint
 /** Prepares an estimator for a model and its training data: checks that they fit, sizes its state. Both must stay
  *  while the estimator is used. Binding again starts anew.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE when D or K of the two differ; #XSM_ERROR_DATA for rows without a label or with
- *          more than the estimator takes, or with one that the class map lacks; #XSM_ERROR_RANGE for an option that does
- *          not fit the data (more negatives than there are other classes); #XSM_ERROR_UNSUPPORTED for a model that the
+ *          more than the estimator takes, or with one that the class map lacks; #XSM_ERROR_RANGE for an option that
+ * does not fit the data (more negatives than there are other classes); #XSM_ERROR_UNSUPPORTED for a model that the
  *          estimator cannot train: with a correction of another (xsm_model_correction()), scores that are distances
  *          under a ridge, a proximal step or a bound on rows, tied vectors under a search or a hierarchy;
  *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; what its sampler's xsm_sampler_bind() and a host's table return.

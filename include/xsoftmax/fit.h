@@ -69,12 +69,12 @@ extern "C" {
 /** Minimises f = sum_i loss_i + (mu/2) ||W||^2 (mu the estimator's `ridge`; the bias is free) over all rows at once,
  * from the weights that the model has, by L-BFGS with the line search of More and Thuente (libLBFGS).
  *
- *  The estimator must look at every class: `softmax`, `bouchard`, `margin`, `one-vs-all`, `ove` and `one-vs-all-sampled`
- *  with `negatives=all`, or a host's own; its losses and coefficients must be a smooth function and its gradient. It is bound to the model and the rows. The
- *  weights are put in the order that is faster for them, as xsm_trainer_new() does. The rows are taken in tiles: the
- *  N x K matrix of scores never exists. Losses, the gradient and L-BFGS's vectors are in double precision over scores
- *  and tiles in float32, so that f is right to about 1e-7 of it, whatever the tolerance. The result is the same bits
- * for any number of threads and any instruction set.
+ *  The estimator must look at every class: `softmax`, `bouchard`, `margin`, `one-vs-all`, `ove` and
+ * `one-vs-all-sampled` with `negatives=all`, or a host's own; its losses and coefficients must be a smooth function and
+ * its gradient. It is bound to the model and the rows. The weights are put in the order that is faster for them, as
+ * xsm_trainer_new() does. The rows are taken in tiles: the N x K matrix of scores never exists. Losses, the gradient
+ * and L-BFGS's vectors are in double precision over scores and tiles in float32, so that f is right to about 1e-7 of
+ * it, whatever the tolerance. The result is the same bits for any number of threads and any instruction set.
  *
  *  The callback sees an iteration as an epoch of one step: `epoch` = `step` = iterations made, `epochs` = `steps` =
  * most of them, `examples` = rows passed, `eta` = length of the last step along the search direction, `loss` = mean

@@ -27,10 +27,11 @@
  * file's label of each class, or its number) and, where the model has them, `class_counts` [K] int64 (training rows of
  * each class), `bias` [K], `embedding` [F,H] (an embedding model's vectors; its `weight` is [K,H]), `idf` float32 (the
  * weights of tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a line), `vocabulary` (likewise, the words of
- * text), and those of its correction (`correction`, `hierarchy`, `tree_*`); metadata with the format version, the estimator and its options, the transform for new rows, and a checksum:
- * the XXH3-64 of the whole file in which its own 16 digits are zeros. The file is replaced in one piece, and mapped,
- * not read, when loaded. A safetensors file of another program with a float32 `weight` and perhaps a `bias`, such as
- * PyTorch's `Linear` layers have, loads too; without version and checksum, its structure is all that is checked.
+ * text), and those of its correction (`correction`, `hierarchy`, `tree_*`); metadata with the format version, the
+ * estimator and its options, the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own
+ * 16 digits are zeros. The file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of
+ * another program with a float32 `weight` and perhaps a `bias`, such as PyTorch's `Linear` layers have, loads too;
+ * without version and checksum, its structure is all that is checked.
  *
  * **Threads.** Functions that take a model const may run at once. A model being trained must not be used otherwise.
  *  @{ */
@@ -254,8 +255,8 @@ XSM_API void xsm_model_clear_correction(xsm_model *model);
  *          without one of the model's classes, naming it, or that moves a class of tied vectors; #XSM_ERROR_SHAPE for
  *          tied vectors of other than as many features as classes; #XSM_ERROR_UNSUPPORTED for more features where they
  *          are the words of a vocabulary, or under a transform that was fitted for those there are, and for a model
- *          with a correction (xsm_model_clear_correction()); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is as before on failure.
- *          O(K D), of an embedding model O((K + D) H), with both models in memory meanwhile. */
+ *          with a correction (xsm_model_clear_correction()); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is as
+ * before on failure. O(K D), of an embedding model O((K + D) H), with both models in memory meanwhile. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Gives the classes the labels, names and counts of a class map with K classes (copied), and the model the map's
  * vocabulary, which is saved with it. Rows to test or predict are then read with xsm_model_get_classes().
@@ -341,8 +342,8 @@ XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch
  *  The same model gives the same bytes, whatever its layout and scales. Streams the weights: no second copy of them is
  *  made.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_IO; #XSM_ERROR_MEMORY; #XSM_ERROR_LIMIT for more than 16 MiB of
- *          metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine; #XSM_ERROR_DIVERGED if a weight is not finite, naming its class and feature. What is at `path`
- *          stays as it is on failure. O(K D). */
+ *          metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine; #XSM_ERROR_DIVERGED if a weight is not finite,
+ * naming its class and feature. What is at `path` stays as it is on failure. O(K D). */
 XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_error *err);
 /** Maps a saved model. The file must not be changed in place while the model lives (replacing it, as
  *  xsm_model_save() does, is fine).

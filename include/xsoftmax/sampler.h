@@ -138,8 +138,8 @@ XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_batch 
  *  @param count    number of classes; first + count <= K
  *  @param[out] log_probabilities row i's at [i*count]; minus infinity for a class that is never drawn
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for classes
- *          or rows that are not there; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(n count), for `tree` times c. */
+ *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for
+ * classes or rows that are not there; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(n count), for `tree` times c. */
 XSM_API xsm_status xsm_sampler_log_probabilities(const xsm_sampler *sampler, const xsm_batch *batch, uint32_t first,
                                                  uint32_t count, float *log_probabilities, xsm_error *err);
 

@@ -102,7 +102,8 @@ extern "C" {
  *  @param[out] out  the trainer, the caller's to release with xsm_trainer_free()
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE, for the test rows too; #XSM_ERROR_UNSUPPORTED for
- *          a batch that the estimator does not take, or an estimator that the optimizer does not; what xsm_estimator_bind() and xsm_optimizer_bind() return; #XSM_ERROR_MEMORY */
+ *          a batch that the estimator does not take, or an estimator that the optimizer does not; what
+ * xsm_estimator_bind() and xsm_optimizer_bind() return; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                    xsm_estimator *estimator, xsm_optimizer *optimizer,
                                    const xsm_trainer_options *options, xsm_trainer **out, xsm_error *err);
@@ -124,9 +125,10 @@ XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
  *  @param trainer the trainer
  *  @param path    the file to write or replace
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_UNSUPPORTED for an estimator of the host's that keeps something by row
- * and does not say what (xsm_estimator_ops::state_tensor); #XSM_ERROR_DIVERGED when something is not finite;
- *          #XSM_ERROR_STATE as xsm_trainer_run(); #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_ARGUMENT for a host's estimator that names two tensors of its state
+ * alike; #XSM_ERROR_UNSUPPORTED for one that keeps something by row and does not say what
+ *          (xsm_estimator_ops::state_tensor), and for a host's index without save(); #XSM_ERROR_DIVERGED when something
+ * is not finite; #XSM_ERROR_STATE as xsm_trainer_run(); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path, xsm_error *err);
 /** Puts a trainer where the one was that saved a checkpoint. The model, the estimator and the optimizer that the
  * trainer was made from change accordingly; xsm_trainer_run() then ends at the same bits as a run that was never

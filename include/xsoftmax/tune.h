@@ -30,11 +30,11 @@
  * not go through as well, and rates are compared by log f + 0.4 (log f' - log f), f' being that and f at least 0.02 f';
  * in the last round, by this and a quarter of what log f fell by since the round before. Test rows have no part in it.
  *
- * **Work.** The trials do at most 27.5 % of the run's work, counted in classes that are scored and updated: their steps,
- * their evaluation, and making the model new. Where that would be more, all trials are smaller. It is more only where
- * rates outside of the grid have to be tried to find one at which training stays finite, where trials of a fifth of
- * their size would still be more, and on data of fewer than 512 rows. The plan depends on counts, never on a clock, so the choice is the same on any machine, with any
- * number of threads.
+ * **Work.** The trials do at most 27.5 % of the run's work, counted in classes that are scored and updated: their
+ * steps, their evaluation, and making the model new. Where that would be more, all trials are smaller. It is more only
+ * where rates outside of the grid have to be tried to find one at which training stays finite, where trials of a fifth
+ * of their size would still be more, and on data of fewer than 512 rows. The plan depends on counts, never on a clock,
+ * so the choice is the same on any machine, with any number of threads.
  *
  * **The run itself** can still diverge, as it is longer than any trial. Begin it again then, with a model of zeros and
  * a tenth of the rate: `xsoftmax train` does so.
@@ -122,8 +122,8 @@ extern "C" {
 /** Finds a learning rate for a run. Afterwards, make the trainer from the same objects with xsm_tuning_info::eta.
  *
  *  The trials run in the model itself, so that no second one has to fit into memory; besides, they hold a copy of the
- *  rows that they go through, a good quarter of all in runs of ten epochs. The estimator and the optimizer are bound to other
- *  rows on the way.
+ *  rows that they go through, a good quarter of all in runs of ten epochs. The estimator and the optimizer are bound to
+ * other rows on the way.
  *  @param context   context whose threads are used, or NULL
  *  @param model     the model to be trained, new: all zeros, but for the vectors of an embedding model; it is as new
  *                   again afterwards, also on failure
