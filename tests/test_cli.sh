@@ -857,6 +857,11 @@ run 0 train --data train.txt --labels first --estimator softmax --hidden 4 --act
     --checkpoint hidden.checkpoint
 run 0 train --data train.txt --resume hidden.checkpoint --model resumed.model
 expect 'the embedding model of before, with nothing said' cmp -s whole.model resumed.model
+# And what a choice may set of estimator and optimizer, and which labels were read.
+run 0 train --data train.txt --estimator sampled-softmax --set negatives=3 --set shared=yes --batch 8 --optimizer adagrad \
+    --set optimizer.initial=0.25 --eta 0.1 --epochs 2 --model whole.model --checkpoint set.checkpoint
+run 0 train --data train.txt --resume set.checkpoint --model resumed.model
+expect 'the options of before, with nothing said' cmp -s whole.model resumed.model
 run 1 train --data train.txt --resume missing.checkpoint
 says stderr 'missing.checkpoint'
 run 1 train --estimator implicit --data train.txt --epochs 2 --resume run.checkpoint

@@ -82,6 +82,10 @@ int cli_checkpoint_recall_choice(cli_run *r)
     r->epochs = recall_whole(r, "training.epochs", r->epochs);
     r->ridge = r->ridge < 0 && ridge ? strtod(ridge, NULL) : r->ridge;
     r->transform_text = !r->transform_text && *transform ? transform : r->transform_text;
+    const char *labels = xsm_model_get_metadata(r->recalled, "training.labels");
+    for (int32_t i = 0; r->format.labels < 0 && labels && cli_label_words[i]; i++) {
+        r->format.labels = strcmp(labels, cli_label_words[i]) == 0 ? i : r->format.labels;
+    }
     r->format.labels = r->format.labels < 0 ? XSM_LABELS_FIRST : r->format.labels;
     r->choose = 0;
     r->began = cli_clock();
@@ -90,13 +94,29 @@ int cli_checkpoint_recall_choice(cli_run *r)
 
 int cli_checkpoint_recall_options(cli_run *r)
 {
-    static const char *const options[] = {"sampler", "negatives"};
+    static const char *const options[] = {"sampler", "negatives", "shared"};
     for (size_t i = 0; r->recalled && i < sizeof options / sizeof options[0]; i++) {
         xsm_error err = XSM_ERROR_INIT;
         char *key = cli_format("estimator.%s", options[i]);
         const char *value = xsm_model_get_metadata(r->recalled, key);
         free(key);
         if (value && xsm_estimator_set(r->estimator, options[i], value, &err) != XSM_OK) {
+            return cli_fail("%s: %s", r->resume_path, err.message);
+        }
+    }
+    return CLI_GO_ON;
+}
+
+int cli_checkpoint_recall_optimizer(cli_run *r)
+{
+    const xsm_optimizer_ops *ops = xsm_optimizer_find(r->optimizer_name);
+    const xsm_option *option;
+    for (size_t i = 0; r->recalled && (option = xsm_optimizer_ops_option(ops, i)) != NULL; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        char *key = cli_format("training.optimizer.%s", option->name);
+        const char *value = xsm_model_get_metadata(r->recalled, key);
+        free(key);
+        if (value && xsm_optimizer_set(r->optimizer, option->name, value, &err) != XSM_OK) {
             return cli_fail("%s: %s", r->resume_path, err.message);
         }
     }

@@ -140,6 +140,7 @@ int cli_checkpoint_recall(cli_run *run);
  * options follow when it is made. */
 int cli_checkpoint_recall_choice(cli_run *run);
 int cli_checkpoint_recall_options(cli_run *run);
+int cli_checkpoint_recall_optimizer(cli_run *run);
 /* Puts a new trainer to where the checkpoint is that is resumed, if one is. */
 xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
 /* Saves a checkpoint if it is time; for the progress callback. A failure is told of, and the run goes on. */

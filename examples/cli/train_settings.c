@@ -136,7 +136,7 @@ static int make_optimizer(cli_run *r)
         return err.status == XSM_ERROR_NAME ? cli_misuse("--optimizer: %s, or lbfgs", err.message)
                                             : misused("--optimizer", &err);
     }
-    return CLI_GO_ON;
+    return r->optimizer ? cli_checkpoint_recall_optimizer(r) : CLI_GO_ON;
 }
 
 static int make_estimator(cli_run *r)
