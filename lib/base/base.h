@@ -42,6 +42,9 @@ xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
  * labels in it. Control characters become blanks, bytes that are no UTF-8 '?'; it is cut on a character border. */
 void xsmi_format_line(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
+/* The decimal sign that the C library prints and reads in this thread. */
+const char *xsmi_decimal_sign(void);
+
 /* -- option structs (options.c) ----------------------------------------------------------------------------------- */
 
 /* Copies a public struct that starts with size_t size into `known` (of known_size bytes, already holding the

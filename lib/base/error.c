@@ -1,6 +1,7 @@
 /* Statuses and error messages. */
 #include "base/base.h"
 
+#include <langinfo.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,14 +62,22 @@ static size_t character_length(const unsigned char *text, size_t length)
     return needed;
 }
 
-/* vsnprintf() with a decimal point whatever the host's locale; the locale object for "C" is not allocated. */
+const char *xsmi_decimal_sign(void)
+{
+    return nl_langinfo(RADIXCHAR); /* not localeconv(), whose result all threads write to */
+}
+
+/* vsnprintf() with a decimal point whatever the host's locale. */
 static int print(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 static int print(char *line, size_t room, const char *format, va_list args)
 {
-    if (strcmp(localeconv()->decimal_point, ".") == 0) {
+    /* The C library's own object for "C": nothing is allocated there; elsewhere a comma is better than no message. */
+    const bool point = strcmp(xsmi_decimal_sign(), ".") == 0;
+    const locale_t plain = point ? (locale_t)0 : newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!plain) {
         return vsnprintf(line, room, format, args);
     }
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), hosts = uselocale(plain);
+    const locale_t hosts = uselocale(plain);
     const int whole = vsnprintf(line, room, format, args);
     (void)uselocale(hosts);
     freelocale(plain);

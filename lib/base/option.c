@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ bool xsmi_parse_double(const char *text, double *value)
     if (length == 0 || length >= sizeof copy - 8 || strspn(text, "0123456789+-.eE") != length) {
         return false;
     }
-    const char *sign = localeconv()->decimal_point;
+    const char *sign = xsmi_decimal_sign();
     const char *point = strchr(text, '.');
     if (point && strlen(sign) < 8) {
         size_t before = (size_t)(point - text);
@@ -86,7 +85,7 @@ size_t xsmi_print_double(double value, int digits, char *buffer, size_t size)
             break;
         }
     }
-    const char *sign = localeconv()->decimal_point;
+    const char *sign = xsmi_decimal_sign();
     char *found = *sign ? strstr(text, sign) : NULL;
     if (found && strcmp(sign, ".") != 0) {
         *found = '.';

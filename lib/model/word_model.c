@@ -11,7 +11,6 @@
 
 #include <xsoftmax/skipgram.h>
 
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +90,7 @@ static xsm_status check_names(const xsm_model *m, xsm_error *err)
 
 static xsm_status write_rows(const xsm_model *m, xsmi_replace *file, char *line, xsm_error *err)
 {
-    const char *sign = localeconv()->decimal_point;
+    const char *sign = xsmi_decimal_sign();
     const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     int head = snprintf(line, NUMBER_SIZE, "%u %u\n", m->classes, m->features);
     XSMI_TRY(xsmi_replace_write(file, line, (size_t)head, err));

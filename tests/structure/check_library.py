@@ -38,7 +38,7 @@ FORBIDDEN = {
     },
     "state shared between threads": {
         "names": "rand srand random srandom drand48 lrand48 strtok strerror localtime gmtime asctime ctime tmpnam "
-                 "readdir",
+                 "readdir localeconv",
     },
 }
 
