@@ -442,6 +442,52 @@ static const xsm_estimator_ops infinite_ops = {
     .gradient = infinite_gradient,
 };
 
+/* Softmax, of whose loss so much is taken that it is negative. */
+static void negative_gradient(void *state, const xsm_score_block *block)
+{
+    (void)state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *z = block->scores + i * block->width;
+        float *g = block->coefficients + i * block->width;
+        const uint32_t y = block->examples[i].labels[0];
+        double top = (double)z[0], sum = 0, own = (double)z[y];
+        for (uint64_t k = 1; k < block->width; k++) {
+            top = fmax(top, (double)z[k]);
+        }
+        for (uint64_t k = 0; k < block->width; k++) {
+            sum += exp((double)z[k] - top);
+        }
+        for (uint64_t k = 0; k < block->width; k++) {
+            g[k] = (float)(exp((double)z[k] - top) / sum - (k == y));
+        }
+        block->losses[i] = top + log(sum) - own - 1000;
+    }
+}
+
+/* A logarithm tells nothing of them, but they are no divergence. */
+static void negative_losses_do_not_diverge(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(false);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_estimator_ops ops = infinite_ops;
+    ops.name = "negative";
+    ops.flags |= XSM_ESTIMATOR_OTHER_LOSS;
+    ops.gradient = negative_gradient;
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
+    xsm_tuning *tuning = NULL;
+    assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
+    assert_true(info_of(tuning).eta > 0 && trial_of(tuning, 0).objective < 0);
+    xsm_tuning_free(tuning);
+    xsm_estimator_free(e);
+    xsm_optimizer_free(o);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 static void every_rate_diverges(void **state)
 {
     (void)state;
@@ -623,6 +669,7 @@ int main(void)
         cmocka_unit_test(trials_keep_to_their_share),
         cmocka_unit_test(steps_tell_how_busy_they_are),
         cmocka_unit_test(every_rate_diverges),
+        cmocka_unit_test(negative_losses_do_not_diverge),
         cmocka_unit_test(stops_when_asked),
         cmocka_unit_test(refuses),
         cmocka_unit_test(full_batches),

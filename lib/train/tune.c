@@ -78,12 +78,14 @@ static double objective(const xsmi_tuner *t, uint32_t round, size_t place)
     return tried(t, round, place) ? t->result->trials[round][place].objective : (double)INFINITY;
 }
 
-/* The logarithm of a trial's objective, which is to be finite. Of rows that it learnt by heart the run learns more than
- * it, and none as well: what is left of them, by what is left of others, tells nothing below LEARNT. */
+/* The logarithm of a trial's objective, which is to be finite; -INFINITY where a host's losses make it negative. Of
+ * rows that it learnt by heart the run learns more than it, and none as well: what is left of them, by what is left of
+ * others, tells nothing below LEARNT. */
 static double seen_by(const xsmi_tuner *t, uint32_t round, size_t place)
 {
     const double now = objective(t, round, place), unseen = t->unseen[round][place];
-    return log(isfinite(unseen) && unseen > 0 ? fmax(now, LEARNT * unseen) : now);
+    const double least = isfinite(unseen) && unseen > 0 ? fmax(now, LEARNT * unseen) : now;
+    return least > 0 ? log(least) : -(double)INFINITY;
 }
 
 /* By what rates are compared in a round: a logarithm; infinite for one that was not tried or diverged. */
