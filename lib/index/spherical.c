@@ -276,7 +276,10 @@ static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const p
 {
     const size_t apart = xsmi_block_size(s);
     const float *of = p->queries + (size_t)query * s->quads * XSMI_LINE, *classes = from + apart - XSMI_QUAD_ROWS;
-    uint32_t room = list_place < block->top ? block->top - list_place : 0;
+    if (list_place >= block->top) {
+        return;
+    }
+    const uint32_t room = block->top - list_place;
     const size_t place = query * xsmi_block_apart(block) + list_place;
     float *scores = block->scores + place;
     uint32_t *to = block->classes + place;
@@ -288,10 +291,8 @@ static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const p
         }
         return;
     }
-    if (rows > 0) {
-        s->kernels->score_quads(of, from, apart, xsmi_whole_quads(rows) / XSMI_QUAD_ROWS, s->quads, p->tile);
-        memcpy(scores, p->tile, rows * sizeof *scores);
-    }
+    s->kernels->score_quads(of, from, apart, xsmi_whole_quads(rows) / XSMI_QUAD_ROWS, s->quads, p->tile);
+    memcpy(scores, p->tile, rows * sizeof *scores);
     for (uint32_t i = 0; i < rows; i += XSMI_QUAD_ROWS, classes += apart) {
         memcpy(to + i, classes, (rows - i < XSMI_QUAD_ROWS ? rows - i : XSMI_QUAD_ROWS) * sizeof *to);
     }
