@@ -464,7 +464,7 @@ static void negative_gradient(void *state, const xsm_score_block *block)
     }
 }
 
-/* A logarithm tells nothing of them, but they are no divergence. */
+/* A logarithm tells nothing of them, but they are no divergence, and better than positive ones. */
 static void negative_losses_do_not_diverge(void **state)
 {
     (void)state;
@@ -480,7 +480,8 @@ static void negative_losses_do_not_diverge(void **state)
     assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
     xsm_tuning *tuning = NULL;
     assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
-    assert_true(info_of(tuning).eta > 0 && trial_of(tuning, 0).objective < 0);
+    /* Large rates make them positive, which is worse. */
+    assert_true(info_of(tuning).eta > 0 && info_of(tuning).eta <= 10 && trial_of(tuning, 0).objective < 0);
     xsm_tuning_free(tuning);
     xsm_estimator_free(e);
     xsm_optimizer_free(o);
