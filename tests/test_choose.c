@@ -253,6 +253,14 @@ static uint64_t trials_by(const xsm_choice *c, const char *optimizer)
     return count;
 }
 
+static uint64_t adagrad_trials(const xsm_dataset *train, const xsm_choose_options *o)
+{
+    xsm_choice *c = choose(NULL, train, o);
+    const uint64_t count = trials_by(c, "adagrad");
+    xsm_choice_free(c);
+    return count;
+}
+
 /* More than 100 classes, cheap all the same: adagrad on batches is tried beside steps of a row, but not against what is
  * given. */
 static void exact_adagrad(void **state)
@@ -285,19 +293,13 @@ static void exact_adagrad(void **state)
 
     o.keep_ridge = 1;
     o.ridge = 0.1;
-    c = choose(NULL, p.data, &o);
-    assert_int_equal(trials_by(c, "adagrad"), 0);
-    xsm_choice_free(c);
+    assert_int_equal(adagrad_trials(p.data, &o), 0);
     o.keep_ridge = 0;
     run.batch = 1;
-    c = choose(NULL, p.data, &o);
-    assert_int_equal(trials_by(c, "adagrad"), 0);
-    xsm_choice_free(c);
+    assert_int_equal(adagrad_trials(p.data, &o), 0);
     run.batch = 0;
     run.eta = 0.5;
-    c = choose(NULL, p.data, &o);
-    assert_int_equal(trials_by(c, "adagrad"), 0);
-    xsm_choice_free(c);
+    assert_int_equal(adagrad_trials(p.data, &o), 0);
     test_problem_free(&p);
 }
 
