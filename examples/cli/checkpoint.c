@@ -82,10 +82,7 @@ int cli_checkpoint_recall_choice(cli_run *r)
     r->epochs = recall_whole(r, "training.epochs", r->epochs);
     r->ridge = r->ridge < 0 && ridge ? strtod(ridge, NULL) : r->ridge;
     r->transform_text = !r->transform_text && *transform ? transform : r->transform_text;
-    const char *labels = xsm_model_get_metadata(r->recalled, "training.labels");
-    for (int32_t i = 0; r->format.labels < 0 && labels && cli_label_words[i]; i++) {
-        r->format.labels = strcmp(labels, cli_label_words[i]) == 0 ? i : r->format.labels;
-    }
+    r->format.labels = cli_labels_kept(r->recalled, r->format.labels);
     r->format.labels = r->format.labels < 0 ? XSM_LABELS_FIRST : r->format.labels;
     r->choose = 0;
     r->began = cli_clock();

@@ -209,6 +209,9 @@ int cli_need_labels(const char *path, const xsm_dataset *rows);
 /* Reads a file, "-" being standard input, with the flags' settings. `classes` may be NULL. */
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out);
+/* Labels kept of a row (XSM_LABELS_*): `given`, or those that a model was trained with where it is below 0; -1 = not
+ * known. */
+int cli_labels_kept(const xsm_model *model, int given);
 /* Reads the rows that a saved model is to be used on, and transforms them as it asks. Labels are kept as the model was
  * trained unless the flags say otherwise. */
 int cli_read_for_model(xsm_context *context, const char *path, const cli_data *data, const xsm_model *model,

@@ -81,18 +81,24 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
 
+int cli_labels_kept(const xsm_model *model, int given)
+{
+    const char *kept = xsm_model_get_metadata(model, "training.labels");
+    for (int i = 0; kept && given < 0 && cli_label_words[i]; i++) {
+        if (strcmp(kept, cli_label_words[i]) == 0) {
+            return i;
+        }
+    }
+    return given;
+}
+
 int cli_read_for_model(xsm_context *context, const char *path, const cli_data *data, const xsm_model *model,
                        xsm_dataset **out)
 {
     xsm_error err = XSM_ERROR_INIT;
     cli_data settings = *data;
     xsm_class_map classes = XSM_CLASS_MAP_INIT;
-    const char *kept = xsm_model_get_metadata(model, "training.labels");
-    for (int i = 0; kept && settings.labels < 0 && cli_label_words[i]; i++) {
-        if (strcmp(kept, cli_label_words[i]) == 0) {
-            settings.labels = i;
-        }
-    }
+    settings.labels = cli_labels_kept(model, settings.labels);
     if (xsm_model_get_classes(model, &classes, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
