@@ -19,7 +19,7 @@ enum {
 static const struct promise {
     const char *name;
     uint32_t promises;
-    const char *set[3];
+    const char *set[4];
 } built_in[] = {
     {"softmax", ALL, {NULL}},
     {"bouchard", FINITE | SLOPE, {NULL}},
@@ -42,6 +42,9 @@ static const struct promise {
     {"negative-sampling", FINITE | SLOPE, {"lambda=0.01", "sampler=frequency"}},
     {"negative-sampling", FINITE | SLOPE, {"sampler=tree"}},
     {"ove-sampled", ALL, {"sampler=frequency"}},
+    {"ove-searched", ALL, {NULL}},
+    {"ove-searched", ALL, {"startup=0", "negatives=3", "candidates=4"}},
+    {"ove-searched", ALL, {"startup=0", "index=exact", "negatives=all"}},
     {"augment-reduce", FINITE | ZERO, {NULL}}, /* its loss is the bound at the row's own number, which moves, too */
     {"augment-reduce", ALL, {"forget=0"}},
     {"augment-reduce", ALL, {"forget=0", "negatives=all"}},

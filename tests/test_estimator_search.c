@@ -1,7 +1,7 @@
 /*
  * Estimators that search: `mips` and `decomp-mips` against the algorithms of Yen et al. (2018) written out in double,
- * against the exact estimators, Theorems 1 and 2 at each round, the upkeep of the indexes, threads, bad calls, and
- * allocations that fail.
+ * against the exact estimators, Theorems 1 and 2 at each round, `ove-searched` against eq. 6 of Titsias (2016), the
+ * upkeep of the indexes, threads, bad calls, and allocations that fail.
  */
 #include "training.h"
 
@@ -237,6 +237,113 @@ static void one_block_is_the_exact_gradient(void **state)
     }
 }
 
+/* -- the tightened bound ------------------------------------------------------------------------------------------ */
+
+/* Eq. 6 with C the label and the Q classes that score best, written out. */
+static double bound_of(const test_rig *r, uint64_t row, uint32_t candidates, double *gradient)
+{
+    double z[CLASSES], most = -INFINITY, sum = 0;
+    bool inside[CLASSES];
+    uint32_t y = r->labels[r->offsets[row]];
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        z[k] = part_of(r, 1, 0, k, row);
+    }
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        uint32_t ahead = 0;
+        for (uint32_t other = 0; other < CLASSES; other++) {
+            ahead += z[other] > z[k] || (z[other] == z[k] && other < k);
+        }
+        inside[k] = ahead < candidates || k == y;
+        most = inside[k] ? fmax(most, z[k]) : most;
+    }
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        sum += inside[k] ? exp(z[k] - most) : 0;
+    }
+    double loss = most + log(sum) - z[y], out = 0;
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        gradient[k] = inside[k] ? exp(z[k] - most) / sum - (k == y) : 1 / (1 + exp(z[y] - z[k]));
+        loss += inside[k] ? 0 : log1p(exp(z[k] - z[y]));
+        out += inside[k] ? 0 : gradient[k];
+    }
+    gradient[y] -= out;
+    return loss;
+}
+
+/* With all classes outside looked at: the bound, below which is the softmax, and which falls to it as Q grows. */
+static void searches_tighten_one_vs_each(void **state)
+{
+    (void)state;
+    static const uint32_t candidates[] = {1, 2, 10, 40, 89, CLASSES};
+    for (size_t c = 0; c < 3 * 6; c++) {
+        static double before[ROWS];
+        const uint32_t some = candidates[c % 6];
+        char options[128];
+        snprintf(options, sizeof options, "startup=0 index=exact negatives=all candidates=%u", some);
+        test_rig r = build("ove-searched", options, 1, c / 6 == 1, c / 6 != 2, 2);
+        xsm_estimator *exact = test_estimator(NULL, "softmax", "");
+        xsm_error err = XSM_ERROR_INIT;
+        assert_ok(xsm_estimator_bind(exact, r.m, r.data, &err), err);
+        for (uint64_t row = 0; row < ROWS; row++) {
+            double have[CLASSES], want[CLASSES], softmax[CLASSES];
+            double loss = gradient_of(r.e, r.g, r.data, row, have), wanted = bound_of(&r, row, some, want);
+            double least = gradient_of(exact, r.g, r.data, row, softmax);
+            assert_true(fabs(loss - wanted) <= 1e-5 * (1 + wanted));
+            assert_true(loss >= least - 1e-5 * (1 + least));
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                assert_true(fabs(have[k] - want[k]) <= 1e-5 * (1 + fabs(want[k])));
+                assert_true(some < CLASSES || fabs(have[k] - softmax[k]) <= 1e-5);
+            }
+            assert_true(some == candidates[0] || loss <= before[row] + 1e-5 * (1 + before[row]));
+            before[row] = loss;
+        }
+        xsm_estimator_free(exact);
+        test_rig_free(&r);
+    }
+}
+
+/* The mean over draws of m of the classes outside is the whole bound, label among those found or not. */
+static void drawn_classes_stand_for_those_not_found(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000, SOME = 4 };
+    test_rig all = build("ove-searched", "startup=0 index=exact candidates=60 negatives=all", 1, false, true, 1);
+    test_rig few = build("ove-searched", "startup=0 index=exact candidates=60 negatives=6", 1, false, true, 1);
+    xsm_error err = XSM_ERROR_INIT;
+    uint32_t found = 0;
+    for (uint64_t row = 0; row < SOME; row++) {
+        double want[CLASSES], mean[CLASSES] = {0}, square[CLASSES] = {0}, sum = 0, squares = 0;
+        double whole = gradient_of(all.e, all.g, all.data, row, want);
+        uint64_t rows[50];
+        for (size_t i = 0; i < 50; i++) {
+            rows[i] = row;
+        }
+        for (uint32_t n = 0; n < DRAWS; n += 50) {
+            xsm_batch batch = xsm_batch_rows(few.data, rows, 50);
+            assert_ok(xsm_estimator_gradient(few.e, &batch, 0.1, few.g, &err), err);
+            xsm_gradient_view v = test_view(few.g);
+            sum += v.loss * 50 / DRAWS;
+            squares += v.loss * v.loss * 50 / DRAWS;
+            for (uint64_t i = 0; i < 50; i++) {
+                assert_int_equal(v.classes[i * v.width], few.labels[few.offsets[row]]);
+                found += v.lengths[i] == 66; /* 60 and 6: the label is one of those found */
+                for (uint64_t j = i * v.width; j < i * v.width + v.lengths[i]; j++) {
+                    double g = 50 * (double)v.coefficients[j];
+                    mean[v.classes[j]] += g / DRAWS;
+                    square[v.classes[j]] += g * g / DRAWS;
+                }
+            }
+        }
+        /* Six standard errors: a false alarm in 500 million comparisons. */
+        assert_true(fabs(sum - whole) <= 6 * sqrt((squares - sum * sum) * 50 / DRAWS) + 1e-6);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            assert_true(fabs(mean[k] - want[k]) <= 6 * sqrt(fmax(0, square[k] - mean[k] * mean[k]) / DRAWS) + 1e-6);
+        }
+    }
+    assert_true(found > 0 && found < SOME * DRAWS);
+    test_rig_free(&all);
+    test_rig_free(&few);
+}
+
 /* -- Theorems 1 and 2 ---------------------------------------------------------------------------------------------- */
 
 /* G(Lambda) is the loss that the estimator gives; before step t, after t-1 rounds, G(Lambda) - L(z) lies between 0 and
@@ -373,6 +480,7 @@ static void threads_and_instructions_change_nothing(void **state)
     (void)state;
     static const run runs[] = {
         {"decomp-mips", "blocks=3 candidates=20 index.clusters=12 startup=50", 1, 2, false},
+        {"ove-searched", "candidates=20 index.clusters=12 startup=50", 7, 1, false},
         {"decomp-mips", "blocks=4 candidates=10 loss=cross-entropy ridge=0.1 index.drift=0.1", 9, 3, true},
         {"mips", "candidates=30 startup=0 index=exact", 70, 3, false},
     };
@@ -567,6 +675,17 @@ static void bad_calls_are_refused(void **state)
     assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, &err), err);
     assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+    static const struct {
+        const char *options, *says;
+    } wrong[] = {{"candidates=91", "91 candidates asked for, but there are 90 classes"},
+                 {"negatives=71", "71 negatives asked for, but there are only 70"},
+                 {"candidates=90 negatives=1", "only 0 other"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        xsm_estimator *bound = test_estimator(NULL, "ove-searched", wrong[i].options);
+        assert_fails(xsm_estimator_bind(bound, m, p.data, &err), XSM_ERROR_RANGE, err);
+        assert_non_null(strstr(err.message, wrong[i].says));
+        xsm_estimator_free(bound);
+    }
 
     /* Tables. */
     xsm_estimator *made = NULL;
@@ -635,6 +754,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_the_algorithms),
         cmocka_unit_test(one_block_is_the_exact_gradient),
+        cmocka_unit_test(searches_tighten_one_vs_each),
+        cmocka_unit_test(drawn_classes_stand_for_those_not_found),
         cmocka_unit_test(bounds_hold_at_each_round),
         cmocka_unit_test(indexes_follow_the_model),
         cmocka_unit_test(threads_and_instructions_change_nothing),

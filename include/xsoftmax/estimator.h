@@ -45,14 +45,15 @@
  * | `sampled-softmax` | the labels and m drawn | the maximum likelihood as m grows (Jean et al. 2015) |
  * | `negative-sampling` | the label and m drawn | the same less log q, see xsm_model_correction() (Bamler 2020) |
  * | `ove-sampled` | the label and m drawn | the one-vs-each bound's optimum (Titsias 2016) |
+ * | `ove-searched` | the label, what a search finds and m others | a tighter bound's optimum (Titsias 2016) |
  * | `hierarchical` | the path to the label in a tree | the tree's maximum likelihood (Morin and Bengio 2005) |
  * | `mips` | the labels and the classes that a search finds | biased; near the loss's optimum (Yen et al. 2018) |
  * | `decomp-mips` | the same, found by blocks of coordinates | biased, less (Yen et al. 2018) |
  *
  * "Drawn" is by a sampler (sampler.h), any of them; a search is by an index (index.h), any of them.
  *
- * `softmax`, `bouchard`, `margin`, both `one-vs-all`, `sampled-softmax` and the two that search take rows with several
- * labels.
+ * `softmax`, `bouchard`, `margin`, both `one-vs-all`, `sampled-softmax`, `mips` and `decomp-mips` take rows with
+ * several labels.
  *
  * **Threads.** One thread at a time on one estimator; it uses its context's threads itself.
  *  @{ */

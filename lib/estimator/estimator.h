@@ -352,6 +352,7 @@ extern const xsm_estimator_ops xsmi_importance_ops;
 extern const xsm_estimator_ops xsmi_sampled_softmax_ops;
 extern const xsm_estimator_ops xsmi_negative_sampling_ops;
 extern const xsm_estimator_ops xsmi_ove_sampled_ops;
+extern const xsm_estimator_ops xsmi_ove_searched_ops;
 extern const xsm_estimator_ops xsmi_hierarchical_ops;
 extern const xsm_estimator_ops xsmi_augment_reduce_ops;
 

@@ -8,6 +8,8 @@
  * = p_k - [k = y] over C and y, g_k = R/m sigma(z_k - z_y) outside, whose sum g_y loses.
  */
 #include "estimator/estimator.h"
+#include "estimator/ove.h"
+
 #include "base/heap_sort.h"
 #include "base/random.h"
 #include "math/omega.h"
@@ -216,11 +218,10 @@ static void select(const void *state, const xsm_example *examples, uint64_t coun
     }
 }
 
-static double sampled_gradient(const ove_state *s, uint32_t y, const float *z, uint32_t length, float *g)
+double xsmi_ove_gradient(const float *z, uint32_t soft, uint32_t length, uint32_t outside, float *g)
 {
-    uint32_t soft = 1 + s->inside_count - is_inside(s, y); /* places of the softmax, the label's first */
     uint32_t drawn = length - soft;
-    double weight = drawn ? (double)(s->classes - soft) / drawn : 0, own = (double)z[0], most = own, sum = 0;
+    double weight = drawn ? (double)outside / drawn : 0, own = (double)z[0], most = own, sum = 0;
     for (uint32_t j = 1; j < soft; j++) {
         most = (double)z[j] > most ? (double)z[j] : most;
     }
@@ -282,7 +283,9 @@ static void gradient(void *state, const xsm_score_block *block)
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
         uint32_t y = block->examples[i].labels[0];
-        block->losses[i] = block->lengths ? sampled_gradient(s, y, z, block->lengths[i], g) : full_gradient(s, y, z, g);
+        uint32_t soft = 1 + s->inside_count - is_inside(s, y); /* places of the softmax, the label's first */
+        block->losses[i] = block->lengths ? xsmi_ove_gradient(z, soft, block->lengths[i], s->classes - soft, g)
+                                          : full_gradient(s, y, z, g);
     }
 }
 

@@ -22,6 +22,7 @@ static const xsm_estimator_ops *const registry[] = {
     &xsmi_sampled_softmax_ops,
     &xsmi_negative_sampling_ops,
     &xsmi_ove_sampled_ops,
+    &xsmi_ove_searched_ops,
     &xsmi_hierarchical_ops,
     &xsmi_augment_reduce_ops,
 };
