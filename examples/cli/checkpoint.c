@@ -89,31 +89,15 @@ int cli_checkpoint_recall_choice(cli_run *r)
     return CLI_GO_ON;
 }
 
-int cli_checkpoint_recall_options(cli_run *r)
+int cli_checkpoint_recall_options(const cli_run *r, const char *prefix, cli_setter set, void *of)
 {
-    static const char *const options[] = {"sampler", "negatives", "shared"};
-    for (size_t i = 0; r->recalled && i < sizeof options / sizeof options[0]; i++) {
+    const char *key;
+    size_t length = strlen(prefix);
+    /* In alphabetic order: a sampler or an index comes before its options. */
+    for (size_t i = 0; r->recalled && (key = xsm_model_metadata_key(r->recalled, i)) != NULL; i++) {
         xsm_error err = XSM_ERROR_INIT;
-        char *key = cli_format("estimator.%s", options[i]);
-        const char *value = xsm_model_get_metadata(r->recalled, key);
-        free(key);
-        if (value && xsm_estimator_set(r->estimator, options[i], value, &err) != XSM_OK) {
-            return cli_fail("%s: %s", r->resume_path, err.message);
-        }
-    }
-    return CLI_GO_ON;
-}
-
-int cli_checkpoint_recall_optimizer(cli_run *r)
-{
-    const xsm_optimizer_ops *ops = xsm_optimizer_find(r->optimizer_name);
-    const xsm_option *option;
-    for (size_t i = 0; r->recalled && (option = xsm_optimizer_ops_option(ops, i)) != NULL; i++) {
-        xsm_error err = XSM_ERROR_INIT;
-        char *key = cli_format("training.optimizer.%s", option->name);
-        const char *value = xsm_model_get_metadata(r->recalled, key);
-        free(key);
-        if (value && xsm_optimizer_set(r->optimizer, option->name, value, &err) != XSM_OK) {
+        if (strncmp(key, prefix, length) == 0 &&
+            set(of, key + length, xsm_model_get_metadata(r->recalled, key), &err) != XSM_OK) {
             return cli_fail("%s: %s", r->resume_path, err.message);
         }
     }

@@ -130,17 +130,21 @@ int cli_tune(cli_run *run, const xsm_trainer_options *options);
 /* The JSON members that tell of the learning rate. */
 void cli_tune_json(cli_json *json, const cli_run *run);
 
+/* What the options of estimator and optimizer are kept under in a model's metadata. */
+#define CLI_KEY_ESTIMATOR "estimator."
+#define CLI_KEY_OPTIMIZER "training.optimizer."
+
 /* --checkpoint and --resume (checkpoint.c). Seconds between checkpoints unless --checkpoint-every says other: */
 #define CLI_CHECKPOINT_SECONDS 300
 /* Checks the flags; `inputs` as for cli_output_plan(). */
 int cli_checkpoint_prepare(cli_run *run, const char *const *inputs);
 /* What the resumed run chose for itself and its checkpoint knows: the learning rate. */
 int cli_checkpoint_recall(cli_run *run);
-/* The same for all that a run chose which was given no estimator: taken as if it had been given. The estimator's own
- * options follow when it is made. */
+/* The same for all that a run chose which was given no estimator: taken as if it had been given. */
 int cli_checkpoint_recall_choice(cli_run *run);
-int cli_checkpoint_recall_options(cli_run *run);
-int cli_checkpoint_recall_optimizer(cli_run *run);
+/* The options of estimator or optimizer follow when it is made: those that the checkpoint has under `prefix`. */
+typedef xsm_status (*cli_setter)(void *of, const char *name, const char *value, xsm_error *err);
+int cli_checkpoint_recall_options(const cli_run *run, const char *prefix, cli_setter set, void *of);
 /* Puts a new trainer to where the checkpoint is that is resumed, if one is. */
 xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
 /* Saves a checkpoint if it is time; for the progress callback. A failure is told of, and the run goes on. */

@@ -102,13 +102,13 @@ static xsm_status describe_option(cli_run *r, const char *prefix, const char *op
     size_t room = xsm_estimator_get(r->estimator, name, NULL, 0) + 1;
     char *value = cli_format("%*s", (int)room, "");
     xsm_estimator_get(r->estimator, name, value, room);
-    xsm_status status = cli_train_note(r, "estimator.", name, value, err);
+    xsm_status status = cli_train_note(r, CLI_KEY_ESTIMATOR, name, value, err);
     free(name);
     free(value);
     return status;
 }
 
-/* The optimizer, and its options as training.optimizer.NAME. */
+/* The optimizer and its options. */
 static xsm_status describe_optimizer(cli_run *r, xsm_error *err)
 {
     const xsm_optimizer_ops *ops = xsm_optimizer_find(r->optimizer_name); /* NULL: lbfgs */
@@ -118,7 +118,7 @@ static xsm_status describe_optimizer(cli_run *r, xsm_error *err)
         size_t room = xsm_optimizer_get(r->optimizer, option->name, NULL, 0) + 1;
         char *value = cli_format("%*s", (int)room, "");
         xsm_optimizer_get(r->optimizer, option->name, value, room);
-        status = cli_train_note(r, "training.optimizer.", option->name, value, err);
+        status = cli_train_note(r, CLI_KEY_OPTIMIZER, option->name, value, err);
         free(value);
     }
     return status;

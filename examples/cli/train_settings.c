@@ -128,6 +128,16 @@ static int set_options(cli_run *r)
     return CLI_GO_ON;
 }
 
+static xsm_status set_of_estimator(void *of, const char *name, const char *value, xsm_error *err)
+{
+    return xsm_estimator_set(of, name, value, err);
+}
+
+static xsm_status set_of_optimizer(void *of, const char *name, const char *value, xsm_error *err)
+{
+    return xsm_optimizer_set(of, name, value, err);
+}
+
 static int make_optimizer(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -136,7 +146,8 @@ static int make_optimizer(cli_run *r)
         return err.status == XSM_ERROR_NAME ? cli_misuse("--optimizer: %s, or lbfgs", err.message)
                                             : misused("--optimizer", &err);
     }
-    return r->optimizer ? cli_checkpoint_recall_optimizer(r) : CLI_GO_ON;
+    return r->optimizer ? cli_checkpoint_recall_options(r, CLI_KEY_OPTIMIZER, set_of_optimizer, r->optimizer)
+                        : CLI_GO_ON;
 }
 
 static int make_estimator(cli_run *r)
@@ -145,7 +156,7 @@ static int make_estimator(cli_run *r)
     if (xsm_estimator_new(r->context, r->estimator_name, &r->estimator, &err) != XSM_OK) {
         return misused("--estimator", &err);
     }
-    int code = cli_checkpoint_recall_options(r);
+    int code = cli_checkpoint_recall_options(r, CLI_KEY_ESTIMATOR, set_of_estimator, r->estimator);
     code = code == CLI_GO_ON ? set_options(r) : code;
     if (code != CLI_GO_ON) {
         return code;
