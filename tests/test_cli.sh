@@ -264,6 +264,9 @@ done <<END
 2|not both|predict --model model --data test.txt --index exact --tree-alone
 2|not with --beam|predict --model model --data test.txt --beam 9 --probabilities
 2|--beam: '0' is out of range|predict --model model --data test.txt --beam 0
+2|not both|evaluate --model model --data test.txt --index exact --beam 9
+2|need --index|evaluate --model model --data test.txt --probe 5
+2|no option 'porbe'|evaluate --model model --data test.txt --index spherical --index-set porbe=5
 1|the model has no tree|predict --model model --data test.txt --beam 9
 1|the model has no tree|predict --model model --data test.txt --tree-alone
 1|sampler=tree|evaluate --model model --data test.txt --beam 9
@@ -315,7 +318,7 @@ done
 run 0 --version
 expect 'the version is a line' grep -q '^xsoftmax [0-9]*\.[0-9]*\.[0-9]*$' stdout
 run 0 estimators
-for name in softmax margin mips decomp-mips one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled hierarchical augment-reduce; do
+for name in softmax margin mips decomp-mips one-vs-all one-vs-all-sampled ove vanilla raman umax implicit nce importance sampled-softmax negative-sampling ove-sampled ove-searched hierarchical augment-reduce; do
     says stdout "$name "
 done
 run 0 estimators implicit
@@ -757,6 +760,13 @@ for index in exact 'spherical --probe 5 --index-set clusters=2'; do
     expect "prediction by index $index" cmp -s found all
     expect 'recall is told' grep -q '^xsoftmax: index .* recall@5 1.0000, 100.00 % of the classes scored$' stderr
 done
+run 0 evaluate --model m6 --data test.txt --index spherical --probe 5 --index-set clusters=2
+says stdout 'index      spherical, built in'
+says stdout ': 5 of 5 classes scored a row'
+says stdout '  recall    @1 1.0000, @3 1.0000, @5 1.0000'
+run 0 evaluate --model m6 --data test.txt --index exact --json
+says stdout '"index":{"name":"exact","build_seconds":'
+says stdout '"recall":{"1":1,"3":1,"5":1,"10":null},"precision":{"1":'
 # A tree that the model carries is searched by a beam, or predicts alone.
 run 0 train --data train.txt --transform tfidf,unit --estimator negative-sampling --set sampler=tree --epochs 20 --eta 1 \
     --model tree.model
@@ -862,6 +872,16 @@ run 0 train --data train.txt --estimator sampled-softmax --set negatives=3 --set
     --set optimizer.initial=0.25 --eta 0.1 --epochs 2 --model whole.model --checkpoint set.checkpoint
 run 0 train --data train.txt --resume set.checkpoint --model resumed.model
 expect 'the options of before, with nothing said' cmp -s whole.model resumed.model
+# All of them, whoever set them, and those of a sampler or an index.
+for options in 'ove --set tight=2 --set negatives=2' 'ove --set tight-classes=1,3 --set negatives=all' \
+    'umax --set delta=0.5 --set start=log-classes --ridge 0.1' \
+    'nce --set sampler=frequency --set sampler.power=0.5 --set negatives=2' \
+    'mips --set candidates=3 --set index=spherical --set index.probe=3 --set startup=0 --set missing=zero'; do
+    # shellcheck disable=SC2086
+    run 0 train --data train.txt --labels first --estimator $options --eta 0.1 --epochs 2 --model whole.model --checkpoint set.checkpoint
+    run 0 train --data train.txt --resume set.checkpoint --model resumed.model
+    expect "the options of before: $options" cmp -s whole.model resumed.model
+done
 run 1 train --data train.txt --resume missing.checkpoint
 says stderr 'missing.checkpoint'
 run 1 train --estimator implicit --data train.txt --epochs 2 --resume run.checkpoint

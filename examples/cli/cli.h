@@ -222,6 +222,39 @@ const char *cli_format_name(int32_t format);
 /* What a model is, its sizes and settings, in one line; the caller's to free. */
 char *cli_model_shape(const xsm_model *model);
 
+/* --- index.c: an index to search the classes with ----------------------------------------------------------------- */
+
+/* What --index, --probe and --index-set say; see CLI_INDEX_FLAGS. */
+typedef struct cli_index {
+    const char *name; /* NULL: no search */
+    uint64_t probe;
+    cli_list sets;
+    xsm_index *index; /* made for them, or NULL */
+    double seconds;   /* that building it took */
+} cli_index;
+
+#define CLI_INDEX_FLAGS(x, help)                                                                                       \
+    {"index", CLI_TEXT, &(x).name, "NAME", (help), NULL, 0, 0, 0, 0},                                                  \
+        {"probe",                                                                                                      \
+         CLI_WHOLE,                                                                                                    \
+         &(x).probe,                                                                                                   \
+         "P",                                                                                                          \
+         "--index: classes that a search scores, about (8 times the square root of all)",                              \
+         NULL,                                                                                                         \
+         1,                                                                                                            \
+         XSM_CLASSES_MAX,                                                                                              \
+         0,                                                                                                            \
+         0},                                                                                                           \
+    {                                                                                                                  \
+        "index-set", CLI_LIST, &(x).sets, "KEY=VALUE", "another option of the index", NULL, 0, 0, 0, 0                 \
+    }
+
+/* Makes the index that was asked for, if one was, with its options; `in_tree`: a search in a tree was asked for. */
+int cli_index_make(xsm_context *context, cli_index *x, int in_tree);
+/* Builds it over a model's classes. */
+int cli_index_build(cli_index *x, const xsm_model *model);
+void cli_index_free(cli_index *x);
+
 /* --- measures.c: the measures of the k best classes --------------------------------------------------------------- */
 
 enum { CLI_MEASURES = 4, CLI_MEASURE_RANKS = 4 };

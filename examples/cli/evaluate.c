@@ -7,6 +7,7 @@
 typedef struct evaluation {
     const char *model_path, *data;
     cli_data format;
+    cli_index index;
     uint64_t threads, beam;
     int tree_alone;
     double propensity_a, propensity_b;
@@ -47,7 +48,7 @@ static int rank(evaluation *e)
 /* Whether a search is to be tried too. */
 static int is_searching(const evaluation *e)
 {
-    return e->beam > 0 || e->tree_alone;
+    return e->index.name || e->beam > 0 || e->tree_alone;
 }
 
 static void print_json(const evaluation *e, const xsm_metrics *metrics, const xsm_search_metrics *search,
@@ -65,8 +66,13 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     cli_json_real(&json, "evaluate_seconds", seconds);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
     if (is_searching(e)) {
-        cli_json_open(&json, e->tree_alone ? "tree_alone" : "beam");
-        cli_json_whole(&json, "width", e->beam);
+        cli_json_open(&json, e->index.name ? "index" : e->tree_alone ? "tree_alone" : "beam");
+        if (e->index.name) {
+            cli_json_text(&json, "name", e->index.name);
+            cli_json_real(&json, "build_seconds", e->index.seconds);
+        } else {
+            cli_json_whole(&json, "width", e->beam);
+        }
         cli_json_real(&json, "classes_scored", search->probed);
         cli_json_ranks(&json, "recall", search->recall, search->top);
         cli_json_ranks(&json, "precision", search->precision, search->labelled ? search->top : 0);
@@ -93,9 +99,13 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
 /* What a search finds of the best classes, beside what it is worth by itself. */
 static void print_search(const evaluation *e, const xsm_search_metrics *m)
 {
-    cli_buffer a, b;
+    cli_buffer a, b, c;
     uint32_t classes = xsm_model_classes(e->model);
-    if (e->tree_alone) {
+    if (e->index.name) {
+        printf("index      %s, built in %s: %s of %s classes scored a row\n", e->index.name,
+               cli_seconds(e->index.seconds, &c), cli_grouped((uint64_t)(m->probed + 0.5), &a),
+               cli_grouped(classes, &b));
+    } else if (e->tree_alone) {
         printf("tree alone %s of %s leaves looked at a row\n", cli_grouped((uint64_t)(m->probed + 0.5), &a),
                cli_grouped(classes, &b));
     } else {
@@ -156,10 +166,17 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
     printf("time       %s\n", cli_seconds(seconds, &c));
 }
 
-static int try_search(const evaluation *e, xsm_search_metrics *search)
+static int try_search(evaluation *e, xsm_search_metrics *search)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    if (e->index.name) {
+        int code = cli_index_build(&e->index, e->model);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+    }
+    options.index = e->index.index;
     options.beam = (uint32_t)e->beam;
     options.tree_alone = e->tree_alone;
     options.top = cli_measure_ranks[CLI_MEASURE_RANKS - 1];
@@ -180,6 +197,7 @@ static int evaluate(evaluation *e)
     options.propensity_a = e->propensity_a;
     options.propensity_b = e->propensity_b;
     int code = cli_context(e->threads, &e->context);
+    code = code == CLI_GO_ON ? cli_index_make(e->context, &e->index, e->beam > 0 || e->tree_alone) : code;
     code = code == CLI_GO_ON ? cli_load(e->context, e->model_path, &e->model) : code;
     code = code == CLI_GO_ON ? cli_read_for_model(e->context, e->data, &e->format, e->model, &e->rows) : code;
     code = code == CLI_GO_ON ? cli_need_labels(e->data, e->rows) : code;
@@ -229,6 +247,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
          NULL, 0, 10, 1, 0},
         {"propensity-b", CLI_REAL, &e.propensity_b, "B", "of PSP and PSnDCG: 0.4 for Wikipedia, 2.6 for Amazon (1.5)",
          NULL, 0, 1e9, 1, 0},
+        CLI_INDEX_FLAGS(e.index, "tell what a search in an index (spherical) finds too"),
         {"beam", CLI_WHOLE, &e.beam, "W", "tell what a beam search of that width in the model's tree finds too", NULL,
          1, XSM_CLASSES_MAX, 0, 0},
         {"tree-alone", CLI_SWITCH, &e.tree_alone, NULL, "tell what the model's tree finds without its weights too",
@@ -252,6 +271,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
     }
     free(e.known);
     cli_list_free(&e.known_paths);
+    cli_index_free(&e.index);
     xsm_dataset_free(e.rows);
     xsm_model_free(e.model);
     xsm_context_free(e.context);

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Rows of a thread's slice of a window: enough for tiles of rows to be scored together. */
 #define SLICE_ROWS 256
@@ -29,15 +28,13 @@ typedef struct slice {
 typedef struct prediction {
     const char *model_path, *data;
     cli_data format;
-    const char *index_name;
-    cli_list index_sets;
-    uint64_t top, threads, probe, beam;
+    cli_index index;
+    uint64_t top, threads, beam;
     int probabilities, tree_alone;
 
     xsm_context *context;
     xsm_model *model;
     xsm_dataset *rows;
-    xsm_index *index;
     slice *slices;
     size_t slice_count;
 } prediction;
@@ -53,7 +50,7 @@ static xsm_predictor_options predictor_options(const prediction *p)
 {
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = (uint32_t)p->top;
-    options.index = p->index;
+    options.index = p->index.index;
     options.beam = (uint32_t)p->beam;
     options.tree_alone = p->tree_alone;
     return options;
@@ -138,44 +135,16 @@ static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used
     return CLI_GO_ON;
 }
 
-static int index_misused(const xsm_error *err)
-{
-    return err->status == XSM_ERROR_MEMORY ? cli_library_failed(err) : cli_misuse("%s", err->message);
-}
-
-/* The index with its options, before anything is read. */
+/* What is to be searched, before anything is read. */
 static int make_index(prediction *p)
 {
-    xsm_error err = XSM_ERROR_INIT;
     if (p->probabilities && p->beam && !p->tree_alone) {
         return cli_misuse("--probabilities need the scores of all classes; not with --beam");
     }
-    if (!p->index_name) {
-        return p->probe || p->index_sets.count ? cli_misuse("--probe and --index-set need --index NAME") : CLI_GO_ON;
-    }
-    if (p->probabilities) {
+    if (p->probabilities && p->index.name) {
         return cli_misuse("--probabilities need the scores of all classes; not with --index");
     }
-    if (p->beam || p->tree_alone) {
-        return cli_misuse("--index searches an index, --beam and --tree-alone a tree; not both");
-    }
-    if (xsm_index_new(p->context, p->index_name, &p->index, &err) != XSM_OK ||
-        (p->probe && xsm_index_set_int(p->index, "probe", (int64_t)p->probe, &err) != XSM_OK)) {
-        return index_misused(&err);
-    }
-    for (size_t i = 0; i < p->index_sets.count; i++) {
-        const char *set = p->index_sets.items[i], *equals = strchr(set, '=');
-        if (!equals || equals == set) {
-            return cli_misuse("--index-set: '%s' is not of the form KEY=VALUE", set);
-        }
-        char *name = cli_format("%.*s", (int)(equals - set), set);
-        int status = xsm_index_set(p->index, name, equals + 1, &err);
-        free(name);
-        if (status != XSM_OK) {
-            return index_misused(&err);
-        }
-    }
-    return CLI_GO_ON;
+    return cli_index_make(p->context, &p->index, p->beam > 0 || p->tree_alone);
 }
 
 /* Compares what a search finds with the best of all classes on up to RECALL_ROWS rows, evenly spread. */
@@ -225,24 +194,17 @@ static int measure_recall(prediction *p, uint64_t rows, double *recall, double *
 
 static int build_index(prediction *p, uint64_t rows)
 {
-    xsm_error err = XSM_ERROR_INIT;
     cli_buffer a, b, c;
-    double recall, part, since = cli_clock();
-    cli_note("building the index ...");
-    xsm_status status = xsm_index_build_model(p->index, p->model, &err);
-    cli_note_clear();
-    if (status != XSM_OK) {
-        return err.status == XSM_ERROR_RANGE ? index_misused(&err) : cli_library_failed(&err);
-    }
-    double seconds = cli_clock() - since;
-    int code = measure_recall(p, rows, &recall, &part);
+    double recall, part;
+    int code = cli_index_build(&p->index, p->model);
+    code = code == CLI_GO_ON ? measure_recall(p, rows, &recall, &part) : code;
     if (code == CLI_GO_ON) {
         uint32_t classes = xsm_model_classes(p->model);
         uint64_t top = p->top < classes ? p->top : classes;
         fprintf(stderr,
                 "xsoftmax: index %s over %s classes built in %s; recall@%s %.4f, %.2f %% of the classes scored\n",
-                p->index_name, cli_grouped(classes, &a), cli_seconds(seconds, &b), cli_grouped(top, &c), recall,
-                100 * part);
+                p->index.name, cli_grouped(classes, &a), cli_seconds(p->index.seconds, &b), cli_grouped(top, &c),
+                recall, 100 * part);
     }
     return code;
 }
@@ -281,7 +243,9 @@ static int predict(prediction *p)
     if (xsm_model_get_classes(p->model, &map, &err) != XSM_OK || xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    code = p->index ? build_index(p, info.rows) : p->beam > 0 && !p->tree_alone ? tell_beam(p, info.rows) : CLI_GO_ON;
+    code = p->index.index                  ? build_index(p, info.rows)
+           : p->beam > 0 && !p->tree_alone ? tell_beam(p, info.rows)
+                                           : CLI_GO_ON;
     code = code == CLI_GO_ON ? make_slices(p) : code;
     for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
         size_t used = 0;
@@ -306,8 +270,7 @@ static void release(prediction *p)
         free(p->slices[i].probabilities);
     }
     free(p->slices);
-    cli_list_free(&p->index_sets);
-    xsm_index_free(p->index);
+    cli_index_free(&p->index);
     xsm_dataset_free(p->rows);
     xsm_model_free(p->model);
     xsm_context_free(p->context);
@@ -324,15 +287,11 @@ int cli_predict(const cli_command *command, int argc, char **argv)
         {"top", CLI_WHOLE, &p.top, "K", "classes a row, or as many as there are (5)", NULL, 1, 65536, 0, 0},
         {"probabilities", CLI_SWITCH, &p.probabilities, NULL, "print probabilities instead of scores", NULL, 0, 0, 0,
          0},
-        {"index", CLI_TEXT, &p.index_name, "NAME", "search the classes by an index (spherical) in place of scoring all",
-         NULL, 0, 0, 0, 0},
-        {"probe", CLI_WHOLE, &p.probe, "P", "classes that a search scores, about (8 times the square root of all)",
-         NULL, 1, XSM_CLASSES_MAX, 0, 0},
+        CLI_INDEX_FLAGS(p.index, "search the classes by an index (spherical) in place of scoring all"),
         {"beam", CLI_WHOLE, &p.beam, "W", "score the W classes that a beam search in the model's tree finds", NULL, 1,
          XSM_CLASSES_MAX, 0, 0},
         {"tree-alone", CLI_SWITCH, &p.tree_alone, NULL, "predict by the model's tree, without its weights", NULL, 0, 0,
          0, 0},
-        {"index-set", CLI_LIST, &p.index_sets, "KEY=VALUE", "another option of the index", NULL, 0, 0, 0, 0},
         {"threads", CLI_WHOLE, &p.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
