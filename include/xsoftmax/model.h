@@ -334,7 +334,9 @@ XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *bat
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE when the rows have other than D features or `stride` is below
  *          `count`; #XSM_ERROR_RANGE for classes or rows that are not there; #XSM_ERROR_MEMORY. A score is the same
  *          bits whatever else is scored with it, but may differ in its last bits from that of xsm_model_scores(), whose
- *          sums run in another order. O(n count nnz), at the speed of arithmetic. */
+ *          sums run in another order. O(n count nnz), at the speed of arithmetic. Working memory is taken from the
+ *          context anew at each call, as the model is shared between threads: score many rows a call. A predictor
+ *          (predict.h) keeps its own. */
 XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch *batch, uint32_t first, uint32_t count,
                                          float *scores, size_t stride, xsm_error *err);
 
