@@ -30,11 +30,11 @@ grep -q "no_such_figure" "$work/err" || wrong "an unknown figure is not named"
 
 "$papers" ove_toy --quick --folder "$work/toy" --budget 1 >"$work/out" 2>"$work/err" && wrong "--budget is taken by any figure"
 grep -q "adversarial_curves" "$work/err" || wrong "what takes --budget is not said"
-for bad in "--only nobody" "--budget 0" "--budget x" "--scale 0.5" "--scale 2.5" "--scale 2000"; do
+for bad in "--only nobody" "--budget 0" "--budget x" "--scale 0.5" "--scale 2.5" "--scale 2000" "--sets nobody" "--sets made,nobody"; do
     # shellcheck disable=SC2086
     "$papers" adversarial_curves --quick --folder "$work/bad" $bad >/dev/null 2>&1 && wrong "$bad is accepted"
 done
-"$papers" adversarial_curves --quick --made --only NCE,uniform --scale 2 --json --folder "$work/some" >"$work/some.json" 2>/dev/null ||
+"$papers" adversarial_curves --quick --sets made --processor --only NCE,uniform --scale 2 --json --folder "$work/some" >"$work/some.json" 2>/dev/null ||
     wrong "two methods of adversarial_curves end with an error"
 grep -q '"column":"NCE"' "$work/some.json" || wrong "a method that was asked for is missing"
 grep -q '"column":"adversarial"' "$work/some.json" && wrong "a method runs that was not asked for"

@@ -14,7 +14,8 @@ do for [s=1:words(sets)] {
     if (there(part."-accuracy")) {
         do for [what in "accuracy likelihood"] {
             set title word(titles, s)
-            set xlabel "training time, s"
+            unit = system(sprintf("head -n 1 '%s' | cut -d, -f1", file(part."-accuracy")))
+            set xlabel (unit eq "seconds" ? "training time, s" : "training time, processor seconds")
             # Ends that are there even where all points are alike.
             if (what eq "accuracy") { set yrange [0:0.001<*] } else { set yrange [*:-1<*] }
             set ylabel (what eq "accuracy" ? "test accuracy" : "test log-likelihood")

@@ -1,6 +1,7 @@
 /*
- * The program behind bench/papers/run.sh: papers NAME... [--json] [--quick] [--threads N] [--folder FOLDER], and for
- * figures that race [--only METHOD,...] [--budget SECONDS] [--scale N] [--made]. See doc/guide/papers.md.
+ * The program behind bench/papers/run.sh: papers NAME... [--json] [--quick] [--threads N] [--folder FOLDER], for
+ * figures with several sets of data [--sets NAME,...], and for figures that race [--only METHOD,...]
+ * [--budget SECONDS] [--scale N] [--processor]. See doc/guide/papers.md.
  */
 #include "papers.h"
 
@@ -53,7 +54,8 @@ static _Noreturn void usage(const char *what, const char *which)
 {
     fprintf(stderr,
             "papers: %s '%s'; there are --json, --quick, --threads N, --folder FOLDER, --list, for "
-            "adversarial_curves --only METHOD,..., --budget SECONDS, --scale N, --made, and\n",
+            "adversarial_curves and ldgs_multilabel --sets NAME,..., for adversarial_curves --only METHOD,..., "
+            "--budget SECONDS, --scale N, --processor, and\n",
             what, which);
     list(stderr);
     exit(2);
@@ -96,7 +98,7 @@ static double read_number(const char *what, const char *text, double most)
 static arguments read_arguments(int argc, char **argv)
 {
     arguments a = {{.folder = "."}, {false}, 0};
-    const char *racing = NULL;
+    const char *racing = NULL, *choosing = NULL;
     bool some = false;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -122,8 +124,14 @@ static arguments read_arguments(int argc, char **argv)
             }
             a.settings.only = value;
             racing = argv[i++];
-        } else if (strcmp(argv[i], "--made") == 0) {
-            a.settings.made_only = true;
+        } else if (strcmp(argv[i], "--sets") == 0) {
+            if (!*value) {
+                usage("--sets takes names of data sets, not", value);
+            }
+            a.settings.sets = value;
+            choosing = argv[i++];
+        } else if (strcmp(argv[i], "--processor") == 0) {
+            a.settings.processor = true;
             racing = argv[i];
         } else if (strcmp(argv[i], "--budget") == 0) {
             a.settings.budget = read_number("--budget takes seconds above 0, not", value, 1e6);
@@ -150,6 +158,11 @@ static arguments read_arguments(int argc, char **argv)
     for (size_t i = 0; racing && i < FIGURES; i++) {
         if (a.wanted[i] && figures[i].run != figure_adversarial_curves) {
             usage("only adversarial_curves takes", racing);
+        }
+    }
+    for (size_t i = 0; choosing && i < FIGURES; i++) {
+        if (a.wanted[i] && figures[i].run != figure_adversarial_curves && figures[i].run != figure_ldgs_multilabel) {
+            usage("only adversarial_curves and ldgs_multilabel take", choosing);
         }
     }
     return a;

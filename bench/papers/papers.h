@@ -14,12 +14,13 @@ typedef struct papers {
     xsm_context *context;
     const char *folder; /* where tables, curves and plots go */
     bool json;
-    bool quick; /* sizes cut down until each figure takes a second or so: for tests, the numbers mean nothing */
+    bool quick;       /* sizes cut down until each figure takes a second or so: for tests, the numbers mean nothing */
+    const char *sets; /* "A,B,...": the sets of data, where a figure has several; NULL = all */
     /* Of figures that race methods against the clock. */
-    const char *only; /* "A,B,...": the methods that run; NULL = all */
+    const char *only; /* the same of methods */
     double budget;    /* seconds a method; 0 = the figure's own */
     uint32_t scale;   /* rows and classes of what is made up are divided by it; 0 = 1 */
-    bool made_only;   /* on what is made up alone */
+    bool processor;   /* seconds are processor time of all threads, which other programs do not add to */
 } papers;
 
 typedef struct figure {
@@ -31,6 +32,10 @@ typedef struct figure {
 void papers_check(xsm_status status, const xsm_error *err);
 /* The same, for what the program does itself. */
 _Noreturn void papers_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Whether a name is in a list "A,B,..."; NULL has all. */
+bool papers_listed(const char *list, const char *name);
+/* Ends the program when a list has a name that is not among `names`, which end in NULL; `what` they are. */
+void papers_check_list(const char *list, const char *what, const char *const *names);
 /* Memory of zeros for count elements; free() it. Never NULL. */
 void *papers_memory(size_t count, size_t each);
 /* One line about what goes on, to standard error. */

@@ -19,9 +19,21 @@ xsm_dataset *race_hold_out(data_pair *data)
     return held;
 }
 
+double race_clock(const papers *p)
+{
+    return p->processor ? papers_work() : papers_clock();
+}
+
+typedef struct stop {
+    const papers *p;
+    double begun, until; /* of this run, in which nothing is evaluated */
+} stop;
+
 static int32_t stop_at(void *user, const xsm_progress *progress)
 {
-    return progress->seconds >= *(const double *)user;
+    (void)progress;
+    const stop *s = user;
+    return race_clock(s->p) - s->begun >= s->until;
 }
 
 static void add_point(const papers *p, race *r, const xsm_model *model, const xsm_dataset *rows, double seconds)
@@ -39,9 +51,9 @@ racer racer_new(const papers *p, const data_pair *data, const method *m, const c
     racer r = {m, optimizer, NULL, 0, 0};
     if (m->options && strncmp(m->options, option, sizeof option - 1) == 0) {
         papers_check(xsm_sampler_new(p->context, m->options + sizeof option - 1, &r.sampler, &err), &err);
-        double start = papers_clock();
+        double start = race_clock(p);
         papers_check(xsm_sampler_bind(r.sampler, data->train, &err), &err);
-        r.fit = papers_clock() - start;
+        r.fit = race_clock(p) - start;
     }
     return r;
 }
@@ -63,7 +75,7 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
     race r = {.count = 0};
-    double until = 0;
+    stop when = {p, 0, 0};
     shape.bias = 1;
     papers_check(xsm_model_new_linear(p->context, data->features, data->classes, &shape, &model, &err), &err);
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
@@ -83,21 +95,23 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     options.schedule = XSM_SCHEDULE_CONSTANT;
     options.seed = 1;
     options.progress = stop_at;
-    options.progress_user = &until;
-    double start = papers_clock();
+    options.progress_user = &when;
+    double start = race_clock(p);
     papers_check(xsm_trainer_new(p->context, model, data->train, estimator, optimizer, &options, &trainer, &err), &err);
-    double before = who->fit + papers_clock() - start;
+    double spent = who->fit + race_clock(p) - start;
     for (int i = points - 1; i >= 0 && !r.diverged; i--) {
-        until = ldexp(seconds, -i) - before;
-        if (until <= 0) {
+        when.until = ldexp(seconds, -i) - spent;
+        if (when.until <= 0) {
             continue; /* not begun by then */
         }
+        when.begun = race_clock(p);
         xsm_status status = xsm_trainer_run(trainer, &err);
+        spent += race_clock(p) - when.begun;
         r.diverged = status == XSM_ERROR_DIVERGED;
         papers_check(r.diverged || status == XSM_CANCELLED ? XSM_OK : status, &err);
         papers_check(xsm_trainer_get_progress(trainer, &progress, &err), &err);
         if (!r.diverged) {
-            add_point(p, &r, model, rows, before + progress.seconds);
+            add_point(p, &r, model, rows, spent);
             papers_say("    %s, rate %g: %.1f s, %.1f epochs, accuracy %.4f, log-loss %.4f", who->method->title, eta,
                        r.seconds[r.count - 1], (double)progress.examples / (double)data->rows, r.accuracy[r.count - 1],
                        r.log_loss[r.count - 1]);

@@ -22,9 +22,12 @@ typedef struct racer {
     const method *method;
     const char *optimizer;
     xsm_sampler *sampler; /* NULL: the method has none */
-    double fit;           /* seconds */
+    double fit;           /* seconds of race_clock() */
     double bias;          /* that models start with; 0 but for NCE, whose scores are to be log-probabilities */
 } racer;
+
+/* Seconds since some moment, or of processor time of all threads, as the settings ask. */
+double race_clock(const papers *p);
 
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer);
 void racer_free(racer *r);

@@ -46,6 +46,47 @@ void papers_say(const char *format, ...)
     va_end(list);
 }
 
+/* The next of a list of names, NULL behind the last. */
+static const char *next_name(const char *at)
+{
+    const char *comma = strchr(at, ',');
+    return comma ? comma + 1 : NULL;
+}
+
+static bool is_name(const char *at, const char *name)
+{
+    const size_t length = strlen(name);
+    return strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length]);
+}
+
+bool papers_listed(const char *list, const char *name)
+{
+    bool found = !list;
+    for (const char *at = list; at; at = next_name(at)) {
+        found |= is_name(at, name);
+    }
+    return found;
+}
+
+void papers_check_list(const char *list, const char *what, const char *const *names)
+{
+    for (const char *at = list; at; at = next_name(at)) {
+        const char *const *one = names;
+        while (*one && !is_name(at, *one)) {
+            one++;
+        }
+        if (*one) {
+            continue;
+        }
+        fprintf(stderr, "papers: no %s '%.*s'; there are", what, (int)strcspn(at, ","), at);
+        for (one = names; *one; one++) {
+            fprintf(stderr, "%s %s", one == names ? "" : ",", *one);
+        }
+        fprintf(stderr, "\n");
+        exit(1);
+    }
+}
+
 static double read_clock(clockid_t which)
 {
     struct timespec now;
