@@ -36,6 +36,7 @@ typedef struct ldgs_learning {
     const xsm_dataset *train, *test;
     bool several;    /* labels a row */
     uint32_t hidden; /* as of a plan */
+    bool bias;       /* the same */
     uint64_t epochs;
     const double *etas; /* to start with, falling as 1/(1 + epochs); the best after an epoch is taken */
     size_t eta_count;

@@ -37,16 +37,14 @@ static void learn_all(const papers *p, report *r, bool families)
                 "0.1 and 0.01 "
                 "after an epoch; searches begin after a tenth of one.",
                 s.classes, IMAGES, families ? "families of look-alikes" : "no families");
-    const ldgs_learning how = {r,
-                               families ? "families: " : "",
-                               families ? "ldgs_multiclass_families" : "ldgs_multiclass",
-                               train,
-                               test,
-                               false,
-                               0,
-                               EPOCHS,
-                               etas,
-                               sizeof etas / sizeof etas[0]};
+    const ldgs_learning how = {.table = r,
+                               .prefix = families ? "families: " : "",
+                               .curves_name = families ? "ldgs_multiclass_families" : "ldgs_multiclass",
+                               .train = train,
+                               .test = test,
+                               .epochs = EPOCHS,
+                               .etas = etas,
+                               .eta_count = sizeof etas / sizeof etas[0]};
     ldgs_learn(p, &how, methods, METHODS);
     xsm_dataset_free(train);
     xsm_dataset_free(test);
