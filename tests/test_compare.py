@@ -15,6 +15,7 @@ except ImportError:
     sys.exit(77)
 sys.path.insert(0, os.path.join(root, "bench", "compare"))
 import multilabel  # noqa: E402
+import peers  # noqa: E402
 from multilabel import Tally as Several  # noqa: E402
 from rows import Rows, Tally  # noqa: E402
 import words  # noqa: E402
@@ -77,7 +78,7 @@ def halves(folder):
             assert str(reason) == "too slow"
     held = multilabel.thinned(list(range(2 * multilabel.HELD_ROWS + 1)))
     assert len(held) <= multilabel.HELD_ROWS and held[:2] == [0, 3], held[:2]
-    assert multilabel.thinned([1, 2]) == [1, 2]
+    assert multilabel.thinned([1, 2]) == [1, 2] and multilabel.thinned([]) == []
 
 
 def several_run(folder):
@@ -106,6 +107,12 @@ def several_run(folder):
                            "--packages", "none", "--folder", "none", folder, "--only", "xsoftmax default"],
                           stdout=subprocess.PIPE, text=True, check=True)
     assert "chosen on validation rows" in done.stdout, done.stdout
+    # Those that have no label choose nothing: training rows held back do.
+    write(os.path.join(folder, "s_valid.txt"), [("", features) for _, features in rows[:20]])
+    done = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "multilabel.py"), "--program", program,
+                           "--packages", "none", "--folder", "none", folder, "--only", "xsoftmax default"],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    assert "chosen on 5 tenths of the training rows" in done.stdout and "xsoftmax default" in done.stdout, done.stdout
 
 
 def word_runs(folder):
@@ -129,6 +136,20 @@ def word_runs(folder):
     assert len((pathlib.Path(folder) / "runs.csv").read_text().splitlines()) == 6
 
 
+def limits():
+    """A program that takes too long is told from one that fails."""
+    busy = [sys.executable, "-c", "while True: pass"]
+    for command, kind, said in ((busy, peers.Late, "stopped after 1 s"), (["false"], peers.Skip, "it failed"),
+                                (["sh", "-c", "echo a >&2; echo why >&2; exit 3"], peers.Skip, "it failed: why")):
+        try:
+            peers.run(command, 1)
+            raise AssertionError("no reason is given")
+        except peers.Skip as reason:
+            assert type(reason) is kind and str(reason).startswith(said), reason
+    seconds, printed = peers.run(["echo", "fine"], 1)
+    assert printed == "fine\n" and 0 <= seconds < 1, (seconds, printed)
+
+
 def write(path, rows):
     with open(path, "w") as out:
         out.write(f"{len(rows)} 6 4\n")
@@ -150,13 +171,15 @@ def run(folder):
     assert all(close(sum(v * v for _, v in read.pairs(i)), 1) for i in range(len(rows)))
     assert sorted(v for _, v in read.pairs(0, raw=True)) == [3, 4]
     done = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "compare.py"), "--program", program,
-                           folder, "--json", "--threads", "1", "--only", "xsoftmax/softmax,xsoftmax/ove"],
+                           folder, "--json", "--threads", "1", "--only",
+                           "xsoftmax/softmax,xsoftmax/ove,xsoftmax/default"],
                           stdout=subprocess.PIPE, text=True, check=True)
     said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [s["method"] for s in said] == ["xsoftmax/softmax", "xsoftmax/ove"], said
+    assert [s["method"] for s in said] == ["xsoftmax/default", "xsoftmax/softmax", "xsoftmax/ove"], said
     for s in said:
-        assert s["skipped"] is None and close(s["p1"], 30 / 40), s
+        assert s["skipped"] is None and close(s["p1"], 30 / 40) and s["processor_seconds"] > 0, s
         assert 0 < s["train_log_loss"] < 0.5 and 0 < s["test_log_loss"] < 0.5 and s["seconds"] >= 0, s
+        assert (s["chosen"] is None) == (s["method"] != "xsoftmax/default"), s
     failed = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "compare.py"), "--program", program,
                              os.path.join(folder, "none")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert failed.returncode and not failed.stdout and "is no folder" in failed.stderr, failed
@@ -164,6 +187,7 @@ def run(folder):
 
 tally()
 several()
+limits()
 with tempfile.TemporaryDirectory() as place:
     word_runs(place)
 with tempfile.TemporaryDirectory() as place:

@@ -9,10 +9,12 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from peers import PEERS, Skip, Work  # noqa: E402
+from defaults import DEBIAN, debian  # noqa: E402
+from peers import PEERS, Skip, Work, run  # noqa: E402
 from rows import Rows  # noqa: E402
 
 PROGRAMS = {"fasttext": "fasttext", "liblinear": "liblinear-train"}
+DEFAULT = "xsoftmax/default"
 
 
 def find(data):
@@ -27,18 +29,27 @@ def find(data):
                      f"of one in {stored}")
 
 
-def ours(program, estimator, train, test, options):
-    command = [program, "train", "--data", train, "--test", test, "--labels", "first", "--transform", "unit",
-               "--estimator", estimator, "--threads", str(options.threads), "--json"]
-    if options.epochs:
-        command += ["--epochs", str(options.epochs)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=options.limit)
-    if done.returncode:
-        raise Skip((done.stderr.strip().splitlines() or ["it failed"])[-1])
-    said = json.loads(done.stdout)
-    parts = {name: {"log_loss": said[name]["log_loss"], "p1": said[name].get("precision", {}).get("1"),
-                    "p5": said[name].get("precision", {}).get("5")} for name in ("train", "test")}
-    return {"seconds": said["train_seconds"] + said.get("tune_seconds", 0), **parts}
+def ours(work, method, paths, options):
+    model = work.path("model.safetensors")
+    command = [options.program, "train", "--data", paths[0], "--labels", "first", "--threads", str(options.threads),
+               "--model", model, "--no-evaluate", "--json"]
+    if method != DEFAULT:
+        command += ["--transform", "unit", "--estimator", method.split("/")[1]]
+        if options.epochs:
+            command += ["--epochs", str(options.epochs)]
+    # Two processes, so that the processor time of the first has no evaluation in it.
+    spent, said = run(command, options.limit)
+    said, parts = json.loads(said), {}
+    for part, path in zip(("train", "test"), paths):
+        found = subprocess.run([options.program, "evaluate", "--model", model, "--data", path, "--threads",
+                                str(options.threads), "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        metrics = json.loads(found)["test"]
+        parts[part] = {"log_loss": metrics["log_loss"], **{f"p{k}": metrics["precision"].get(str(k)) for k in (1, 5)}}
+    os.unlink(model)
+    chosen = {"chosen": said["choice"]["why"][0].split(":")[0]} if method == DEFAULT else {}
+    choice = (said["choice"] or {}).get("seconds") or 0
+    return {"seconds": said["train_seconds"] + (said["tune_seconds"] or 0) + choice, "processor_seconds": spent,
+            **chosen, **parts}
 
 
 def number(value, digits):
@@ -50,34 +61,45 @@ def show(result, name, data, options):
     if options.json:
         print(json.dumps({"data": data, "method": name, "train_log_loss": train.get("log_loss"),
                           "test_log_loss": test.get("log_loss"), "p1": test.get("p1"), "p5": test.get("p5"),
-                          "seconds": result.get("seconds"), "skipped": result.get("skipped")}), flush=True)
+                          "seconds": result.get("seconds"), "processor_seconds": result.get("processor_seconds"),
+                          "chosen": result.get("chosen"), "skipped": result.get("skipped")}), flush=True)
     elif "skipped" in result:
         print(f"{name:26} {result['skipped']}", flush=True)
     else:
         print(f"{name:26} {number(train.get('log_loss'), 4):>9} {number(test.get('log_loss'), 4):>9} "
-              f"{number(test.get('p1'), 4):>8} {number(test.get('p5'), 4):>8} {number(result['seconds'], 2):>9}",
-              flush=True)
+              f"{number(test.get('p1'), 4):>8} {number(test.get('p5'), 4):>8} {number(result['seconds'], 2):>9} "
+              f"{number(result['processor_seconds'], 2):>9}  {result.get('chosen', '')}".rstrip(), flush=True)
 
 
-def attempt(run, limit):
+def attempt(method, work, paths, options):
+    needed = PROGRAMS.get(method.split("/")[0])
+    if needed and not shutil.which(needed):
+        return {"skipped": "not installed"}
     try:
-        return run()
+        return PEERS[method](work) if method in PEERS else ours(work, method, paths, options)
     except Skip as reason:
         return {"skipped": str(reason)}
-    except subprocess.TimeoutExpired:
-        return {"skipped": f"stopped after {limit:g} s"}
 
 
 def compare(data, options):
-    train_path, test_path = find(data)
+    if data == DEBIAN:
+        with tempfile.TemporaryDirectory(prefix="xsoftmax-debian.") as folder:
+            if not debian(folder):
+                raise SystemExit(f"compare: '{DEBIAN}' needs apt's package lists (apt-get update fetches them)")
+            compare_files(DEBIAN, find(folder), options)
+    else:
+        compare_files(data, find(data), options)
+
+
+def compare_files(data, paths, options):
     name = os.path.basename(os.path.normpath(data))
     listed = subprocess.run([options.program, "estimators"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    methods = ["xsoftmax/" + line.split()[0] for line in listed.splitlines() if line.strip()]
+    methods = [DEFAULT] + ["xsoftmax/" + line.split()[0] for line in listed.splitlines() if line.strip()]
     wanted = [m for m in methods + list(PEERS) if not options.only or any(
         m == w or m.startswith(w + "/") for w in options.only)]
     if not wanted:
         raise SystemExit(f"compare: --only names none of {', '.join(methods + list(PEERS))}")
-    train, test = Rows(train_path), Rows(test_path)
+    train, test = map(Rows, paths)
     train.unit()
     test.unit()
     with tempfile.TemporaryDirectory(prefix="xsoftmax-compare.") as folder:
@@ -85,18 +107,10 @@ def compare(data, options):
         if not options.json:
             print(f"\n{name}: {len(work.keep)} training rows, {len(work.test_keep)} test rows, {train.features} "
                   f"features, {len(work.known)} classes; {options.threads} threads, first label, unit rows")
-            print(f"{'method':26} {'train ll':>9} {'test ll':>9} {'P@1':>8} {'P@5':>8} {'seconds':>9}")
+            print(f"{'method':26} {'train ll':>9} {'test ll':>9} {'P@1':>8} {'P@5':>8} {'seconds':>9} {'processor':>9}",
+                  flush=True)
         for method in wanted:
-            if method in PEERS:
-                needed = PROGRAMS.get(method.split("/")[0])
-                if needed and not shutil.which(needed):
-                    result = {"skipped": "not installed"}
-                else:
-                    result = attempt(lambda: PEERS[method](work), options.limit)
-            else:
-                result = attempt(lambda: ours(options.program, method.split("/")[1], train_path, test_path, options),
-                                 options.limit)
-            show(result, method, name, options)
+            show(attempt(method, work, paths, options), method, name, options)
 
 
 def main():
@@ -108,7 +122,7 @@ def main():
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--only", type=lambda text: text.split(","), help="methods, or groups: xsoftmax, fasttext, "
                         "liblinear, scikit-learn")
-    parser.add_argument("--limit", type=float, default=120, help="seconds that training may take (120)")
+    parser.add_argument("--limit", type=int, default=240, help="processor seconds that training may take (240)")
     parser.add_argument("--epochs", type=int, help="of the library's estimators (its default)")
     options = parser.parse_args()
     for data in options.data:

@@ -1,16 +1,15 @@
 """Rows with several labels: the library's one-vs-rest beside other people's; see bench/multilabel.sh.
 
-Every method's settings are chosen on held-back training rows, or on those of a ..valid.txt[.gz] where there is one, by
-P@1 + P@3 + P@5, in time that is not told; then each trains once on all training rows. The default command of `train` chooses for itself, in time that counts. Seconds are
-processor time, which other work on the machine does not add to: of the process that reads, trains and saves, for
-LIBLINEAR of its solver alone.
+Every method's settings are chosen on held-back training rows, or on those of a ..valid.txt[.gz] where there is one with
+labels, by P@1 + P@3 + P@5, in time that is not told; then each trains once on all training rows. The default command of
+`train` chooses for itself, in time that counts. Seconds are processor time, which other work on the machine does not add
+to: of the process that reads, trains and saves, for LIBLINEAR of its solver alone.
 """
 import argparse
 import ctypes
 import glob
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import numpy
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from compare import find  # noqa: E402
-from peers import Skip, tokens  # noqa: E402
+from peers import Late, Skip, run, tokens  # noqa: E402
 from rows import Rows  # noqa: E402
 
 DATA = ["bibtex", "delicious", "corel5k", "hmc-cellcycle-go", "kg-fb15k237", "debian-depends"]
@@ -84,15 +83,6 @@ class Tally:
                 "psp": list(self.psp[at] / self.psp_best[at])}
 
 
-def processor_seconds():
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
-
-
-class Late(Skip):
-    """It took longer than it may."""
-
-
 class Problem:
     """Training rows and rows to judge by, as files that each program reads."""
 
@@ -119,15 +109,7 @@ class Problem:
 
     def command(self, command):
         """Runs a program; returns its processor seconds and what it printed."""
-        before = processor_seconds()
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit + 1)))
-        seconds = processor_seconds() - before
-        if done.returncode < 0 and seconds > 0.9 * self.limit:
-            raise Late(f"stopped after {self.limit} s")
-        if done.returncode:
-            raise Skip(f"it failed: {(done.stderr.strip().splitlines() or ['status %d' % done.returncode])[-1]}")
-        return seconds, done.stdout
+        return run(command, self.limit)
 
 
 def fold(folder, train, keep, part, parts, limit, threads):
@@ -150,7 +132,7 @@ def xc(rows, i):
 
 
 def ours(program):
-    def run(problem, settings):
+    def train_and_test(problem, settings):
         train, test = problem.write("xc", lambda rows, keep: f"{len(keep)} {rows.features} {problem.classes}\n", xc)
         model = problem.path("model.safetensors")
         # Two processes, so that the seconds of the first have no test rows in them.
@@ -164,7 +146,7 @@ def ours(program):
         chosen = {} if settings else {"settings": said["choice"]["why"][0].split(":")[0]}
         return {"seconds": seconds, "train_seconds": said["train_seconds"], **chosen,
                 **{name: [test_metrics[name][str(k)] for k in KS] for name in ("precision", "ndcg", "psp")}}
-    return run
+    return train_and_test
 
 
 def fasttext(problem, settings):
@@ -230,13 +212,13 @@ def liblinear(problem, settings):
 
 # -- choosing and telling ---------------------------------------------------------------------------------------------
 
-def try_all(run, settings, folds, alike):
+def try_all(attempt, settings, folds, alike):
     """Settings and what they came to on the held-back rows, best first; that some fail does not matter, unless all are
     alike and one was too slow."""
     found, reason = [], "nothing was tried"
     for s in settings:
         try:
-            found.append((numpy.mean([sum(run(f, s)["precision"]) for f in folds]), s))
+            found.append((numpy.mean([sum(attempt(f, s)["precision"]) for f in folds]), s))
         except Skip as failure:
             if alike and isinstance(failure, Late):
                 raise
@@ -246,15 +228,15 @@ def try_all(run, settings, folds, alike):
     return [s for _, s in sorted(found, key=lambda pair: -pair[0])]
 
 
-def choose(run, settings, folds, halve):
+def choose(attempt, settings, folds, halve):
     """The settings that do best on the held-back rows. To halve is to try all on a part of the training rows, and the
     better half again on a part twice as large, until one is left."""
     if halve:
         while len(settings) > 1:
-            ranked = try_all(run, settings, [part_of(f, len(settings)) for f in folds], False)
+            ranked = try_all(attempt, settings, [part_of(f, len(settings)) for f in folds], False)
             settings = ranked[:min(len(ranked), (len(settings) + 1) // 2)]
         return settings[0]
-    return try_all(run, settings, folds, True)[0] if len(settings) > 1 else settings[0]
+    return try_all(attempt, settings, folds, True)[0] if len(settings) > 1 else settings[0]
 
 
 def show(result, name, data, options):
@@ -275,7 +257,7 @@ def labelled(rows):
 
 
 def thinned(keep):
-    return keep[::-(-len(keep) // HELD_ROWS)]
+    return keep[::max(1, -(-len(keep) // HELD_ROWS))]
 
 
 def compare(data, options):
@@ -292,13 +274,13 @@ def compare(data, options):
     for rows in (train, test, valid):
         if rows:
             rows.unit()
-    keep, test_keep = labelled(train), labelled(test)
+    keep, test_keep, valid_keep = (labelled(rows) if rows else [] for rows in (train, test, valid))
     classes = len({l for i in keep for l in train.labels[i]})
     parts = 10
     many = len(train.value) * classes >= MANY
-    count = 1 if many or valid else min(5, -(-HELD_ROWS * parts // len(keep)))
+    count = 1 if many or valid_keep else min(5, -(-HELD_ROWS * parts // len(keep)))
     if not options.json:
-        held = "validation rows" if valid else f"{count} tenth{'s' if count > 1 else ''} of the training rows"
+        held = "validation rows" if valid_keep else f"{count} tenth{'s' if count > 1 else ''} of the training rows"
         print(f"\n{name}: {len(keep)} training rows, {len(test_keep)} test rows, {train.features} features, {classes} "
               f"classes, all labels; {options.threads} thread{'s' if options.threads > 1 else ''}; settings chosen on "
               f"{held}{', by halves' if many else ''}")
@@ -314,15 +296,15 @@ def compare(data, options):
         for part in range(count):
             place = os.path.join(folder, str(part))
             os.mkdir(place)
-            folds.append(Problem(place, train, keep, valid, thinned(labelled(valid)), options.limit, options.threads)
-                         if valid else fold(place, train, keep, part, parts, options.limit, options.threads))
+            folds.append(Problem(place, train, keep, valid, thinned(valid_keep), options.limit, options.threads)
+                         if valid_keep else fold(place, train, keep, part, parts, options.limit, options.threads))
         whole = Problem(folder, train, keep, test, test_keep, options.limit, options.threads)
-        for method, (run, settings, most) in methods.items():
+        for method, (attempt, settings, most) in methods.items():
             if options.only and not any(method.startswith(w) for w in options.only):
                 continue
             try:
-                chosen = choose(run, settings, folds[:most], many and len(settings) > 3)
-                result = {"settings": chosen, **run(whole, chosen)}
+                chosen = choose(attempt, settings, folds[:most], many and len(settings) > 3)
+                result = {"settings": chosen, **attempt(whole, chosen)}
             except Skip as reason:
                 result = {"skipped": str(reason)}
             show(result, method, name, options)

@@ -1,9 +1,11 @@
 """The programs of other people, each trained on the same rows with one label a row.
 
-A peer is a function (work) -> dict with "seconds" (training alone), "train" and "test" (see rows.Tally.result). It
-raises Skip with the reason when it cannot take the problem, subprocess.TimeoutExpired when it takes too long.
+A peer is a function (work) -> dict with "seconds" (training alone), "processor_seconds" (of the program that trains),
+"train" and "test" (see rows.Tally.result). It raises Skip with the reason when it cannot take the problem, and Late when
+it takes too long.
 """
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -16,6 +18,29 @@ SCORES_MOST = 60_000_000
 
 class Skip(Exception):
     pass
+
+
+class Late(Skip):
+    """It took longer than it may."""
+
+
+def processor_seconds():
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def run(command, limit, **more):
+    """Runs a program that may take so many processor seconds, which other work on the machine does not add to; returns
+    how many it took and what it printed."""
+    before = processor_seconds()
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1)), **more)
+    seconds = processor_seconds() - before
+    if done.returncode < 0 and seconds > 0.9 * limit:
+        raise Late(f"stopped after {limit} s of processor time")
+    if done.returncode:
+        raise Skip(f"it failed: {(done.stderr.strip().splitlines() or ['status %d' % done.returncode])[-1]}")
+    return seconds, done.stdout
 
 
 class Work:
@@ -44,12 +69,10 @@ class Work:
         return self.made[name]
 
     def timed(self, command):
+        """Seconds of a training program by the clock, and of processor time, as a result has them."""
         start = time.monotonic()
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=self.limit,
-                              env={**os.environ, "OMP_NUM_THREADS": str(self.threads)})
-        if done.returncode:
-            raise Skip(f"it failed: {done.stderr.decode(errors='replace').strip().splitlines()[-1:]}")
-        return time.monotonic() - start
+        spent, _ = run(command, self.limit, env={**os.environ, "OMP_NUM_THREADS": str(self.threads)})
+        return {"seconds": time.monotonic() - start, "processor_seconds": spent}
 
 
 # -- fastText ---------------------------------------------------------------------------------------------------------
@@ -64,10 +87,10 @@ def tokens(rows, i, label):
 
 
 def fasttext(loss):
-    def run(work):
+    def train_and_test(work):
         train, test = work.write("fasttext", tokens)
         model = work.path("fasttext-" + loss)
-        seconds = work.timed(["fasttext", "supervised", "-input", train, "-output", model, "-loss", loss, "-thread",
+        spent = work.timed(["fasttext", "supervised", "-input", train, "-output", model, "-loss", loss, "-thread",
                               str(work.threads), "-dim", "100", "-epoch", "25", "-lr", "0.5", "-minCount", "1",
                               "-verbose", "0"])
         # ns prints sigmoids that do not add up to one, and hs leaves out what is below 1e-5.
@@ -86,8 +109,8 @@ def fasttext(loss):
         for end in (".bin", ".vec"):
             if os.path.exists(model + end):
                 os.unlink(model + end)
-        return {"seconds": seconds, "train": None, "test": tally.result()}
-    return run
+        return {**spent, "train": None, "test": tally.result()}
+    return train_and_test
 
 
 # -- LIBLINEAR --------------------------------------------------------------------------------------------------------
@@ -97,10 +120,10 @@ def svmlight(rows, i, label):
 
 
 def liblinear(solver, cost):
-    def run(work):
+    def train_and_test(work):
         train, test = work.write("liblinear", svmlight)
         model, out = work.path("liblinear-model"), work.path("liblinear-out")
-        seconds = work.timed(["liblinear-train", "-q", "-s", solver, "-c", cost, train, model])
+        spent = work.timed(["liblinear-train", "-q", "-s", solver, "-c", cost, train, model])
         probabilities = solver == "0" and len(work.known) * len(work.test_keep) <= SCORES_MOST
         subprocess.run(["liblinear-predict", "-b", "1" if probabilities else "0", test, model, out],
                        stdout=subprocess.DEVNULL, check=True)
@@ -120,8 +143,8 @@ def liblinear(solver, cost):
         if not probabilities:
             result["p5"] = None
         os.unlink(model)
-        return {"seconds": seconds, "train": None, "test": result}
-    return run
+        return {**spent, "train": None, "test": result}
+    return train_and_test
 
 
 # -- scikit-learn -----------------------------------------------------------------------------------------------------
@@ -148,7 +171,7 @@ numpy.savez(sys.argv[4], seconds=seconds, classes=learner.classes_, train=learne
 
 
 def scikit_learn(cost):
-    def run(work):
+    def train_and_test(work):
         import numpy
         classes, rows = len(work.known), len(work.keep) + len(work.test_keep)
         if classes * work.train.features > 30_000_000 or classes * rows > SCORES_MOST:
@@ -161,7 +184,7 @@ def scikit_learn(cost):
         script = work.path("learn.py")
         with open(script, "w") as text:
             text.write(LEARN)
-        work.timed([sys.executable, script, os.path.dirname(__file__), data, str(cost), out])
+        spent = work.timed([sys.executable, script, os.path.dirname(__file__), data, str(cost), out])
         learned = numpy.load(out)
         place = {int(k): j for j, k in enumerate(learned["classes"])}
         results = {}
@@ -172,8 +195,8 @@ def scikit_learn(cost):
                 tally.add(truth, [int(learned["classes"][k]) for k in best],
                           float(p[place[truth]]) if truth in place else None)
             results[name] = tally.result()
-        return {"seconds": float(learned["seconds"]), **results}
-    return run
+        return {**spent, "seconds": float(learned["seconds"]), **results}
+    return train_and_test
 
 
 PEERS = {
