@@ -113,6 +113,10 @@ def several_run(folder):
                            "--packages", "none", "--folder", "none", folder, "--only", "xsoftmax default"],
                           stdout=subprocess.PIPE, text=True, check=True)
     assert "chosen on 5 tenths of the training rows" in done.stdout and "xsoftmax default" in done.stdout, done.stdout
+    write(os.path.join(folder, "s_test.txt"), [("", [(0, 1)])] * 5)
+    done = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "multilabel.py"), "--program", program,
+                           "--packages", "none", "--folder", "none", folder], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "s_test.txt: no row has a label" in done.stderr, done.stderr
 
 
 def word_runs(folder):

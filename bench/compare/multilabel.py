@@ -275,6 +275,9 @@ def compare(data, options):
         if rows:
             rows.unit()
     keep, test_keep, valid_keep = (labelled(rows) if rows else [] for rows in (train, test, valid))
+    for path, rows in ((train_path, keep), (test_path, test_keep)):
+        if not rows:
+            sys.exit(f"multilabel: {path}: no row has a label and a feature")
     classes = len({l for i in keep for l in train.labels[i]})
     parts = 10
     many = len(train.value) * classes >= MANY

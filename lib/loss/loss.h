@@ -4,15 +4,19 @@
  *
  * Notation: N the other classes, z_k the score of a class, p_k = e^z_k / sum_j e^z_j.
  *
- * | name          | L(z, P)                                                        | |L(z) - L(z')| <= | |grad -
- * grad'|_2 <= | |               |                                                                | ... |z - z'|_inf   |
- * ... |z - z'|_2       |
- * |---------------|----------------------------------------------------------------|--------------------|----------------------|
- * | cross-entropy | log sum_j e^z_j - mean over P of z_k                           | 2                  | 1/2 | |
- * margin        | max over alpha in C of <z + 1_N, alpha> - mu/2 |alpha|^2       | 2                  | 1/mu | |
- * triplet       | sum over k in P, j in N of [z_j - z_k + 1]_+                   | 2 |P| |N|          | none: it has
- * corners | | nca           | sum over P of (log sum_j e^z_j - z_k), z = -distance (eq. 6)   | 2 |P|              |
- * |P|/2                |
+ *     cross-entropy   log sum_j e^z_j - mean over P of z_k
+ *     margin          max over alpha in C of <z + 1_N, alpha> - mu/2 |alpha|^2
+ *     triplet         sum over k in P, j in N of [z_j - z_k + 1]_+
+ *     nca             sum over P of (log sum_j e^z_j - z_k), z = -distance (eq. 6)
+ *
+ * The constants a and b of |L(z) - L(z')| <= a |z - z'|_inf and |grad L(z) - grad L(z')|_2 <= b |z - z'|_2, which
+ * lipschitz() and smoothness() give:
+ *
+ *                     a             b
+ *     cross-entropy   2             1/2
+ *     margin          2             1/mu
+ *     triplet         2 |P| |N|     none: it has corners
+ *     nca             2 |P|         |P|/2
  *
  * C is the bi-simplex {alpha >= 0 on N, <= 0 on P, sum over N = -sum over P <= 1}. `margin` is the loss of Crammer and
  * Singer, [max_N z_j - min_P z_k + 1]_+, smoothed as Nesterov does: it lies below it by mu at most. All are convex.
