@@ -508,6 +508,29 @@ run 1 convert --data words.cache --to xc --output words.xc
 says stderr 'the classes have names'
 run 0 convert --data words.cache --to xc --output words.xc --names-to words.names
 says words.names vote
+# Parts: together they are the rows, once each; the same with the same seed.
+run 0 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.75 --rest rest.xc
+says stdout 'part.xc: 226 rows'
+says stdout 'rest.xc: 75 rows'
+tail -q -n +2 part.xc rest.xc | sort >parts.sorted
+tail -n +2 train.xc | sort >rows.sorted
+expect 'the parts are the rows' cmp -s parts.sorted rows.sorted
+cp rest.xc rest.first
+run 0 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.75 --rest rest.xc
+expect 'the same split' cmp -s rest.xc rest.first
+run 0 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.75 --rest rest.xc --seed 2
+expect 'another seed, another split' test "$(cmp -s rest.xc rest.first; echo $?)" -eq 1
+run 0 convert --data train.xc --to xc --output mixed.xc --shuffle
+expect 'another order' test "$(cmp -s train.xc mixed.xc; echo $?)" -eq 1
+tail -n +2 mixed.xc | sort >parts.sorted
+expect 'of the same rows' cmp -s parts.sorted rows.sorted
+run 0 train --data part.xc --test rest.xc --epochs 1 --eta 1
+refuse 2 'go together' 'convert --data train.txt --to xc --output x --split 0.5'
+refuse 2 'go together' 'convert --data train.txt --to xc --output x --rest y'
+refuse 2 'is the place of the other rows' 'convert --data train.txt --to xc --output x --split 0.5 --rest x'
+refuse 2 "--split: '0' is out of range" 'convert --data train.txt --to xc --output x --split 0 --rest y'
+refuse 2 'both parts must get at least one' 'convert --data train.txt --to xc --output x --split 0.0001 --rest y'
+refuse 2 'split first, then convert' 'convert --data train.txt --labels first --drop --to npy --labels-to z --output x --split 0.5 --rest y'
 run 2 convert --data train.txt --to text --output x
 says stderr 'xc, libsvm, csv, tsv, npy or cache is accepted'
 printf 'PK' >not.cache

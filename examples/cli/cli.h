@@ -322,6 +322,8 @@ typedef struct cli_output {
 /* The checkpoint is planned alone: the library replaces it in one piece, again and again. */
 enum { CLI_OUTPUT_MODEL, CLI_OUTPUT_HISTORY, CLI_OUTPUT_CHECKPOINT, CLI_OUTPUTS };
 extern cli_output cli_outputs[CLI_OUTPUTS];
+/* The folder that a path lies in, the caller's to free. */
+char *cli_folder_of(const char *path);
 
 /* Says early whether an output can be written, and remembers it. Makes no file. What is read must not be replaced, so
  * the inputs are compared with it; the list ends with NULL. */

@@ -10,27 +10,22 @@ static const int32_t to_formats[] = {XSM_FORMAT_XC,  XSM_FORMAT_LIBSVM, XSM_FORM
                                      XSM_FORMAT_TSV, XSM_FORMAT_NPY,    XSM_FORMAT_CACHE};
 
 typedef struct conversion {
-    const char *data, *output, *label_names, *labels_to, *names_to, *to_label_column;
+    const char *data, *output, *rest, *label_names, *labels_to, *names_to, *to_label_column;
     cli_data format;
-    int to, to_base, drop;
+    int to, to_base, drop, shuffle;
+    double split; /* 0 = all rows go to one file */
+    uint64_t seed;
 
     xsm_context *context;
-    xsm_dataset *rows;
+    xsm_dataset *rows, *part, *others;
 } conversion;
-
-/* The folder of a path, the caller's to free. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return !slash ? cli_format(".") : slash == path ? cli_format("/") : cli_format("%.*s", (int)(slash - path), path);
-}
 
 static int read_rows(conversion *c)
 {
     xsm_error err = XSM_ERROR_INIT;
     char *folder = NULL;
     if (to_formats[c->to] == XSM_FORMAT_CACHE && !c->format.spool) {
-        c->format.spool = folder = folder_of(c->output);
+        c->format.spool = folder = cli_folder_of(c->output);
     }
     int code = cli_read(c->context, c->data, &c->format, NULL, &c->rows);
     free(folder);
@@ -45,10 +40,15 @@ static int read_rows(conversion *c)
     if (dropped > 0) {
         fprintf(stderr, "xsoftmax: %llu rows without a label or a feature are left out\n", (unsigned long long)dropped);
     }
+    if ((c->shuffle && xsm_dataset_shuffle(c->rows, c->seed, &err) != XSM_OK) ||
+        (c->split > 0 && xsm_dataset_split(c->rows, c->split, c->seed, &c->part, &c->others, &err) != XSM_OK)) {
+        return err.status == XSM_ERROR_RANGE ? cli_misuse("--split: %s", err.message)
+                                             : cli_fail("%s: %s", c->data, err.message);
+    }
     return CLI_GO_ON;
 }
 
-static int write_rows(conversion *c)
+static int write_rows(const conversion *c, const xsm_dataset *rows, const char *output)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_write_options options = XSM_WRITE_OPTIONS_INIT;
@@ -58,7 +58,7 @@ static int write_rows(conversion *c)
     options.label_column = c->to_label_column;
     options.labels_path = c->labels_to;
     options.names_path = c->names_to;
-    if (xsm_dataset_get_info(c->rows, &info, &err) != XSM_OK) {
+    if (xsm_dataset_get_info(rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     const int one_label =
@@ -68,24 +68,39 @@ static int write_rows(conversion *c)
                         "keeps that one",
                         c->data, to_words[c->to]);
     }
-    cli_note("writing %s ...", c->output);
-    xsm_status status = xsm_dataset_write(c->rows, c->output, &options, &err);
+    cli_note("writing %s ...", output);
+    xsm_status status = xsm_dataset_write(rows, output, &options, &err);
     cli_note_clear();
     if (status == XSM_ERROR_IO) { /* names the file */
         return cli_library_failed(&err);
     }
     if (status != XSM_OK) {
-        return cli_fail("%s: %s", c->output, err.message);
+        return cli_fail("%s: %s", output, err.message);
     }
     cli_buffer a, b, d, e;
-    printf("%s: %s rows, %s features, %s classes; peak memory %s\n", c->output, cli_grouped(info.rows, &a),
+    printf("%s: %s rows, %s features, %s classes; peak memory %s\n", output, cli_grouped(info.rows, &a),
            cli_grouped(info.features, &b), cli_grouped(info.classes, &d), cli_bytes((double)cli_peak_bytes(), &e));
-    return CLI_DONE;
+    return CLI_GO_ON;
+}
+
+/* What does not go together, before anything is read. */
+static int check(const conversion *c)
+{
+    if ((c->split > 0) != (c->rest != NULL)) {
+        return cli_misuse("--split SHARE and --rest FILE go together: the rows of neither are lost");
+    }
+    if (c->rest && strcmp(c->rest, c->output) == 0) {
+        return cli_misuse("--rest: %s is the place of the other rows", c->rest);
+    }
+    if (c->rest && c->labels_to) {
+        return cli_misuse("--split: two parts cannot share the file of --labels-to; split first, then convert to npy");
+    }
+    return CLI_GO_ON;
 }
 
 int cli_convert(const cli_command *command, int argc, char **argv)
 {
-    conversion c = {.format = CLI_DATA_INIT, .to = -1};
+    conversion c = {.format = CLI_DATA_INIT, .to = -1, .seed = 1};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "What is read", NULL, 0, 0, 0, 0},
         {"data", CLI_TEXT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},
@@ -96,6 +111,11 @@ int cli_convert(const cli_command *command, int argc, char **argv)
         {"label-names", CLI_TEXT, &c.label_names, "FILE", "names of the labels, line i (from 0) naming label i", NULL,
          0, 0, 0, 0},
         {"drop", CLI_SWITCH, &c.drop, NULL, "leave out rows without a label or without a feature", NULL, 0, 0, 0, 0},
+        {"shuffle", CLI_SWITCH, &c.shuffle, NULL, "put the rows into a random order", NULL, 0, 0, 0, 0},
+        {"split", CLI_REAL, &c.split, "SHARE", "only so many of the rows, drawn at random, go to --output: 0.9", NULL,
+         0, 1, 1, 0},
+        {"rest", CLI_TEXT, &c.rest, "FILE", "--split: where the others go", NULL, 0, 0, 0, 0},
+        {"seed", CLI_WHOLE, &c.seed, "S", "of --shuffle and --split (1)", NULL, 0, 9007199254740992.0, 0, 0},
         {NULL, CLI_HEADING, NULL, NULL, "What is written", NULL, 0, 0, 0, 0},
         {"to", CLI_CHOICE, &c.to, "FORMAT", "xc, libsvm, csv, tsv, npy or cache", to_words, 0, 0, 0, 1},
         {"output", CLI_TEXT, &c.output, "FILE", "the file to write", NULL, 0, 0, 0, 1},
@@ -110,10 +130,14 @@ int cli_convert(const cli_command *command, int argc, char **argv)
          "keep rows in temporary files there, not in memory (for caches: the output's folder)", NULL, 0, 0, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
+    code = code == CLI_GO_ON ? check(&c) : code;
     code = code == CLI_GO_ON ? cli_context(0, &c.context) : code;
     code = code == CLI_GO_ON ? read_rows(&c) : code;
-    code = code == CLI_GO_ON ? write_rows(&c) : code;
+    code = code == CLI_GO_ON ? write_rows(&c, c.rest ? c.part : c.rows, c.output) : code;
+    code = code == CLI_GO_ON && c.rest ? write_rows(&c, c.others, c.rest) : code;
+    xsm_dataset_free(c.others);
+    xsm_dataset_free(c.part);
     xsm_dataset_free(c.rows);
     xsm_context_free(c.context);
-    return code;
+    return code == CLI_GO_ON ? CLI_DONE : code;
 }

@@ -14,14 +14,10 @@
 
 cli_output cli_outputs[CLI_OUTPUTS];
 
-/* The folder that a path lies in. */
-static char *folder_of(const char *path)
+char *cli_folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    if (!slash) {
-        return cli_format(".");
-    }
-    return slash == path ? cli_format("/") : cli_format("%.*s", (int)(slash - path), path);
+    return !slash ? cli_format(".") : slash == path ? cli_format("/") : cli_format("%.*s", (int)(slash - path), path);
 }
 
 int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs)
@@ -39,7 +35,7 @@ int cli_output_plan(int which, const char *flag, const char *path, const char *c
     if (!real) {
         real = cli_format("%s", path);
     }
-    char *folder = folder_of(real);
+    char *folder = cli_folder_of(real);
     if (exists && S_ISDIR(st.st_mode)) {
         code = cli_fail("%s: cannot write: is a directory", path);
     } else if (exists && !S_ISREG(st.st_mode)) {
