@@ -92,6 +92,84 @@ static xsm_status faulty_query(const void *state, const xsm_index_block *b, xsm_
     return status;
 }
 
+/* -- blocks of hosts with another version's header ------------------------------------------------------------------
+ */
+
+typedef enum header { HEADER_FIRST, HEADER_LATER, HEADER_LATER_USED, HEADER_APART, HEADER_TOO_NEAR } header;
+
+/* The table asked, and the header that the host's own block is of. */
+static const xsm_index_ops *asked;
+static header host_header;
+
+/* Hands a search on in a block of its own. */
+static xsm_status hand_on(const void *state, const xsm_index_block *b, xsm_error *err)
+{
+    struct {
+        xsm_index_block block;
+        size_t more[3];
+    } host = {*b, {0}};
+    const size_t apart = b->top + (host_header == HEADER_APART ? 5 : 0);
+    uint32_t *classes = malloc(b->count * apart * sizeof *classes);
+    float *scores = malloc(b->count * apart * sizeof *scores);
+    assert_true(classes && scores);
+    host.block.classes = classes;
+    host.block.scores = scores;
+    host.block.size = sizeof host;
+    if (host_header == HEADER_FIRST) { /* what lies behind is none of the table's business */
+        host.block.size = offsetof(xsm_index_block, any_order);
+        host.block.any_order = 1;
+        host.block.apart = 3;
+    } else if (host_header == HEADER_LATER_USED) {
+        host.more[1] = 1;
+    } else if (host_header == HEADER_APART) {
+        host.block.apart = apart;
+    } else if (host_header == HEADER_TOO_NEAR) {
+        host.block.apart = b->top - 1;
+    }
+    for (size_t i = 0; i < b->count * apart; i++) {
+        classes[i] = 12345678;
+    }
+    xsm_status status = asked->query(state, &host.block, err);
+    for (uint32_t i = 0; i < b->count && status == XSM_OK; i++) {
+        memcpy(b->classes + (size_t)i * b->top, classes + i * apart, b->top * sizeof *classes);
+        memcpy(b->scores + (size_t)i * b->top, scores + i * apart, b->top * sizeof *scores);
+        for (size_t j = b->top; j < apart; j++) {
+            assert_int_equal(classes[i * apart + j], 12345678);
+        }
+    }
+    free(classes);
+    free(scores);
+    return status;
+}
+
+static void blocks_of_other_headers_are_read(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; i < xsm_index_count(); i++) {
+        asked = xsm_index_at(i);
+        xsm_index_ops ops = *asked;
+        ops.query = hand_on;
+        ops.name = "host";
+        xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
+        o.rows = 500;
+        o.recall = i ? 0.7 : 1;
+        static const header good[] = {HEADER_FIRST, HEADER_LATER, HEADER_APART};
+        for (size_t h = 0; h < sizeof good / sizeof good[0]; h++) {
+            host_header = good[h];
+            assert_ok(xsm_index_check(NULL, &ops, &o, &err), err);
+        }
+        host_header = HEADER_LATER_USED;
+        assert_fails(xsm_index_check(NULL, &ops, &o, &err), XSM_ERROR_STRUCT_NEW, err);
+        print_message("%s\n", err.message);
+        host_header = HEADER_TOO_NEAR;
+        assert_fails(xsm_index_check(NULL, &ops, &o, &err), XSM_ERROR_RANGE, err);
+        print_message("%s\n", err.message);
+    }
+}
+
+/* -- tables at fault, again ---------------------------------------------------------------------------------------- */
+
 static xsm_status no_update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                             xsm_error *err)
 {
@@ -443,6 +521,7 @@ int main(void)
         cmocka_unit_test(equal_rows_are_spread),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(recall_of_recommended_items),
+        cmocka_unit_test(blocks_of_other_headers_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

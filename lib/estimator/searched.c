@@ -322,40 +322,38 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     }
     xsmi_arena arena = {s->block + thread * s->block_each, 0};
     size_t places = s->room * (size_t)s->candidates;
-    xsmi_wide_block wide = {{
-                                .size = sizeof wide.block,
-                                .queries = queries,
-                                .stride = s->query_stride,
-                                .count = job->count,
-                                .top = s->candidates,
-                                .threshold = -INFINITY,
-                                .any_order = 1,
-                            },
-                            (size_t)s->blocks * s->candidates};
-    xsm_index_block *block = &wide.block;
-    block->classes = xsmi_arena_take(&arena, places, sizeof *block->classes);
-    block->scores = xsmi_arena_take(&arena, places, sizeof *block->scores);
-    block->lengths = xsmi_arena_take(&arena, s->room, sizeof *block->lengths);
-    block->probed = xsmi_arena_take(&arena, s->room, sizeof *block->probed);
-    block->scratch = arena.base + arena.used;
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = queries,
+        .stride = s->query_stride,
+        .count = job->count,
+        .top = s->candidates,
+        .threshold = -INFINITY,
+        .any_order = 1,
+    };
+    block.classes = xsmi_arena_take(&arena, places, sizeof *block.classes);
+    block.scores = xsmi_arena_take(&arena, places, sizeof *block.scores);
+    block.lengths = xsmi_arena_take(&arena, s->room, sizeof *block.lengths);
+    block.probed = xsmi_arena_take(&arena, s->room, sizeof *block.probed);
+    block.scratch = arena.base + arena.used;
     /* Lists go straight to where they are wanted, where they may lie apart or there is nothing between them. */
     bool straight = p->index->own_table || s->blocks == 1 || job->count == 1;
     if (straight) {
-        block->size = p->index->own_table ? sizeof wide : sizeof wide.block;
-        block->classes = s->found + index * s->candidates;
-        block->scores = s->score + index * s->candidates;
+        block.apart = p->index->own_table ? (size_t)s->blocks * s->candidates : 0;
+        block.classes = s->found + index * s->candidates;
+        block.scores = s->score + index * s->candidates;
     }
     job->errors[index] = (xsm_error)XSM_ERROR_INIT;
-    job->status[index] = xsmi_index_block(p->index, block, &job->errors[index]);
+    job->status[index] = xsmi_index_block(p->index, &block, &job->errors[index]);
     if (job->status[index] != XSM_OK) {
         return;
     }
     for (uint32_t i = 0; i < job->count; i++) {
         size_t list = (size_t)i * s->blocks + index, to = list * s->candidates, from = (size_t)i * s->candidates;
-        s->length[list] = block->lengths[i];
+        s->length[list] = block.lengths[i];
         if (!straight) {
-            memcpy(s->found + to, block->classes + from, block->lengths[i] * sizeof *s->found);
-            memcpy(s->score + to, block->scores + from, block->lengths[i] * sizeof *s->score);
+            memcpy(s->found + to, block.classes + from, block.lengths[i] * sizeof *s->found);
+            memcpy(s->score + to, block.scores + from, block.lengths[i] * sizeof *s->score);
         }
     }
 }

@@ -124,10 +124,12 @@ static void copy_tile(const float *tile, uint32_t classes, uint32_t first, uint3
     }
 }
 
-static xsm_status query(const void *state, const xsm_index_block *block, xsm_error *err)
+static xsm_status query(const void *state, const xsm_index_block *given, xsm_error *err)
 {
+    xsm_index_block read;
+    XSMI_TRY(xsmi_index_read_block(given, &read, err));
+    const xsm_index_block *block = &read;
     const exact_state *s = state;
-    (void)err;
     xsmi_arena arena = {block->scratch, 0};
     places p = divide_scratch(s, &arena);
     bool all = block->any_order && block->top == s->count && block->threshold == -INFINITY;
@@ -137,8 +139,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
     for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
         least[i] = i < block->count ? block->threshold : INFINITY;
         if (i < block->count) {
-            lists[i] = (xsmi_top){block->scores + i * xsmi_block_apart(block),
-                                  block->classes + i * xsmi_block_apart(block), block->top};
+            lists[i] = (xsmi_top){block->scores + i * block->apart, block->classes + i * block->apart, block->top};
             if (!all) {
                 xsmi_top_start(&lists[i]);
             }

@@ -54,17 +54,9 @@ void xsmi_index_move(xsm_index *index, const xsm_model *model);
 size_t xsmi_index_query_stride(const xsm_index *index);
 /* Bytes of scratch for a block of queries, SIZE_MAX = more than can be. */
 size_t xsmi_index_scratch(const xsm_index *index, uint32_t top);
-/* A block whose lists lie `apart` places from each other, for the library's own tables; its size says which it is. */
-typedef struct xsmi_wide_block {
-    xsm_index_block block;
-    size_t apart;
-} xsmi_wide_block;
-
-static inline size_t xsmi_block_apart(const xsm_index_block *block)
-{
-    return block->size == sizeof(xsmi_wide_block) ? ((const xsmi_wide_block *)(const void *)block)->apart : block->top;
-}
-
+/* A block for the library's own tables, which a host with another version's header may have made: what it lacks is 0,
+ * and `apart` is said. */
+xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err);
 /* Searches a block whose queries are xsmi_index_query_stride() apart, aligned, with a 1 behind where there is a bias.
  * Lists and lengths are checked to be such. */
 xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block, xsm_error *err);

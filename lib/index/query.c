@@ -16,6 +16,21 @@ size_t xsmi_index_scratch(const xsm_index *x, uint32_t top)
     return x->ops.scratch ? x->ops.scratch(x->state, top) : 0;
 }
 
+/* Blocks of a program that knows no more than `scratch`. */
+#define FIRST_BLOCK_SIZE (offsetof(xsm_index_block, scratch) + sizeof(((xsm_index_block *)0)->scratch))
+
+xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err)
+{
+    *block = (xsm_index_block){0};
+    XSMI_TRY(xsmi_options_read(block, sizeof *block, FIRST_BLOCK_SIZE, given, "xsm_index_block", err));
+    if (block->apart > 0 && block->apart < block->top) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_index_block: lists of %u rows, %zu places apart; at least %u or 0",
+                         block->top, block->apart, block->top);
+    }
+    block->apart = block->apart ? block->apart : block->top;
+    return XSM_OK;
+}
+
 xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xsm_error *err)
 {
     xsm_error unsaid = XSM_ERROR_INIT;
@@ -25,7 +40,7 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
         return unsaid.status == status ? xsmi_fail_copy(err, &unsaid)
                                        : xsmi_fail(err, status, "index '%s': a search failed", x->ops.name);
     }
-    const size_t apart = xsmi_block_apart(block);
+    const size_t apart = block->apart ? block->apart : block->top;
     for (uint32_t i = 0; i < block->count; i++) {
         const uint32_t length = block->lengths[i], listed = x->own_table || length > block->top ? 0 : length;
         const uint32_t *classes = block->classes + i * apart;

@@ -227,7 +227,7 @@ static void spread_queries(const xsmi_sphere *s, const xsm_index_block *block, c
 static void take_best(const xsm_index_block *block, uint32_t query, const float *scores, const uint32_t *classes,
                       uint32_t count)
 {
-    size_t place = query * xsmi_block_apart(block);
+    size_t place = query * block->apart;
     xsmi_top list = {block->scores + place, block->classes + place, block->top};
     for (uint32_t j = 0; j < count; j++) {
         if (scores[j] >= list.score[0] && scores[j] > block->threshold) {
@@ -239,11 +239,26 @@ static void take_best(const xsm_index_block *block, uint32_t query, const float 
 /* Bytes of rows that are asked for before they are scored: what arrives while memory answers. */
 #define AHEAD 8192
 
+/* Rows of a cluster, the one at that place of `probes`, that a list has room for. */
+static uint32_t rows_wanted(const xsmi_sphere *s, const places *p, uint32_t at, uint32_t top, bool all)
+{
+    const uint32_t count = s->cluster[p->probes[at]].count, end = p->ends[p->probes[at]];
+    uint32_t room = all ? 0 : count;
+    for (uint32_t a = at ? p->ends[p->probes[at - 1]] : 0; room < count && a < end; a++) {
+        uint32_t left = p->places[a] < top ? top - p->places[a] : 0;
+        room = left > room ? left : room;
+    }
+    return room < count ? room : count;
+}
+
 /* Where the rows are that will be asked for next. */
 typedef struct cursor {
     const xsmi_sphere *sphere;
-    const uint32_t *next, *end; /* clusters that come after */
-    const float *at, *stop;     /* in the present one */
+    const places *places;
+    uint32_t next, end; /* clusters that come after, by place of `probes` */
+    uint32_t top;
+    bool all;
+    const float *at, *stop; /* in the present one */
 } cursor;
 
 /* Asks for as many floats of rows, cluster after cluster. */
@@ -254,9 +269,10 @@ XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
             if (f->next == f->end) {
                 return;
             }
-            const xsmi_cluster *c = &f->sphere->cluster[*f->next++];
-            f->at = c->rows;
-            f->stop = c->rows + xsmi_whole_quads(c->count) / XSMI_QUAD_ROWS * xsmi_block_size(f->sphere);
+            uint32_t rows = rows_wanted(f->sphere, f->places, f->next, f->top, f->all);
+            f->at = f->sphere->cluster[f->places->probes[f->next++]].rows;
+            f->stop = f->at + xsmi_whole_quads(rows) / XSMI_QUAD_ROWS * xsmi_block_size(f->sphere);
+            continue;
         }
         size_t some = (size_t)(f->stop - f->at) < left ? (size_t)(f->stop - f->at) : left;
         for (size_t i = 0; i < some; i += XSMI_LINE) {
@@ -280,7 +296,7 @@ static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const p
         return;
     }
     const uint32_t room = block->top - list_place;
-    const size_t place = query * xsmi_block_apart(block) + list_place;
+    const size_t place = query * block->apart + list_place;
     float *scores = block->scores + place;
     uint32_t *to = block->classes + place;
     rows = rows < room ? rows : room;
@@ -308,8 +324,9 @@ static void probe(const xsmi_sphere *s, const xsm_index_block *block, const plac
     const uint32_t *askers = p->askers + begin, *begins = p->places + begin;
     const uint32_t count = p->ends[p->probes[at]] - begin, together = PIECE * XSMI_QUAD_ROWS;
     const size_t apart = xsmi_block_size(s);
-    for (uint32_t first = 0; first < cluster->count; first += together) {
-        uint32_t rows = cluster->count - first < together ? cluster->count - first : together;
+    const uint32_t wanted = rows_wanted(s, p, at, block->top, all);
+    for (uint32_t first = 0; first < wanted; first += together) {
+        uint32_t rows = wanted - first < together ? wanted - first : together;
         uint32_t blocks = xsmi_whole_quads(rows) / XSMI_QUAD_ROWS;
         const float *from = xsmi_cluster_block(s, cluster, first);
         fetch(coming, blocks * apart);
@@ -329,12 +346,14 @@ static void probe(const xsmi_sphere *s, const xsm_index_block *block, const plac
     }
 }
 
-static xsm_status query(const void *state, const xsm_index_block *block, xsm_error *err)
+static xsm_status query(const void *state, const xsm_index_block *given, xsm_error *err)
 {
+    xsm_index_block read;
+    XSMI_TRY(xsmi_index_read_block(given, &read, err));
+    const xsm_index_block *block = &read;
     const spherical_state *state_of = state;
     const xsmi_sphere *s = &state_of->sphere;
-    const size_t lists = xsmi_block_apart(block);
-    (void)err;
+    const size_t lists = block->apart;
     xsmi_arena arena = {block->scratch, 0};
     places p = divide_scratch(s, &arena);
     uint64_t rows = state_of->probe ? (uint64_t)state_of->probe : (uint64_t)ceil(8 * sqrt((double)s->count));
@@ -346,6 +365,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
         block->probed[i] = choose(s, p.ranks + (size_t)i * s->clusters, rows, p.best,
                                   p.chosen + (size_t)i * s->clusters, &p.counts[i]);
         block->lengths[i] = block->probed[i] < block->top ? (uint32_t)block->probed[i] : block->top;
+        block->probed[i] = all ? block->lengths[i] : block->probed[i]; /* rows without room are not scored */
         if (!all) {
             xsmi_top list = {block->scores + i * lists, block->classes + i * lists, block->top};
             xsmi_top_start(&list);
@@ -353,7 +373,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
     }
     spread_queries(s, block, &p);
     uint32_t probes = list_askers(s, block, &p);
-    cursor coming = {.sphere = s, .next = p.probes, .end = p.probes + probes};
+    cursor coming = {.sphere = s, .places = &p, .end = probes, .top = block->top, .all = all};
     fetch(&coming, AHEAD / sizeof(float));
     for (uint32_t i = 0; i < probes; i++) {
         probe(s, block, &p, i, &coming, all);

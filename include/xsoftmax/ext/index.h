@@ -59,6 +59,8 @@ typedef struct xsm_index_block {
     int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a choice of rows need not say
                                which are the best of them, when `top` is enough for all. */
     int32_t reserved2;    /**< Zero. */
+    size_t apart; /**< Places from a query's list to the next one's, `top` at least; 0 = `top`, which is all that
+                       tables of a host's are asked for. The built-in tables take both. */
 } xsm_index_block;
 
 /** Most queries of an #xsm_index_block. */
