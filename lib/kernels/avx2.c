@@ -91,6 +91,14 @@ V_INLINE vf v_max(vf a, vf b)
     return _mm256_max_ps(a, b);
 }
 
+/* The largest lane, of which none is NaN; of equal zeros any. */
+V_INLINE float v_most(vf a)
+{
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
 V_INLINE vf v_min(vf a, vf b)
 {
     return _mm256_min_ps(a, b);

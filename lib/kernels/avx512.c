@@ -85,6 +85,12 @@ V_INLINE vf v_max(vf a, vf b)
     return _mm512_max_ps(a, b);
 }
 
+/* The largest lane, of which none is NaN; of equal zeros any. */
+V_INLINE float v_most(vf a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+
 V_INLINE vf v_min(vf a, vf b)
 {
     return _mm512_min_ps(a, b);

@@ -102,6 +102,12 @@ V_INLINE vf v_max(vf a, vf b)
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
+/* The largest lane, of which none is NaN; of equal zeros any. */
+V_INLINE float v_most(vf a)
+{
+    return vmaxvq_f32(a);
+}
+
 V_INLINE vf v_min(vf a, vf b)
 {
     return vbslq_f32(vcltq_f32(a, b), a, b);

@@ -515,14 +515,8 @@ static float row_max(const float *z, size_t n)
     for (size_t k = 1; k < PARTS; ++k) {
         acc[0] = v_max(acc[k], acc[0]);
     }
-    float lane[VW];
-    v_store(lane, acc[0]);
-    float max = lane[0];
-    for (size_t l = 1; l < VW; ++l) {
-        max = lane[l] > max ? lane[l] : max;
-    }
     /* Which of +0 and -0 came out depends on the order of the comparisons; the sum is +0 either way. */
-    return max + 0.0f;
+    return v_most(acc[0]) + 0.0f;
 }
 
 static double row_sum_exp(const float *z, size_t n, float max)
