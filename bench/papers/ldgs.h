@@ -25,7 +25,7 @@ xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint
 
 /* Adds to a report what steps of 1 and 10 examples cost by the paper's methods, with Q = K/100 searched for or drawn,
  * weights as after training, a factor times the classes' directions, and the margin's options ("name=value,..."). Times
- * are medians; those of the searching estimators have the upkeep of the indexes in them. */
+ * of the searching estimators have the upkeep of the indexes in them. (ldgs_time.c) */
 void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks, const char *options);
 
 /* What the learning of methods has in common. */
