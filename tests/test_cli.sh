@@ -836,6 +836,26 @@ for part in 'Extreme Classification text, sparse' 'rows                   303' '
     'rows without a label   1' 'rows without a feature 1'; do
     says stdout "$part"
 done
+# Tables to predict need no column of labels, nor do they need to be named as a format.
+printf 'a,b\n0.5,1\n1,0.5\n' >bare.csv
+printf 'a\tb\n0.5\t1\n' >bare.tsv
+printf '0.5,1\n1,0.5\n' >headless.csv
+printf 'a,b,c\n0.5,1,2\n' >wide.csv
+printf 'label,a,b\nred,1,0\nblue,0,1\n' >words.csv
+run 0 train --data dense.csv --estimator softmax --epochs 20 --eta 1 --model dense.model
+run 0 predict --model dense.model --data dense.csv --top 1
+head -n 2 stdout >wanted
+run 0 predict --model dense.model --data bare.csv --top 1
+expect 'the same without labels' cmp -s wanted stdout
+run 0 predict --model dense.model --data bare.tsv --format tsv
+run 0 train --data words.csv --estimator softmax --epochs 20 --eta 1 --model words.model
+run 0 predict --model words.model --data bare.csv --top 1
+says stdout 'blue:'
+refuse 1 "no column 'label' (--label-column); the columns are 'a', 'b', 'c'" 'predict --model dense.model --data wide.csv --format csv'
+refuse 1 "line 1, column 1: numbers where the names of columns are expected: '0.5', '1'" 'predict --model dense.model --data headless.csv --format csv'
+refuse 1 'headless.csv, line 1, column 1: the format cannot be told' 'predict --model dense.model --data headless.csv'
+refuse 1 'the column of labels is --label-column NAME' 'evaluate --model dense.model --data bare.csv'
+refuse 1 "no column 'label' (--label-column)" 'train --data bare.csv --format csv'
 run 0 info dense.csv
 says stdout 'CSV, dense'
 

@@ -157,6 +157,12 @@ static const bad cases[] = {
     {TEXT("a,label,b\n1,2,3\n"), FORMAT, 1, 1, "2 columns of features; 3 are expected", WITH(.features = 3)},
     {TEXT("a,label,b\n1,2,3\n"), FORMAT, 1, 1, "2 columns of features; 1 are expected", WITH(.features = 1)},
     {TEXT("a,label,b\n1,2,3\n"), FORMAT, 1, 1, "those of the class map", WITH(.classes = &map_of_three)},
+    {TEXT("a,b\n1,2\n"), FORMAT, 1, 1, "no column 'label'", WITH(.classes = &map_of_three, .format = XSM_FORMAT_CSV)},
+    {TEXT("a,b\n1,2\n"), FORMAT, 1, 1, "cannot be told", WITH(.classes = &map_of_three)},
+    {TEXT("1,.5, 2e3\n4,5,6\n"), FORMAT, 1, 1, "names of columns",
+     WITH(.classes = &map_of_three, .format = XSM_FORMAT_CSV)},
+    {TEXT("1,.5,2e3\n4,5,6\n"), FORMAT, 1, 1, "cannot be told", WITH(.classes = &map_of_three)},
+    {TEXT("a,b,c\n1,2\n"), FORMAT, 2, 4, "2 fields; the header line has 3", WITH(.classes = &map_of_three)},
     {TEXT("a\tlabel\n1\t2\t\n"), FORMAT, 2, 5, "more than 2 fields", AUTO},
     {TEXT("a\tlabel\n1,5\t2\n"), FORMAT, 2, 2, "found ',5'", AUTO},
     /* text */

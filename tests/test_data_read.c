@@ -135,6 +135,10 @@ static const good cases[] = {
     {"label,1:1\n3,4\n", "1 1[3]: 0 4", NONE},
     {"a,label,b\n1,bee,2\n2,dog,0\n3,,4\n", "2 3[ant,bee,cat]: 1 1 2; ? 2 0;  3 4", OPTIONS(.classes = &named)},
     {"a,label,b\n1,ant,2\n", "2 3[ant,ant,cat]: 0 1 2", OPTIONS(.classes = &equally_named)},
+    /* against a class map the labels may be missing; with the label's column named otherwise there is one too many */
+    {"a,b\n1,2\n3,0\n", "2 3[ant,bee,cat]:  1 2;  3 0", OPTIONS(.classes = &named)},
+    {"# a,b\n2 1:1\n", "2 3[ant,bee,cat]: 2 0:1", OPTIONS(.classes = &named)},
+    {"a,b,c,d\n1,2,3,4\n", "4 3[-1,2,7]:  1 2 3 4", OPTIONS(.classes = &numbered, .features = 4)},
     {"a,label,b,c,d\n1,7,2,3,4\n2,x,0,3,0\n", "3 3[-1,2,7]: 2 1 2 3; ? 2 0 3", OPTIONS(.classes = &numbered)},
     {"a,label,b\n1,7,2\n", "2 1[7]: 0 1 2", OPTIONS(.features = 2)},
     {"a,\"la\nbel\"\n1,7\n", "1 1[7]: 0 1", OPTIONS(.format = XSM_FORMAT_CSV, .label_column = "la\nbel")},

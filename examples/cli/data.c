@@ -41,7 +41,31 @@ int cli_need_labels(const char *path, const xsm_dataset *rows)
                     info.format == XSM_FORMAT_NPY
                         ? "; those of a NumPy matrix are in a file of their own (--labels-from FILE, and of the rows "
                           "to test --test-labels-from FILE) or in a column of it (--label-column NUMBER)"
+                    : info.format == XSM_FORMAT_CSV || info.format == XSM_FORMAT_TSV
+                        ? "; the column of labels is --label-column NAME (label)"
                         : "");
+}
+
+/* The library's names of settings become those of the flags. */
+static int read_failed(xsm_error *err)
+{
+    static const struct {
+        const char *member, *flag;
+    } names[] = {{"xsm_read_options.format", "--format"},
+                 {"xsm_read_options.index_base", "--index-base"},
+                 {"xsm_read_options.label_column", "--label-column"},
+                 {"xsm_read_options.labels_path", "--labels-from"},
+                 {"xsm_text_options.label_prefix", "--label-prefix"},
+                 {"xsm_text_options.min_count", "--min-count"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char *at = strstr(err->message, names[i].member);
+        if (at) { /* flags are shorter */
+            size_t member = strlen(names[i].member), flag = strlen(names[i].flag);
+            memcpy(at, names[i].flag, flag);
+            memmove(at + flag, at + member, strlen(at + member) + 1);
+        }
+    }
+    return cli_library_failed(err);
 }
 
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
@@ -78,7 +102,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
         status = xsm_dataset_read(context, path, &options, out, &err);
     }
     cli_note_clear();
-    return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+    return status == XSM_OK ? CLI_GO_ON : read_failed(&err);
 }
 
 int cli_labels_kept(const xsm_model *model, int given)

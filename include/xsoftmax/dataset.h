@@ -47,10 +47,11 @@ enum {
 /** File formats.
  *
  * #XSM_FORMAT_AUTO decides by the first line that tells: three integers and nothing else on line 1 are XC text with its
- * header; a header line with the label column among its commas or tabs is CSV or TSV; a line with a feature `f:v` is
- * LIBSVM; a line that starts with the label prefix is text. XC text without its first line cannot be told from LIBSVM
- * and must be asked for. Blank lines, comments and lines with labels only tell nothing; any other line is an error. A
- * byte order mark is skipped. Against a class map with a vocabulary everything is text.
+ * header; a header line with the label column among its commas or tabs is CSV or TSV, and so is, against a class map,
+ * one that names as many columns as there are features; a line with a feature `f:v` is LIBSVM; a line that starts with
+ * the label prefix is text. XC text without its first line cannot be told from LIBSVM and must be asked for. Blank
+ * lines, comments and lines with labels only tell nothing; any other line is an error. A byte order mark is skipped.
+ * Against a class map with a vocabulary everything is text.
  *
  * Values are finite decimal numbers, rounded correctly to float32, with a point whatever the locale. Labels are
  * integers of 64 bits; in CSV and TSV they may be words. The features of a row may stand in any order, each once; zeros
@@ -66,7 +67,8 @@ enum {
     XSM_FORMAT_LIBSVM = 2,
     /** Comma-separated dense values under a header line, fields quoted as in RFC 4180. One column holds the label, or
      *  nothing for a row without one. Unless every label is an integer they are words: the classes are the words in
-     *  bytewise order, kept as names, and a class map with names is matched by name. */
+     *  bytewise order, kept as names, and a class map with names is matched by name. Against a class map the column may
+     *  be missing: there are then as many columns as features, and no row has a label. */
     XSM_FORMAT_CSV = 3,
     XSM_FORMAT_TSV = 4, /**< The same, tab-separated. */
     /** Words of UTF-8 between blanks, a row a line, as fastText has it: words that start with the label prefix are

@@ -110,6 +110,21 @@ static bool is_dense_header(const char *text, size_t length, char separator, con
     return false;
 }
 
+/* Whether a line names as many columns as there are features, in which case there are no labels: against a class map. A
+ * line of numbers is none: a header is missing then. */
+static bool is_bare_header(const xsmi_reader *r, const char *text, size_t length, char separator)
+{
+    size_t fields = 0;
+    bool names = false, drops;
+    for (size_t at = 0; r->has_map && at <= length; fields++) {
+        const char *stop = memchr(text + at, separator, length - at);
+        size_t end = stop ? (size_t)(stop - text) : length;
+        names |= !xsmi_is_number(text + at, end - at);
+        at = end + 1;
+    }
+    return names && fields > 1 && fields == xsmi_reader_features(r, &drops);
+}
+
 static bool starts_with(const char *text, size_t length, const char *prefix)
 {
     size_t at = 0;
@@ -147,6 +162,10 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
             format = XSM_FORMAT_TSV;
         } else if (kind == LINE_ROW) {
             format = XSM_FORMAT_LIBSVM;
+        } else if (kind == LINE_OTHER && first && is_bare_header(r, text, length, ',')) {
+            format = XSM_FORMAT_CSV;
+        } else if (kind == LINE_OTHER && first && is_bare_header(r, text, length, '\t')) {
+            format = XSM_FORMAT_TSV;
         } else if (kind == LINE_OTHER) {
             char quote[XSMI_QUOTE_SIZE];
             return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,

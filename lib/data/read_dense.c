@@ -1,5 +1,6 @@
 /*
- * CSV and TSV (RFC 4180 with either separator): a header line, one column of labels, all others features.
+ * CSV and TSV (RFC 4180 with either separator): a header line, one column of labels, all others features. Rows that
+ * are read against a class map may lack the labels.
  *
  * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays
  * in the line buffer until it is done, but moves when a line is added: places in it are kept as offsets.
@@ -110,9 +111,12 @@ static xsm_status next_field(record *c, field *f, xsm_error *err)
     return XSM_OK;
 }
 
+#define NO_COLUMN SIZE_MAX
+
 typedef struct columns {
-    size_t count, label;
-    char found[200]; /* the names, for the message when the label column is not among them */
+    size_t count, label; /* the label's place, NO_COLUMN without labels */
+    bool names;          /* some name is no number: the line is a header */
+    char found[200];     /* the names, for the message when the label column is not among them */
     size_t found_length;
 } columns;
 
@@ -134,11 +138,25 @@ static void list_column(columns *k, const char *name, size_t length)
     }
 }
 
+bool xsmi_is_number(const char *text, size_t length)
+{
+    const char *p = text, *end = text + length, *after;
+    float value;
+    while (p < end && xsmi_is_space(*p)) {
+        p++;
+    }
+    while (end > p && xsmi_is_space(end[-1])) {
+        end--;
+    }
+    return p < end && xsmi_parse_short_float(p, &after, &value) == XSMI_NUMBER_OK && after == end;
+}
+
 static xsm_status read_header(record *c, columns *k, xsm_error *err)
 {
     const char *wanted = c->r->options.label_column;
     size_t wanted_length = strlen(wanted);
-    bool have = false;
+    bool have = false, drops;
+    k->label = NO_COLUMN;
     uint64_t first_line = c->line;
     while (!c->done) {
         field f = {0};
@@ -152,8 +170,14 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
             have = true;
             k->label = k->count;
         }
+        k->names |= !xsmi_is_number(name, f.length);
         list_column(k, name, f.length);
         k->count++;
+    }
+    if (!have && c->r->has_map && k->count == xsmi_reader_features(c->r, &drops)) {
+        return k->names ? XSM_OK
+                        : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
+                                           "numbers where the names of columns are expected: %s", k->found);
     }
     if (!have) {
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
@@ -170,7 +194,7 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
 static xsm_status set_features(record *c, const columns *k, uint64_t line, xsm_error *err)
 {
     xsmi_reader *r = c->r;
-    size_t features = k->count - 1;
+    size_t features = k->count - (k->label != NO_COLUMN);
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
     if (features > XSM_FEATURES_MAX) {

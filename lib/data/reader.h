@@ -91,6 +91,8 @@ xsm_status xsmi_read_npy(xsmi_reader *r, xsm_error *err);
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
 /* Exactly three integers without sign. */
 bool xsmi_is_xc_header(const char *text, size_t length);
+/* Whether a field of a dense file is a number, with spaces around it or without. */
+bool xsmi_is_number(const char *text, size_t length);
 /* Turns a dataset whose classes are its own into one with the class map's. */
 xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 /* Gives d its classes and turns the reader's labels into them. */
