@@ -6,6 +6,7 @@ it takes too long.
 """
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -36,7 +37,8 @@ def run(command, limit, **more):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1)), **more)
     seconds = processor_seconds() - before
-    if done.returncode < 0 and seconds > 0.9 * limit:
+    # The kernel's count, by which it sends SIGXCPU, is not that of getrusage().
+    if done.returncode == -signal.SIGXCPU or (done.returncode < 0 and seconds > 0.9 * limit):
         raise Late(f"stopped after {limit} s of processor time")
     if done.returncode:
         raise Skip(f"it failed: {(done.stderr.strip().splitlines() or ['status %d' % done.returncode])[-1]}")
