@@ -5,6 +5,12 @@
  * the processor.
  *
  *     bench_search [LARGEST-K]
+ *
+ * And how many of the best rows a search finds that scores a twentieth of all, of vectors in files of raw floats:
+ *
+ *     bench_search ROWS QUERIES WIDTH
+ *
+ * bench/search.sh does both, and tries weights that were trained on real sets.
  */
 #include <math.h>
 #include <stdio.h>
@@ -57,17 +63,60 @@ static int check(xsm_status status, const xsm_error *err)
     return 0;
 }
 
-int main(int argc, char **argv)
+/* Floats of a whole file; *count of them. */
+static float *read_floats(const char *path, size_t *count)
+{
+    FILE *file = fopen(path, "rb");
+    long bytes = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    float *x = bytes > 0 ? malloc((size_t)bytes) : NULL;
+    *count = bytes > 0 ? (size_t)bytes / sizeof *x : 0;
+    if (!x || fseek(file, 0, SEEK_SET) != 0 || fread(x, sizeof *x, *count, file) != *count) {
+        fprintf(stderr, "bench_search: %s cannot be read\n", path);
+        exit(1);
+    }
+    (void)fclose(file);
+    return x;
+}
+
+static int recall_of_files(xsm_context *context, const char *rows_path, const char *queries_path,
+                           const char *width_text)
+{
+    static const uint32_t tops[] = {1, 10, 100};
+    xsm_error err = XSM_ERROR_INIT;
+    size_t row_floats, query_floats;
+    float *rows = read_floats(rows_path, &row_floats), *queries = read_floats(queries_path, &query_floats);
+    unsigned long width = strtoul(width_text, NULL, 10);
+    if (width < 1 || width > row_floats / 100 || row_floats % width != 0 || query_floats % width != 0) {
+        fprintf(stderr, "bench_search: files of rows of %s numbers, a hundred or more, are wanted\n", width_text);
+        return 1;
+    }
+    const uint32_t k = (uint32_t)(row_floats / width), probe = k / 20;
+    xsm_index *index = NULL;
+    xsm_index_rows view = {sizeof view, rows, width, k, (uint32_t)width, NULL};
+    check(xsm_index_new(context, "spherical", &index, &err), &err);
+    char text[32];
+    snprintf(text, sizeof text, "%u", probe);
+    check(xsm_index_set(index, "probe", text, &err), &err);
+    check(xsm_index_build(index, &view, &err), &err);
+    printf("%u rows of %lu numbers, %zu queries, %u rows (K/20) probed; recall", k, width, query_floats / width, probe);
+    for (size_t i = 0; i < sizeof tops / sizeof tops[0]; i++) {
+        double recall;
+        check(xsm_index_recall(index, queries, width, query_floats / width, tops[i], &recall, &err), &err);
+        printf("%s@%u %.4f", i ? ", " : " ", tops[i], recall);
+    }
+    printf("\n");
+    xsm_index_free(index);
+    free(rows);
+    free(queries);
+    return 0;
+}
+
+static int cost_against_k(xsm_context *context, double largest)
 {
     static uint32_t classes[QUERIES * TOP], lengths[QUERIES];
     static float scores[QUERIES * TOP];
     static const char *const names[2] = {"exact", "spherical"};
     xsm_error err = XSM_ERROR_INIT;
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.threads = 1;
-    xsm_context *context = NULL;
-    check(xsm_context_new(&options, &context, &err), &err);
-    double largest = argc > 1 ? strtod(argv[1], NULL) : 1e6;
     printf("%10s %12s %12s %8s %12s %9s %10s %14s\n", "K", "exact us", "spherical us", "ratio", "rows scored",
            "recall@10", "build s", "us / sqrt(K)");
     for (double size = 1000; size <= largest * 1.0001; size *= sqrt(10)) {
@@ -111,6 +160,18 @@ int main(int argc, char **argv)
         free(queries);
         free(centres);
     }
-    xsm_context_free(context);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = 1;
+    xsm_context *context = NULL;
+    check(xsm_context_new(&options, &context, &err), &err);
+    int code = argc > 3 ? recall_of_files(context, argv[1], argv[2], argv[3])
+                        : cost_against_k(context, argc > 1 ? strtod(argv[1], NULL) : 1e6);
+    xsm_context_free(context);
+    return code;
 }

@@ -1,0 +1,65 @@
+#!/bin/sh
+# What searches cost against K, and what they find with a twentieth of the rows scored: of a recommender's vectors, and
+# of weights that `xsoftmax train` has trained, as it does by default, on real sets.
+#
+#   sh bench/search.sh [LARGEST-K] [--recall]     see doc/guide/search.md; --recall leaves the first part out
+#
+# Real data comes from $XSM_DATA or ../shared/data; what is not there is skipped. On a fresh Debian it first installs
+# what is missing. About two and a half minutes on a machine that does nothing else.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+# shellcheck source=examples/setup.sh
+. "$root/examples/setup.sh"
+
+largest=1000000
+cost=yes
+for word in "$@"; do
+    case $word in
+    --recall) cost=no ;;
+    [1-9]*) largest=$word ;;
+    *) fail "no option '$word'; there are LARGEST-K, a number, and --recall" ;;
+    esac
+done
+
+# shellcheck disable=SC2086,SC2154
+need_packages $build_packages >&2 || fail "the packages above are needed"
+build=$root/build-bench
+say "Building in $build ..." >&2
+build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false -Dtools=true >&2 ||
+    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+
+[ "$cost" = no ] || "$build/bench/bench_search" "$largest" || exit 1
+
+data=${XSM_DATA:-$root/../shared/data}
+work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-search.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+
+if [ -f "$data/mips-items/items_12101x64.f32.gz" ]; then
+    gzip -dc "$data/mips-items/items_12101x64.f32.gz" >"$work/rows" &&
+        gzip -dc "$data/mips-items/queries_22363x64.f32.gz" >"$work/queries" || exit 1
+    printf 'mips-items: '
+    "$build/bench/bench_search" "$work/rows" "$work/queries" 64 || exit 1
+else
+    say "skipped: mips-items is not in $data" >&2
+fi
+
+# Sets, and a twentieth of their classes.
+for item in delicious:18 kg-fb15k237:560 s3rec-beauty:605; do
+    name=${item%:*}
+    if [ ! -f "$data/$name/${name}_train.txt.gz" ]; then
+        say "skipped: $name is not in $data" >&2
+        continue
+    fi
+    "$build/examples/xsoftmax" train --data "$data/$name/${name}_train.txt.gz" --labels first --model "$work/model" \
+        >/dev/null 2>"$work/err" || {
+        cat "$work/err" >&2
+        fail "training on $name failed"
+    }
+    "$build/examples/xsoftmax" evaluate --model "$work/model" --data "$data/$name/${name}_test.txt.gz" --labels first \
+        --index spherical --probe "${item#*:}" >"$work/out" 2>"$work/err" || {
+        cat "$work/err" >&2
+        fail "evaluating on $name failed"
+    }
+    sed -n "s/^model *[^:]*: */$name: /p; /^index/p; /^  recall/p" "$work/out"
+done
