@@ -352,7 +352,8 @@ static void many_classes_embedded(void **state)
     assert_true(info.ridge == 0 && info.epochs >= 2 && info.batch == 8);
     assert_true(info.initial > 1e-5 && info.initial < 1e-3);
     assert_non_null(strstr(xsm_choice_line(c, 0), " classes by frequency a batch, "));
-    assert_true(info.loss < 6); /* log(50) is 3.9, log(30000) is 10.3 */
+    assert_true(info.loss < 6);   /* log(50) is 3.9, log(30000) is 10.3 */
+    assert_true(info.pairs == 0); /* features say nothing of the labels */
     assert_non_null(strstr(xsm_choice_line(c, 0), "on vectors of 256, by adagrad: "));
     for (uint64_t i = 0; i < info.trials; i++) {
         assert_int_equal(trial_of(c, i).hidden, 256);
@@ -374,6 +375,57 @@ static void many_classes_embedded(void **state)
     xsm_choice_free(c);
     xsm_dataset_free(data);
     test_problem_free(&p);
+}
+
+/* Rows that say which of many things they are of, each with a label of its own: what a pass or two does not teach
+ * vectors, counts know. */
+static void count_pairs(uint32_t features)
+{
+    enum { MANY = 30000, N = 12000, THINGS = 3000 };
+    uint64_t seed = 8, *offsets = calloc(N + 1, sizeof *offsets);
+    uint32_t *index = calloc((size_t)N * features, sizeof *index), *labels = calloc(N, sizeof *labels);
+    float *values = calloc((size_t)N * features, sizeof *values);
+    assert_true(offsets && index && labels && values);
+    for (uint32_t i = 0; i < N; i++) {
+        const uint32_t thing = (uint32_t)(test_uniform(&seed) * THINGS);
+        labels[i] = thing * 4;
+        for (uint32_t f = 0; f < features; f++) { /* the thing, and features that say little */
+            index[i * features + f] = f == 0 ? thing : THINGS + 5 * (i % 100) + f;
+            values[i * features + f] = 1;
+        }
+        offsets[i + 1] = (uint64_t)(i + 1) * features;
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_labels given = {sizeof given, MANY, 0, NULL, labels};
+    xsm_dataset *data = NULL;
+    assert_ok(xsm_dataset_from_csr(NULL, offsets, index, values, N, THINGS + 505, &given, XSM_COPY, &data, &err), err);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.embedding = 1;
+    xsm_choice *c = choose(NULL, data, &o);
+    xsm_choice_info info = info_of(c);
+    assert_int_equal(info.hidden, 256);
+    const bool counts = features >= 4; /* else a pair is nearly a row */
+    const char *pairs = strstr(xsm_choice_line(c, 1), ", pairs of strength ");
+    assert_true(counts ? info.pairs == 2 || info.pairs == 4 : info.pairs == 0);
+    assert_true(counts == (pairs != NULL));
+    double least = INFINITY;
+    for (uint64_t i = 0; i < info.trials; i++) {
+        least = trial_of(c, i).loss < least ? trial_of(c, i).loss : least;
+    }
+    assert_true(counts ? info.loss < 0.998 * least : info.loss >= least);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+    free(offsets);
+    free(index);
+    free(labels);
+    free(values);
+}
+
+static void counted_pairs(void **state)
+{
+    (void)state;
+    count_pairs(5);
+    count_pairs(2);
 }
 
 /* Rows of some forty features get vectors twice as wide; who asks for single rows gets the others. */
@@ -569,6 +621,7 @@ int main(void)
         cmocka_unit_test(exact_adagrad),
         cmocka_unit_test(many_classes),
         cmocka_unit_test(many_classes_embedded),
+        cmocka_unit_test(counted_pairs),
         cmocka_unit_test(wide_vectors),
         cmocka_unit_test(transforms),
         cmocka_unit_test(budgets),

@@ -180,6 +180,8 @@ done <<END
 2|--activation is for embedding models: --hidden D|$good --activation relu
 2|--pool is for embedding models|$good --pool mean
 2|--tied is for embedding models|$good --tied
+2|--pairs: 'negative-sampling' corrects the model's scores itself|train --data train.txt --estimator negative-sampling --pairs 2
+2|--bias only looks at no feature, so there is nothing for --pairs|$good --pairs 2 --bias only
 2|--hidden: '0' is out of range; a whole number from 1 to 65536|$good --hidden 0
 2|--activation: 'cosine' is not known; identity, relu or tanh is accepted|$good --hidden 4 --activation cosine
 2|--score: 'cosine' is not known; linear or euclidean is accepted|$good --score cosine
@@ -383,6 +385,19 @@ run 0 info m0
 says stdout 'correction             tree'
 run 0 evaluate --model m0 --data test.txt
 rm -f m0
+
+# Pairs are counted after training, with whatever estimator, and are the model's.
+run 0 train --data train.txt --test test.txt --hidden 4 --epochs 2 --eta 0.1 --pairs 2.5 --model p0
+run 0 info p0
+says stdout 'correction             pairs'
+says stdout 'training.pairs         2.5'
+run 0 evaluate --model p0 --data test.txt
+run 0 train --data train.txt --warm-start p0 --estimator implicit --epochs 1 --eta 0.1 --model p1
+run 0 info p1
+says stdout 'correction             pairs'
+run 1 predict --model p0 --data test.txt --index exact
+says stderr 'made with pairs of features and classes'
+rm -f p0 p1
 
 # Embedding models: trained, said what they are, and used as any other.
 run 0 train --data train.txt --test test.txt --hidden 12 --activation tanh --pool mean --eta 0.5 --epochs 30 --seed 4 --model h0
@@ -666,7 +681,7 @@ says stderr 'chosen     softmax, by '
 says stderr ' rows in '
 expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"optimizer\":\"[a-z]*\",\
 \"transform\":\"[a-z,]*unit\",\"ridge\":$number,\
-\"factor\":\($number\|null\),\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"seconds\":$number,\
+\"factor\":\($number\|null\),\"pairs\":0,\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"seconds\":$number,\
 \"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"transform\":\"unit\",\"eta\":$number,\"ridge\":0,\"hidden\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
 \"best_epoch\":[0-9]*,\"loss\":$number,\"precision\":$number}" stdout
 expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout

@@ -68,6 +68,7 @@ int cli_checkpoint_recall_choice(cli_run *r)
     }
     const char *transform = xsm_model_transform_description(r->recalled);
     const char *ridge = xsm_model_get_metadata(r->recalled, "estimator.ridge");
+    const char *pairs = xsm_model_get_metadata(r->recalled, "training.pairs");
     recall(r, "estimator", &r->estimator_name);
     if (!r->estimator_name || !xsm_estimator_find(r->estimator_name)) {
         return cli_fail("%s: does not say which estimator the run had; give it with --estimator", r->resume_path);
@@ -81,6 +82,7 @@ int cli_checkpoint_recall_choice(cli_run *r)
     r->batch = recall_whole(r, "training.batch", r->batch);
     r->epochs = recall_whole(r, "training.epochs", r->epochs);
     r->ridge = r->ridge < 0 && ridge ? strtod(ridge, NULL) : r->ridge;
+    r->pairs = !(r->pairs > 0) && pairs ? strtod(pairs, NULL) : r->pairs;
     r->transform_text = !r->transform_text && *transform ? transform : r->transform_text;
     r->format.labels = cli_labels_kept(r->recalled, r->format.labels);
     r->format.labels = r->format.labels < 0 ? XSM_LABELS_FIRST : r->format.labels;

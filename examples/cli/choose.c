@@ -40,6 +40,7 @@ static int take(cli_run *r)
         return CLI_GO_ON;
     }
     r->eta_chosen = isnan(r->eta);
+    r->pairs = r->pairs > 0 ? r->pairs : r->chosen.pairs;
     r->eta = r->chosen.eta;
     r->epochs = r->chosen.epochs;
     r->batch = r->chosen.batch;
@@ -115,6 +116,7 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     cli_json_text(json, "transform", r->chosen.transform);
     cli_json_real(json, "ridge", r->chosen.ridge);
     cli_json_real(json, "factor", r->full ? (double)NAN : r->chosen.factor);
+    cli_json_real(json, "pairs", r->chosen.pairs);
     cli_json_whole(json, "held", r->chosen.held);
     cli_json_real(json, "held_loss", r->chosen.loss);
     cli_json_real(json, "held_precision", r->chosen.precision);

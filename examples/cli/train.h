@@ -59,6 +59,7 @@ typedef struct cli_run {
     int unevaluated; /* --no-evaluate */
     cli_hidden hidden;
     double time_budget;  /* seconds; 0 = none */
+    double pairs;        /* their strength; 0: without */
     int full;            /* all rows at once: lbfgs */
     int choose;          /* what was not given is chosen from the rows */
     int transform_asked; /* --transform was given, or features do not matter */

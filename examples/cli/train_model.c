@@ -150,6 +150,9 @@ static int describe(cli_run *r)
              cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
              cli_train_note_whole(r, "seed", r->seed, &err) == XSM_OK &&
              cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;
+    if (r->pairs > 0) {
+        ok = ok && cli_train_note(r, "training.", "pairs", cli_real(r->pairs, &number), &err) == XSM_OK;
+    }
     if (r->full) {
         ok = ok && cli_train_note(r, "training.", "tolerance", cli_real(r->tolerance, &number), &err) == XSM_OK;
     } else {

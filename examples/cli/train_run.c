@@ -123,11 +123,32 @@ static int start_again(cli_run *r)
     return code == CLI_GO_ON ? note_rate(r) : code;
 }
 
+/* What is not trained, but counted. */
+static int add_pairs(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (!(r->pairs > 0)) {
+        return CLI_GO_ON;
+    }
+    const double start = cli_clock();
+    cli_note("counting pairs of features and classes ...");
+    if (xsm_model_add_pairs(r->model, r->train_rows, r->pairs, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    cli_note_clear();
+    r->end.seconds += cli_clock() - start;
+    r->train_known = r->test_known = 0; /* of the model without them */
+    return CLI_GO_ON;
+}
+
 int cli_train_run(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     if (!r->choose) { /* else it is already */
         cli_stop_install();
+    }
+    if (r->pairs > 0 && !r->train_info.sparse) {
+        return cli_fail("--pairs: the rows of %s are dense; pairs are counted in sparse ones", r->data);
     }
     int code = r->full ? CLI_GO_ON : choose_rate(r);
     if (code != CLI_GO_ON) {
@@ -165,7 +186,7 @@ int cli_train_run(cli_run *r)
     if (r->evaluated_step != r->end.step) {
         r->train_known = r->test_known = 0; /* of an earlier epoch */
     }
-    return CLI_GO_ON;
+    return add_pairs(r);
 }
 
 int cli_train_evaluate(cli_run *r)

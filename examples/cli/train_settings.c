@@ -175,6 +175,13 @@ static int make_estimator(cli_run *r)
     return CLI_GO_ON;
 }
 
+/* Whether models of that estimator have a correction that pairs would take the place of. */
+static int makes_correction(const char *estimator)
+{
+    const xsm_estimator_ops *ops = xsm_estimator_find(estimator);
+    return ops && ((ops->flags & XSM_ESTIMATOR_CORRECTED) != 0 || strcmp(estimator, "hierarchical") == 0);
+}
+
 /* What does not go with scores that are distances. */
 static int check_score(const cli_run *r)
 {
@@ -219,6 +226,12 @@ int cli_train_prepare(cli_run *r)
     }
     code = code == CLI_GO_ON ? check_score(r) : code;
     code = code == CLI_GO_ON ? cli_hidden_check(r) : code;
+    if (code == CLI_GO_ON && r->pairs > 0 && r->bias == CLI_BIAS_ONLY) {
+        code = cli_misuse("--bias only looks at no feature, so there is nothing for --pairs to count");
+    }
+    if (code == CLI_GO_ON && r->pairs > 0 && r->estimator_name && makes_correction(r->estimator_name)) {
+        code = cli_misuse("--pairs: '%s' corrects the model's scores itself", r->estimator_name);
+    }
     if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {
         code = cli_misuse("--data and --test cannot both be standard input");
     }

@@ -78,7 +78,12 @@ int cli_warm_fit(cli_run *r)
         xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK || match_tied(r, &map, &err) != XSM_OK) {
         return cli_fail("%s, for %s: %s", r->data, r->warm_path, err.message);
     }
-    if (corrects) {
+    const int pairs = strcmp(xsm_model_correction(r->model), "pairs") == 0;
+    const char *strength = xsm_model_get_metadata(r->model, "training.pairs");
+    if (pairs && strength && !(r->pairs > 0)) {
+        r->pairs = strtod(strength, NULL);
+    }
+    if (corrects || pairs) {
         xsm_model_clear_correction(r->model); /* training makes one anew */
     }
     uint32_t wanted = xsm_model_features(r->model);

@@ -29,6 +29,9 @@
  * - **Optimizer**: `sgd`; beside it, for exact estimators of more than 100 classes, `adagrad` in batches of 8 to 64
  *   rows, at twice the rate; for small problems with one label a row also `lbfgs`; `adagrad` for embedding models.
  *
+ * - **Pairs** of a feature and a class, of strength 2 or 4, beside an embedding model's vectors where rows have 4
+ * features or more (xsm_model_add_pairs()), where they make the loss better by a five-hundredth.
+ *
  * They are compared by the log-loss of the rows held back, or, for rows with several labels and estimators of another
  * loss, by their nDCG@5 (1 - nDCG@5, the less the better).
  *
@@ -106,12 +109,13 @@ typedef struct xsm_choice_info {
                                 seed, and all else as #XSM_EMBEDDING_OPTIONS_INIT has it. */
     uint32_t reserved;     /**< Zero. */
     double initial;        /**< For xsm_optimizer_set_double(): the option `initial` of adagrad. 0: as it is. */
+    double pairs;          /**< For xsm_model_add_pairs() when the model is trained: their strength. 0: without. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0                            \
+        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0                         \
     }
 
 /** A short run. */
@@ -143,8 +147,9 @@ extern "C" {
 
 /** Chooses how to train on rows. Afterwards, make a model of zeros (or an embedding model, where `hidden` says so), and
  *  a trainer with xsm_choice_estimator(), the optimizer, its option `initial` set where xsm_choice_info::initial is not
- *  0, and the settings of xsm_choice_get_info(); or for `lbfgs` hand them to xsm_fit_batch(). With a time budget, have
- *  the run's callback end it when the budget is spent: how long it will take is an estimate.
+ *  0, and the settings of xsm_choice_get_info(); or for `lbfgs` hand them to xsm_fit_batch(). Where
+ *  xsm_choice_info::pairs is not 0, hand it to xsm_model_add_pairs() when the model is trained. With a time budget,
+ * have the run's callback end it when the budget is spent: how long it will take is an estimate.
  *
  *  Trials have models of their own, one at a time, of the size of the model to be trained, and copies of the rows.
  *  @param context  context whose threads are used, or NULL

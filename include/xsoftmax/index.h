@@ -140,7 +140,7 @@ XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows,
 /** The same over the classes of a model: a class's score is its row's product with the features (an embedding model's
  *  hidden vector), plus its bias and, where the model's correction is a number a class (xsm_model_correction()), plus
  *  that. The model must stay until the index is built anew or freed.
- *  @return as xsm_index_build(); #XSM_ERROR_UNSUPPORTED for a model whose correction is a tree or a hierarchy */
+ *  @return as xsm_index_build(); #XSM_ERROR_UNSUPPORTED for a model whose correction is a tree, a hierarchy or pairs */
 XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 /** Reads rows again that have changed since. An index that has drifted too far is built anew.
  *  @param index   a built index

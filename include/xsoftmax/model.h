@@ -27,9 +27,9 @@
  * file's label of each class, or its number) and, where the model has them, `class_counts` [K] int64 (training rows of
  * each class), `bias` [K], `embedding` [F,H] (an embedding model's vectors; its `weight` is [K,H]), `idf` float32 (the
  * weights of tf-idf, a feature each), `label_names` (UTF-8 bytes, a name a line), `vocabulary` (likewise, the words of
- * text), and those of its correction (`correction`, `hierarchy`, `tree_*`); metadata with the format version, the
- * estimator and its options, the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its own
- * 16 digits are zeros. The file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of
+ * text), and those of its correction (`correction`, `hierarchy`, `tree_*`, `pair_*`); metadata with the format version,
+ * the estimator and its options, the transform for new rows, and a checksum: the XXH3-64 of the whole file in which its
+ * own 16 digits are zeros. The file is replaced in one piece, and mapped, not read, when loaded. A safetensors file of
  * another program with a float32 `weight` and perhaps a `bias`, such as PyTorch's `Linear` layers have, loads too;
  * without version and checksum, its structure is all that is checked.
  *
@@ -232,12 +232,32 @@ XSM_API int32_t xsm_model_score(const xsm_model *model);
  * saved and loaded with the weights.
  *  A model trained by `hierarchical` carries its tree in the same way: its rows are those of inner nodes, and its
  * scores log p(k|x), which the tree makes of them.
+ *  xsm_model_add_pairs() adds numbers of pairs.
  *  @return "none"; "classes": a number a class; "tree": a tree over the classes; "hierarchy": the rows are those of the
- *          nodes of a tree. Static. */
+ *          nodes of a tree; "pairs": a number for each feature and class that occurred together. Static. */
 XSM_API const char *xsm_model_correction(const xsm_model *model);
 /** Takes the correction away: the scores are then those of the weights alone, which mean nothing of the classes where
  *  the rows were those of nodes. NULL is fine. O(1). */
 XSM_API void xsm_model_clear_correction(xsm_model *model);
+/** Adds to the model's scores what counts of rows say of each feature and class that occur together, for a model that
+ * has been trained on them: vectors generalise, and counts remember. Row x scores sum_j x_j v_jk more for class k,
+ *
+ *      v_jk = strength log(1 + 4 p(k|j) / (K p(k))),   p(k|j) = C_jk / (1 + sum_l C_jl),   p(k) = n_k / sum_l n_l,
+ *
+ *  C_jk the sum of x_j > 0 over the rows with label k, n_k their number; v_jk = 0 where they never were together. That
+ * is pointwise mutual information (Church and Hanks, Word association norms, mutual information, and lexicography,
+ * 1990) with a floor under its ratio, and the wide part beside the deep one of Cheng et al. (Wide & deep learning for
+ *  recommender systems, 2016), not learnt but counted. It is saved and loaded with the model, and part of every score,
+ *  probability and figure. Estimators that sample do not know of it: it is added after training, and taken away
+ *  (xsm_model_clear_correction()) before training again. An index cannot search such a model.
+ *  @param model    the model; not while an estimator, trainer, predictor or index is bound to it
+ *  @param train    sparse rows with the model's features, transformed as it takes them, and classes
+ *  @param strength above 0; xsm_choose() finds one (xsm_choice_info::pairs). Pairs that the model has are replaced.
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE; #XSM_ERROR_SHAPE for rows of other features or classes;
+ *          #XSM_ERROR_UNSUPPORTED for dense rows, and a model with another correction; #XSM_ERROR_MEMORY. The model is
+ *          as before on failure. O(non-zeros times labels); 8 bytes a pair, of which there are not more than that */
+XSM_API xsm_status xsm_model_add_pairs(xsm_model *model, const xsm_dataset *train, double strength, xsm_error *err);
 
 /** Gives a model more classes, more features, or both: the classes that it has keep their weights, wherever they come
  *  to lie, and new classes and features start at zero, so that scores of the old ones stay the same bits. New features

@@ -97,6 +97,12 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
                          "classes; train it with hierarchical, or a new model",
                          e->ops.name);
     }
+    if (xsmi_correction_pairs(model->correction) && !e->exact) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's scores have numbers of pairs added, which estimator '%s' does not know of; clear "
+                         "its correction, and have the pairs counted when it is trained",
+                         e->ops.name);
+    }
     if (model->correction && !nodes && (takes_nodes || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)))) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are corrected by the '%s' of the sampler that it was trained with, which "

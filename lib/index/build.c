@@ -192,9 +192,11 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
     const xsmi_correction *correction = model->correction;
     if (correction && !xsmi_correction_numbers(correction)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the model's scores are made with a %s, and are no products of a class's weights and the "
+                         "the model's scores are made with %s, and are no products of a class's weights and the "
                          "features, all that an index can search; %s",
-                         xsmi_correction_kind(correction),
+                         xsmi_correction_pairs(correction)  ? "pairs of features and classes"
+                         : xsmi_correction_tree(correction) ? "a tree"
+                                                            : "a hierarchy",
                          xsmi_correction_tree(correction) ? "search the tree itself: xsm_predictor_options.beam, "
                                                             "--beam on the command line"
                                                           : "a predictor searches it without one");

@@ -12,6 +12,7 @@ struct xsmi_correction {
     float *log_q; /* [classes] */
     xsmi_tree tree;
     xsmi_hierarchy hierarchy;
+    xsmi_pairs pairs;
 };
 
 static xsm_status start(xsm_context *ctx, uint32_t classes, xsmi_correction **out, xsm_error *err)
@@ -64,6 +65,16 @@ xsm_status xsmi_correction_of_hierarchy(xsm_context *ctx, xsmi_hierarchy *hierar
     return XSM_OK;
 }
 
+xsm_status xsmi_correction_of_pairs(xsm_context *ctx, xsmi_pairs *pairs, xsmi_correction **out, xsm_error *err)
+{
+    xsmi_correction *c = NULL;
+    XSMI_TRY(start(ctx, pairs->classes, &c, err));
+    c->pairs = *pairs;
+    memset(pairs, 0, sizeof *pairs);
+    *out = c;
+    return XSM_OK;
+}
+
 xsmi_correction *xsmi_correction_retain(xsmi_correction *c)
 {
     if (c) {
@@ -79,6 +90,7 @@ void xsmi_correction_release(xsmi_correction *c)
         xsmi_release(ctx, c->log_q, c->classes, sizeof *c->log_q);
         xsmi_tree_clear(&c->tree);
         xsmi_hierarchy_clear(&c->hierarchy);
+        xsmi_pairs_clear(&c->pairs);
         xsmi_release(ctx, c, 1, sizeof *c);
         xsm_context_free(ctx);
     }
@@ -99,9 +111,14 @@ const xsmi_hierarchy *xsmi_correction_hierarchy(const xsmi_correction *c)
     return c && c->hierarchy.children ? &c->hierarchy : NULL;
 }
 
+const xsmi_pairs *xsmi_correction_pairs(const xsmi_correction *c)
+{
+    return c && c->pairs.class ? &c->pairs : NULL;
+}
+
 const char *xsmi_correction_kind(const xsmi_correction *c)
 {
-    return !c ? "none" : c->log_q ? "classes" : c->tree.nodes ? "tree" : "hierarchy";
+    return !c ? "none" : c->log_q ? "classes" : c->tree.nodes ? "tree" : c->pairs.class ? "pairs" : "hierarchy";
 }
 
 uint32_t xsmi_correction_classes(const xsmi_correction *c)
@@ -117,6 +134,10 @@ size_t xsmi_correction_code(const xsmi_correction *c)
 void xsmi_correction_add(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
                          float *scores, float *scratch)
 {
+    if (c->pairs.class) {
+        xsmi_pairs_add(&c->pairs, x, classes, count, scores);
+        return;
+    }
     if (!c->log_q) {
         xsmi_tree_encode(&c->tree, x, scratch);
     }

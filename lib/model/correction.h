@@ -1,8 +1,8 @@
 /*
  * What is done to a model's scores before they mean anything: log p_n(k|x) is added, where training was against classes
  * drawn from p_n and learnt log p(k|x) - log p_n(k|x) + const (Bamler and Mandt 2020, eq. 5); or they are those of the
- * nodes of a hierarchy, which are turned into log p(k|x). A part of the model: whoever scores through the tiles, or
- * asks for chosen classes by the public interface, gets it done.
+ * nodes of a hierarchy, which are turned into log p(k|x); or what pairs of a feature and a class have is added. A part
+ * of the model: whoever scores through the tiles, or asks for chosen classes by the public interface, gets it done.
  *
  * Never changed once made, and shared by those that hold it.
  */
@@ -10,6 +10,7 @@
 #define XSMI_CORRECTION_H
 
 #include "model/hierarchy.h"
+#include "model/pairs.h"
 #include "model/tree.h"
 
 typedef struct xsmi_correction xsmi_correction;
@@ -22,15 +23,18 @@ xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_corre
 /* The same of a hierarchy. */
 xsm_status xsmi_correction_of_hierarchy(xsm_context *ctx, xsmi_hierarchy *hierarchy, xsmi_correction **out,
                                         xsm_error *err);
+/* The same of pairs. */
+xsm_status xsmi_correction_of_pairs(xsm_context *ctx, xsmi_pairs *pairs, xsmi_correction **out, xsm_error *err);
 xsmi_correction *xsmi_correction_retain(xsmi_correction *c);
 void xsmi_correction_release(xsmi_correction *c);
 
-/* The numbers, the tree or the hierarchy; NULL for the other kinds, and of NULL. */
+/* The numbers, the tree, the hierarchy or the pairs; NULL for the other kinds, and of NULL. */
 const float *xsmi_correction_numbers(const xsmi_correction *c);
 const xsmi_tree *xsmi_correction_tree(const xsmi_correction *c);
 const xsmi_hierarchy *xsmi_correction_hierarchy(const xsmi_correction *c);
+const xsmi_pairs *xsmi_correction_pairs(const xsmi_correction *c);
 uint32_t xsmi_correction_classes(const xsmi_correction *c);
-/* "classes", "tree" or "hierarchy"; "none" of NULL. */
+/* "classes", "tree", "hierarchy" or "pairs"; "none" of NULL. */
 const char *xsmi_correction_kind(const xsmi_correction *c);
 /* Floats of scratch that xsmi_correction_add() needs. */
 size_t xsmi_correction_code(const xsmi_correction *c);

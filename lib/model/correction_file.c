@@ -1,11 +1,16 @@
 /*
  * Corrections in a model's file: a tensor `correction` [K] of numbers, or the tensors of a tree (tree_file.c), or a
- * hierarchy as `hierarchy` [K-1, 2], the children of its nodes in preorder: below 2^31 a node, else 2^31 + a class.
+ * hierarchy as `hierarchy` [K-1, 2], the children of its nodes in preorder: below 2^31 a node, else 2^31 + a class; or
+ * pairs as `pair_counts` [D], how many classes each feature has, and feature by feature the classes, rising, as
+ * `pair_classes`, and their numbers as `pair_values`.
  */
 #include "model/correction.h"
 #include "model/parts.h"
 
 #include <string.h>
+
+enum { PAIR_TENSORS = 3 };
+static const char *const pair_names[PAIR_TENSORS] = {"pair_counts", "pair_classes", "pair_values"};
 
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS])
 {
@@ -22,6 +27,28 @@ size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSM
     }
     if (t) {
         return xsmi_tree_tensors(t, tensors);
+    }
+    const xsmi_pairs *p = xsmi_correction_pairs(c);
+    if (p) {
+        tensors[0] = (xsmi_tensor){.name = pair_names[0],
+                                   .dtype = XSMI_DTYPE_U32,
+                                   .rank = 1,
+                                   .shape = {p->features},
+                                   .size = p->features * sizeof *p->counts,
+                                   .data = (const unsigned char *)p->counts};
+        tensors[1] = (xsmi_tensor){.name = pair_names[1],
+                                   .dtype = XSMI_DTYPE_U32,
+                                   .rank = 1,
+                                   .shape = {p->count},
+                                   .size = p->count * sizeof *p->class,
+                                   .data = (const unsigned char *)p->class};
+        tensors[2] = (xsmi_tensor){.name = pair_names[2],
+                                   .dtype = XSMI_DTYPE_F32,
+                                   .rank = 1,
+                                   .shape = {p->count},
+                                   .size = p->count * sizeof *p->value,
+                                   .data = (const unsigned char *)p->value};
+        return PAIR_TENSORS;
     }
     tensors[0] = (xsmi_tensor){.name = "correction",
                                .dtype = XSMI_DTYPE_F32,
@@ -65,6 +92,45 @@ static xsm_status read_hierarchy(xsm_context *ctx, const xsmi_tensor *tensor, co
     return status;
 }
 
+static xsm_status bad_pairs(const char *name, uint32_t classes, uint32_t features, xsm_error *err)
+{
+    return xsmi_fail(
+        err, XSM_ERROR_FORMAT,
+        "%s: tensors 'pair_counts', 'pair_classes' and 'pair_values' must hold how many classes each of the "
+        "%u features has, those below %u, rising for each feature, and a finite F32 for each, and no other "
+        "correction beside them",
+        name, features, classes);
+}
+
+static xsm_status read_pairs(xsm_context *ctx, const xsmi_tensor *const t[PAIR_TENSORS], const char *name,
+                             uint32_t classes, uint32_t features, xsmi_correction **out, xsm_error *err)
+{
+    const uint64_t count = t[1] && t[1]->rank == 1 ? t[1]->shape[0] : 0;
+    if (count == 0 || !xsmi_tensor_is(t[0], XSMI_DTYPE_U32, 1, features, 0) ||
+        !xsmi_tensor_is(t[1], XSMI_DTYPE_U32, 1, count, 0) || !xsmi_tensor_is(t[2], XSMI_DTYPE_F32, 1, count, 0)) {
+        return bad_pairs(name, classes, features, err);
+    }
+    const uint32_t *counts = (const uint32_t *)(const void *)t[0]->data;
+    uint64_t total = 0;
+    for (uint32_t j = 0; j < features; j++) {
+        total += counts[j];
+    }
+    if (total != count) {
+        return bad_pairs(name, classes, features, err);
+    }
+    xsmi_pairs pairs;
+    memset(&pairs, 0, sizeof pairs);
+    xsm_status status = xsmi_pairs_start(ctx, counts, features, classes, &pairs, err);
+    if (status == XSM_OK) {
+        memcpy(pairs.class, t[1]->data, t[1]->size);
+        memcpy(pairs.value, t[2]->data, t[2]->size);
+        status = xsmi_pairs_sound(&pairs) ? xsmi_correction_of_pairs(ctx, &pairs, out, err)
+                                          : bad_pairs(name, classes, features, err);
+    }
+    xsmi_pairs_clear(&pairs);
+    return status;
+}
+
 xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
                                 uint32_t features, xsmi_correction **out, xsm_error *err)
 {
@@ -77,6 +143,16 @@ xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, co
         tree |= parts[i] != NULL;
     }
     const xsmi_tensor *hierarchy = xsmi_container_tensor(file, "hierarchy");
+    const xsmi_tensor *of_pairs[PAIR_TENSORS];
+    bool any = false;
+    for (size_t i = 0; i < PAIR_TENSORS; i++) {
+        of_pairs[i] = xsmi_container_tensor(file, pair_names[i]);
+        any |= of_pairs[i] != NULL;
+    }
+    if (any) {
+        return tree || hierarchy || numbers ? bad_pairs(name, classes, features, err)
+                                            : read_pairs(ctx, of_pairs, name, classes, features, out, err);
+    }
     if (hierarchy) {
         return read_hierarchy(ctx, hierarchy, name, classes, !tree && !numbers, out, err);
     }

@@ -156,8 +156,9 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     }
     if (m->correction && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the model's scores are corrected by what its training drew, which is not known of new "
-                         "classes and features; clear its correction before");
+                         "the model's scores are corrected by what its training %s, which is not known of new "
+                         "classes and features; clear its correction before",
+                         xsmi_correction_pairs(m->correction) ? "counted" : "drew");
     }
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     options.bias = m->bias != NULL;

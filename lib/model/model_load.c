@@ -40,8 +40,9 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
     static const char *const known[] = {
-        "weight",     "bias",        "labels",    "label_names",     "class_counts",         "idf",       "correction",
-        "tree_nodes", "tree_leaves", "tree_mean", "tree_directions", XSMI_VOCABULARY_TENSOR, "hierarchy", "embedding"};
+        "weight",     "bias",       "labels",      "label_names",  "class_counts",    "idf",
+        "correction", "tree_nodes", "tree_leaves", "tree_mean",    "tree_directions", XSMI_VOCABULARY_TENSOR,
+        "hierarchy",  "embedding",  "pair_counts", "pair_classes", "pair_values"};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         /* "state.*": of a checkpoint alone */
@@ -51,11 +52,11 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
             found |= strcmp(t->name, known[k]) == 0;
         }
         if (!found) {
-            return xsmi_fail(
-                err, XSM_ERROR_FORMAT,
-                "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                "class_counts, embedding, idf, vocabulary, correction, hierarchy and those of a tree are known",
-                s->name, t->name);
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
+                             "class_counts, embedding, idf, vocabulary, correction, hierarchy and those of a tree or "
+                             "of pairs are known",
+                             s->name, t->name);
         }
     }
     return XSM_OK;

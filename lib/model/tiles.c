@@ -395,9 +395,11 @@ static void score_plain(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t
 /* -- corrections --------------------------------------------------------------------------------------------------- */
 
 typedef struct corrected {
-    const float *log_q;    /* [classes], or NULL */
-    const float *log_tree; /* [classes][XSMI_LANES] of the block being scored */
-    size_t block;          /* its number */
+    const float *log_q;         /* [classes], or NULL */
+    const float *log_tree;      /* [classes][XSMI_LANES] of the block being scored */
+    size_t block;               /* its number */
+    const xsmi_pairs *pairs;    /* or NULL, with the */
+    const xsmi_tile_rows *rows; /* as they are */
     xsmi_tile_consumer consume;
     void *state;
 } corrected;
@@ -407,7 +409,15 @@ static void correct_tile(void *state, const xsmi_tile *tile)
 {
     const corrected *c = state;
     float *scores = (float *)(uintptr_t)tile->scores;
-    if (c->log_q) {
+    if (c->pairs) {
+        const xsmi_features *x = c->rows->features + tile->block * XSMI_LANES;
+        for (size_t l = 0; tile->lanes && l < c->rows->counts[tile->block]; l++) {
+            xsmi_pairs_add_range(c->pairs, &x[l], tile->first, tile->count, scores + l, XSMI_LANES);
+        }
+        if (!tile->lanes) {
+            xsmi_pairs_add_range(c->pairs, &x[tile->row], tile->first, tile->count, scores, 1);
+        }
+    } else if (c->log_q) {
         for (uint32_t k = 0; k < tile->count; k++) {
             for (size_t l = 0; tile->lanes && l < XSMI_LANES; l++) {
                 scores[k * XSMI_LANES + l] += c->log_q[tile->first + k];
@@ -447,7 +457,7 @@ static void score_with_tree(const xsm_model *m, const xsmi_tile_rows *rows, uint
         }
         xsmi_tree_sweep(tree, m->kernels, codes, rows->counts[b], s->log_tree, s->sweep);
         xsmi_tile_rows block = {features, rows->counts + b, 1, rows->sparse};
-        corrected c = {NULL, s->log_tree, b, consume, state};
+        corrected c = {.log_tree = s->log_tree, .block = b, .consume = consume, .state = state};
         score_plain(m, &block, first, end, s, correct_tile, &c);
     }
 }
@@ -536,7 +546,11 @@ void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t f
     } else if (xsmi_correction_tree(m->correction)) {
         score_with_tree(m, rows, first, end, &s, consume, state);
     } else {
-        corrected c = {xsmi_correction_numbers(m->correction), NULL, 0, consume, state};
+        corrected c = {.log_q = xsmi_correction_numbers(m->correction),
+                       .pairs = xsmi_correction_pairs(m->correction),
+                       .rows = rows,
+                       .consume = consume,
+                       .state = state};
         score_plain(m, rows, first, end, &s, correct_tile, &c);
     }
 }

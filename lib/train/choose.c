@@ -34,7 +34,7 @@ enum { FEW_CLASSES = 100 };
 /* Trials may do so many times the run's work, and so much anyway. */
 #define CHEAP_SHARE 3.0
 #define LARGE_SHARE 0.7
-#define VECTOR_SHARE 0.525
+#define VECTOR_SHARE 0.45
 #define ANYWAY 3e9
 /* Of a time budget: the trials' part, and what is left for what estimates do not see. */
 #define TRIAL_TIME 0.35
@@ -64,6 +64,13 @@ enum { PLACE_MOST = 10 };
 #define VECTOR_INITIAL 0.004
 #define VECTOR_MARGIN 0.04
 enum { EPOCHS_VECTOR = 4, PASSES_VECTOR = 2 };
+/* Strengths of pairs beside vectors, doubled while that is better by such a part of the loss. */
+#define PAIRS_FIRST 2.0
+#define PAIRS_MOST 4.0
+#define PAIRS_MARGIN 0.002
+/* Where rows have fewer features, a pair is nearly a row that was learnt by heart: rows held back at random, whose
+ * relatives were trained on, think more of that than rows to come do. */
+#define PAIRS_FEATURES 4.0
 /* Their vectors: wide ones where rows have many features. */
 enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
 /* Rows of their batches: a pass is to have so many steps. */
@@ -331,6 +338,7 @@ typedef struct best {
     const xsmi_way *way;
     uint64_t trial; /* UINT64_MAX: none */
     double loss;
+    xsmi_judged pairs; /* the same with pairs, strength 0 = without them */
 } best;
 
 /* What a trial must win by to be taken for better, as a part of the loss. An embedding model's trial sees a fifth of
@@ -339,6 +347,25 @@ static double margin(const xsmi_chooser *c, const best *b, double eta)
 {
     const bool faster = b->trial != UINT64_MAX && eta > c->result->trials[b->trial].eta;
     return b->way->hidden && faster ? VECTOR_MARGIN : 0;
+}
+
+/* What pairs are worth beside the vectors of the trial that just was the best. Vectors are compared without them. */
+static xsm_status try_pairs(xsmi_chooser *c, best *b, xsm_error *err)
+{
+    const xsm_choice_trial *t = last_trial(c);
+    b->pairs = (xsmi_judged){0, t->loss, t->precision};
+    for (double strength = PAIRS_FIRST; strength <= PAIRS_MOST; strength *= 2) {
+        xsmi_judged now = {strength, 0, 0};
+        if (xsmi_seconds() > c->deadline) {
+            break;
+        }
+        XSMI_TRY(xsmi_choose_pairs(c, b->way, &now, err));
+        if (!(now.loss < b->pairs.loss * (1 - PAIRS_MARGIN))) {
+            break;
+        }
+        b->pairs = now;
+    }
+    return XSM_OK;
 }
 
 /* Tries, and says whether that was better than the best of this way so far. Past the deadline it tries nothing. */
@@ -355,6 +382,10 @@ static xsm_status attempt(xsmi_chooser *c, best *b, double eta, double ridge, bo
         b->loss = t->loss;
         b->trial = c->result->info.trials - 1;
         *better = true;
+        /* The model is that of the trial's last epoch. */
+        b->pairs = (xsmi_judged){0, t->loss, t->precision};
+        const bool pairs = b->way->hidden && c->nonzeros >= PAIRS_FEATURES && t->best_epoch == t->epochs;
+        return pairs && !c->cut_short ? try_pairs(c, b, err) : XSM_OK;
     }
     return XSM_OK;
 }
@@ -442,11 +473,11 @@ static xsm_status search_beside(xsmi_chooser *c, best *b, const best *before, xs
 
 static xsm_status search(xsmi_chooser *c, best *found, xsm_error *err)
 {
-    *found = (best){&c->ways[0], UINT64_MAX, (double)INFINITY};
+    *found = (best){.way = &c->ways[0], .trial = UINT64_MAX, .loss = (double)INFINITY};
     best b = *found;
     for (size_t i = 0; c->held[0] && i < c->way_count; i++) {
         const best before = b;
-        b = (best){&c->ways[i], UINT64_MAX, (double)INFINITY};
+        b = (best){.way = &c->ways[i], .trial = UINT64_MAX, .loss = (double)INFINITY};
         XSMI_TRY(follows(c, b.way) ? search_beside(c, &b, &before, err) : search_way(c, &b, err));
         if (b.loss < found->loss) {
             *found = b;
@@ -501,8 +532,9 @@ static void conclude(xsmi_chooser *c, const best *b)
     info->ridge = t ? t->ridge : c->ridge >= 0 ? c->ridge : way->ridge;
     info->held = c->held[0] ? c->held[0]->rows : 0;
     info->transform = c->options.transform ? xsmi_choose_transforms[c->transform] : NULL;
-    info->loss = t ? t->loss : (double)NAN;
-    info->precision = t ? t->precision : (double)NAN;
+    info->loss = t ? b->pairs.loss : (double)NAN;
+    info->precision = t ? b->pairs.precision : (double)NAN;
+    info->pairs = t ? b->pairs.pairs : 0;
     if (way->full) {
         info->iterations = FIT_MOST;
     } else {

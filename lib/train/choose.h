@@ -23,6 +23,11 @@ typedef struct xsmi_way {
     double initial;        /* of adagrad; 0 = its default */
 } xsmi_way;
 
+/* What rows held back say of a trial's model, with pairs of such a strength (xsm_model_add_pairs()) beside it. */
+typedef struct xsmi_judged {
+    double pairs, loss, precision;
+} xsmi_judged;
+
 enum { XSMI_WAYS_MOST = 4, XSMI_TRANSFORMS = 2 };
 
 struct xsm_choice {
@@ -71,6 +76,8 @@ xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *er
 /* Runs a trial and adds it to the result's. One that diverged has an infinite loss; one that the deadline ended counts
  * with the epochs that it had, if any. */
 xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, double ridge, xsm_error *err);
+/* Judges the model of the last trial, which was of that way, with pairs of the strength that `judged` has. */
+xsm_status xsmi_choose_pairs(xsmi_chooser *c, const xsmi_way *way, xsmi_judged *judged, xsm_error *err);
 /* One pass over a few rows, to see how fast that is. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, xsm_error *err);
 /* The optimizer of a way, by name. */

@@ -232,6 +232,21 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, dou
     return XSM_OK;
 }
 
+xsm_status xsmi_choose_pairs(xsmi_chooser *c, const xsmi_way *way, xsmi_judged *judged, xsm_error *err)
+{
+    xsm_metrics m = XSM_METRICS_INIT;
+    XSMI_TRY(xsm_model_add_pairs(c->model, c->rows[c->transform], judged->pairs, err));
+    xsm_status status = xsm_evaluate(c->context, c->model, c->held[c->transform], NULL, &m, err);
+    xsm_model_clear_correction(c->model);
+    if (status == XSM_ERROR_DIVERGED) {
+        m.log_loss = m.ndcg[4] = (double)NAN;
+        status = XSM_OK;
+    }
+    judged->loss = loss_of(way, &m);
+    judged->precision = m.precision[0];
+    return status;
+}
+
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, xsm_error *err)
 {
     uint64_t list[PILOT_ROWS], count = 0;

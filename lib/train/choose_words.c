@@ -93,6 +93,9 @@ static void tell_numbers(const xsmi_chooser *c, const xsmi_way *way, words w)
     }
     say(&w, ", %llu epoch%s, batches of %llu, ridge %s", (unsigned long long)i->epochs, i->epochs == 1 ? "" : "s",
         (unsigned long long)i->batch, number(i->ridge, 0, a, sizeof a));
+    if (i->pairs > 0) {
+        say(&w, ", pairs of strength %s added", number(i->pairs, 0, a, sizeof a));
+    }
 }
 
 static void tell_search(const xsmi_chooser *c, const xsmi_way *way, words w)

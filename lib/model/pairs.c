@@ -1,0 +1,258 @@
+/* Numbers of pairs of a feature and a class. */
+#include "model/model.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of p(k|j) over p(k) times K. */
+#define RATIO_FACTOR 4.0
+
+xsm_status xsmi_pairs_start(xsm_context *ctx, const uint32_t *counts, uint32_t features, uint32_t classes,
+                            xsmi_pairs *p, xsm_error *err)
+{
+    p->context = xsmi_context_retain(ctx);
+    p->features = features;
+    p->classes = classes;
+    p->counts = xsmi_allocate(ctx, features, sizeof *p->counts);
+    p->start = xsmi_allocate(ctx, (size_t)features + 1, sizeof *p->start);
+    if (!p->counts || !p->start) {
+        return xsmi_fail_memory(err, features * (sizeof *p->counts + sizeof *p->start), "the pairs of features");
+    }
+    uint64_t total = 0;
+    for (uint32_t j = 0; j < features; j++) {
+        p->counts[j] = counts[j];
+        p->start[j] = total;
+        total += counts[j];
+    }
+    p->start[features] = total;
+    p->count = total < SIZE_MAX / sizeof(double) ? (size_t)total : SIZE_MAX / sizeof(double);
+    p->class = xsmi_allocate(ctx, p->count, sizeof *p->class);
+    p->value = xsmi_allocate(ctx, p->count, sizeof *p->value);
+    if (!p->class || !p->value) {
+        return xsmi_fail_memory(err, p->count * (sizeof *p->class + sizeof *p->value),
+                                "pairs of a feature and a class");
+    }
+    return XSM_OK;
+}
+
+void xsmi_pairs_clear(xsmi_pairs *p)
+{
+    if (p->context) {
+        xsm_context *ctx = p->context;
+        xsmi_release(ctx, p->counts, p->features, sizeof *p->counts);
+        xsmi_release(ctx, p->start, (size_t)p->features + 1, sizeof *p->start);
+        xsmi_release(ctx, p->class, p->count, sizeof *p->class);
+        xsmi_release(ctx, p->value, p->count, sizeof *p->value);
+        xsm_context_free(ctx);
+    }
+    memset(p, 0, sizeof *p);
+}
+
+bool xsmi_pairs_sound(const xsmi_pairs *p)
+{
+    for (uint32_t j = 0; j < p->features; j++) {
+        for (uint64_t i = p->start[j]; i < p->start[j + 1]; i++) {
+            const bool rises = i == p->start[j] || p->class[i] > p->class[i - 1];
+            if (!rises || p->class[i] >= p->classes || !isfinite(p->value[i])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* -- counting ------------------------------------------------------------------------------------------------------ */
+
+/* Rows by class, so that each feature meets its classes in rising order. */
+typedef struct by_class {
+    uint64_t *start; /* [classes+1] */
+    uint64_t *row;   /* [labels] */
+    size_t classes, labels;
+} by_class;
+
+/* What is known of each feature at the class that is being counted. */
+typedef struct tally {
+    uint32_t *last;   /* the latest class, XSMI_NO_CLASS before the first */
+    uint32_t *counts; /* classes so far */
+    double *sum;      /* C_jk of the latest */
+    double *all;      /* of all classes */
+    size_t features;
+} tally;
+
+static void sort_rows(const xsm_dataset *d, by_class *by)
+{
+    memset(by->start, 0, (by->classes + 1) * sizeof *by->start);
+    for (uint64_t i = 0; i < d->label_total; i++) {
+        by->start[d->labels[i] + 1]++;
+    }
+    for (size_t k = 0; k < by->classes; k++) {
+        by->start[k + 1] += by->start[k];
+    }
+    for (uint64_t i = 0; i < d->rows; i++) {
+        size_t count;
+        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
+        for (size_t l = 0; l < count; l++) {
+            by->row[by->start[labels[l]]++] = i;
+        }
+    }
+    /* Each start has become the next one's. */
+    memmove(by->start + 1, by->start, by->classes * sizeof *by->start);
+    by->start[0] = 0;
+}
+
+/* Goes through the rows of each class. With `p` the sums are put there; without, only `counts` are made. */
+static void tally_rows(const xsm_dataset *d, const by_class *by, tally *t, xsmi_pairs *p)
+{
+    for (size_t j = 0; j < t->features; j++) {
+        t->last[j] = XSMI_NO_CLASS;
+        t->counts[j] = 0;
+        t->all[j] = 0;
+    }
+    for (uint32_t k = 0; k < by->classes; k++) {
+        for (uint64_t i = by->start[k]; i < by->start[k + 1]; i++) {
+            xsmi_features x = xsmi_dataset_features(d, by->row[i]);
+            for (size_t f = 0; f < x.count; f++) {
+                const uint32_t j = x.index[f];
+                if (!(x.values[f] > 0)) {
+                    continue;
+                }
+                if (t->last[j] != k) {
+                    t->last[j] = k;
+                    t->counts[j]++;
+                    t->sum[j] = 0;
+                }
+                t->sum[j] += (double)x.values[f];
+                t->all[j] += (double)x.values[f];
+                if (p) {
+                    const uint64_t place = p->start[j] + t->counts[j] - 1;
+                    p->class[place] = k;
+                    p->value[place] = (float)t->sum[j];
+                }
+            }
+        }
+    }
+}
+
+static void take_values(const by_class *by, const tally *t, double strength, xsmi_pairs *p)
+{
+    for (uint32_t j = 0; j < p->features; j++) {
+        for (uint64_t i = p->start[j]; i < p->start[j + 1]; i++) {
+            const uint32_t k = p->class[i];
+            const double share = (double)(by->start[k + 1] - by->start[k]) / (double)by->labels;
+            const double ratio = (double)p->value[i] / (1 + t->all[j]) / (share * (double)by->classes);
+            p->value[i] = (float)(strength * log1p(RATIO_FACTOR * ratio));
+        }
+    }
+}
+
+xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double strength, xsmi_pairs *p, xsm_error *err)
+{
+    by_class by = {.classes = d->classes, .labels = (size_t)d->label_total};
+    tally t = {.features = d->features};
+    xsm_status status = XSM_OK;
+    by.start = xsmi_allocate(ctx, by.classes + 1, sizeof *by.start);
+    by.row = xsmi_allocate(ctx, by.labels, sizeof *by.row);
+    t.last = xsmi_allocate(ctx, t.features, sizeof *t.last);
+    t.counts = xsmi_allocate(ctx, t.features, sizeof *t.counts);
+    t.sum = xsmi_allocate(ctx, t.features, sizeof *t.sum);
+    t.all = xsmi_allocate(ctx, t.features, sizeof *t.all);
+    if (!by.start || !by.row || !t.last || !t.counts || !t.sum || !t.all) {
+        status = xsmi_fail_memory(err, by.labels * sizeof *by.row + t.features * 3 * sizeof *t.sum,
+                                  "counts of features and classes");
+    } else {
+        sort_rows(d, &by);
+        tally_rows(d, &by, &t, NULL);
+        status = xsmi_pairs_start(ctx, t.counts, d->features, d->classes, p, err);
+    }
+    if (status == XSM_OK) {
+        tally_rows(d, &by, &t, p);
+        take_values(&by, &t, strength, p);
+    } else {
+        xsmi_pairs_clear(p);
+    }
+    xsmi_release(ctx, by.start, by.classes + 1, sizeof *by.start);
+    xsmi_release(ctx, by.row, by.labels, sizeof *by.row);
+    xsmi_release(ctx, t.last, t.features, sizeof *t.last);
+    xsmi_release(ctx, t.counts, t.features, sizeof *t.counts);
+    xsmi_release(ctx, t.sum, t.features, sizeof *t.sum);
+    xsmi_release(ctx, t.all, t.features, sizeof *t.all);
+    return status;
+}
+
+/* -- scoring ------------------------------------------------------------------------------------------------------- */
+
+/* The first place of feature j whose class is not below `class`. */
+static uint64_t find(const xsmi_pairs *p, uint32_t j, uint32_t class)
+{
+    uint64_t low = p->start[j], high = p->start[j + 1];
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (p->class[middle] < class) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+void xsmi_pairs_add_range(const xsmi_pairs *p, const xsmi_features *x, uint32_t first, uint32_t count, float *scores,
+                          size_t stride)
+{
+    for (size_t f = 0; f < x->count; f++) {
+        const uint32_t j = x->index ? x->index[f] : (uint32_t)f;
+        const uint64_t end = p->start[j + 1];
+        for (uint64_t i = find(p, j, first); i < end && p->class[i] - first < count; i++) {
+            scores[(size_t)(p->class[i] - first) * stride] += x->values[f] * p->value[i];
+        }
+    }
+}
+
+void xsmi_pairs_add(const xsmi_pairs *p, const xsmi_features *x, const uint32_t *classes, size_t count, float *scores)
+{
+    for (size_t c = 0; c < count; c++) {
+        xsmi_pairs_add_range(p, x, classes[c], 1, scores + c, 1);
+    }
+}
+
+/* -- models -------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double strength, xsm_error *err)
+{
+    if (!m || !train) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_add_pairs: %s is NULL", m ? "the data" : "the model");
+    }
+    if (!(strength > 0) || isinf(strength)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the strength of pairs is %g; accepted is above 0", strength);
+    }
+    if (train->features != xsmi_model_input(m) || train->classes != m->classes) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "rows of %u features and %u classes for a model of %u features and %u classes",
+                         train->features, train->classes, xsmi_model_input(m), m->classes);
+    }
+    if (!train->sparse) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "pairs are counted in sparse rows; in dense ones every feature is with every class");
+    }
+    if (m->correction && !xsmi_correction_pairs(m->correction)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's scores have a correction already, by '%s'; clear it before, or do without pairs",
+                         xsmi_correction_kind(m->correction));
+    }
+    xsmi_pairs pairs;
+    memset(&pairs, 0, sizeof pairs);
+    XSMI_TRY(xsmi_pairs_count(m->context, train, strength, &pairs, err));
+    xsmi_correction *correction = NULL;
+    xsm_status status = XSM_OK;
+    if (pairs.count > 0 && !xsmi_pairs_sound(&pairs)) {
+        status = xsmi_fail(err, XSM_ERROR_RANGE, "with a strength of %g what pairs have is not finite", strength);
+    } else if (pairs.count > 0) {
+        status = xsmi_correction_of_pairs(m->context, &pairs, &correction, err);
+    }
+    if (status == XSM_OK) {
+        xsmi_model_set_correction(m, correction);
+    }
+    xsmi_correction_release(correction);
+    xsmi_pairs_clear(&pairs);
+    return status;
+}
