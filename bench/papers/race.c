@@ -19,6 +19,21 @@ xsm_dataset *race_hold_out(data_pair *data)
     return held;
 }
 
+void race_limit_test(data_pair *data)
+{
+    xsm_dataset *some = NULL, *rest = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    if (data->test_rows > RACE_TEST_MOST) {
+        papers_check(
+            xsm_dataset_split(data->test, (double)RACE_TEST_MOST / (double)data->test_rows, 1, &some, &rest, &err),
+            &err);
+        xsm_dataset_free(rest);
+        xsm_dataset_free(data->test);
+        data->test = some;
+        data->test_rows = RACE_TEST_MOST;
+    }
+}
+
 double race_clock(const papers *p)
 {
     return p->processor ? papers_work() : papers_clock();
@@ -64,7 +79,7 @@ void racer_free(racer *r)
 }
 
 race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, const racer *who, double eta,
-              double seconds, int points)
+              double seconds, int points, bool steps_alone)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
@@ -98,7 +113,7 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     options.progress_user = &when;
     double start = race_clock(p);
     papers_check(xsm_trainer_new(p->context, model, data->train, estimator, optimizer, &options, &trainer, &err), &err);
-    double spent = who->fit + race_clock(p) - start;
+    double spent = steps_alone ? 0 : who->fit + race_clock(p) - start;
     for (int i = points - 1; i >= 0 && !r.diverged; i--) {
         when.until = ldexp(seconds, -i) - spent;
         if (when.until <= 0) {

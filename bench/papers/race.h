@@ -6,7 +6,7 @@
 
 #include "learn.h"
 
-enum { RACE_POINTS = 9 };
+enum { RACE_POINTS = 9, RACE_TEST_MOST = 10000 };
 
 typedef struct race {
     bool diverged;
@@ -17,6 +17,8 @@ typedef struct race {
 
 /* A tenth of a set's training rows, at most 2,000, to choose settings on; they are taken out of the training rows. */
 xsm_dataset *race_hold_out(data_pair *data);
+/* Leaves RACE_TEST_MOST of the test rows, at random, where there are more: a curve has many points. */
+void race_limit_test(data_pair *data);
 /* What a method's runs have in common: its sampler is fitted once, and the time counts for each of them. */
 typedef struct racer {
     const method *method;
@@ -31,11 +33,12 @@ double race_clock(const papers *p);
 
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer);
 void racer_free(racer *r);
-/* Trains a new model for so many seconds, the sampler's fit included, and evaluates on `rows` on the way, `points`
- * times (RACE_POINTS at most), at times that double. Evaluating does not count. eta stays as it is. Where the fit
- * leaves nothing of the time, there are no points. Each point is said on standard error. */
+/* Trains a new model for so many seconds and evaluates on `rows` on the way, `points` times (RACE_POINTS at most), at
+ * times that double. Evaluating does not count; the sampler's fit and the making of the trainer do, unless
+ * `steps_alone` says that steps are all that counts. eta stays as it is. Where what counts before the first step leaves
+ * nothing of the time, there are no points. Each point is said on standard error. */
 race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, const racer *who, double eta,
-              double seconds, int points);
+              double seconds, int points, bool steps_alone);
 /* The first moment at which an accuracy is reached, between points on a line in log time; NaN for never. */
 double race_reached(const race *r, double accuracy);
 
