@@ -184,6 +184,10 @@ def run(folder):
         assert s["skipped"] is None and close(s["p1"], 30 / 40) and s["processor_seconds"] > 0, s
         assert 0 < s["train_log_loss"] < 0.5 and 0 < s["test_log_loss"] < 0.5 and s["seconds"] >= 0, s
         assert (s["chosen"] is None) == (s["method"] != "xsoftmax/default"), s
+    # Peers get the training rows in another order than the file's, each with its own label.
+    work = peers.Work(folder, read, read, 1, 1)
+    assert sorted(work.keep) == list(range(len(rows))) != work.keep, work.keep
+    assert work.labels == [rows[i][0] for i in work.keep] and work.test_keep == sorted(work.keep)
     failed = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "compare.py"), "--program", program,
                              os.path.join(folder, "none")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert failed.returncode and not failed.stdout and "is no folder" in failed.stderr, failed

@@ -20,7 +20,7 @@ import numpy
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from compare import find  # noqa: E402
-from peers import Late, Skip, run, tokens  # noqa: E402
+from peers import Late, Skip, run, shuffled, tokens  # noqa: E402
 from rows import Rows  # noqa: E402
 
 DATA = ["bibtex", "delicious", "corel5k", "hmc-cellcycle-go", "kg-fb15k237", "debian-depends"]
@@ -87,8 +87,9 @@ class Problem:
     """Training rows and rows to judge by, as files that each program reads."""
 
     def __init__(self, folder, train, keep, test, test_keep, limit, threads):
-        self.folder, self.train, self.keep, self.test, self.test_keep = folder, train, keep, test, test_keep
+        self.folder, self.train, self.test, self.test_keep = folder, train, test, test_keep
         self.limit, self.threads, self.made = limit, threads, {}
+        self.keep = shuffled(keep)  # files may be in the order of their labels, and fastText takes rows as they come
         self.classes = 1 + max(max(r.labels[i]) for r, k in ((train, keep), (test, test_keep)) for i in k)
         self.weights = propensity_weights(train, keep, self.classes)
 

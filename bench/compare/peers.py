@@ -5,6 +5,7 @@ A peer is a function (work) -> dict with "seconds" (training alone), "processor_
 it takes too long.
 """
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -45,12 +46,18 @@ def run(command, limit, **more):
     return seconds, done.stdout
 
 
+def shuffled(rows):
+    """The same, in an order that is always the same."""
+    return random.Random(1).sample(rows, len(rows))
+
+
 class Work:
     """A data set as the peers want it, converted once and kept in a folder."""
 
     def __init__(self, folder, train, test, limit, threads):
         self.folder, self.train, self.test, self.limit, self.threads = folder, train, test, limit, threads
-        self.keep, self.labels = train.first_labels()
+        # Files may be in the order of their labels, and fastText takes rows as they come.
+        self.keep, self.labels = map(list, zip(*shuffled(list(zip(*train.first_labels())))))
         self.test_keep, self.test_labels = test.first_labels()
         self.known = set(self.labels)
         self.made = {}
