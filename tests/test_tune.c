@@ -137,6 +137,84 @@ static void as_good_as_the_best_of_the_grid(void **state)
     }
 }
 
+enum { PAIR_CLASSES = 1600, PAIRS = 10000, FIRST_OF_PAIR = 40, SECOND_OF_PAIR = PAIR_CLASSES / FIRST_OF_PAIR };
+
+/* Rows with two features, which together say the class, of so many classes that trials draw each seldom. One row in
+ * five has another class. */
+static test_problem make_pairs(void)
+{
+    test_problem p = test_problem_new(PAIRS, FIRST_OF_PAIR + SECOND_OF_PAIR, PAIR_CLASSES, true, 5);
+    uint64_t stream = 78;
+    memset(p.x, 0, (size_t)PAIRS * p.features * sizeof *p.x);
+    for (size_t i = 0; i < PAIRS; i++) {
+        uint32_t k = (uint32_t)(test_next(&stream) % PAIR_CLASSES);
+        p.x[i * p.features + k % FIRST_OF_PAIR] = 0.7F;
+        p.x[i * p.features + FIRST_OF_PAIR + k / FIRST_OF_PAIR] = 0.7F;
+        p.labels[i] = test_next(&stream) % 5 == 0 ? (uint32_t)(test_next(&stream) % PAIR_CLASSES) : k;
+    }
+    xsm_dataset_free(p.data);
+    p.data = test_relabel(&p, true, PAIR_CLASSES, NULL, p.labels);
+    return p;
+}
+
+/* Estimators whose steps grow with the number of classes and others, against whole runs with each rate. */
+static void some_of_many_classes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sampled-softmax", "nce", "ove", "implicit"};
+    test_problem p = make_pairs();
+    xsm_trainer_options run = run_options(8, 1);
+    for (size_t kind = 0; kind < sizeof names / sizeof *names; kind++) {
+        double eta = 0, best = INFINITY, worst = 0;
+        for (uint32_t threads = 1; threads <= 3; threads += 2) {
+            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+            xsm_tuning *tuning = tune(ctx, &p, m, names[kind], "", &run);
+            assert_in_range(info_of(tuning).classes, 256, PAIR_CLASSES / 2);
+            assert_true(threads == 1 || info_of(tuning).eta == eta);
+            eta = info_of(tuning).eta;
+            assert_int_equal(xsm_model_classes(m), PAIR_CLASSES);
+            for (uint32_t k = 0; k < PAIR_CLASSES; k++) {
+                assert_true(test_bias(m, k) == 0 && test_weight(m, k, k % FIRST_OF_PAIR) == 0);
+            }
+            xsm_tuning_free(tuning);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+        }
+        for (int power = -3; power <= 2; power++) {
+            double loss = whole_run(&p, names[kind], "", run, pow(10, power));
+            best = fmin(best, loss);
+            worst = fmax(worst, loss);
+        }
+        assert_true(worst > 2 * best);
+        assert_true(whole_run(&p, names[kind], "", run, eta) < 1.3 * best);
+    }
+    test_problem_free(&p);
+}
+
+/* Where classes have names of their own in an option, or each is scored anyway, or features come first in memory. */
+static void all_of_many_classes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *options;
+        int32_t layout;
+    } ways[] = {{"ove", "tight-classes=3,7", XSM_LAYOUT_CLASS_MAJOR},
+                {"softmax", "", XSM_LAYOUT_CLASS_MAJOR},
+                {"importance", "", XSM_LAYOUT_CLASS_MAJOR},
+                {"nce", "", XSM_LAYOUT_FEATURE_MAJOR}};
+    test_problem p = make_pairs();
+    xsm_trainer_options run = run_options(2, 1);
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        xsm_model *m = test_model(NULL, &p, true, ways[way].layout, 0, 1);
+        xsm_tuning *tuning = tune(NULL, &p, m, ways[way].name, ways[way].options, &run);
+        assert_int_equal(info_of(tuning).classes, PAIR_CLASSES);
+        xsm_tuning_free(tuning);
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+}
+
 /* What the trials are said to have been, and that they kept to their share of the run. */
 static void trials_add_up(void **state)
 {
@@ -662,6 +740,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_good_as_the_best_of_the_grid),
+        cmocka_unit_test(some_of_many_classes),
+        cmocka_unit_test(all_of_many_classes),
         cmocka_unit_test(trials_add_up),
         cmocka_unit_test(same_on_any_threads),
         cmocka_unit_test(the_objective_is_f),

@@ -38,8 +38,13 @@ static void print_trials(const cli_run *r)
 {
     cli_buffer a, b, c;
     uint32_t rounds = 0;
-    fprintf(stderr, "learning rate %s, chosen in %s by %s short runs; the objective per row that they reached:\n",
+    fprintf(stderr, "learning rate %s, chosen in %s by %s short runs; the objective per row that they reached",
             cli_real(r->eta, &a), cli_seconds(r->tuned.seconds, &b), cli_grouped(r->tuned.trials, &c));
+    if (r->tuned.classes < r->train_info.classes) {
+        fprintf(stderr, ", on up to %s of the %s classes", cli_grouped(r->tuned.classes, &a),
+                cli_grouped(r->train_info.classes, &b));
+    }
+    fputs(":\n", stderr);
     fprintf(stderr, "%10s", "eta");
     for (uint64_t i = 0; i < r->tuned.trials; i++) {
         xsm_tune_trial trial = trial_at(r, i);

@@ -30,6 +30,12 @@
  * not go through as well, and rates are compared by log f + 0.4 (log f' - log f), f' being that and f at least 0.02 f';
  * in the last round, by this and a quarter of what log f fell by since the round before. Test rows have no part in it.
  *
+ * **Many classes.** Where a trial of the last round would draw each class less than 100 times, trials of a linear model
+ * by class (#XSM_LAYOUT_CLASS_MAJOR) are of some of its classes, at random, 256 at least: as few of them as of the
+ * rows, with all their rows, other ones in each round. The rates are multiplied by the sum of the coefficients in the
+ * first step with all classes, over that with these. It needs one label a row, no sampler or correction of the host's,
+ * no option that names classes, and an estimator whose steps are bounded.
+ *
  * **Work.** The trials do at most 27.5 % of the run's work, counted in classes that are scored and updated: their
  * steps, their evaluation, and making the model new. Where that would be more, all trials are smaller. It is more only
  * where rates outside of the grid have to be tried to find one at which training stays finite, where trials of a fifth
@@ -75,12 +81,13 @@ typedef struct xsm_tuning_info {
     uint64_t trials;   /**< Trials, see xsm_tuning_get_trial(). */
     uint64_t examples; /**< Examples that they handled. */
     double seconds;    /**< Time that they took, evaluation included. */
+    uint64_t classes;  /**< Classes that they were on: K, or fewer where they would have drawn each too seldom. */
 } xsm_tuning_info;
 
 /** Starting value of an #xsm_tuning_info. */
 #define XSM_TUNING_INFO_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_tuning_info), 0, 0, 0, 0                                                                            \
+        sizeof(xsm_tuning_info), 0, 0, 0, 0, 0                                                                         \
     }
 
 /** Where tuning is, for the callback. */

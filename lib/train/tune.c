@@ -13,8 +13,6 @@
  */
 #include "train/tune.h"
 
-#include "base/random.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -88,6 +86,12 @@ static double seen_by(const xsmi_tuner *t, uint32_t round, size_t place)
     return least > 0 ? log(least) : -(double)INFINITY;
 }
 
+/* The logarithm of no training's objective, where rounds differ in it; otherwise any number. */
+static double level(const xsmi_tuner *t, uint32_t round)
+{
+    return t->narrow && t->untrained[round] > 0 ? log(t->untrained[round]) : 0;
+}
+
 /* By what rates are compared in a round: a logarithm; infinite for one that was not tried or diverged. */
 static double prospect(const xsmi_tuner *t, uint32_t round, size_t place)
 {
@@ -101,7 +105,8 @@ static double prospect(const xsmi_tuner *t, uint32_t round, size_t place)
     }
     if (round + 1 == XSMI_TUNE_ROUNDS && tried(t, round - 1, place)) {
         const double before = seen_by(t, round - 1, place);
-        value += isfinite(before) && isfinite(value) ? CARRY * (seen - before) : 0;
+        value +=
+            isfinite(before) && isfinite(value) ? CARRY * (seen - before - level(t, round) + level(t, round - 1)) : 0;
     }
     return value;
 }
@@ -132,7 +137,7 @@ static double run_work(const xsmi_tuner *t, uint32_t round)
 {
     const size_t best = best_of(t, round);
     double busy = tried(t, round, best) ? RUN_BUSY * t->busy_after[round][best] : 1;
-    return (double)t->run.epochs * (double)t->train->rows * (t->step_work - (1 - busy) * t->idle_work);
+    return (double)t->run.epochs * (double)t->run_train->rows * (t->step_work - (1 - busy) * t->idle_work);
 }
 
 static bool affordable(const xsmi_tuner *t, size_t place, double reserve)
@@ -172,8 +177,8 @@ static xsm_status first_round(xsmi_tuner *t, xsm_error *err)
 /* Whether a rate ended far worse than no training at all in the round before, or is none. */
 static bool hopeless(const xsmi_tuner *t, size_t place)
 {
-    return place >= XSMI_TUNE_PLACES ||
-           (tried(t, t->round - 1, place) && !(objective(t, t->round - 1, place) < HOPELESS * t->untrained));
+    return place >= XSMI_TUNE_PLACES || (tried(t, t->round - 1, place) &&
+                                         !(objective(t, t->round - 1, place) < HOPELESS * t->untrained[t->round - 1]));
 }
 
 static xsm_status try_neighbour(xsmi_tuner *t, size_t place, xsm_error *err)
@@ -238,7 +243,7 @@ static bool explodes(const xsmi_tuner *t)
  */
 static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
 {
-    if (chosen > 0 && objective(t, XSMI_TUNE_ROUNDS - 1, chosen) > t->untrained) {
+    if (chosen > 0 && objective(t, XSMI_TUNE_ROUNDS - 1, chosen) > t->untrained[XSMI_TUNE_ROUNDS - 1]) {
         chosen--; /* no smaller one was within the work allowed */
     }
     if (chosen == 0 || chosen + 1 == XSMI_TUNE_PLACES) {
@@ -252,7 +257,7 @@ static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
     }
     bool grew = !lost && tried(t, last - 1, chosen + 1) && tried(t, last, chosen + 1) &&
                 objective(t, last, chosen + 1) > objective(t, last - 1, chosen + 1);
-    return grew || above > t->untrained * (lost ? LOST : 1) ? chosen - 1 : chosen;
+    return grew || above > t->untrained[last] * (lost ? LOST : 1) ? chosen - 1 : chosen;
 }
 
 /* The rate chosen after the last round: its best, or one between that and a neighbour that came close. *smaller is the
@@ -267,7 +272,7 @@ static double choose(const xsmi_tuner *t, size_t *smaller)
     }
     size_t other = prospect(t, last, best - 1) < prospect(t, last, best + 1) ? best - 1 : best + 1;
     const double behind = prospect(t, last, other) - prospect(t, last, best);
-    if (behind < CLOSE && behind < CLOSE_SHARE * (log(t->untrained) - prospect(t, last, best))) {
+    if (behind < CLOSE && behind < CLOSE_SHARE * (log(t->untrained[last]) - prospect(t, last, best))) {
         *smaller = other < best ? other : best;
         return BETWEEN * rates[*smaller];
     }
@@ -304,14 +309,10 @@ static void cut_to(xsmi_tuner *t, uint32_t round, double busy, double work)
 
 static xsm_status search(xsmi_tuner *t, xsm_error *err)
 {
-    t->cut = 1;
     cut_to(t, 0, 1, PLANNED * run_work(t, 0));
     t->expected = work_from(t, 0, 1);
     XSMI_TRY(xsmi_tuner_begin(t, 0, err));
     XSMI_TRY(first_round(t, err));
-    /* Not before: memory that is read before anything is written to it comes in small pages, for the run, too. */
-    XSMI_TRY(xsmi_tuner_judge(t, t->subset, &t->untrained, err));
-    t->spent += (double)t->evaluated * t->score_work;
     for (uint32_t round = 1; round < XSMI_TUNE_ROUNDS; round++) {
         double busy = busy_of(t, best_of(t, round - 1));
         cut_to(t, round, busy, BUDGET * run_work(t, round - 1) - t->spent);
@@ -319,6 +320,7 @@ static xsm_status search(xsmi_tuner *t, xsm_error *err)
         XSMI_TRY(xsmi_tuner_begin(t, round, err));
         XSMI_TRY(later_round(t, round == 1, reserve, err));
     }
+    t->result->info.classes = t->train->classes;
     t->result->share = t->spent / run_work(t, XSMI_TUNE_ROUNDS - 1);
     return XSM_OK;
 }
@@ -364,12 +366,12 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     t->step_work = 1 + (exact ? EXACT_STEP * classes : (double)t->estimator->width);
     bool far = t->model->weight_count > XSMI_TUNE_FAR;
     double score = t->losses ? EXACT_STEP : exact ? EXACT_SCORE : far ? SAMPLED_SCORE_FAR : SAMPLED_SCORE;
-    t->score_work = 1 + score * classes;
+    t->score_class = score;
     bool sifted = exact && (t->estimator->ops.flags & XSMI_ESTIMATOR_SIFTED) != 0;
     t->idle_work = sifted ? IDLE * EXACT_STEP * classes : 0;
     t->estimator_width = t->estimator->width;
     if (xsmi_correction_hierarchy(t->estimator->correction)) {
-        t->score_work = 1 + TREE_SCORE * classes;
+        t->score_class = TREE_SCORE;
         xsmi_model_set_correction(t->model, t->estimator->correction); /* the run's tree, not one of a trial's rows */
     }
     t->startup = t->estimator->searcher ? xsmi_searcher_startup(t->estimator->searcher) : 0;
@@ -378,9 +380,10 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
 
 static xsm_status tune(xsmi_tuner *t, xsm_error *err)
 {
-    const uint64_t n = t->train->rows;
     XSMI_TRY(measure(t, err));
+    XSMI_TRY(xsmi_tuner_narrow(t, err));
     xsmi_estimator_unbind(t->estimator);
+    const uint64_t n = t->train->rows;
     t->rank = n < SIZE_MAX ? xsmi_allocate(t->context, (size_t)n, sizeof *t->rank) : NULL;
     t->taken = t->rank ? xsmi_allocate(t->context, (size_t)n, sizeof *t->taken) : NULL;
     t->result = t->taken ? xsmi_allocate(t->context, 1, sizeof *t->result) : NULL;
@@ -390,12 +393,6 @@ static xsm_status tune(xsmi_tuner *t, xsm_error *err)
     memset(t->result, 0, sizeof *t->result);
     t->result->context = xsmi_context_retain(t->context);
     t->result->info.size = sizeof t->result->info;
-    for (uint64_t i = 0; i < n; i++) {
-        t->rank[i] = i;
-    }
-    xsmi_stream stream;
-    xsmi_stream_start(&stream, t->run.seed, XSMI_STREAM_TUNE, 0);
-    xsmi_stream_permute(&stream, t->rank, (size_t)n);
     XSMI_TRY(search(t, err));
     conclude(t);
     return XSM_OK;
@@ -414,6 +411,9 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     }
     xsmi_tuner t = {.model = model,
                     .train = train,
+                    .run_train = train,
+                    .scale = 1,
+                    .cut = 1,
                     .estimator = estimator,
                     .optimizer = optimizer,
                     .run = XSM_TRAINER_OPTIONS_INIT,
@@ -442,6 +442,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     status = status == XSM_OK ? tune(&t, err) : status;
     estimator->common.ridge = t.ridge;
     xsmi_estimator_unbind(estimator);
+    xsmi_tuner_drop_classes(&t);
     xsmi_model_set_correction(model, correction);
     xsmi_correction_release(correction);
     xsm_dataset_free(t.sample);

@@ -1,5 +1,6 @@
 /*
- * Inside of choosing a learning rate: tune.c says which rates are tried, tune_trial.c tries them.
+ * Inside of choosing a learning rate: tune.c says which rates are tried, tune_trial.c tries them, tune_classes.c on
+ * which classes.
  */
 #ifndef XSMI_TUNE_H
 #define XSMI_TUNE_H
@@ -23,8 +24,14 @@ struct xsm_tuning {
 
 typedef struct xsmi_tuner {
     xsm_context *context;
-    xsm_model *model;
-    const xsm_dataset *train;
+    const xsm_dataset *run_train; /* N rows */
+    xsm_model *model;             /* while trials are of some of the classes, as if it had only these */
+    const xsm_dataset *train;     /* whose rows the round's trials go through: the run's, or part */
+    bool narrow;                  /* trials are of some of the classes (tune_classes.c), another part in each round: */
+    xsm_dataset *part;            /* their rows */
+    size_t run_weights;           /* floats of the model */
+    double run_first;             /* sum of the coefficients in the run's first step */
+    double scale;                 /* rate of a trial, by that of the run */
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsm_trainer_options run;
@@ -32,20 +39,21 @@ typedef struct xsmi_tuner {
     double ridge;
     xsm_tuning *result;
 
-    uint64_t *rank;           /* [N] of each row, a permutation: a trial takes the lowest */
-    uint64_t *taken;          /* [N] room for their list */
-    uint64_t startup;         /* examples of the run before a search begins */
-    double step_work;         /* of an example, in classes */
-    double score_work;        /* of an example's evaluation */
-    double idle_work;         /* of either, what steps that are not busy save */
-    uint64_t estimator_width; /* classes of a step */
-    double untrained;         /* objective of a model of zeros */
-    double spent;             /* work */
-    double cut;               /* what rounds are made smaller by, to fit */
-    double expected;          /* work, for the callback */
-    double start;             /* on the clock */
-    uint32_t round;           /* from 0 */
-    double eta;               /* of the trial */
+    uint64_t *rank;                     /* [N] of each row, a permutation: a trial takes the lowest */
+    uint64_t *taken;                    /* [N] room for their list */
+    uint64_t startup;                   /* examples of the run before a search begins */
+    double step_work;                   /* of an example, in classes */
+    double score_work;                  /* of an example's evaluation */
+    double idle_work;                   /* of either, what steps that are not busy save */
+    uint64_t estimator_width;           /* classes of a step */
+    double score_class;                 /* of that, for a class */
+    double untrained[XSMI_TUNE_ROUNDS]; /* objectives of a model of zeros; NaN: not known yet */
+    double spent;                       /* work */
+    double cut;                         /* what rounds are made smaller by, to fit */
+    double expected;                    /* work, for the callback */
+    double start;                       /* on the clock */
+    uint32_t round;                     /* from 0 */
+    double eta;                         /* of the trial */
     uint64_t rows, epochs, batch;
     uint64_t evaluated, held; /* rows to judge on, of the trial's and of those left out of it */
     double unseen[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* objectives by the rows left out; NaN: there were none */
@@ -61,6 +69,14 @@ typedef struct xsmi_tuner {
     xsm_dataset *rest;            /* `held` rows that they do not go through; NULL = none */
 } xsmi_tuner;
 
+/* Finds out whether trials are to be of some of the classes; the estimator is bound to the run's rows and model. */
+xsm_status xsmi_tuner_narrow(xsmi_tuner *t, xsm_error *err);
+/* About how many classes the trials have that are planned. */
+uint32_t xsmi_tuner_classes(const xsmi_tuner *t);
+/* Takes the classes of the round that is planned, and their rows; `narrow` is set. */
+xsm_status xsmi_tuner_take_classes(xsmi_tuner *t, xsm_error *err);
+/* Goes back to all classes, if it is not there. */
+void xsmi_tuner_drop_classes(xsmi_tuner *t);
 /* Fills rows, epochs, batch, evaluated and held for a round. */
 void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round);
 /* Work of a trial of the round that is planned, with steps that busy (0 to 1). */

@@ -3,6 +3,8 @@
  */
 #include "train/tune.h"
 
+#include "base/random.h"
+
 #include <math.h>
 
 /* Work of a trial as a share of the run's, its passes, the rows that it goes through at least, and those of them and
@@ -54,7 +56,7 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 
 void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
 {
-    const uint64_t n = t->train->rows, all = t->run.epochs;
+    const uint64_t n = t->run_train->rows, all = t->run.epochs;
     const double passes = t->cut * rounds[round].share * (double)all;
     uint64_t steps = n / t->run.batch + (n % t->run.batch != 0);
     uint64_t epochs = (uint64_t)ceil(passes);
@@ -68,6 +70,7 @@ void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
     if (steps < STEPS_FEW) {
         t->batch = at_least((uint64_t)((double)t->run.batch * (double)t->rows / (double)n + 0.5), 1);
     }
+    t->score_work = 1 + t->score_class * (double)xsmi_tuner_classes(t);
     double work = rounds[round].evaluation * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
     uint64_t evaluated = (uint64_t)fmin(work, EVALUATED_MOST);
     uint64_t least = at_least((uint64_t)(t->cut * (double)rounds[round].evaluated), EVALUATED_LEAST);
@@ -80,7 +83,7 @@ void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
 /* Examples of a trial by those of the run. */
 static double share_of_run(const xsmi_tuner *t)
 {
-    return (double)t->rows * (double)t->epochs / ((double)t->train->rows * (double)t->run.epochs);
+    return (double)t->rows * (double)t->epochs / ((double)t->run_train->rows * (double)t->run.epochs);
 }
 
 /* Cache lines that a step changes in each class. */
@@ -94,7 +97,7 @@ static double lines_of_class(const xsmi_tuner *t)
 static bool pays_to_mark(const xsmi_tuner *t)
 {
     double changed = (double)t->rows * (double)t->epochs * (double)t->estimator_width * lines_of_class(t);
-    return changed < MARKED * (double)xsmi_model_marks(t->model);
+    return t->model->layout == XSM_LAYOUT_CLASS_MAJOR && changed < MARKED * (double)xsmi_model_marks(t->model);
 }
 
 /* Of making the model new after a trial. */
@@ -136,19 +139,40 @@ static xsm_status take_rows(xsmi_tuner *t, uint64_t first, uint64_t count, xsm_d
     return xsm_dataset_select(t->train, t->taken, taken, out, err);
 }
 
+/* A random order of the rows that the round's trials take theirs from. */
+static void rank_rows(xsmi_tuner *t, uint64_t position)
+{
+    for (uint64_t i = 0; i < t->train->rows; i++) {
+        t->rank[i] = i;
+    }
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, t->run.seed, XSMI_STREAM_TUNE, position);
+    xsmi_stream_permute(&stream, t->rank, (size_t)t->train->rows);
+}
+
 xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
 {
     t->round = round;
+    t->untrained[round] = round > 0 && !t->narrow ? t->untrained[0] : (double)NAN;
     xsmi_tuner_plan(t, round);
+    if (t->narrow) {
+        XSMI_TRY(xsmi_tuner_take_classes(t, err));
+        rank_rows(t, 2 + round);
+    } else if (round == 0) {
+        rank_rows(t, 0);
+    }
     /* A ridge that weighs as much on these rows as the run's does on all of them. */
     t->estimator->common.ridge = t->ridge * ((double)t->rows / (double)t->train->rows);
     XSMI_TRY(take_rows(t, 0, t->rows, &t->sample, err));
     XSMI_TRY(take_rows(t, 0, t->evaluated, &t->subset, err));
     XSMI_TRY(take_rows(t, t->train->rows - t->held, t->held, &t->rest, err));
     t->marking = pays_to_mark(t);
-    if (t->marking && !t->marks) {
-        t->mark_count = xsmi_model_marks(t->model) / 64 + 1;
+    size_t marks = t->marking ? xsmi_model_marks(t->model) / 64 + 1 : 0;
+    if (marks > t->mark_count) {
+        xsmi_release(t->context, t->marks, t->mark_count, sizeof *t->marks);
+        t->mark_count = marks;
         t->marks = xsmi_allocate_zero(t->context, t->mark_count, sizeof *t->marks);
+        t->mark_count = t->marks ? marks : 0;
         t->marking = t->marks != NULL; /* it is only for speed */
     }
     return XSM_OK;
@@ -237,7 +261,7 @@ xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, x
     if (t->ridge > 0) {
         XSMI_TRY(xsmi_model_squared_norm(t->model, &norm, err));
     }
-    *f = (double)t->train->rows * mean + t->ridge / 2 * norm;
+    *f = ((double)t->train->rows * mean + t->ridge / 2 * norm) * ((double)t->run_train->rows / (double)t->train->rows);
     return XSM_OK;
 }
 
@@ -247,7 +271,7 @@ static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, double *unsee
     xsm_trainer_options o = t->run;
     o.epochs = t->epochs;
     o.batch = t->batch;
-    o.eta = trial->eta;
+    o.eta = t->scale * trial->eta;
     o.progress = t->options.progress ? on_step : NULL;
     o.progress_user = t;
     xsm_trainer *trainer;
@@ -310,6 +334,11 @@ xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *er
         status = xsmi_fail(err, XSM_CANCELLED, "the choice of a learning rate was stopped by the callback");
     } else if (status != XSM_OK) {
         xsmi_fail_copy(err, &inner);
+    }
+    /* Not before the first trial: memory that is read before anything is written to it comes in small pages. */
+    if (status == XSM_OK && isnan(t->untrained[t->round])) {
+        status = xsmi_tuner_judge(t, t->subset, &t->untrained[t->round], err);
+        t->spent += (double)t->evaluated * t->score_work;
     }
     return status;
 }

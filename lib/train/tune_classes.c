@@ -1,0 +1,198 @@
+/*
+ * Trials on a part of the classes, where a trial on all of them would draw each too seldom to be the run in small.
+ *
+ * The wrong classes that score too high are found one by one, as they are drawn. Where there are so many classes that a
+ * trial draws each only a few times, its exact loss is that of the first part of the run, in which it rises, the more
+ * the higher the rate; it says nothing of the end. With as few of the classes as it takes of the rows, and all rows of
+ * these classes, a trial draws each class, and sees rows of it, as often for each pass as the run does.
+ *
+ * The steps of an estimator may grow with the number of classes, as a sum over them does, or not, as a probability does
+ * not. The first step tells: rates of such trials are multiplied by the sum of its coefficients in a new model of all
+ * classes, over that in one of these, so that the first step of a trial is as long as that of the run.
+ */
+#include "train/tune.h"
+
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* How often a trial of the last round draws each class at least, or it is made of some of the classes. */
+#define DRAWS_FEW 100
+/* So many classes at least. */
+#define CLASSES_LEAST 256
+/* Classes for each that a step draws: where they are less, the draws are no small part of them. */
+#define CLASSES_EACH 16
+/* Rows whose first steps are compared, and the rate of these: so small that what a step does does not depend on it. */
+#define FIRST_ROWS 64
+#define FIRST_ETA 1e-6
+
+/* Whether an option of the estimator names classes, which would be others in a part of them. */
+static bool names_classes(const xsm_estimator *e)
+{
+    for (size_t i = 0; i < e->ops.option_count; i++) {
+        const xsm_option *option = (const xsm_option *)((const char *)e->ops.options + i * (e->ops.option_size));
+        char one[2];
+        if (option->type == XSM_OPTION_CLASSES && xsm_estimator_get(e, option->name, one, sizeof one) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool pays(xsmi_tuner *t)
+{
+    const xsm_estimator *e = t->estimator;
+    const xsm_dataset *d = t->train;
+    const double classes = (double)d->classes;
+    if (e->exact || e->searcher || e->correction || t->model->correction || t->model->layer ||
+        t->model->score != XSM_SCORE_LINEAR || t->model->layout != XSM_LAYOUT_CLASS_MAJOR ||
+        (e->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || (e->sampler && e->sampler != e->own_sampler) ||
+        d->label_total != d->rows || d->unseen_labels > 0 || names_classes(e)) {
+        return false;
+    }
+    xsmi_tuner_plan(t, XSMI_TUNE_ROUNDS - 1);
+    const double draws = (double)t->rows * (double)t->epochs * (double)e->width;
+    const double some = classes * (double)t->rows / (double)d->rows;
+    return draws < DRAWS_FEW * classes && 2 * t->rows < d->rows && some >= CLASSES_LEAST &&
+           CLASSES_LEAST >= CLASSES_EACH * (double)e->width;
+}
+
+/* The mean sum of the coefficients in the first step of a new model; the estimator is bound to it. */
+static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, xsm_gradient *g, double *mean, xsm_error *err)
+{
+    uint64_t rows[FIRST_ROWS], count = d->rows < FIRST_ROWS ? d->rows : FIRST_ROWS;
+    for (uint64_t i = 0; i < count; i++) {
+        rows[i] = i * (d->rows / count);
+    }
+    xsm_batch batch = xsm_batch_rows(d, rows, count);
+    XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, FIRST_ETA, g, err));
+    double sum = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        for (uint64_t p = 0; p < g->lengths[i]; p++) {
+            sum += fabs((double)g->coefficients[i * g->width + p]);
+        }
+    }
+    *mean = sum / (double)count;
+    return XSM_OK;
+}
+
+/* Takes classes at random until they have so many rows: class_of[k] is the number of class k among them, or
+ * XSM_CLASS_UNSEEN. */
+static xsm_status take_classes(xsmi_tuner *t, uint64_t rows, uint32_t *class_of, uint32_t *classes, xsm_error *err)
+{
+    const xsm_dataset *d = t->train;
+    uint64_t *order = xsmi_allocate(t->context, d->classes, sizeof *order);
+    if (!order) {
+        return xsmi_fail_memory(err, (size_t)d->classes * sizeof *order, "the order of the classes");
+    }
+    for (uint32_t k = 0; k < d->classes; k++) {
+        order[k] = k;
+        class_of[k] = XSM_CLASS_UNSEEN;
+    }
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, t->run.seed, XSMI_STREAM_TUNE, 1);
+    xsmi_stream_permute(&stream, order, d->classes);
+    uint64_t sum = 0;
+    uint32_t taken = 0;
+    for (; taken < d->classes && (sum < rows || taken < CLASSES_LEAST); taken++) {
+        sum += d->class_counts[order[taken]];
+        class_of[order[taken]] = 0;
+    }
+    *classes = 0;
+    for (uint32_t k = 0; k < d->classes; k++) { /* numbered in their order */
+        class_of[k] = class_of[k] == 0 ? (*classes)++ : XSM_CLASS_UNSEEN;
+    }
+    xsmi_release(t->context, order, d->classes, sizeof *order);
+    return XSM_OK;
+}
+
+/* The rows of those classes. */
+static xsm_status make_part(xsmi_tuner *t, const uint32_t *class_of, uint32_t classes, xsm_error *err)
+{
+    const xsm_dataset *d = t->train;
+    uint64_t count = 0, *rows = xsmi_allocate(t->context, (size_t)d->rows, sizeof *rows);
+    if (!rows) {
+        return xsmi_fail_memory(err, (size_t)d->rows * sizeof *rows, "the rows of some classes");
+    }
+    for (uint64_t i = 0; i < d->rows; i++) {
+        if (class_of[d->labels[d->label_offsets[i]]] != XSM_CLASS_UNSEEN) {
+            rows[count++] = i;
+        }
+    }
+    xsm_status status = xsm_dataset_select(d, rows, count, &t->part, err);
+    xsmi_release(t->context, rows, (size_t)d->rows, sizeof *rows);
+    XSMI_TRY(status);
+    return xsmi_dataset_renumber(t->part, class_of, classes, NULL, NULL, err);
+}
+
+/* The rows of a round, the model without the rows of the other classes, and by what rates are multiplied in it. */
+static xsm_status make_round(xsmi_tuner *t, uint32_t *class_of, xsm_gradient *g, xsm_error *err)
+{
+    double first;
+    uint32_t classes = 0;
+    XSMI_TRY(take_classes(t, t->rows + t->held, class_of, &classes, err));
+    XSMI_TRY(make_part(t, class_of, classes, err));
+    t->train = t->part;
+    t->model->classes = classes;
+    t->model->weight_count = classes * t->model->stride;
+    XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, t->train, err));
+    XSMI_TRY(first_step(t, t->train, g, &first, err));
+    t->scale = first > 0 && isfinite(first) ? t->run_first / first : 1;
+    return XSM_OK;
+}
+
+static void drop_round(xsmi_tuner *t)
+{
+    xsmi_estimator_unbind(t->estimator);
+    xsm_dataset_free(t->part);
+    t->part = NULL;
+    t->train = t->run_train;
+    t->model->classes = t->run_train->classes;
+    t->model->weight_count = t->run_weights;
+}
+
+xsm_status xsmi_tuner_narrow(xsmi_tuner *t, xsm_error *err)
+{
+    if (!pays(t)) {
+        return XSM_OK;
+    }
+    xsm_gradient *g = NULL;
+    XSMI_TRY(xsm_gradient_new(t->context, &g, err));
+    xsm_status status = first_step(t, t->train, g, &t->run_first, err);
+    xsm_gradient_free(g);
+    t->run_weights = t->model->weight_count;
+    t->narrow = status == XSM_OK && t->run_first > 0 && isfinite(t->run_first);
+    return status;
+}
+
+uint32_t xsmi_tuner_classes(const xsmi_tuner *t)
+{
+    const double all = (double)t->run_train->classes;
+    return t->narrow ? (uint32_t)fmax(all * (double)t->rows / (double)t->run_train->rows, CLASSES_LEAST)
+                     : t->run_train->classes;
+}
+
+xsm_status xsmi_tuner_take_classes(xsmi_tuner *t, xsm_error *err)
+{
+    drop_round(t);
+    const uint32_t classes = t->train->classes;
+    uint32_t *class_of = xsmi_allocate(t->context, classes, sizeof *class_of);
+    xsm_gradient *g = NULL;
+    xsm_status status = class_of ? xsm_gradient_new(t->context, &g, err)
+                                 : xsmi_fail_memory(err, (size_t)classes * sizeof *class_of, "the classes of trials");
+    status = status == XSM_OK ? make_round(t, class_of, g, err) : status;
+    xsm_gradient_free(g);
+    xsmi_release(t->context, class_of, classes, sizeof *class_of);
+    if (status != XSM_OK) {
+        drop_round(t);
+    }
+    return status;
+}
+
+void xsmi_tuner_drop_classes(xsmi_tuner *t)
+{
+    if (t->narrow) {
+        drop_round(t);
+    }
+}
