@@ -1,6 +1,6 @@
 /*
- * checkkernels: the equations of implicit steps, side by side. That the roots are right is in test_math.c; here, that
- * they are the same bits on every set, and whatever is solved beside them.
+ * checkkernels: the equations of implicit steps, and random streams, side by side. That the roots are right is in
+ * test_math.c; here, that they are the same bits on every set, and whatever is solved beside them.
  */
 #include "checkkernels.h"
 
@@ -129,8 +129,35 @@ static void test_far_out(void **state)
     }
 }
 
+static uint32_t random_word(void)
+{
+    return random_below(65536) << 16 | random_below(65536);
+}
+
+/* Any number of streams, and nothing is written but their words. The reference is Random123. */
+static void test_philox(void **state)
+{
+    enum { STREAMS = 41 };
+    const xsmi_kernels *k = check_table(state);
+    for (size_t round = 0; round < 2000; ++round) {
+        const uint32_t key[2] = {random_word(), random_word()}, purpose = random_word();
+        const size_t n = round % STREAMS;
+        uint64_t positions[STREAMS];
+        uint32_t want[4 * STREAMS], got[4 * STREAMS];
+        for (size_t i = 0; i < n; ++i) {
+            positions[i] = (uint64_t)(round % 3 ? random_word() : 0) << 32 | random_word();
+        }
+        memset(want, 0x5a, sizeof(want));
+        memset(got, 0x5a, sizeof(got));
+        ref->philox(key, purpose, positions, n, want);
+        k->philox(key, purpose, positions, n, got);
+        assert_memory_equal(got, want, sizeof(want));
+    }
+}
+
 const named_test solve_tests[] = {
     {"solve, bits", test_same_bits},
     {"solve, far out", test_far_out},
+    {"philox", test_philox},
     {NULL, NULL},
 };

@@ -165,6 +165,36 @@ static void test_golden_others(void **state)
     }
 }
 
+/* Many streams at once give what each gives alone, where draws are rejected often, too. */
+static void test_streams_other(void **state)
+{
+    enum { STREAMS = 3000 };
+    static const uint32_t sizes[] = {2, 3, 217240, 2147483649u, 3000000000u, UINT32_MAX};
+    static uint64_t positions[STREAMS];
+    static uint32_t excluded[STREAMS], out[STREAMS];
+    const uint64_t seed = 0x123456789abcdef0;
+    (void)state;
+    for (size_t k = 0; k < COUNT(sizes); k++) {
+        const uint32_t n = sizes[k];
+        for (size_t i = 0; i < STREAMS; i++) {
+            positions[i] = i % 2 ? i : UINT64_MAX - 7 * i;
+            excluded[i] = (uint32_t)(0x9e3779b97f4a7c15 * i >> 32) % n;
+        }
+        for (uint32_t mask = 0; mask < 8; mask++) {
+            const size_t count = STREAMS - mask;
+            xsmi_streams_other(xsmi_kernels_select(mask), seed, XSMI_STREAM_NEGATIVES, positions, count, n, excluded,
+                               out);
+            for (size_t i = 0; i < count; i++) {
+                xsmi_stream s;
+                uint32_t alone;
+                xsmi_stream_start(&s, seed, XSMI_STREAM_NEGATIVES, positions[i]);
+                xsmi_stream_others(&s, n, excluded[i], 1, &alone);
+                assert_int_equal(out[i], alone);
+            }
+        }
+    }
+}
+
 static uint32_t choose(uint32_t n, uint32_t m)
 {
     uint64_t ways = 1;
@@ -305,8 +335,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_answers), cmocka_unit_test(test_golden_words),   cmocka_unit_test(test_carry),
         cmocka_unit_test(test_golden_below),  cmocka_unit_test(test_below_is_exact), cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_golden_others), cmocka_unit_test(test_others_sets),    cmocka_unit_test(test_others_long),
-        cmocka_unit_test(test_others_edges),  cmocka_unit_test(test_permute),
+        cmocka_unit_test(test_golden_others), cmocka_unit_test(test_streams_other),  cmocka_unit_test(test_others_sets),
+        cmocka_unit_test(test_others_long),   cmocka_unit_test(test_others_edges),   cmocka_unit_test(test_permute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,6 +150,29 @@ void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, u
     }
 }
 
+void xsmi_streams_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t purpose, const uint64_t *positions,
+                        size_t count, uint32_t n, const uint32_t *excluded, uint32_t *out)
+{
+    enum { TOGETHER = 64 };
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t words[4 * TOGETHER];
+    for (size_t first = 0; first < count; first += TOGETHER) {
+        const size_t some = count - first < TOGETHER ? count - first : TOGETHER;
+        kernels->philox(key, purpose, positions + first, some, words);
+        for (size_t i = first; i < first + some; i++) {
+            uint64_t product = (uint64_t)words[i - first] * (n - 1);
+            if ((uint32_t)product >= n - 1) { /* certainly not one that xsmi_stream_below() rejects */
+                uint32_t number = (uint32_t)(product >> 32);
+                out[i] = number + (number >= excluded[i]);
+            } else {
+                xsmi_stream stream;
+                xsmi_stream_start(&stream, seed, purpose, positions[i]);
+                xsmi_stream_others(&stream, n, excluded[i], 1, &out[i]);
+            }
+        }
+    }
+}
+
 void xsmi_stream_permute(xsmi_stream *s, uint64_t *order, size_t n)
 {
     for (size_t i = n; i > 1; i--) {

@@ -304,8 +304,8 @@ static inline bool xsmi_estimator_is_joint(const xsm_estimator *e, uint64_t batc
 bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);
 
 /* Fills a negative-sampling estimator's lists: the label, then `negatives` others without replacement. */
-void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, const xsm_example *examples,
-                        uint64_t count, uint32_t *list, uint32_t *lengths);
+void xsmi_select_others(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, uint32_t negatives,
+                        const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
 /* The same for rows with several labels: those first, in rising order, then `negatives` classes that are none of them,
  * or as many as there are. `width` places a row. */
 void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,

@@ -19,6 +19,7 @@ typedef struct ove_searched_state {
     int64_t negatives_option, candidates_option, startup;
     uint32_t classes, negatives, candidates;
     uint64_t seed;
+    const xsmi_kernels *kernels;
 } ove_searched_state;
 
 static const xsm_option options[] = {
@@ -36,6 +37,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
     ove_searched_state *s = state;
     s->seed = problem->seed;
+    s->kernels = xsmi_context_kernels(problem->context);
     s->classes = problem->classes;
     if (s->candidates_option > (int64_t)s->classes) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -100,7 +102,7 @@ static void search(void *state, const xsm_search_block *block)
 static void select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes, uint32_t *lengths)
 {
     const ove_searched_state *s = state;
-    xsmi_select_others(s->seed, s->classes, (uint32_t)(width(s) - 1), examples, count, classes, lengths);
+    xsmi_select_others(s->kernels, s->seed, s->classes, (uint32_t)(width(s) - 1), examples, count, classes, lengths);
 }
 
 static void gradient(void *state, const xsm_score_block *block)

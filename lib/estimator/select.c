@@ -6,9 +6,35 @@
 
 #include <string.h>
 
-void xsmi_select_others(uint64_t seed, uint32_t classes, uint32_t negatives, const xsm_example *examples,
-                        uint64_t count, uint32_t *list, uint32_t *lengths)
+/* The lists of xsmi_select_others() for one other class each: the beginnings of many streams at a time. */
+static void select_one_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, const xsm_example *examples,
+                             uint64_t count, uint32_t *list, uint32_t *lengths)
 {
+    enum { TOGETHER = 64 };
+    uint64_t positions[TOGETHER];
+    uint32_t labels[TOGETHER], others[TOGETHER];
+    for (uint64_t first = 0; first < count; first += TOGETHER) {
+        const size_t some = count - first < TOGETHER ? (size_t)(count - first) : TOGETHER;
+        for (size_t i = 0; i < some; i++) {
+            positions[i] = examples[first + i].position;
+            labels[i] = examples[first + i].labels[0];
+        }
+        xsmi_streams_other(kernels, seed, XSMI_STREAM_NEGATIVES, positions, some, classes, labels, others);
+        for (size_t i = 0; i < some; i++) {
+            list[2 * (first + i)] = labels[i];
+            list[2 * (first + i) + 1] = others[i];
+            lengths[first + i] = 2;
+        }
+    }
+}
+
+void xsmi_select_others(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, uint32_t negatives,
+                        const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths)
+{
+    if (negatives == 1) {
+        select_one_other(kernels, seed, classes, examples, count, list, lengths);
+        return;
+    }
     size_t width = 1 + (size_t)negatives;
     for (uint64_t i = 0; i < count; i++) {
         uint32_t *of = list + i * width;

@@ -175,6 +175,14 @@ V_INLINE vd d_fma(vd a, vd b, vd c)
     return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 }
 
+typedef uint64_t vu __attribute__((vector_size(8 * DW)));
+
+V_INLINE vu u_mul(vu a, vu b)
+{
+    return (vu)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+}
+
+#include "kernels/vector_random.h"
 #include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 

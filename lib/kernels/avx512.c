@@ -170,6 +170,14 @@ V_INLINE vd d_fma(vd a, vd b, vd c)
     return (vd)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 }
 
+typedef uint64_t vu __attribute__((vector_size(8 * DW)));
+
+V_INLINE vu u_mul(vu a, vu b)
+{
+    return (vu)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+}
+
+#include "kernels/vector_random.h"
 #include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 

@@ -177,6 +177,12 @@ typedef struct xsmi_kernels {
      * in a few rounds, u and c mean nothing. A lane's results do not depend on the others, nor on `lanes`. */
     uint32_t (*solve)(const xsmi_equations *p);
 
+    /* -- random words, lanes over streams -------------------------------------------------------------------------- */
+
+    /* Words out[w*n + i], w < 4, of Philox4x32-10 under `key` at counter {0, purpose, positions[i]'s low half, its high
+     * half}: what a stream of base/random.h begins with. */
+    void (*philox)(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t n, uint32_t *out);
+
     /* -- one example's contiguous scores, lanes over classes ----------------------------------------- */
 
     /* Largest of z[0..n), -INFINITY if n = 0; NaN if any is NaN. */

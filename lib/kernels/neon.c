@@ -182,6 +182,14 @@ V_INLINE vd d_fma(vd a, vd b, vd c)
     return (vd)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
 }
 
+typedef uint64_t vu __attribute__((vector_size(8 * DW)));
+
+V_INLINE vu u_mul(vu a, vu b)
+{
+    return (vu)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
+}
+
+#include "kernels/vector_random.h"
 #include "kernels/vector_solve.h"
 #include "kernels/vector_tiles.h"
 

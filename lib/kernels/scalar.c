@@ -7,10 +7,12 @@
 #include "kernels/arithmetic.h"
 #include "kernels/kernels.h"
 
+#include <Random123/philox.h>
 #include <math.h>
 
 #define DW 1
 typedef double vd __attribute__((vector_size(8 * DW)));
+typedef uint64_t vu __attribute__((vector_size(8 * DW)));
 
 static inline vd d_fma(vd a, vd b, vd c)
 {
@@ -302,6 +304,18 @@ static size_t sift_tile(const float *scores, size_t classes, const float *bar, s
     return count;
 }
 
+static void philox(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t n, uint32_t *out)
+{
+    const philox4x32_key_t keys = {{key[0], key[1]}};
+    for (size_t i = 0; i < n; ++i) {
+        philox4x32_ctr_t counter = {{0, purpose, (uint32_t)positions[i], (uint32_t)(positions[i] >> 32)}};
+        philox4x32_ctr_t block = philox4x32_R(10, counter, keys);
+        for (size_t w = 0; w < 4; ++w) {
+            out[w * n + i] = block.v[w];
+        }
+    }
+}
+
 const xsmi_kernels xsmi_kernels_scalar = {
     .name = "scalar",
     .dot = dot,
@@ -329,4 +343,5 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .log_branches = log_branches,
     .logistics = logistics,
     .solve = solve,
+    .philox = philox,
 };

@@ -14,9 +14,8 @@
 
 #define XSMI_SOLVE_INLINE static inline __attribute__((always_inline))
 
-/* The bits of a vector, and its masks: all bits of a lane set, or none. */
+/* The bits of a vector (as vu, too), and its masks: all bits of a lane set, or none. */
 typedef int64_t vi __attribute__((vector_size(8 * DW)));
-typedef uint64_t vu __attribute__((vector_size(8 * DW)));
 
 XSMI_SOLVE_INLINE vd d_set(double a)
 {

@@ -408,6 +408,7 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile, .rank_update = rank_update,    \
         .row_max = row_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax, .log_branches = log_branches,      \
         .logistics = logistics, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve,                  \
+        .philox = philox,                                                                                              \
     }
 
 #endif

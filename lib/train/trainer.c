@@ -44,6 +44,9 @@ xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm
 static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t place)
 {
     const xsm_trainer_options *o = &t->options;
+    if (o->schedule == XSM_SCHEDULE_CONSTANT) {
+        return o->eta;
+    }
     double passes = t->stretch * ((double)epoch + (double)place / (double)t->rows);
     switch (o->schedule) {
     case XSM_SCHEDULE_STEP:

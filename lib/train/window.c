@@ -21,12 +21,11 @@ enum {
     STEPS_LEAST = 64,    /* shorter ones are not worth starting threads for */
     SELECT_PIECE = 512,  /* steps whose classes one job draws */
     LANES_A_THREAD = 16, /* so that no thread waits long for one that plans, or that the system stops for a while */
-    CUT_AHEAD = 16,      /* steps whose classes are asked for ahead of looking them up */
     TRY_EVERY = 32,      /* windows until the slower way is tried again, ... */
     TRY_SELDOM = 4096    /* and after it was slower each time */
 };
 
-#define NONE UINT32_MAX
+#define NONE UINT16_MAX
 
 typedef struct lane {
     uint32_t first, count; /* its steps in w->order */
@@ -55,12 +54,12 @@ struct xsmi_window {
     const xsmi_window_coming *coming;
     xsmi_step_list list; /* of the window being run */
     double *losses;      /* [steps] */
-    uint32_t *last;      /* [classes] last step that touched a class, NONE between windows */
+    uint16_t *last;      /* [slots] last step that touched a class, NONE before */
+    size_t slots;        /* a power of two */
     uint32_t *parent;    /* [steps] union-find */
     uint32_t *size;      /* [steps] steps of a component, at its root */
-    uint32_t *lane_of;   /* [steps] of a component, at its root */
+    uint32_t *lane_of;   /* [steps] */
     uint32_t threads, lane_count;
-    uint32_t classes;  /* K, kept for the release of `last` */
     double pace[2];    /* seconds a step lately, in order and on the threads; 0 = not known */
     uint32_t windows;  /* run so far */
     uint32_t next_try; /* of them, when the slower way is tried again */
@@ -106,7 +105,6 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->threads = xsm_context_threads(ctx);
     w->lane_count = w->threads * LANES_A_THREAD;
     w->next_try = w->patience = TRY_EVERY;
-    w->classes = o->model->classes;
     /* Components stay small while a window touches few of the classes. */
     uint64_t steps = o->model->classes / (8 * e->width);
     w->steps = steps > STEPS_MOST ? STEPS_MOST : steps < STEPS_LEAST ? STEPS_LEAST : steps;
@@ -114,8 +112,11 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->losses = xsmi_allocate(ctx, n, sizeof *w->losses);
     w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);
     bool whole = w->losses && w->list.alphas;
+    /* Classes that share a slot count as one: few do, and where few classes are, none. */
+    for (w->slots = 1; w->slots < o->model->classes && w->slots < 8 * w->steps * e->width; w->slots *= 2) {
+    }
     if (w->threads > 1) {
-        w->last = xsmi_allocate(ctx, o->model->classes, sizeof *w->last);
+        w->last = xsmi_allocate(ctx, w->slots, sizeof *w->last);
         w->parent = xsmi_allocate(ctx, n, sizeof *w->parent);
         w->size = xsmi_allocate(ctx, n, sizeof *w->size);
         w->lane_of = xsmi_allocate(ctx, n, sizeof *w->lane_of);
@@ -123,7 +124,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     }
     xsm_status status = XSM_OK;
     if (!whole) {
-        status = xsmi_fail_memory(err, o->model->classes * sizeof *w->last, "a window of steps");
+        status = xsmi_fail_memory(err, w->slots * sizeof *w->last, "a window of steps");
     }
     for (uint32_t i = 0; status == XSM_OK && i < (w->threads > 1 ? 2 : 1); i++) {
         status = new_plan(w, &w->plans[i], err);
@@ -137,9 +138,6 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     if (status != XSM_OK) {
         xsmi_window_free(w);
         return status;
-    }
-    for (uint32_t k = 0; w->last && k < o->model->classes; k++) {
-        w->last[k] = NONE;
     }
     *out = w;
     return XSM_OK;
@@ -158,7 +156,7 @@ void xsmi_window_free(xsmi_window *w)
         }
         xsmi_release(ctx, w->losses, n, sizeof *w->losses);
         xsmi_release(ctx, w->list.alphas, n + 1, sizeof *w->list.alphas);
-        xsmi_release(ctx, w->last, w->classes, sizeof *w->last);
+        xsmi_release(ctx, w->last, w->slots, sizeof *w->last);
         xsmi_release(ctx, w->parent, n, sizeof *w->parent);
         xsmi_release(ctx, w->size, n, sizeof *w->size);
         xsmi_release(ctx, w->lane_of, n, sizeof *w->lane_of);
@@ -223,15 +221,12 @@ static uint32_t root_of(uint32_t *parent, uint32_t s)
     return s;
 }
 
-/* Asks for what the cutting looks up for step s. */
-XSMI_PREFETCHER void fetch_last(const xsmi_window *w, const plan *p, uint64_t s)
+/* Steps that lane t is to have: ever fewer, down to the mean over the number of lanes, so that all threads end at
+ * nearly the same time. */
+static uint32_t lane_size(const xsmi_window *w, uint32_t count, uint32_t t)
 {
-    if (s < p->count) {
-        const uint32_t *classes = p->drawn->classes + s * p->drawn->width;
-        for (uint32_t j = 0; j < p->drawn->lengths[s]; j++) {
-            __builtin_prefetch(w->last + classes[j], 1, 3);
-        }
-    }
+    const uint64_t lanes = w->lane_count, parts = 2 * (lanes - t) - 1; /* of lanes^2 */
+    return (uint32_t)((count * parts + lanes * lanes - 1) / (lanes * lanes));
 }
 
 /* Cuts a window's steps into lanes; false when one thread would do nearly all of the work. */
@@ -239,15 +234,15 @@ static bool cut(xsmi_window *w, plan *p)
 {
     const xsm_gradient *list = p->drawn;
     const uint32_t count = (uint32_t)p->count;
+    memset(w->last, 0xff, w->slots * sizeof *w->last);
     for (uint32_t s = 0; s < count; s++) {
-        fetch_last(w, p, s + CUT_AHEAD);
         w->parent[s] = s;
         w->size[s] = 1;
         const uint32_t *classes = list->classes + s * list->width;
         for (uint32_t j = 0; j < list->lengths[s]; j++) {
-            uint32_t before = w->last[classes[j]];
-            if (before != NONE) {
-                uint32_t a = root_of(w->parent, before), b = root_of(w->parent, s);
+            uint16_t *last = &w->last[classes[j] & (w->slots - 1)];
+            if (*last != NONE) {
+                uint32_t a = root_of(w->parent, *last), b = root_of(w->parent, s);
                 if (a != b) {
                     /* The earlier step becomes the root, so that roots come up first below. */
                     uint32_t early = a < b ? a : b, late = a < b ? b : a;
@@ -255,32 +250,29 @@ static bool cut(xsmi_window *w, plan *p)
                     w->size[early] += w->size[late];
                 }
             }
-            w->last[classes[j]] = s;
+            *last = (uint16_t)s;
         }
-    }
-    uint32_t largest = 0;
-    for (uint32_t s = 0; s < count; s++) {
-        fetch_last(w, p, s + CUT_AHEAD);
-        const uint32_t *classes = list->classes + s * list->width;
-        for (uint32_t j = 0; j < list->lengths[s]; j++) {
-            w->last[classes[j]] = NONE;
-        }
-        largest = w->parent[s] == s && w->size[s] > largest ? w->size[s] : largest;
-    }
-    if (largest > count - count / 8) {
-        return false;
     }
     for (uint32_t t = 0; t < w->lane_count; t++) {
         p->lanes[t].first = p->lanes[t].count = 0;
     }
-    /* A component goes where its first step does: to the first lane that is not full. */
-    uint32_t full = (count + w->lane_count - 1) / w->lane_count, open = 0;
-    for (uint32_t s = 0; s < count; s++) {
-        if (w->parent[s] == s) {
-            open += open + 1 < w->lane_count && p->lanes[open].count >= full;
-            w->lane_of[s] = open;
-            p->lanes[open].count += w->size[s];
+    /* A component goes where its first step does, to the first lane that is not full. That step is its root. */
+    uint32_t largest = 0;
+    for (uint32_t s = 0, open = 0, full = lane_size(w, count, 0); s < count; s++) {
+        const uint32_t root = root_of(w->parent, s);
+        if (root != s) {
+            w->lane_of[s] = w->lane_of[root];
+            continue;
         }
+        if (open + 1 < w->lane_count && p->lanes[open].count >= full) {
+            full = lane_size(w, count, ++open);
+        }
+        w->lane_of[s] = open;
+        p->lanes[open].count += w->size[s];
+        largest = w->size[s] > largest ? w->size[s] : largest;
+    }
+    if (largest > count - count / 8) {
+        return false;
     }
     uint32_t start = 0;
     for (uint32_t t = 0; t < w->lane_count; t++) {
@@ -289,7 +281,7 @@ static bool cut(xsmi_window *w, plan *p)
         p->lanes[t].count = 0;
     }
     for (uint32_t s = 0; s < count; s++) {
-        lane *l = &p->lanes[w->lane_of[root_of(w->parent, s)]];
+        lane *l = &p->lanes[w->lane_of[s]];
         p->order[l->first + l->count++] = s;
     }
     return true;
@@ -343,13 +335,14 @@ static void learn(xsmi_window *w, bool tried, double pace)
 static double fill_alphas(xsmi_window *w, uint64_t count)
 {
     const double *etas = w->list.etas;
-    double *alphas = w->list.alphas, decay = 1;
-    alphas[0] = w->optimizer->model->alpha;
+    double *alphas = w->list.alphas, decay = 1, alpha = w->optimizer->model->alpha;
+    alphas[0] = alpha;
     for (uint64_t s = 0; s < count; s++) {
         decay = s > 0 && etas[s] == etas[s - 1] ? decay : xsmi_estimator_decay(w->estimator, etas[s]);
-        alphas[s + 1] = alphas[s] * decay;
+        alpha = decay == 1 ? alpha : alpha * decay; /* most often no chain of multiplications */
+        alphas[s + 1] = alpha;
     }
-    return alphas[count];
+    return alpha;
 }
 
 /* For a ridge so strong that one window takes the scale out of its range: step by step, multiplying out as needed. */
