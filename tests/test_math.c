@@ -131,7 +131,7 @@ static double solve_in_lane(equation *e, uint32_t disabled, double tolerance, bo
             q[k * STRIDE + l] = e->q[k];
         }
     }
-    xsmi_equations all = {LANE + 1, count, e->p.eta, e->rate, tolerance, u_old, q_y, margin, q, u, c, work};
+    xsmi_equations all = {LANE + 1, count, e->p.eta, e->rate, tolerance, u_old, q_y, margin, q, u, c, work, NULL};
     const xsmi_kernels *kernels = xsmi_kernels_select(disabled);
     *by_kernel = kernels->solve(&all) >> LANE & 1;
     xsmi_proximal_solve_lanes(kernels, &all, XSMI_SOLVER_NEWTON, room);

@@ -52,6 +52,8 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     return finite;
 }
 
+const char xsmi_score_block_mark = 0;
+
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
                                      double eta, uint32_t slot, double *largest)
 {
@@ -63,8 +65,9 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t
     for (uint64_t j = 0; g->proximal && j < count * width; j++) {
         g->shrinks[start + j] = 1;
     }
-    xsm_score_block block = {
-        .size = sizeof block,
+    xsmi_score_block all = {.mark = &xsmi_score_block_mark, .asks = g->asks};
+    all.block = (xsm_score_block){
+        .size = sizeof all,
         .examples = g->example + first,
         .count = count,
         .batch = batch,
@@ -83,8 +86,8 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t
         .log_expected = e->sampler && !g->exact ? g->log_expected + start : NULL,
         .draws = e->sampler && !g->exact ? g->draws + start : NULL,
     };
-    e->ops.gradient(e->state, &block);
-    uint64_t good = xsmi_estimator_take_mean(&block, largest);
+    e->ops.gradient(e->state, &all.block);
+    uint64_t good = xsmi_estimator_take_mean(&all.block, largest);
     if (g->sifted) {
         xsmi_sift_spread(g, first, count);
     }

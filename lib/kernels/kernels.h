@@ -56,7 +56,15 @@ typedef struct xsmi_coming {
     const uint32_t *rows;
     size_t count;
     const float *x;
+    size_t most; /* numbers of each row that are asked for, in whole XSMI_PARTIALS; may be more than a row has */
 } xsmi_coming;
+
+/* Rows that come later, which a kernel that waits for its own results asks for a few lines at a time. */
+typedef struct xsmi_asks {
+    const float *const *rows; /* [count] */
+    size_t count, lines;      /* the first `lines` of each row, at least one */
+    size_t row, line;         /* the first that has not been asked for */
+} xsmi_asks;
 
 /* Equations solved side by side. */
 #define XSMI_SOLVE_LANES 8
@@ -79,6 +87,7 @@ typedef struct xsmi_equations {
     double *u;            /* [XSMI_SOLVE_LANES] result */
     double *c;            /* [count][XSMI_SOLVE_LANES] result */
     double *work;         /* [2*count][XSMI_SOLVE_LANES] */
+    xsmi_asks *asks;      /* or NULL */
 } xsmi_equations;
 
 typedef struct xsmi_kernels {
@@ -245,6 +254,21 @@ static inline size_t xsmi_quad_place(size_t i, size_t quads)
 XSMI_PREFETCHER void xsmi_prefetch_line(const float *p)
 {
     __builtin_prefetch(p, 0, 2);
+}
+
+/* Asks for the next `most` lines, or as many as are left. */
+XSMI_PREFETCHER void xsmi_ask_lines(xsmi_asks *a, size_t most)
+{
+    size_t row = a->row, line = a->line;
+    for (; most > 0 && row < a->count; --most) {
+        xsmi_prefetch_line(a->rows[row] + line * XSMI_LINE);
+        if (++line >= a->lines) {
+            line = 0;
+            ++row;
+        }
+    }
+    a->row = row;
+    a->line = line;
 }
 
 /* Asks for every cache line of n floats, for a row that will be read and written soon. */

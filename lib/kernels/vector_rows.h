@@ -87,10 +87,24 @@ XSMI_INLINE void ask(size_t asked, const float *const *row, size_t i)
     }
 }
 
+/* Adds XSMI_PARTIALS products of each row to its partial sums. */
+XSMI_INLINE void add_products(size_t rows, const float *const *row, const float *x, size_t i, vf acc[ROWS][PARTS])
+{
+    XSMI_UNROLL
+    for (size_t k = 0; k < PARTS; ++k) {
+        vf xk = v_load(x + i + k * VW);
+        XSMI_UNROLL
+        for (size_t j = 0; j < rows; ++j) {
+            acc[j][k] = v_fma(v_load(row[j] + i + k * VW), xk, acc[j][k]);
+        }
+    }
+}
+
 /* `rows` dot products at once: x is read once, and the chains of one row hide the latency of another's. The rows
- * coming[0..asked) are asked for meanwhile. */
+ * coming[0..asked) are asked for meanwhile, the first `most` numbers of each (in whole XSMI_PARTIALS, or more than n).
+ */
 XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, size_t n, float *out, size_t asked,
-                          const float *const *coming)
+                          const float *const *coming, size_t most)
 {
     vf acc[ROWS][PARTS];
     XSMI_UNROLL
@@ -100,20 +114,19 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
             acc[j][k] = v_set(0.0f);
         }
     }
+    const size_t whole = n - n % XSMI_PARTIALS, asking = most < whole ? most : whole;
     size_t i = 0;
-    for (; i + XSMI_PARTIALS <= n; i += XSMI_PARTIALS) {
+    for (; asked > 0 && i < asking; i += XSMI_PARTIALS) {
         ask(asked, coming, i);
-        XSMI_UNROLL
-        for (size_t k = 0; k < PARTS; ++k) {
-            vf xk = v_load(x + i + k * VW);
-            XSMI_UNROLL
-            for (size_t j = 0; j < rows; ++j) {
-                acc[j][k] = v_fma(v_load(row[j] + i + k * VW), xk, acc[j][k]);
-            }
-        }
+        add_products(rows, row, x, i, acc);
+    }
+    for (; i < whole; i += XSMI_PARTIALS) {
+        add_products(rows, row, x, i, acc);
     }
     if (i < n) {
-        ask(asked, coming, i);
+        if (asked > 0 && i < most) {
+            ask(asked, coming, i);
+        }
         XSMI_UNROLL
         for (size_t k = 0; k < PARTS; ++k) {
             size_t at = i + k * VW;
@@ -144,7 +157,7 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
 static float dot(const float *a, const float *b, size_t n)
 {
     float out;
-    dot_rows(1, &a, b, n, &out, 0, NULL);
+    dot_rows(1, &a, b, n, &out, 0, NULL, 0);
     return out;
 }
 
@@ -204,7 +217,7 @@ XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const u
         row[j] = w + rows[j] * stride;
     }
     if (left->count < some) {
-        dot_rows(some, row, x, d, out, 0, NULL);
+        dot_rows(some, row, x, d, out, 0, NULL, 0);
         return;
     }
     XSMI_UNROLL
@@ -216,9 +229,9 @@ XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const u
     if (left->x != NULL) {
         coming[some] = left->x;
         left->x = NULL;
-        dot_rows(some, row, x, d, out, some + 1, coming);
+        dot_rows(some, row, x, d, out, some + 1, coming, left->most);
     } else {
-        dot_rows(some, row, x, d, out, some, coming);
+        dot_rows(some, row, x, d, out, some, coming, left->most);
     }
 }
 
@@ -233,7 +246,7 @@ static void ask_row(const float *row, size_t n)
 static void gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                           float *out, const xsmi_coming *coming)
 {
-    const xsmi_coming none = {NULL, 0, NULL};
+    const xsmi_coming none = {NULL, 0, NULL, 0};
     xsmi_coming left = coming != NULL ? *coming : none; /* what has not been asked for */
     size_t j = 0;
     for (; j + ROWS <= m; j += ROWS) {
@@ -247,11 +260,12 @@ static void gather_scores(const float *w, size_t stride, const uint32_t *rows, s
     for (; j < m; ++j) {
         gather_some(1, w, stride, rows + j, x, d, out + j, &left);
     }
+    const size_t most = left.most < d ? left.most : d;
     for (; left.count > 0; --left.count, ++left.rows) {
-        ask_row(w + left.rows[0] * stride, d);
+        ask_row(w + left.rows[0] * stride, most);
     }
     if (left.x != NULL) {
-        ask_row(left.x, d);
+        ask_row(left.x, most);
     }
 }
 

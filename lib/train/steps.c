@@ -95,7 +95,7 @@ static xsmi_features features_at(const run *r, uint64_t i)
 /* What step i of the run will read, if there is one. */
 static xsmi_coming coming_at(const run *r, uint64_t i)
 {
-    xsmi_coming coming = {NULL, 0, NULL};
+    xsmi_coming coming = {NULL, 0, NULL, SIZE_MAX};
     if (i < r->count) {
         uint64_t s = step_at(r, i);
         coming.rows = r->drawn->classes + s * r->drawn->width;
@@ -125,13 +125,42 @@ static void fetch_state(const run *r, uint64_t i)
     }
 }
 
-/* Asks for one of the two halves of the features of dense step i. */
-XSMI_PREFETCHER void fetch_half(const run *r, uint64_t i, size_t half)
+/* How the asking for a dense step's memory is divided, in numbers of a row: memory is to have something to do all the
+ * time, and what asks for more than it can take waits. */
+typedef struct pace {
+    size_t scoring;  /* of each row of weights; the rest while rows change */
+    size_t features; /* of the features, for the time that the coefficients take; the rest while rows change */
+} pace;
+
+static pace pace_of(const run *r)
 {
-    if (i < r->count) {
-        xsmi_features x = features_at(r, i);
-        for (size_t l = half * (x.count / 2); l < (half ? x.count : x.count / 2); l += XSMI_LINE) {
-            xsmi_prefetch_line(x.values + l);
+    const size_t d = r->stepper->optimizer->model->features;
+    if (r->block->proximal) { /* solving takes long enough to ask for lines in between; changing rows then has room */
+        return (pace){d * 5 / 8 / XSMI_PARTIALS * XSMI_PARTIALS, d / 4 / XSMI_LINE * XSMI_LINE};
+    }
+    return (pace){SIZE_MAX, d / 2 / XSMI_LINE * XSMI_LINE};
+}
+
+/* Asks for the last numbers of a row. */
+XSMI_PREFETCHER void fetch_rest(const float *row, size_t from, size_t n)
+{
+    for (size_t l = from; l < n; l += XSMI_LINE) {
+        xsmi_prefetch_line(row + l);
+    }
+}
+
+/* Asks for what is left of dense step i. */
+XSMI_PREFETCHER void fetch_rests(const run *r, const pace *p, uint64_t i)
+{
+    const xsm_model *m = r->stepper->optimizer->model;
+    if (i >= r->count) {
+        return;
+    }
+    fetch_rest(features_at(r, i).values, p->features, m->features);
+    if (p->scoring < m->features) {
+        const xsmi_coming coming = coming_at(r, i);
+        for (size_t j = 0; j < coming.count; j++) {
+            fetch_rest(m->weight + (size_t)coming.rows[j] * m->stride, p->scoring, m->features);
         }
     }
 }
@@ -264,14 +293,16 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
     xsm_gradient *g = r->block;
     const uint64_t most = r->stepper->most;
     const bool sparse = e->train->sparse;
+    const pace share = pace_of(r);
     for (uint64_t k = 0; k < n; k++) {
-        xsmi_coming coming = {NULL, 0, NULL};
+        xsmi_coming coming = {NULL, 0, NULL, 0};
         if (sparse) {
             fetch_features(r, i + k + 2 * most);
             fetch_sparse(r, i + k + most);
         } else {
             coming = coming_at(r, i + k + most);
             coming.x = NULL;
+            coming.most = share.scoring;
             fetch_scales(r, i + k + most);
         }
         fetch_optimizer(r, i + k + most);
@@ -279,10 +310,17 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
             n = k;
         }
     }
-    /* Memory is to have something to do all the time: the coming rows are asked for while these are scored, their
-     * features half now, for the time that the coefficients take, and half while rows change. */
-    for (uint64_t k = 0; !sparse && k < n; k++) {
-        fetch_half(r, i + k + most, 0);
+    const float *features[BLOCK];
+    xsmi_asks asks = {features, 0, share.features / XSMI_LINE, 0, 0};
+    for (uint64_t k = 0; !sparse && k < n && i + k + most < r->count; k++) {
+        features[asks.count++] = features_at(r, i + k + most).values;
+    }
+    if (g->proximal) {
+        g->asks = &asks;
+    } else {
+        for (; asks.row < asks.count; asks.row++) {
+            fetch_rest(features[asks.row], 0, share.features);
+        }
     }
     /* One call for all steps of one rate. */
     for (uint64_t k = 0, end; k < n; k = end) {
@@ -295,11 +333,13 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
             n = k + good;
         }
     }
+    g->asks = NULL;
+    xsmi_ask_lines(&asks, SIZE_MAX);
     /* The last first: its rows are still in the first cache, which does not hold all of the block. */
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k), width = r->drawn->width;
         if (!sparse) {
-            fetch_half(r, i + k + most, 1);
+            fetch_rests(r, &share, i + k + most);
         }
         xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
         o->ops->step(o, &x, g->lengths[k], g->classes + k * width, g->coefficients + k * width,
