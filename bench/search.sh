@@ -51,7 +51,7 @@ for item in delicious:18 kg-fb15k237:560 s3rec-beauty:605; do
         say "skipped: $name is not in $data" >&2
         continue
     fi
-    "$build/examples/xsoftmax" train --data "$data/$name/${name}_train.txt.gz" --labels first --model "$work/model" \
+    "$build/examples/xsoftmax" train --data "$data/$name/${name}_train.txt.gz" --labels first --pairs 0 --model "$work/model" \
         >/dev/null 2>"$work/err" || {
         cat "$work/err" >&2
         fail "training on $name failed"

@@ -414,6 +414,13 @@ static void count_pairs(uint32_t features)
     }
     assert_true(counts ? info.loss < 0.998 * least : info.loss >= least);
     xsm_choice_free(c);
+    if (counts) {
+        o.keep_pairs = 1;
+        c = choose(NULL, data, &o);
+        info = info_of(c);
+        assert_true(info.hidden == 256 && info.pairs == 0 && !strstr(xsm_choice_line(c, 1), "pairs"));
+        xsm_choice_free(c);
+    }
     xsm_dataset_free(data);
     free(offsets);
     free(index);

@@ -397,6 +397,10 @@ run 0 info p1
 says stdout 'correction             pairs'
 run 1 predict --model p0 --data test.txt --index exact
 says stderr 'made with pairs of features and classes'
+run 1 train --data train.txt --warm-start p0 --estimator hierarchical --epochs 1 --eta 0.1 --model p2
+says stderr '--pairs 0 does without'
+run 0 train --data train.txt --warm-start p0 --estimator implicit --epochs 1 --eta 0.1 --pairs 0 --model p1
+run 0 predict --model p1 --data test.txt --index exact
 rm -f p0 p1
 
 # Embedding models: trained, said what they are, and used as any other.
@@ -543,6 +547,8 @@ run 0 train --data part.xc --test rest.xc --epochs 1 --eta 1
 refuse 2 'go together' 'convert --data train.txt --to xc --output x --split 0.5'
 refuse 2 'go together' 'convert --data train.txt --to xc --output x --rest y'
 refuse 2 'is the place of the other rows' 'convert --data train.txt --to xc --output x --split 0.5 --rest x'
+run 1 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
+says stderr 'by another name'
 refuse 2 "--split: '0' is out of range" 'convert --data train.txt --to xc --output x --split 0 --rest y'
 refuse 2 'both parts must get at least one' 'convert --data train.txt --to xc --output x --split 0.0001 --rest y'
 refuse 2 'split first, then convert' 'convert --data train.txt --labels first --drop --to npy --labels-to z --output x --split 0.5 --rest y'

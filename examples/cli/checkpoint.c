@@ -82,7 +82,10 @@ int cli_checkpoint_recall_choice(cli_run *r)
     r->batch = recall_whole(r, "training.batch", r->batch);
     r->epochs = recall_whole(r, "training.epochs", r->epochs);
     r->ridge = r->ridge < 0 && ridge ? strtod(ridge, NULL) : r->ridge;
-    r->pairs = !(r->pairs > 0) && pairs ? strtod(pairs, NULL) : r->pairs;
+    r->pairs = r->pairs < 0 && pairs ? strtod(pairs, NULL) : r->pairs;
+    if (!(r->pairs <= CLI_PAIRS_MOST)) {
+        return cli_fail("%s: 'training.pairs' is no strength of pairs: '%s'", r->resume_path, pairs);
+    }
     r->transform_text = !r->transform_text && *transform ? transform : r->transform_text;
     r->format.labels = cli_labels_kept(r->recalled, r->format.labels);
     r->format.labels = r->format.labels < 0 ? XSM_LABELS_FIRST : r->format.labels;

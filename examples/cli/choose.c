@@ -40,7 +40,7 @@ static int take(cli_run *r)
         return CLI_GO_ON;
     }
     r->eta_chosen = isnan(r->eta);
-    r->pairs = r->pairs > 0 ? r->pairs : r->chosen.pairs;
+    r->pairs = r->pairs >= 0 ? r->pairs : r->chosen.pairs;
     r->eta = r->chosen.eta;
     r->epochs = r->chosen.epochs;
     r->batch = r->chosen.batch;
@@ -77,6 +77,7 @@ int cli_choose(cli_run *r)
     options.optimizer = r->optimizer_name;
     options.ridge = r->ridge;
     options.keep_ridge = r->ridge >= 0;
+    options.keep_pairs = r->pairs >= 0;
     options.seconds = r->time_budget;
     options.bias = r->bias != 0;
     options.transform = !r->estimator && !r->transform_asked;

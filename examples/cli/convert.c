@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* In the order of XSM_FORMAT_*, without auto and text. */
 static const char *const to_words[] = {"xc", "libsvm", "csv", "tsv", "npy", "cache", NULL};
@@ -134,6 +135,11 @@ int cli_convert(const cli_command *command, int argc, char **argv)
     code = code == CLI_GO_ON ? cli_context(0, &c.context) : code;
     code = code == CLI_GO_ON ? read_rows(&c) : code;
     code = code == CLI_GO_ON ? write_rows(&c, c.rest ? c.part : c.rows, c.output) : code;
+    struct stat one, other;
+    if (code == CLI_GO_ON && c.rest && stat(c.output, &one) == 0 && stat(c.rest, &other) == 0 &&
+        one.st_dev == other.st_dev && one.st_ino == other.st_ino) {
+        code = cli_fail("--rest: %s is %s by another name, which has the first part now", c.rest, c.output);
+    }
     code = code == CLI_GO_ON && c.rest ? write_rows(&c, c.others, c.rest) : code;
     xsm_dataset_free(c.others);
     xsm_dataset_free(c.part);

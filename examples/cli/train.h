@@ -46,6 +46,9 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
             "--hidden: features and classes are the same things, with one vector each", NULL, 0, 0, 0, 0                 \
     }
 
+/* Greatest --pairs. */
+#define CLI_PAIRS_MOST 1e6
+
 typedef struct cli_run {
     const char *data, *test, *test_labels_from, *transform_text, *label_names, *estimator_name, *optimizer_name,
         *schedule_text;
@@ -59,7 +62,7 @@ typedef struct cli_run {
     int unevaluated; /* --no-evaluate */
     cli_hidden hidden;
     double time_budget;  /* seconds; 0 = none */
-    double pairs;        /* their strength; 0: without */
+    double pairs;        /* their strength; 0: without; < 0: not given */
     int full;            /* all rows at once: lbfgs */
     int choose;          /* what was not given is chosen from the rows */
     int transform_asked; /* --transform was given, or features do not matter */
@@ -104,6 +107,8 @@ typedef struct cli_run {
 /* Checks the flags and makes what does not depend on the data: context, estimator, optimizer, transform. As all the
  * others, returns CLI_GO_ON or an exit code. */
 int cli_train_prepare(cli_run *run);
+/* Whether models of that estimator have a correction that pairs would take the place of. */
+int cli_train_corrects(const char *estimator);
 /* Reads the rows: training rows first, as what they hold decides how the test rows are read. */
 int cli_train_read(cli_run *run);
 /* Transforms the rows that were read as is said now. */

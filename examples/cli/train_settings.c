@@ -146,6 +146,10 @@ static int make_optimizer(cli_run *r)
         return err.status == XSM_ERROR_NAME ? cli_misuse("--optimizer: %s, or lbfgs", err.message)
                                             : misused("--optimizer", &err);
     }
+    const char *before = r->recalled ? xsm_model_get_metadata(r->recalled, "training.optimizer") : NULL;
+    if (before && r->optimizer_name && strcmp(before, r->optimizer_name) != 0) {
+        return CLI_GO_ON; /* resuming will say that it was another */
+    }
     return r->optimizer ? cli_checkpoint_recall_options(r, CLI_KEY_OPTIMIZER, set_of_optimizer, r->optimizer)
                         : CLI_GO_ON;
 }
@@ -175,8 +179,7 @@ static int make_estimator(cli_run *r)
     return CLI_GO_ON;
 }
 
-/* Whether models of that estimator have a correction that pairs would take the place of. */
-static int makes_correction(const char *estimator)
+int cli_train_corrects(const char *estimator)
 {
     const xsm_estimator_ops *ops = xsm_estimator_find(estimator);
     return ops && ((ops->flags & XSM_ESTIMATOR_CORRECTED) != 0 || strcmp(estimator, "hierarchical") == 0);
@@ -229,7 +232,7 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->pairs > 0 && r->bias == CLI_BIAS_ONLY) {
         code = cli_misuse("--bias only looks at no feature, so there is nothing for --pairs to count");
     }
-    if (code == CLI_GO_ON && r->pairs > 0 && r->estimator_name && makes_correction(r->estimator_name)) {
+    if (code == CLI_GO_ON && r->pairs > 0 && r->estimator_name && cli_train_corrects(r->estimator_name)) {
         code = cli_misuse("--pairs: '%s' corrects the model's scores itself", r->estimator_name);
     }
     if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {

@@ -80,8 +80,19 @@ int cli_warm_fit(cli_run *r)
     }
     const int pairs = strcmp(xsm_model_correction(r->model), "pairs") == 0;
     const char *strength = xsm_model_get_metadata(r->model, "training.pairs");
-    if (pairs && strength && !(r->pairs > 0)) {
-        r->pairs = strtod(strength, NULL);
+    if (pairs && r->pairs < 0) {
+        r->pairs = strength ? strtod(strength, NULL) : 0;
+        if (!(r->pairs > 0 && r->pairs <= CLI_PAIRS_MOST)) {
+            return cli_fail("%s: does not say how strong its pairs are; give --pairs, 0 for none", r->warm_path);
+        }
+    }
+    if (r->pairs > 0 && cli_train_corrects(r->estimator_name)) {
+        return cli_fail("%s: the model has pairs, and '%s' corrects scores itself; --pairs 0 does without",
+                        r->warm_path, r->estimator_name);
+    }
+    if (r->pairs > 0 && !r->raw_info.sparse) {
+        return cli_fail("%s: the model has pairs, and the rows of %s are dense; --pairs 0 does without", r->warm_path,
+                        r->data);
     }
     if (corrects || pairs) {
         xsm_model_clear_correction(r->model); /* training makes one anew */

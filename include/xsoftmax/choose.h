@@ -36,8 +36,8 @@
  * loss, by their nDCG@5 (1 - nDCG@5, the less the better).
  *
  * **Work.** The short runs together do up to about three times the work of the run chosen where that is small, 0.7 of
- * it where it is large, and half of it for embedding models. Without a time budget all plans depend on counts, never on
- * a clock, so that the choice is the same on any machine, with any number of threads.
+ * it where it is large, and 0.45 of it for embedding models. Without a time budget all plans depend on counts, never
+ * on a clock, so that the choice is the same on any machine, with any number of threads.
  *
  * **Threads.** One thread at a time on the estimator that it works with.
  *  @{ */
@@ -72,7 +72,7 @@ typedef struct xsm_choose_options {
     int32_t keep_ridge;             /**< 1 = `ridge` is kept; 0 = chosen, or the one that the caller's estimator has. */
     int32_t keep_schedule;          /**< 1 = the run's `schedule` and `factor` are kept. */
     int32_t bias;                   /**< 1 = the model is to have a bias. */
-    int32_t reserved;               /**< Zero. */
+    int32_t keep_pairs;             /**< 1 = pairs are the caller's, none are tried; 0 = their strength is chosen. */
     xsm_choose_progress_function progress; /**< Or NULL. */
     void *progress_user;                   /**< Handed to progress(). */
     int32_t transform; /**< 1 = a transform is chosen too, for sparse rows as they were read; 0 = rows stay. */

@@ -101,7 +101,7 @@ typedef struct xsm_tune_progress {
 } xsm_tune_progress;
 
 /** Told of the progress; returning non-zero ends the tuning with #XSM_CANCELLED. Called at each trial's start and
- *  several times a second. */
+ *  several times a second. The model is not to be used there: a trial may be of some of its classes. */
 typedef int32_t (*xsm_tune_function)(void *user, const xsm_tune_progress *progress);
 
 /** Settings of xsm_tune_eta(). Start with #XSM_TUNE_OPTIONS_INIT. */

@@ -52,8 +52,6 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     return finite;
 }
 
-const char xsmi_score_block_mark = 0;
-
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
                                      double eta, uint32_t slot, double *largest)
 {
@@ -65,9 +63,8 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t
     for (uint64_t j = 0; g->proximal && j < count * width; j++) {
         g->shrinks[start + j] = 1;
     }
-    xsmi_score_block all = {.mark = &xsmi_score_block_mark, .asks = g->asks};
-    all.block = (xsm_score_block){
-        .size = sizeof all,
+    xsm_score_block block = {
+        .size = sizeof block,
         .examples = g->example + first,
         .count = count,
         .batch = batch,
@@ -85,9 +82,10 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t
         .scratch = g->scratch_each ? g->scratch + slot * g->scratch_each : NULL,
         .log_expected = e->sampler && !g->exact ? g->log_expected + start : NULL,
         .draws = e->sampler && !g->exact ? g->draws + start : NULL,
+        .asks = g->asks,
     };
-    e->ops.gradient(e->state, &all.block);
-    uint64_t good = xsmi_estimator_take_mean(&all.block, largest);
+    e->ops.gradient(e->state, &block);
+    uint64_t good = xsmi_estimator_take_mean(&block, largest);
     if (g->sifted) {
         xsmi_sift_spread(g, first, count);
     }

@@ -167,21 +167,10 @@ static inline xsm_example xsmi_example_of(const xsm_estimator *e, const xsm_batc
     return example;
 }
 
-/* What our own tables find behind the block that every table gets. A host that calls a table by itself may have a
- * header whose block is as long, so that the mark tells. */
-typedef struct xsmi_score_block {
-    xsm_score_block block;
-    const void *mark; /* &xsmi_score_block_mark */
-    xsmi_asks *asks;  /* or NULL */
-} xsmi_score_block;
-
-extern const char xsmi_score_block_mark;
-
 /* Memory that a table may ask for while it waits for its own results, or NULL. */
 static inline xsmi_asks *xsmi_score_block_asks(const xsm_score_block *block)
 {
-    const xsmi_score_block *all = (const xsmi_score_block *)(const void *)block;
-    return block->size == sizeof *all && all->mark == &xsmi_score_block_mark ? all->asks : NULL;
+    return block->size >= offsetof(xsm_score_block, asks) + sizeof block->asks ? block->asks : NULL;
 }
 
 /* Factor that the ridge asks of every weight in a step with eta. */

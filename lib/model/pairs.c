@@ -234,6 +234,11 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "pairs are counted in sparse rows; in dense ones every feature is with every class");
     }
+    if (train->unseen_labels > 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA,
+                         "%llu labels of the rows are of no class of the model; pairs are counted in rows without such",
+                         (unsigned long long)train->unseen_labels);
+    }
     if (m->correction && !xsmi_correction_pairs(m->correction)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores have a correction already, by '%s'; clear it before, or do without pairs",

@@ -384,7 +384,8 @@ static xsm_status attempt(xsmi_chooser *c, best *b, double eta, double ridge, bo
         *better = true;
         /* The model is that of the trial's last epoch. */
         b->pairs = (xsmi_judged){0, t->loss, t->precision};
-        const bool pairs = b->way->hidden && c->nonzeros >= PAIRS_FEATURES && t->best_epoch == t->epochs;
+        const bool pairs =
+            b->way->hidden && !c->options.keep_pairs && c->nonzeros >= PAIRS_FEATURES && t->best_epoch == t->epochs;
         return pairs && !c->cut_short ? try_pairs(c, b, err) : XSM_OK;
     }
     return XSM_OK;

@@ -235,10 +235,12 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, dou
 xsm_status xsmi_choose_pairs(xsmi_chooser *c, const xsmi_way *way, xsmi_judged *judged, xsm_error *err)
 {
     xsm_metrics m = XSM_METRICS_INIT;
-    XSMI_TRY(xsm_model_add_pairs(c->model, c->rows[c->transform], judged->pairs, err));
-    xsm_status status = xsm_evaluate(c->context, c->model, c->held[c->transform], NULL, &m, err);
-    xsm_model_clear_correction(c->model);
-    if (status == XSM_ERROR_DIVERGED) {
+    xsm_status status = xsm_model_add_pairs(c->model, c->rows[c->transform], judged->pairs, err);
+    if (status == XSM_OK) {
+        status = xsm_evaluate(c->context, c->model, c->held[c->transform], NULL, &m, err);
+        xsm_model_clear_correction(c->model);
+    }
+    if (status == XSM_ERROR_DIVERGED || status == XSM_ERROR_RANGE) { /* sums beyond float32: do without */
         m.log_loss = m.ndcg[4] = (double)NAN;
         status = XSM_OK;
     }

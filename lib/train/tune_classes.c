@@ -30,8 +30,8 @@
 /* Whether an option of the estimator names classes, which would be others in a part of them. */
 static bool names_classes(const xsm_estimator *e)
 {
-    for (size_t i = 0; i < e->ops.option_count; i++) {
-        const xsm_option *option = (const xsm_option *)((const char *)e->ops.options + i * (e->ops.option_size));
+    const xsm_option *option;
+    for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)) != NULL; i++) {
         char one[2];
         if (option->type == XSM_OPTION_CLASSES && xsm_estimator_get(e, option->name, one, sizeof one) > 0) {
             return true;
@@ -65,12 +65,16 @@ static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, xsm_grad
     for (uint64_t i = 0; i < count; i++) {
         rows[i] = i * (d->rows / count);
     }
-    xsm_batch batch = xsm_batch_rows(d, rows, count);
-    XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, FIRST_ETA, g, err));
+    const uint64_t limit = t->estimator->ops.batch_limit, most = limit > 0 && limit < count ? limit : count;
     double sum = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        for (uint64_t p = 0; p < g->lengths[i]; p++) {
-            sum += fabs((double)g->coefficients[i * g->width + p]);
+    for (uint64_t first = 0; first < count; first += most) {
+        const uint64_t some = count - first < most ? count - first : most;
+        xsm_batch batch = xsm_batch_rows(d, rows + first, some);
+        XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, FIRST_ETA, g, err));
+        for (uint64_t i = 0; i < some; i++) {
+            for (uint64_t p = 0; p < g->lengths[i]; p++) {
+                sum += fabs((double)g->coefficients[i * g->width + p]);
+            }
         }
     }
     *mean = sum / (double)count;

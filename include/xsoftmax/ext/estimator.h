@@ -114,6 +114,7 @@ typedef struct xsm_score_block {
     /** [count][width], with a sampler, otherwise NULL: how often the class was drawn; 0 for labels that were not, and
      * for all labels with `exclude_labels`. Every example's labels come first, in their order. */
     const uint32_t *draws;
+    void *asks; /**< For the library's own tables; NULL in a block that a host fills. */
 } xsm_score_block;
 
 /** What the numbers of an #xsm_state_tensor are. */
