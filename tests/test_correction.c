@@ -293,15 +293,7 @@ static void bad_corrections_are_refused(void **state)
             assert_ok(xsmi_container_write(w, directions, sizeof directions, &err), err);
         }
         assert_ok(xsmi_container_commit(w, &err), err);
-        xsm_model *m = NULL;
-        if (defect == 0 || defect == 5) {
-            assert_ok(xsm_model_load(ctx, path, NULL, &m, &err), err);
-            assert_string_equal(xsm_model_correction(m), number ? "classes" : "tree");
-        } else {
-            assert_fails(xsm_model_load(ctx, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
-            assert_null(m);
-        }
-        xsm_model_free(m);
+        test_load_corrected(ctx, path, defect != 0 && defect != 5 ? NULL : number ? "classes" : "tree");
         xsm_context_free(ctx);
     }
     test_files_end();

@@ -257,15 +257,7 @@ static void bad_files_are_refused(void **state)
             assert_ok(xsmi_container_write(w, numbers, sizeof numbers, &err), err);
         }
         assert_ok(xsmi_container_commit(w, &err), err);
-        xsm_model *m = NULL;
-        if (defect == 0) {
-            assert_ok(xsm_model_load(ctx, path, NULL, &m, &err), err);
-            assert_string_equal(xsm_model_correction(m), "pairs");
-        } else {
-            assert_fails(xsm_model_load(ctx, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
-            assert_null(m);
-        }
-        xsm_model_free(m);
+        test_load_corrected(ctx, path, defect == 0 ? "pairs" : NULL);
         xsm_context_free(ctx);
     }
     test_files_end();

@@ -267,6 +267,20 @@ void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores)
     free(column);
 }
 
+void test_load_corrected(xsm_context *context, const char *path, const char *kind)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    if (kind) {
+        assert_ok(xsm_model_load(context, path, NULL, &m, &err), err);
+        assert_string_equal(xsm_model_correction(m), kind);
+    } else {
+        assert_fails(xsm_model_load(context, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+        assert_null(m);
+    }
+    xsm_model_free(m);
+}
+
 uint64_t test_hash(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;

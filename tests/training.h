@@ -55,6 +55,9 @@ double test_bias(const xsm_model *m, uint32_t class);
 double test_score(const xsm_model *m, uint32_t class, const float *x);
 /* Scores of all classes of all rows, [rows][classes]. */
 void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores);
+
+/* Loads a model whose correction is of that kind; NULL: the file is to be refused. */
+void test_load_corrected(xsm_context *context, const char *path, const char *kind);
 /* A hash of all weights' bits, scales multiplied in (the model is changed as by xsm_model_parameters()). */
 uint64_t test_hash(xsm_model *m);
 /* The same with an embedding model's vectors. */

@@ -12,6 +12,11 @@
 enum { PAIR_TENSORS = 3 };
 static const char *const pair_names[PAIR_TENSORS] = {"pair_counts", "pair_classes", "pair_values"};
 
+static xsmi_tensor list(const char *name, xsmi_dtype dtype, size_t count, size_t each, const void *data)
+{
+    return (xsmi_tensor){.name = name, .dtype = dtype, .rank = 1, .shape = {count}, .size = count * each, .data = data};
+}
+
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS])
 {
     const xsmi_tree *t = xsmi_correction_tree(c);
@@ -30,32 +35,13 @@ size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSM
     }
     const xsmi_pairs *p = xsmi_correction_pairs(c);
     if (p) {
-        tensors[0] = (xsmi_tensor){.name = pair_names[0],
-                                   .dtype = XSMI_DTYPE_U32,
-                                   .rank = 1,
-                                   .shape = {p->features},
-                                   .size = p->features * sizeof *p->counts,
-                                   .data = (const unsigned char *)p->counts};
-        tensors[1] = (xsmi_tensor){.name = pair_names[1],
-                                   .dtype = XSMI_DTYPE_U32,
-                                   .rank = 1,
-                                   .shape = {p->count},
-                                   .size = p->count * sizeof *p->class,
-                                   .data = (const unsigned char *)p->class};
-        tensors[2] = (xsmi_tensor){.name = pair_names[2],
-                                   .dtype = XSMI_DTYPE_F32,
-                                   .rank = 1,
-                                   .shape = {p->count},
-                                   .size = p->count * sizeof *p->value,
-                                   .data = (const unsigned char *)p->value};
+        tensors[0] = list(pair_names[0], XSMI_DTYPE_U32, p->features, sizeof *p->counts, p->counts);
+        tensors[1] = list(pair_names[1], XSMI_DTYPE_U32, p->count, sizeof *p->class, p->class);
+        tensors[2] = list(pair_names[2], XSMI_DTYPE_F32, p->count, sizeof *p->value, p->value);
         return PAIR_TENSORS;
     }
-    tensors[0] = (xsmi_tensor){.name = "correction",
-                               .dtype = XSMI_DTYPE_F32,
-                               .rank = 1,
-                               .shape = {xsmi_correction_classes(c)},
-                               .size = xsmi_correction_classes(c) * sizeof(float),
-                               .data = (const unsigned char *)xsmi_correction_numbers(c)};
+    tensors[0] =
+        list("correction", XSMI_DTYPE_F32, xsmi_correction_classes(c), sizeof(float), xsmi_correction_numbers(c));
     return 1;
 }
 
