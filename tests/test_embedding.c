@@ -426,6 +426,63 @@ static void training_gives_the_same_bits_on_any_machine(void **state)
     }
 }
 
+/* Steps on rows that are the host's own, dense or sparse as it has them, are the steps on a dataset of them. */
+static void rows_may_be_the_hosts_own(void **state)
+{
+    (void)state;
+    enum { ROWS_HERE = 60, FEATURES_HERE = 9, CLASSES_HERE = 20, MOST = 15 };
+    static const char *const optimizers[] = {"sgd", "adagrad"}, *const estimators[] = {"softmax", "nce"};
+    for (int bits = 0; bits < 32; bits++) {
+        const kind k = {.bias = true, .sparse = bits & 1};
+        const uint64_t n = bits & 2 ? MOST : 1;
+        test_problem p = test_problem_new(ROWS_HERE, FEATURES_HERE, CLASSES_HERE, k.sparse, 6);
+        uint64_t hash[2];
+        for (int own = 0; own < 2; own++) {
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_model *m = new_model(NULL, FEATURES_HERE, 2, CLASSES_HERE, &k);
+            xsm_estimator *e = test_estimator(NULL, estimators[bits >> 4], "");
+            xsm_optimizer *o = NULL;
+            xsm_gradient *g = test_gradient(NULL);
+            assert_ok(xsm_model_set_layout(m, bits & 4 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, &err), err);
+            assert_ok(xsm_optimizer_new(NULL, optimizers[bits >> 3 & 1], &o, &err), err);
+            assert_ok(xsm_optimizer_bind(o, m, &err), err);
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            for (uint64_t i = 0; i < ROWS_HERE; i += n) {
+                uint64_t offsets[MOST + 1] = {0};
+                uint32_t index[MOST * FEATURES_HERE];
+                float values[MOST * FEATURES_HERE];
+                for (uint64_t r = 0; r < n; r++) {
+                    xsm_row row = XSM_ROW_INIT;
+                    assert_ok(xsm_dataset_get_row(p.data, i + r, &row, &err), err);
+                    offsets[r + 1] = offsets[r] + row.count;
+                    memcpy(values + offsets[r], row.values, row.count * sizeof *values);
+                    memcpy(index + offsets[r], row.index ? row.index : index,
+                           row.index ? row.count * sizeof *index : 0);
+                }
+                xsm_batch batch = xsm_batch_range(p.data, i, n);
+                if (own) {
+                    batch = k.sparse ? xsm_batch_sparse_values(offsets, index, values, n, FEATURES_HERE)
+                                     : xsm_batch_values(values, n, FEATURES_HERE, FEATURES_HERE);
+                    batch.dataset = p.data;
+                    batch.first = i;
+                }
+                assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
+                assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
+            }
+            hash[own] = test_hash_embedding(m);
+            xsm_gradient_free(g);
+            xsm_optimizer_free(o);
+            xsm_estimator_free(e);
+            xsm_model_free(m);
+        }
+        if (hash[0] != hash[1]) {
+            fail_msg("%s by %s, sparse %d, batches of %llu, bits %d: other bits than on a dataset",
+                     estimators[bits >> 4], optimizers[bits >> 3 & 1], k.sparse, (unsigned long long)n, bits);
+        }
+        test_problem_free(&p);
+    }
+}
+
 /* A run that is cut off and goes on from its checkpoint ends at the same bits, the scale of the vectors included. */
 static void a_run_goes_on_from_its_checkpoint(void **state)
 {
@@ -950,6 +1007,7 @@ int main(void)
         cmocka_unit_test(every_estimator_steps_the_vectors_down_their_slope),
         cmocka_unit_test(the_first_layer_is_a_network_as_a_host_would_have_it),
         cmocka_unit_test(training_gives_the_same_bits_on_any_machine),
+        cmocka_unit_test(rows_may_be_the_hosts_own),
         cmocka_unit_test(a_run_goes_on_from_its_checkpoint),
         cmocka_unit_test(a_hidden_layer_learns_what_a_linear_model_cannot),
         cmocka_unit_test(a_strong_ridge_shrinks_the_vectors),

@@ -478,6 +478,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         batch.values = g->hidden;
         batch.stride = g->value_stride;
         batch.features = m->features;
+        batch.offsets = NULL; /* dense, whatever the rows are */
+        batch.index = NULL;
     }
     XSMI_TRY(xsmi_optimizer_prepare(o, &batch, g, err));
     if (m->layer && o->ops->prepare_layer) {
