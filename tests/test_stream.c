@@ -51,6 +51,7 @@ typedef struct rig {
     xsm_estimator *e;
     xsm_optimizer *o;
     xsm_gradient *g;
+    double eta;
 } rig;
 
 static void begin(rig *r, const test_problem *p, const char *estimator, const char *options, uint32_t threads)
@@ -60,6 +61,7 @@ static void begin(rig *r, const test_problem *p, const char *estimator, const ch
     r->e = test_estimator(r->ctx, estimator, options);
     r->o = test_optimizer(r->ctx, r->m);
     r->g = test_gradient(r->ctx);
+    r->eta = 0.01;
 }
 
 static void end(rig *r)
@@ -74,8 +76,8 @@ static void end(rig *r)
 static void step(rig *r, const xsm_batch *batch)
 {
     xsm_error err = XSM_ERROR_INIT;
-    assert_ok(xsm_estimator_gradient(r->e, batch, 0.01, r->g, &err), err);
-    assert_ok(xsm_optimizer_apply(r->o, batch, r->g, 0.01, &err), err);
+    assert_ok(xsm_estimator_gradient(r->e, batch, r->eta, r->g, &err), err);
+    assert_ok(xsm_optimizer_apply(r->o, batch, r->g, r->eta, &err), err);
 }
 
 static xsm_stream_options options_for(const test_problem *p)
@@ -86,8 +88,21 @@ static xsm_stream_options options_for(const test_problem *p)
     return o;
 }
 
+/* Replaces the rig's model by one with a layer of vectors. */
+static void take_embedding(rig *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    o.bias = 1;
+    xsm_optimizer_free(r->o);
+    xsm_model_free(r->m);
+    assert_ok(xsm_model_new_embedding(r->ctx, FEATURES, 3, CLASSES, &o, &r->m, &err), err);
+    r->o = test_optimizer(r->ctx, r->m);
+    r->eta = 1e-3; /* vectors and classes raise each other's steps */
+}
+
 /* Two passes over the rows with their ids. */
-static void check_bits(const char *estimator, const char *options, uint64_t batch, bool sparse)
+static void check_bits(const char *estimator, const char *options, uint64_t batch, bool sparse, bool embedding)
 {
     static carried c;
     xsm_error err = XSM_ERROR_INIT;
@@ -96,6 +111,10 @@ static void check_bits(const char *estimator, const char *options, uint64_t batc
     rig whole, stream;
     begin(&whole, &p, estimator, options, 1);
     begin(&stream, &p, estimator, options, 3);
+    if (embedding) {
+        take_embedding(&whole);
+        take_embedding(&stream);
+    }
     assert_ok(xsm_estimator_bind(whole.e, whole.m, p.data, &err), err);
     assert_ok(xsm_estimator_bind_stream(stream.e, stream.m, &o, &err), err);
     for (int pass = 0; pass < 2; pass++) {
@@ -107,9 +126,10 @@ static void check_bits(const char *estimator, const char *options, uint64_t batc
             step(&stream, &c.batch);
         }
     }
-    if (test_hash(whole.m) != test_hash(stream.m)) {
-        fail_msg("%s %s, batches of %llu, sparse %d: other bits than on a dataset", estimator, options,
-                 (unsigned long long)batch, sparse);
+    if ((embedding ? test_hash_embedding : test_hash)(whole.m) !=
+        (embedding ? test_hash_embedding : test_hash)(stream.m)) {
+        fail_msg("%s %s, batches of %llu, sparse %d, embedding %d: other bits than on a dataset", estimator, options,
+                 (unsigned long long)batch, sparse, embedding);
     }
     end(&whole);
     end(&stream);
@@ -121,15 +141,15 @@ static void the_same_bits_as_a_dataset(void **state)
     (void)state;
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)) != NULL; i++) {
-        for (int bits = 0; bits < 4; bits++) {
-            bool several = bits & 1, sparse = bits & 2;
+        for (int bits = 0; bits < 8; bits++) {
+            bool several = bits & 1, sparse = bits & 2, embedding = bits & 4;
             if (!several || (ops->batch_limit != 1 && !ops->joint)) {
-                check_bits(ops->name, "", several ? 70 : 1, sparse);
-                check_bits(ops->name, "ridge=0.5", several ? 70 : 1, sparse);
+                check_bits(ops->name, "", several ? 70 : 1, sparse, embedding);
+                check_bits(ops->name, "ridge=0.5", several ? 70 : 1, sparse, embedding);
             }
         }
         if (ops->flags & XSM_ESTIMATOR_SAMPLER) {
-            check_bits(ops->name, "sampler=frequency", 1, true);
+            check_bits(ops->name, "sampler=frequency", 1, true, false);
         }
     }
 }

@@ -93,7 +93,8 @@ typedef struct xsm_gradient_view {
 /** What is known beforehand of rows that come as a stream. Start with #XSM_STREAM_OPTIONS_INIT. */
 typedef struct xsm_stream_options {
     size_t size;                  /**< sizeof(xsm_stream_options). */
-    uint64_t examples;            /**< N, the rows that a ridge is of; needed with a ridge. */
+    uint64_t examples;            /**< N, the rows that a ridge is of; needed with a ridge. Estimators that search
+                                       begin to after so many on a model of zeros. */
     uint64_t ids;                 /**< Ids that rows may have: 0, 1, ... below this. What an estimator keeps of each
                                        takes memory, 8 bytes for those built in, 16 for
                                        `augment-reduce`. */

@@ -204,7 +204,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     if (status == XSM_OK && e->index) {
         xsm_search_plan plan = {.size = sizeof plan};
         e->ops.search_plan(e->state, &plan);
-        status = xsmi_searcher_new(e->context, e->index, &plan, model, train->rows, &e->searcher, err);
+        status = xsmi_searcher_new(e->context, e->index, &plan, model, of.examples, &e->searcher, err);
     }
     e->row_bound = status == XSM_OK && e->ops.row_bound ? e->ops.row_bound(e->state) : 0;
     if (status == XSM_OK && !(e->row_bound >= 0 && e->row_bound < INFINITY)) {

@@ -87,7 +87,7 @@ static xsm_status take_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm
     }
     g->values = g->hidden;
     g->value_stride = stride;
-    g->layer_decay = 1 / (1 + eta * e->common.ridge / (double)e->train->rows);
+    g->layer_decay = 1 / (1 + eta * e->common.ridge / (double)e->examples);
     return xsmi_model_hidden(m, batch, g->hidden, stride, err);
 }
 

@@ -121,7 +121,7 @@ static xsm_status new_stream(const xsm_estimator *e, const xsm_model *model, con
         xsmi_stream_free(s);
         return status;
     }
-    s->rows->features = model->features;
+    s->rows->features = xsmi_model_input(model);
     for (uint32_t k = 0; o->class_counts && k < model->classes; k++) {
         s->rows->class_counts[k] = o->class_counts[k];
     }
@@ -185,10 +185,6 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
     if (!e || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind_stream: %s is NULL",
                          e ? "the model" : "the estimator");
-    }
-    if (model->layer) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "embedding models do not learn from a stream; train them on datasets");
     }
     xsm_stream_options o = XSM_STREAM_OPTIONS_INIT;
     XSMI_TRY(read_options(e, options, &o, err));

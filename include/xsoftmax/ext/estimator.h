@@ -137,7 +137,7 @@ typedef struct xsm_state_tensor {
 } xsm_state_tensor;
 
 /** Value of xsm_search_plan::startup: as many examples as there are rows where all weights are zero when the estimator
- *  is bound, for all classes score alike then; otherwise none. */
+ *  is bound, for all classes score alike then (of a stream, xsm_stream_options::examples); otherwise none. */
 #define XSM_SEARCH_STARTUP_AUTO UINT64_MAX
 
 /** What an estimator with #XSM_ESTIMATOR_INDEX wants to be searched. Starts as zeros but for `size`. */
