@@ -241,7 +241,11 @@ done <<END
 1|kind|train --estimator implicit --data dense.tsv --label-column king --model out.model
 1|label|train --estimator implicit --data dense.tsv --model out.model
 1|/dev/full|train --estimator implicit --data train.txt --epochs 1 --eta 1 --model /dev/full
-1|history|train --estimator implicit --data train.txt --epochs 1 --eta 1 --model out.model --history /dev/full
+1|/dev/full: cannot write the history: No space left|train --estimator implicit --data train.txt --epochs 1 --eta 1 --model out.model --history /dev/full
+2|--test-labels-from needs --test|$good --test-labels-from train.txt
+2|from 0 to 9007199254740992 is|$good --seed -1
+2|--to-index-base is of --to libsvm, not xc|convert --data train.txt --to xc --output out.model --to-index-base 0
+2|--to-label-column is of --to csv or tsv, not npy|convert --data train.txt --to npy --output out.model --to-label-column y
 2|evaluate needs --model FILE|evaluate
 2|evaluate needs --data FILE|evaluate --model model
 2|unknown option '--top'|evaluate --model model --data test.txt --top 3
@@ -354,6 +358,11 @@ run 2 indexes sherical
 says stderr "did you mean 'spherical'"
 run 0 estimators decomp-mips
 says stdout 'index=spherical'
+says stdout 'With index=spherical:'
+says stdout 'index.probe=0'
+run 0 estimators ove-sampled
+says stdout 'With sampler=tree:'
+says stdout 'sampler.power=1'
 
 # --- train -----------------------------------------------------------------------------------------------------------------
 rm -f out.model out.csv

@@ -44,12 +44,13 @@ static int bad_number(const cli_flag *flag, const char *value, const char *fault
     const char *what = flag->kind == CLI_WHOLE ? "a whole number" : "a number";
     const char *from = flag->above ? "above" : "from", *to = flag->above ? "and at most" : "to";
     const char *word = flag->choices ? flag->choices[0] : "", * or = flag->choices ? " or " : "";
+    const int digits = flag->kind == CLI_WHOLE ? 17 : 10;
     if (isinf(flag->maximum)) {
-        return cli_misuse("--%s: '%s' %s; %s%s%s %s %.10g is accepted", flag->name, value, fault, word, or, what, from,
-                          flag->minimum);
+        return cli_misuse("--%s: '%s' %s; %s%s%s %s %.*g is accepted", flag->name, value, fault, word, or, what, from,
+                          digits, flag->minimum);
     }
-    return cli_misuse("--%s: '%s' %s; %s%s%s %s %.10g %s %.10g is accepted", flag->name, value, fault, word, or, what,
-                      from, flag->minimum, to, flag->maximum);
+    return cli_misuse("--%s: '%s' %s; %s%s%s %s %.*g %s %.*g is accepted", flag->name, value, fault, word, or, what,
+                      from, digits, flag->minimum, to, digits, flag->maximum);
 }
 
 static int set_number(const cli_flag *flag, const char *value)

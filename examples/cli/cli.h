@@ -354,6 +354,7 @@ void cli_stop_remove(void);
 typedef struct cli_history {
     FILE *file;
     unsigned measures; /* of the test rows, a set as of cli_measures_read(); say it before the file is opened */
+    int failure;       /* errno of the first write that failed, or 0 */
 } cli_history;
 
 int cli_history_open(cli_history *history);

@@ -93,6 +93,13 @@ static int check(const conversion *c)
     if (c->rest && strcmp(c->rest, c->output) == 0) {
         return cli_misuse("--rest: %s is the place of the other rows", c->rest);
     }
+    const int32_t to = to_formats[c->to];
+    if (c->to_base != XSM_INDEX_BASE_AUTO && to != XSM_FORMAT_LIBSVM) {
+        return cli_misuse("--to-index-base is of --to libsvm, not %s", to_words[c->to]);
+    }
+    if (c->to_label_column && to != XSM_FORMAT_CSV && to != XSM_FORMAT_TSV) {
+        return cli_misuse("--to-label-column is of --to csv or tsv, not %s", to_words[c->to]);
+    }
     if (c->rest && c->labels_to) {
         return cli_misuse("--split: two parts cannot share the file of --labels-to; split first, then convert to npy");
     }

@@ -16,6 +16,15 @@ static void head(cli_history *history)
     fputc('\n', history->file);
 }
 
+static void flush(cli_history *history)
+{
+    const int written = fflush(history->file) == 0;
+    if (!written && history->failure == 0) {
+        history->failure = errno;
+    }
+    cli_outputs[CLI_OUTPUT_HISTORY].ready = written;
+}
+
 int cli_history_open(cli_history *history)
 {
     const char *path = cli_output_begin(CLI_OUTPUT_HISTORY);
@@ -68,7 +77,7 @@ void cli_history_line(cli_history *history, const xsm_progress *progress, const 
     }
     fputc('\n', history->file);
     /* Whole lines only, whenever the run ends. */
-    cli_outputs[CLI_OUTPUT_HISTORY].ready = fflush(history->file) == 0;
+    flush(history);
 }
 
 int cli_history_close(cli_history *history)
@@ -76,12 +85,15 @@ int cli_history_close(cli_history *history)
     if (!history->file) {
         return CLI_GO_ON;
     }
-    int failed = ferror(history->file);
+    flush(history);
     cli_outputs[CLI_OUTPUT_HISTORY].ready = 0;
-    failed = fclose(history->file) != 0 || failed;
+    if (fclose(history->file) != 0 && history->failure == 0) {
+        history->failure = errno;
+    }
     history->file = NULL;
-    if (failed) {
-        return cli_fail("%s: cannot write the history: %s", cli_outputs[CLI_OUTPUT_HISTORY].path, strerror(errno));
+    if (history->failure != 0) {
+        return cli_fail("%s: cannot write the history: %s", cli_outputs[CLI_OUTPUT_HISTORY].path,
+                        strerror(history->failure));
     }
     cli_outputs[CLI_OUTPUT_HISTORY].ready = 1;
     return CLI_GO_ON;

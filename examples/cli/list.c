@@ -87,6 +87,23 @@ static void show_option(const char *prefix, const xsm_option *option)
     free(values);
 }
 
+static void show_options(const kind *k, size_t index)
+{
+    const xsm_option *option;
+    for (size_t i = 0; (option = k->option(index, i)) != NULL; i++) {
+        show_option(k->prefix, option);
+    }
+}
+
+/* The options of every sampler or index that an estimator can be told to take. */
+static void show_parts(const kind *part, const char *option)
+{
+    for (size_t i = 0; i < part->count(); i++) {
+        printf("\nWith %s=%s:\n", option, part->name(i));
+        show_options(part, i);
+    }
+}
+
 static int show(const kind *k, const char *name)
 {
     size_t index = 0;
@@ -104,8 +121,13 @@ static int show(const kind *k, const char *name)
         printf("%s%s. ", k->use, name);
     }
     printf("%s\n", option ? "Options, each given as --set NAME=VALUE:" : "It has no options.");
-    for (size_t i = 0; (option = k->option(index, i)) != NULL; i++) {
-        show_option(k->prefix, option);
+    show_options(k, index);
+    for (size_t i = 0; k == &estimator_kind && (option = k->option(index, i)) != NULL; i++) {
+        if (strcmp(option->name, "sampler") == 0) {
+            show_parts(&sampler_kind, option->name);
+        } else if (strcmp(option->name, "index") == 0) {
+            show_parts(&index_kind, option->name);
+        }
     }
     return CLI_DONE;
 }
