@@ -35,9 +35,10 @@
  * They are compared by the log-loss of the rows held back, or, for rows with several labels and estimators of another
  * loss, by their nDCG@5 (1 - nDCG@5, the less the better).
  *
- * **Work.** The short runs together do up to about three times the work of the run chosen where that is small, 0.7 of
- * it where it is large, and 0.45 of it for embedding models. Without a time budget all plans depend on counts, never
- * on a clock, so that the choice is the same on any machine, with any number of threads.
+ * **Work.** The short runs together do up to about three times the work of the run chosen where that is small (with
+ * several labels a row some seconds more), 0.7 of it where it is large, and 0.45 of it for embedding models. Without a
+ * time budget all plans depend on counts, never on a clock, so that the choice is the same on any machine, with any
+ * number of threads.
  *
  * **Threads.** One thread at a time on the estimator that it works with.
  *  @{ */

@@ -36,6 +36,7 @@ enum { FEW_CLASSES = 100 };
 #define LARGE_SHARE 0.7
 #define VECTOR_SHARE 0.45
 #define ANYWAY 3e9
+#define ANYWAY_SEVERAL 6e10 /* several labels a row: few rows ask for other rates and epochs than many */
 /* Of a time budget: the trials' part, and what is left for what estimates do not see. */
 #define TRIAL_TIME 0.35
 #define SAFE_TIME 0.9
@@ -290,7 +291,7 @@ static xsm_status plan(xsmi_chooser *c, xsm_error *err)
         most = fmax(most, w->work);
     }
     double share = c->cheap ? CHEAP_SHARE : vector ? VECTOR_SHARE : LARGE_SHARE;
-    double allowed = share * n * (double)c->epochs * most + ANYWAY;
+    double allowed = share * n * (double)c->epochs * most + (c->cheap && c->several ? ANYWAY_SEVERAL : ANYWAY);
     if (isfinite(c->deadline)) {
         allowed = fmin(allowed, (c->deadline - xsmi_seconds()) * per_second(c));
     }
@@ -442,7 +443,8 @@ static xsm_status try_transform(xsmi_chooser *c, best *b, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status search_way(xsmi_chooser *c, best *b, xsm_error *err)
+/* `ahead` is the least loss of the ways before. */
+static xsm_status search_way(xsmi_chooser *c, best *b, double ahead, xsm_error *err)
 {
     /* Other optimizers than sgd need not go with a ridge. */
     const bool plain =
@@ -458,8 +460,8 @@ static xsm_status search_way(xsmi_chooser *c, best *b, xsm_error *err)
     if (c->options.transform && b->way == &c->ways[0] && b->trial != UINT64_MAX && !c->cut_short) {
         XSMI_TRY(try_transform(c, b, err));
     }
-    const bool ridges = open && b->way->exact && !b->way->full && c->cheap;
-    return ridges && b->trial != UINT64_MAX && !c->cut_short ? try_ridges(c, b, err) : XSM_OK;
+    const bool ridges = open && b->way->exact && !b->way->full && c->cheap && b->loss < ahead;
+    return ridges && !c->cut_short ? try_ridges(c, b, err) : XSM_OK;
 }
 
 /* The same way by adagrad: once, at twice the rate that was best for steps of a row, as its own best is one to three
@@ -479,7 +481,7 @@ static xsm_status search(xsmi_chooser *c, best *found, xsm_error *err)
     for (size_t i = 0; c->held[0] && i < c->way_count; i++) {
         const best before = b;
         b = (best){.way = &c->ways[i], .trial = UINT64_MAX, .loss = (double)INFINITY};
-        XSMI_TRY(follows(c, b.way) ? search_beside(c, &b, &before, err) : search_way(c, &b, err));
+        XSMI_TRY(follows(c, b.way) ? search_beside(c, &b, &before, err) : search_way(c, &b, found->loss, err));
         if (b.loss < found->loss) {
             *found = b;
         }
@@ -514,10 +516,10 @@ static void fit_budget(xsmi_chooser *c, const xsmi_way *way)
 }
 
 /* A trial's rate is still high where it was best, and falls all the way in the run, which has more rows besides: for
- * exact ways some epochs more make its log-loss better. Ranks by sgd's steps of a row they do not. */
+ * exact ways some epochs more do good. */
 static uint64_t run_epochs(const xsmi_chooser *c, const xsmi_way *way, const xsm_choice_trial *t)
 {
-    const uint64_t epochs = t->best_epoch + (way->exact && (!way->ranked || way->optimizer) ? EPOCHS_MORE : 0);
+    const uint64_t epochs = t->best_epoch + (way->exact ? EPOCHS_MORE : 0);
     return epochs < c->epochs ? epochs : c->epochs;
 }
 
