@@ -290,6 +290,83 @@ static void one_class(void **state)
     test_problem_free(&p);
 }
 
+/* A pass over the rows with these options, and one step on the first row again: the weights, and that row's u. */
+static uint64_t pass(const test_problem *p, const char *options, bool bias, double *u)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(NULL, p, bias, XSM_LAYOUT_CLASS_MAJOR, 1, 17);
+    xsm_estimator *e = test_estimator(NULL, "implicit", options);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL);
+    assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
+    for (uint64_t i = 0; i <= ROWS; i++) {
+        xsm_batch batch = xsm_batch_range(p->data, i % ROWS, 1);
+        assert_ok(xsm_estimator_gradient(e, &batch, 0.5, g, &err), err);
+        assert_int_equal(test_view(g).lengths[0], CLASSES);
+        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.5, &err), err);
+    }
+    *u = u_of(e)[0];
+    uint64_t hash = test_hash(m);
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return hash;
+}
+
+/* m = K - 1: every class is in the step, once, so that nothing of it is drawn and no seed matters. */
+static void all_classes_make_a_step_without_chance(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        const bool bias = kind & 1;
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, kind & 2, 5);
+        double u[3];
+        uint64_t all = pass(&p, "negatives=all ridge=0.3 seed=1", bias, &u[0]);
+        char number[64];
+        snprintf(number, sizeof number, "negatives=%d ridge=0.3 seed=1", CLASSES - 1);
+        assert_true(pass(&p, number, bias, &u[1]) == all);
+        assert_true(pass(&p, "negatives=all ridge=0.3 seed=2", bias, &u[2]) == all);
+        assert_true(u[0] == u[1] && u[0] == u[2]);
+        test_problem_free(&p);
+    }
+}
+
+/* Steps of m = K - 1 on one example again and again are the proximal point method on its log-loss in its joint form,
+ * u + e^-u sum_k e^(z_k - z_y): loss and u come to the log-loss, and the coefficients to softmax's. */
+static void all_classes_come_to_the_softmax(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 17);
+    xsm_estimator *e = test_estimator(NULL, "implicit", "negatives=all"), *exact = test_estimator(NULL, "softmax", "");
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL), *want = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(p.data, 2, 1);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_ok(xsm_estimator_bind(exact, m, p.data, &err), err);
+    for (int step = 0; step < 400; step++) {
+        assert_ok(xsm_estimator_gradient(e, &batch, 0.2, g, &err), err);
+        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.2, &err), err);
+    }
+    assert_ok(xsm_estimator_gradient(exact, &batch, 0.2, want, &err), err);
+    xsm_gradient_view is = test_view(g), should = test_view(want);
+    assert_true(should.loss > 1e-3); /* not learnt by heart: there is something to compare */
+    assert_true(fabs(u_of(e)[2] - should.loss) < 0.02 * should.loss);
+    for (uint32_t j = 0; j < CLASSES; j++) {
+        double softmax = (double)should.coefficients[is.classes[j]];
+        assert_true(fabs((double)is.coefficients[j] - softmax) < 0.02 * should.loss);
+    }
+    xsm_gradient_free(g);
+    xsm_gradient_free(want);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_estimator_free(exact);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +375,8 @@ int main(void)
         cmocka_unit_test(grows_linearly_in_the_gap),
         cmocka_unit_test(without_features_only_u_moves),
         cmocka_unit_test(one_class),
+        cmocka_unit_test(all_classes_make_a_step_without_chance),
+        cmocka_unit_test(all_classes_come_to_the_softmax),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
