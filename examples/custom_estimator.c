@@ -183,7 +183,9 @@ static xsm_dataset *make_rows(uint64_t rows, uint64_t seed)
             values[i * FEATURES + j] = centres[(size_t)classes[i] * FEATURES + j] + noise(&state) / 3;
         }
     }
-    xsm_labels labels = {sizeof labels, CLASSES, 0, NULL, classes};
+    xsm_labels labels = XSM_LABELS_INIT;
+    labels.classes = CLASSES;
+    labels.labels = classes;
     xsm_dataset *data;
     check(xsm_dataset_from_dense(NULL, values, rows, FEATURES, FEATURES, &labels, XSM_COPY, &data, &err), &err);
     free(classes);

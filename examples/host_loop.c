@@ -73,7 +73,9 @@ int main(void)
     }
 
     xsm_error err = XSM_ERROR_INIT;
-    xsm_labels labels = {sizeof labels, CLASSES, 0, NULL, classes};
+    xsm_labels labels = XSM_LABELS_INIT;
+    labels.classes = CLASSES;
+    labels.labels = classes;
     xsm_dataset *data;
     xsm_model *model, *by_hand;
     xsm_estimator *estimator, *twin;

@@ -329,7 +329,9 @@ static xsm_dataset *make_data(uint32_t classes, uint32_t features, uint64_t rows
             values[i * features + j] = centres[centre * features + j] + 0.4f * noise(&state);
         }
     }
-    xsm_labels given = {sizeof given, classes, 0, NULL, labels};
+    xsm_labels given = XSM_LABELS_INIT;
+    given.classes = classes;
+    given.labels = labels;
     xsm_dataset *data;
     check(xsm_dataset_from_dense(NULL, values, rows, features, features, &given, XSM_COPY, &data, &err), &err);
     free(labels);

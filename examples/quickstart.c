@@ -65,7 +65,9 @@ static xsm_dataset *make_data(xsm_context *context, uint64_t rows, uint64_t seed
             values[i * FEATURES + j] = centres[(size_t)classes[i] * FEATURES + j] + noise(&state) / 3;
         }
     }
-    xsm_labels labels = {sizeof labels, CLASSES, 0, NULL, classes};
+    xsm_labels labels = XSM_LABELS_INIT;
+    labels.classes = CLASSES;
+    labels.labels = classes;
     xsm_dataset *dataset;
     check(xsm_dataset_from_dense(context, values, rows, FEATURES, FEATURES, &labels, XSM_COPY, &dataset, &err), &err);
     free(classes);

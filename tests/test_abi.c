@@ -122,6 +122,8 @@ static void test_starting_values(void **state)
     STARTS(xsm_error, XSM_ERROR_INIT);
     STARTS(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT);
     STARTS(xsm_class_map, XSM_CLASS_MAP_INIT);
+    STARTS(xsm_labels, XSM_LABELS_INIT);
+    STARTS(xsm_progress, XSM_PROGRESS_INIT);
     STARTS(xsm_read_options, XSM_READ_OPTIONS_INIT);
     STARTS(xsm_text_options, XSM_TEXT_OPTIONS_INIT);
     STARTS(xsm_write_options, XSM_WRITE_OPTIONS_INIT);
@@ -653,9 +655,7 @@ static xsm_status predict(fixture *f, void *object, xsm_error *err)
 static void test_every_function(void **state)
 {
     fixture *f = *state;
-    xsm_progress progress;
-    memset(&progress, 0, sizeof progress);
-    progress.size = sizeof progress;
+    xsm_progress progress = XSM_PROGRESS_INIT;
 #define SIZES(type, init, function)                                                                                    \
     do {                                                                                                               \
         type object = init;                                                                                            \

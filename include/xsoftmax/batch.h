@@ -39,31 +39,10 @@ typedef struct xsm_batch {
 /** A row that does not come again, or of which that is not known. */
 #define XSM_NO_ID UINT64_MAX
 
-/** The rows rows[0..count) of a dataset. The array must stay while the batch is used. Nothing is checked here, as in
- *  all functions that make a batch, but by those that take it: #XSM_ERROR_ARGUMENT for a batch without rows or without
- *  a dataset, #XSM_ERROR_RANGE for a row that is not there or a value that is not finite, #XSM_ERROR_SHAPE for rows of
- *  other than the features that are needed. O(1). */
-static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count)
-{
-    xsm_batch batch;
-    batch.size = sizeof(batch);
-    batch.dataset = dataset;
-    batch.rows = rows;
-    batch.first = 0;
-    batch.count = count;
-    batch.values = NULL;
-    batch.stride = 0;
-    batch.features = 0;
-    batch.reserved = 0;
-    batch.offsets = NULL;
-    batch.index = NULL;
-    batch.labels = NULL;
-    batch.label_offsets = NULL;
-    batch.ids = NULL;
-    return batch;
-}
-
-/** The rows first..first+count of a dataset. */
+/** The rows first..first+count of a dataset. Nothing is checked here, as in all functions that make a batch, but by
+ *  those that take it: #XSM_ERROR_ARGUMENT for a batch without rows or without a dataset, #XSM_ERROR_RANGE for a row
+ * that is not there or a value that is not finite, #XSM_ERROR_SHAPE for rows of other than the features that are
+ * needed. O(1). */
 static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t first, uint64_t count)
 {
     xsm_batch batch;
@@ -81,6 +60,14 @@ static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t fir
     batch.labels = NULL;
     batch.label_offsets = NULL;
     batch.ids = NULL;
+    return batch;
+}
+
+/** The rows rows[0..count) of a dataset. The array must stay while the batch is used. */
+static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count)
+{
+    xsm_batch batch = xsm_batch_range(dataset, 0, count);
+    batch.rows = rows;
     return batch;
 }
 

@@ -198,6 +198,12 @@ typedef struct xsm_labels {
     const uint32_t *labels; /**< The labels, no label twice in a row. #XSM_CLASS_UNSEEN is accepted, also repeatedly. */
 } xsm_labels;
 
+/** Starting value of an #xsm_labels. */
+#define XSM_LABELS_INIT                                                                                                \
+    {                                                                                                                  \
+        sizeof(xsm_labels), 0, 0, NULL, NULL                                                                           \
+    }
+
 /** Ownership of the arrays handed to a constructor. */
 enum {
     XSM_COPY = 0,  /**< The dataset keeps a copy. */

@@ -142,7 +142,7 @@ XSM_API void xsm_skipgram_free(xsm_skipgram *trainer);
  *          read any more; #XSM_ERROR_STATE when the text has changed, or the estimator has been bound to something
  * else; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
 XSM_API xsm_status xsm_skipgram_run(xsm_skipgram *trainer, xsm_error *err);
-/** Fills `progress` (its size set by the caller) with where the trainer is. O(1).
+/** Fills `progress` (start it with #XSM_PROGRESS_INIT) with where the trainer is. O(1).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_skipgram_get_progress(const xsm_skipgram *trainer, xsm_progress *progress, xsm_error *err);
 

@@ -58,6 +58,12 @@ typedef struct xsm_progress {
     double gradient_norm;     /**< xsm_fit_batch(): norm of that sum's gradient there; else NaN. */
 } xsm_progress;
 
+/** Starting value of an #xsm_progress, for those who ask for one. */
+#define XSM_PROGRESS_INIT                                                                                              \
+    {                                                                                                                  \
+        sizeof(xsm_progress), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0                                           \
+    }
+
 /** Told of the progress; returning non-zero ends the run with #XSM_CANCELLED and the model as it is. Called at each
  *  epoch's start (step 0 of the first) and end, and several times a second in between. */
 typedef int32_t (*xsm_progress_function)(void *user, const xsm_progress *progress);
@@ -146,7 +152,7 @@ XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path
  *          #XSM_ERROR_CHECKSUM, #XSM_ERROR_FILE_VERSION and #XSM_ERROR_IO for the file; #XSM_ERROR_STATE as
  *          xsm_trainer_run(); #XSM_ERROR_MEMORY. On failure everything is as before. */
 XSM_API xsm_status xsm_trainer_resume(xsm_trainer *trainer, const char *path, xsm_error *err);
-/** Fills `progress` (its size set by the caller) with where the trainer is. O(1).
+/** Fills `progress` (start it with #XSM_PROGRESS_INIT) with where the trainer is. O(1).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_trainer_get_progress(const xsm_trainer *trainer, xsm_progress *progress, xsm_error *err);
 

@@ -44,35 +44,30 @@ xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint
     return XSM_OK;
 }
 
+/* What lies at `part` goes to that place of a new correction, and is left empty. */
+static xsm_status take(xsm_context *ctx, uint32_t classes, size_t place, void *part, size_t size, xsmi_correction **out,
+                       xsm_error *err)
+{
+    XSMI_TRY(start(ctx, classes, out, err));
+    memcpy((unsigned char *)*out + place, part, size);
+    memset(part, 0, size);
+    return XSM_OK;
+}
+
 xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_correction **out, xsm_error *err)
 {
-    xsmi_correction *c = NULL;
-    XSMI_TRY(start(ctx, tree->classes, &c, err));
-    c->tree = *tree;
-    memset(tree, 0, sizeof *tree);
-    *out = c;
-    return XSM_OK;
+    return take(ctx, tree->classes, offsetof(xsmi_correction, tree), tree, sizeof *tree, out, err);
 }
 
 xsm_status xsmi_correction_of_hierarchy(xsm_context *ctx, xsmi_hierarchy *hierarchy, xsmi_correction **out,
                                         xsm_error *err)
 {
-    xsmi_correction *c = NULL;
-    XSMI_TRY(start(ctx, hierarchy->classes, &c, err));
-    c->hierarchy = *hierarchy;
-    memset(hierarchy, 0, sizeof *hierarchy);
-    *out = c;
-    return XSM_OK;
+    return take(ctx, hierarchy->classes, offsetof(xsmi_correction, hierarchy), hierarchy, sizeof *hierarchy, out, err);
 }
 
 xsm_status xsmi_correction_of_pairs(xsm_context *ctx, xsmi_pairs *pairs, xsmi_correction **out, xsm_error *err)
 {
-    xsmi_correction *c = NULL;
-    XSMI_TRY(start(ctx, pairs->classes, &c, err));
-    c->pairs = *pairs;
-    memset(pairs, 0, sizeof *pairs);
-    *out = c;
-    return XSM_OK;
+    return take(ctx, pairs->classes, offsetof(xsmi_correction, pairs), pairs, sizeof *pairs, out, err);
 }
 
 xsmi_correction *xsmi_correction_retain(xsmi_correction *c)
