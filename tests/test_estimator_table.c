@@ -315,12 +315,39 @@ static void steps_out_of_range_are_divergence(void **state)
     test_problem_free(&p);
 }
 
+/* Coefficients so small that weights made of them could be denormal floats are 0, by their mean over the batch. */
+static void tiny_coefficients_are_none(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(3, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &host_ops, &e, &err), err);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    xsm_gradient *g = test_gradient(NULL);
+    static const double sizes[][2] = {{0x1p-99, 0x1p-100}, {0x1p-100, 0}, {1e-40, 0}};
+    xsm_batch batch = xsm_batch_range(p.data, 0, 2);
+    for (int i = 0; i < 3; i++) {
+        host_coefficient = sizes[i][0];
+        assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+        xsm_gradient_view view = test_view(g);
+        assert_true((double)view.coefficients[0] == -sizes[i][1] && (double)view.coefficients[1] == sizes[i][1]);
+    }
+    host_coefficient = 1;
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_table_works),       cmocka_unit_test(bind_can_be_left_out),
-        cmocka_unit_test(bad_tables_are_refused), cmocka_unit_test(bad_option_tables_are_refused),
-        cmocka_unit_test(width_is_checked),       cmocka_unit_test(steps_out_of_range_are_divergence),
+        cmocka_unit_test(host_table_works),           cmocka_unit_test(bind_can_be_left_out),
+        cmocka_unit_test(bad_tables_are_refused),     cmocka_unit_test(bad_option_tables_are_refused),
+        cmocka_unit_test(width_is_checked),           cmocka_unit_test(steps_out_of_range_are_divergence),
+        cmocka_unit_test(tiny_coefficients_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,8 +126,7 @@ static void bouchards_alpha_is_the_best(void **state)
     end(&b);
 }
 
-/* More classes than are taken at a time, the largest anywhere: coefficients by bisection in double. None is denormal.
- */
+/* More classes than are taken at a time, the largest anywhere: coefficients by bisection in double. */
 static void bouchards_alpha_of_many_classes(void **state)
 {
     (void)state;
@@ -153,7 +152,6 @@ static void bouchards_alpha_of_many_classes(void **state)
             double want = 1 / (1 + exp(low - (double)z[k])) - (k == MANY - 2);
             double least = k == MANY - 2 ? 1e-7 : (double)FLT_MIN;
             assert_true(fabs((double)g[k] - want) <= 2e-6 * fabs(want) + least);
-            assert_true(g[k] == 0 || fabsf(g[k]) >= FLT_MIN);
         }
     }
     end(&b);

@@ -10,6 +10,10 @@
 #include <math.h>
 #include <string.h>
 
+/* Coefficients that are nearer to 0 are 0: they change no weight that is not as small, and make weights that are
+ * denormal floats, with which scores and steps are several times slower. */
+#define COEFFICIENT_LEAST 0x1p-100f
+
 xsm_status xsmi_check_eta(double eta, xsm_error *err)
 {
     if (!(eta > 0 && eta < XSMI_STEP_LIMIT)) {
@@ -102,6 +106,7 @@ uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
         uint32_t most_bits = 0;
         for (uint64_t j = 0; j < length; j++) {
             c[j] *= mean;
+            c[j] = fabsf(c[j]) < COEFFICIENT_LEAST ? 0 : c[j];
             /* Sizes compare as their bits do, infinity and NaN above all others; compilers have vectors for that. */
             uint32_t bits;
             memcpy(&bits, &c[j], sizeof bits);

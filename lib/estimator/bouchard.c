@@ -7,8 +7,6 @@
 #include "estimator/estimator.h"
 #include "math/omega.h"
 
-#include <float.h>
-
 /* Classes whose logistics are taken at a time, and partial sums, which a compiler can keep in vectors. */
 #define RUN 512
 #define PARTS 8
@@ -19,8 +17,6 @@
 #define MOVE_HALVING 1e-9
 /* What the logarithm of a sum of exponentials in float may be too small by. */
 #define SUM_ERROR 1e-5
-/* Coefficients below that are 0: smaller floats are denormal, with which steps are several times slower. */
-#define COEFFICIENT_LEAST FLT_MIN
 
 /* Adds to rest[] the sigma(z_k - shift) of n <= RUN classes, and to slope[] their derivatives. */
 static void add_logistics(const xsmi_kernels *kernels, const float *z, size_t n, double shift, double rest[PARTS],
@@ -146,8 +142,7 @@ static void gradient(void *state, const xsm_score_block *block)
         double alpha = (double)z[top] + tightest(kernels, z, block->width, top);
         xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
         for (uint64_t k = 0; k < block->width; k++) {
-            float likely = (float)xsmi_softplus_add(&softplus, (double)z[k] - alpha);
-            g[k] = likely < COEFFICIENT_LEAST ? 0 : likely;
+            g[k] = (float)xsmi_softplus_add(&softplus, (double)z[k] - alpha);
         }
         block->losses[i] = alpha - target + xsmi_softplus_total(&softplus);
         for (uint64_t j = 0; j < example->label_count; j++) {

@@ -15,7 +15,8 @@
  * An estimator is a constant table of functions over a state of `state_size` bytes. The library allocates the state,
  * zeroes it, puts the options' values where the option table says, and calls the functions for whole batches:
  * select() says which classes are to be scored, the library scores them, gradient() turns scores into coefficients.
- * gradient() gives each example's own loss and coefficients; the library takes the mean over the batch.
+ * gradient() gives each example's own loss and coefficients; the library takes the mean over the batch. Coefficients
+ * of it that are smaller than 2^-100 are taken for 0, as weights made of them could be denormal floats.
  *
  * **Threads.** select() and gradient() are called from several threads at once, never at once for two examples of the
  * same row: a state kept by row needs no lock, anything else in the state must be constant after bind().
