@@ -4,6 +4,8 @@
  */
 #include "training.h"
 
+#include "train/evaluate.h"
+
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
 
@@ -548,6 +550,38 @@ static void bad_calls_are_refused(void **state)
     test_problem_free(&wide);
 }
 
+/* Memory that is kept from one evaluation to the next, with fewer rows and with more than it was said to be for. */
+static void kept_memory_changes_nothing(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        test_problem p = test_problem_new(90, 7, 20, sparse, 5);
+        xsm_context *ctx = test_context(2, 0, 0);
+        xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 1);
+        xsmi_evaluate_room kept = {.rows = 20};
+        static const uint64_t counts[] = {10, 20, 1, 90, 30};
+        for (int i = 0; i < 5; i++) {
+            uint64_t rows[90];
+            for (uint64_t j = 0; j < counts[i]; j++) {
+                rows[j] = 89 - j;
+            }
+            xsm_dataset *part = NULL;
+            xsm_metrics want = XSM_METRICS_INIT, got = XSM_METRICS_INIT;
+            assert_ok(xsm_dataset_select(p.data, rows, counts[i], &part, &err), err);
+            assert_ok(xsm_evaluate(ctx, m, part, NULL, &want, &err), err);
+            assert_ok(xsmi_evaluate(ctx, m, part, NULL, &kept, &got, &err), err);
+            assert_memory_equal(&got, &want, sizeof want);
+            xsm_dataset_free(part);
+        }
+        xsmi_evaluate_room_free(ctx, &kept);
+        assert_null(kept.scratch);
+        xsm_model_free(m);
+        xsm_context_free(ctx);
+        test_problem_free(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -560,6 +594,7 @@ int main(void)
         cmocka_unit_test(prediction_agrees),
         cmocka_unit_test(indexes_find_the_same),
         cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(kept_memory_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,11 +20,13 @@
 
 #include <string.h>
 
-/* Bytes of weights or of gathered weights that are to stay in the second cache. */
+/* Bytes of weights that are to stay in the second cache. */
 #define CACHE_BYTES ((size_t)1 << 20)
-/* Features gathered at once, so that scratch is bounded and a tile is never narrower than GATHER_LEAST. */
-#define GATHER_FEATURES 4096
+/* Bytes of gathered weights at once; but a piece of a tile is never narrower than GATHER_LEAST, and the features
+ * gathered at once are never more than GATHER_FEATURES, so that scratch is bounded. */
+#define GATHER_BYTES ((size_t)256 << 10)
 #define GATHER_LEAST 64
+#define GATHER_FEATURES 4096
 /* Bytes of log-probabilities of all classes that a sweep over a hierarchy may take for each thread, more if one block's
  * are. */
 #define SWEPT_BYTES ((size_t)32 << 20)
@@ -42,7 +44,7 @@ typedef struct scratch {
     uint32_t *place;   /* [features] its column in the compact matrix, set where the bit is */
     uint32_t *list;    /* [GATHER_FEATURES] the features of the compact matrix */
     uint32_t *columns; /* [GATHER_FEATURES] where one row's features are in it */
-    float *compact;    /* [GATHER_FEATURES][tile] */
+    float *compact;    /* [features][piece of a tile], at most [GATHER_FEATURES][GATHER_LEAST] floats */
     size_t *cursor;    /* [XSMI_TILE_ROWS] values of each row that are summed already */
     /* with a tree for a correction: one block's */
     float *codes;    /* [XSMI_LANES][dims] */
@@ -90,7 +92,7 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
         s->place = xsmi_arena_take(arena, d, sizeof *s->place);
         s->list = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->list);
         s->columns = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->columns);
-        s->compact = xsmi_arena_take(arena, CACHE_BYTES, 1);
+        s->compact = xsmi_arena_take(arena, (size_t)GATHER_FEATURES * GATHER_LEAST, sizeof *s->compact);
         s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
     }
     s->hidden = xsmi_arena_take(arena, blocks * XSMI_LANES * hidden_stride(m), sizeof *s->hidden);
@@ -317,7 +319,7 @@ static void add_gathered(const xsm_model *m, const xsmi_tile_rows *rows, scratch
     }
 }
 
-/* Sums one tile of every row, in pieces of `width` classes whose gathered weights fit the cache. */
+/* Sums one tile of every row, in pieces of `width` classes. */
 static void sum_gathered(const xsm_model *m, const xsmi_tile_rows *rows, scratch *s, uint32_t tile, uint32_t count,
                          size_t width, size_t total)
 {
@@ -345,8 +347,10 @@ static void score_gathered(const xsm_model *m, const xsmi_tile_rows *rows, uint3
 {
     size_t total = number_features(m, rows, s);
     size_t held = total < 1 ? 1 : total < GATHER_FEATURES ? total : GATHER_FEATURES;
-    size_t width = CACHE_BYTES / sizeof(float) / held / GATHER_CLASSES * GATHER_CLASSES;
+    size_t width = GATHER_BYTES / sizeof(float) / held / GATHER_CLASSES * GATHER_CLASSES;
     width = width < GATHER_LEAST ? GATHER_LEAST : width > XSMI_ROW_TILE ? XSMI_ROW_TILE : width;
+    const size_t needed = ((size_t)(end - first) + GATHER_CLASSES - 1) / GATHER_CLASSES * GATHER_CLASSES;
+    width = width < needed ? width : needed; /* lines of the compact matrix that nothing is in are memory for nothing */
     if (total <= GATHER_FEATURES) {
         size_t next = 0;
         (void)list_features(m, s, &next);

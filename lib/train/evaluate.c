@@ -5,9 +5,9 @@
  *
  * Every block's sums are joined in the order of the rows, so that the result does not depend on the threads.
  */
-#include "model/tiles.h"
+#include "train/evaluate.h"
 
-#include <xsoftmax/metrics.h>
+#include "model/tiles.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,6 +28,7 @@ typedef struct evaluate_job {
     const xsm_model *model;
     const xsm_dataset *dataset;
     uint32_t top;
+    uint64_t most;          /* rows that there is scratch for, up to a job's */
     partial *partials;      /* [jobs] */
     double *measures;       /* [jobs][MEASURES][top] */
     double *weights;        /* [K+1] 1/propensity of each class, then that of an unseen one; NULL = not known */
@@ -65,7 +66,7 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     const xsmi_correction *correction = job->model->correction;
     p.code = xsmi_arena_take(arena, correction ? xsmi_correction_code(correction) : 0, sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
-    uint64_t blocks = (job->dataset->rows + XSMI_LANES - 1) / XSMI_LANES; /* few rows take little memory */
+    uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows take little memory */
     blocks = blocks < XSMI_EXACT_BLOCKS ? blocks : XSMI_EXACT_BLOCKS;
     size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
@@ -272,6 +273,25 @@ static void fill_weights(const xsm_model *m, double a, double b, double *weights
 xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                         const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err)
 {
+    xsm_context *ctx = context ? context : model ? model->context : NULL;
+    xsmi_evaluate_room kept = {.rows = 0};
+    xsm_status status = xsmi_evaluate(ctx, model, dataset, options, &kept, metrics, err);
+    xsmi_evaluate_room_free(ctx, &kept);
+    return status;
+}
+
+void xsmi_evaluate_room_free(xsm_context *context, xsmi_evaluate_room *kept)
+{
+    if (kept->scratch) {
+        xsmi_release(context, kept->scratch, kept->capacity, 1);
+    }
+    *kept = (xsmi_evaluate_room){.rows = 0};
+}
+
+xsm_status xsmi_evaluate(xsm_context *ctx, const xsm_model *model, const xsm_dataset *dataset,
+                         const xsm_evaluate_options *options, xsmi_evaluate_room *kept, xsm_metrics *metrics,
+                         xsm_error *err)
+{
     if (!model || !dataset || !metrics) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate: %s is NULL",
                          !model     ? "the model"
@@ -294,9 +314,9 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
     }
-    xsm_context *ctx = context ? context : model->context;
     xsm_metrics m = XSM_METRICS_INIT;
     evaluate_job job = {.model = model, .dataset = dataset, .top = o.precision_max ? o.precision_max : 10};
+    job.most = dataset->rows > kept->rows ? dataset->rows : kept->rows;
     size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
     size_t threads = xsm_context_threads(ctx);
     xsmi_arena counted = {NULL, 0};
@@ -307,9 +327,12 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     job.discounts = xsmi_allocate(ctx, job.top, sizeof *job.discounts);
     size_t weights = model->counts ? (size_t)model->classes + 1 : 0;
     job.weights = weights ? xsmi_allocate(ctx, weights, sizeof *job.weights) : NULL;
-    job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
+    size_t bytes;
+    bool fits = xsmi_multiply(threads, job.scratch_each, &bytes) &&
+                xsmi_reserve(ctx, &kept->scratch, &kept->capacity, bytes, 1);
+    job.scratch = kept->scratch;
     xsm_status status;
-    if (!job.partials || !job.measures || !job.scratch || !job.discounts || (weights && !job.weights)) {
+    if (!job.partials || !job.measures || !fits || !job.discounts || (weights && !job.weights)) {
         status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
     } else {
         for (uint32_t k = 0; k < job.top; k++) {
@@ -332,6 +355,5 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     xsmi_release(ctx, job.measures, jobs, MEASURES * job.top * sizeof *job.measures);
     xsmi_release(ctx, job.discounts, job.top, sizeof *job.discounts);
     xsmi_release(ctx, job.weights, weights, sizeof *job.weights);
-    xsmi_release(ctx, job.scratch, threads, job.scratch_each);
     return status;
 }

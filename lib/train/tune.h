@@ -6,6 +6,7 @@
 #define XSMI_TUNE_H
 
 #include "optimizer/optimizer.h"
+#include "train/evaluate.h"
 #include "train/trainer.h"
 
 #include <xsoftmax/tune.h>
@@ -62,6 +63,7 @@ typedef struct xsmi_tuner {
     double busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES], busy_after[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];
     double judged_busy;   /* of the last judgement */
     xsm_gradient *losses; /* for an estimator that is judged by its own loss */
+    xsmi_evaluate_room room;
     uint64_t *marks;      /* [mark_count] of the weights that a trial may have changed, or NULL */
     size_t mark_count;
     bool marking, marked;         /* in this round; this trial */

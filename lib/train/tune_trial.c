@@ -25,7 +25,7 @@ static const struct {
 /* The option of estimators that sample, by which they look at all classes. */
 #define NEGATIVES "negatives"
 /* Rows whose own loss is computed at a time. */
-#define LOSS_ROWS 64
+#define LOSS_ROWS 32
 /* Of the model's cache lines, how many a trial may change to have them noted and zeroed one by one. */
 #define MARKED 0.5
 /* Noting and zeroing what a trial changed, by the work of changing it: where weights stay in a cache, and where they do
@@ -166,6 +166,7 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
     XSMI_TRY(take_rows(t, 0, t->rows, &t->sample, err));
     XSMI_TRY(take_rows(t, 0, t->evaluated, &t->subset, err));
     XSMI_TRY(take_rows(t, t->train->rows - t->held, t->held, &t->rest, err));
+    t->room.rows = at_most(EVALUATED_MOST, t->run_train->rows);
     t->marking = pays_to_mark(t);
     size_t marks = t->marking ? xsmi_model_marks(t->model) / 64 + 1 : 0;
     if (marks > t->mark_count) {
@@ -255,7 +256,7 @@ xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, x
         xsm_metrics metrics = XSM_METRICS_INIT;
         xsm_evaluate_options one = XSM_EVALUATE_OPTIONS_INIT;
         one.precision_max = 1;
-        XSMI_TRY(xsm_evaluate(t->context, t->model, rows, &one, &metrics, err));
+        XSMI_TRY(xsmi_evaluate(t->context, t->model, rows, &one, &t->room, &metrics, err));
         mean = metrics.log_loss;
     }
     if (t->ridge > 0) {
