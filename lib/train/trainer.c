@@ -195,7 +195,7 @@ void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
 
 double xsmi_trainer_active(const xsm_trainer *t)
 {
-    return t->estimator->exact && t->examples > 0 ? t->active / (double)t->examples : 1;
+    return (t->estimator->exact || t->estimator->searcher) && t->examples > 0 ? t->active / (double)t->examples : 1;
 }
 
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
@@ -291,11 +291,12 @@ void xsmi_trainer_order_rows(xsm_trainer *t)
 /* Sum over the examples of a gradient of the share of their coefficients that are listed. */
 static double active_of(const xsm_gradient *g)
 {
+    const bool lists = g->sifted || !g->exact;
     double listed = 0;
-    for (uint64_t i = 0; g->sifted && i < g->examples; i++) {
+    for (uint64_t i = 0; lists && i < g->examples; i++) {
         listed += (double)g->lengths[i];
     }
-    return g->sifted ? listed / (double)g->width : (double)g->examples;
+    return lists ? listed / (double)g->width : (double)g->examples;
 }
 
 static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_error *err)

@@ -51,7 +51,7 @@ void xsmi_trainer_stretch(xsm_trainer *t, double stretch);
  * `marks` is borrowed. */
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks);
 /* Of the coefficients of all steps so far, the share that steps were taken for: of a sifted gradient those that are not
- * 0, of another all. */
+ * 0, of a search those listed, of another all. */
 double xsmi_trainer_active(const xsm_trainer *t);
 /* Has the callback told so often within an epoch; for tests, 0: after every window or batch. */
 void xsmi_trainer_call_every(xsm_trainer *t, double seconds);

@@ -37,13 +37,18 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 /* Of the run's work, what the trials may take; what those that there are always are planned for, the rest being for
  * rates beyond them; and the steps in which, and the least to which, rounds are cut down to that. */
 #define BUDGET 0.275
-#define PLANNED 0.26
+#define PLANNED 0.27
 #define CUT 0.95
 #define CUT_LEAST 0.2
 /* Of an exact step's work, what is saved where all coefficients are 0, as those of a margin can be. */
 #define IDLE 0.75
+/* Of a step that searches, by the classes it may list, what is saved where it lists none, and what judging a row is. */
+#define SEARCH_IDLE 0.9
+#define SEARCH_SCORE 0.25
 /* What a run's steps take beyond that, by what steps at the end of its best trial do: it goes on long after. */
 #define RUN_BUSY 0.4
+/* Before a search begins, classes are listed, but not searched. */
+#define START_BUSY 0.5
 /* Rows so few that trials are made of them what it may cost. */
 #define ROWS_FEW 512
 /* Objectives, as multiples of no training's, at which a rate is not tried in the next round, and at which training is
@@ -132,12 +137,26 @@ static double busy_of(const xsmi_tuner *t, size_t place)
     return 1;
 }
 
+/* How busy the steps of the next round are: the mean over the rates that it surely tries. */
+static double busy_next(const xsmi_tuner *t, uint32_t round)
+{
+    const size_t best = best_of(t, round - 1);
+    const double below = busy_of(t, best - 1), above = busy_of(t, best + 1);
+    if (round == 1) {
+        return (busy_of(t, best) + below + above) / 3;
+    }
+    return (busy_of(t, best) + (prospect(t, round - 1, best - 1) < prospect(t, round - 1, best + 1) ? below : above)) /
+           2;
+}
+
 /* Work of the run, by the best rate of a round. */
 static double run_work(const xsmi_tuner *t, uint32_t round)
 {
     const size_t best = best_of(t, round);
-    double busy = tried(t, round, best) ? RUN_BUSY * t->busy_after[round][best] : 1;
-    return (double)t->run.epochs * (double)t->run_train->rows * (t->step_work - (1 - busy) * t->idle_work);
+    const double examples = (double)t->run.epochs * (double)t->run_train->rows;
+    const double start = fmin((double)t->startup / examples, 1);
+    double busy = tried(t, round, best) ? start * START_BUSY + (1 - start) * RUN_BUSY * t->busy_after[round][best] : 1;
+    return examples * (t->step_work - (1 - busy) * t->idle_work);
 }
 
 static bool affordable(const xsmi_tuner *t, size_t place, double reserve)
@@ -293,15 +312,16 @@ static double work_from(xsmi_tuner *t, uint32_t round, double busy)
     static const int trials[XSMI_TUNE_ROUNDS] = {GRID_LAST - GRID_FIRST + 1, 3, 2};
     double work = 0;
     for (; round < XSMI_TUNE_ROUNDS; round++) {
-        work += trials[round] * trial_work(t, round, busy);
+        work += trials[round] * trial_work(t, round, busy) + xsmi_tuner_round_work(t);
     }
     return work;
 }
 
 /* Makes the rounds from one on smaller until their work fits: what trials cost beside their steps is much where steps
- * are small. */
+ * are small. Steps that can be idle may turn out cheaper than those a round before, and then are cut less. */
 static void cut_to(xsmi_tuner *t, uint32_t round, double busy, double work)
 {
+    t->cut = t->idle_work > 0 ? 1 : t->cut;
     while (work_from(t, round, busy) > work && t->cut > CUT_LEAST && t->train->rows >= ROWS_FEW) {
         t->cut *= CUT;
     }
@@ -314,7 +334,7 @@ static xsm_status search(xsmi_tuner *t, xsm_error *err)
     XSMI_TRY(xsmi_tuner_begin(t, 0, err));
     XSMI_TRY(first_round(t, err));
     for (uint32_t round = 1; round < XSMI_TUNE_ROUNDS; round++) {
-        double busy = busy_of(t, best_of(t, round - 1));
+        double busy = busy_next(t, round);
         cut_to(t, round, busy, BUDGET * run_work(t, round - 1) - t->spent);
         double reserve = round + 1 < XSMI_TUNE_ROUNDS ? work_from(t, round + 1, busy) : 0;
         XSMI_TRY(xsmi_tuner_begin(t, round, err));
@@ -370,6 +390,11 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     bool sifted = exact && (t->estimator->ops.flags & XSMI_ESTIMATOR_SIFTED) != 0;
     t->idle_work = sifted ? IDLE * EXACT_STEP * classes : 0;
     t->estimator_width = t->estimator->width;
+    t->searched = t->estimator->searcher != NULL;
+    if (t->searched && t->losses) {
+        t->idle_work = SEARCH_IDLE * (double)t->estimator->width;
+        t->score_class = SEARCH_SCORE * (double)t->estimator->width / classes;
+    }
     if (xsmi_correction_hierarchy(t->estimator->correction)) {
         t->score_class = TREE_SCORE;
         xsmi_model_set_correction(t->model, t->estimator->correction); /* the run's tree, not one of a trial's rows */

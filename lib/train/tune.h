@@ -42,7 +42,8 @@ typedef struct xsmi_tuner {
 
     uint64_t *rank;                     /* [N] of each row, a permutation: a trial takes the lowest */
     uint64_t *taken;                    /* [N] room for their list */
-    uint64_t startup;                   /* examples of the run before a search begins */
+    bool searched;                      /* steps search for their classes */
+    uint64_t startup;                   /* examples of the run before they do */
     double step_work;                   /* of an example, in classes */
     double score_work;                  /* of an example's evaluation */
     double idle_work;                   /* of either, what steps that are not busy save */
@@ -64,7 +65,7 @@ typedef struct xsmi_tuner {
     double judged_busy;   /* of the last judgement */
     xsm_gradient *losses; /* for an estimator that is judged by its own loss */
     xsmi_evaluate_room room;
-    uint64_t *marks;      /* [mark_count] of the weights that a trial may have changed, or NULL */
+    uint64_t *marks; /* [mark_count] of the weights that a trial may have changed, or NULL */
     size_t mark_count;
     bool marking, marked;         /* in this round; this trial */
     xsm_dataset *sample, *subset; /* what the round's trials go through and are judged on; NULL = all rows */
@@ -81,6 +82,8 @@ xsm_status xsmi_tuner_take_classes(xsmi_tuner *t, xsm_error *err);
 void xsmi_tuner_drop_classes(xsmi_tuner *t);
 /* Fills rows, epochs, batch, evaluated and held for a round. */
 void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round);
+/* Work of taking the rows of the round that is planned. */
+double xsmi_tuner_round_work(const xsmi_tuner *t);
 /* Work of a trial of the round that is planned, with steps that busy (0 to 1). */
 double xsmi_tuner_planned_work(const xsmi_tuner *t, double share);
 /* Plans a round and takes its rows. */

@@ -32,14 +32,20 @@ static const struct {
  * not. All at once, a line's by that of a line that a step changes. */
 #define ZERO_NEAR 0.03
 #define ZERO_FAR 0.85
-#define ZERO_ALL 0.1
+#define ZERO_ALL_NEAR 1
+#define ZERO_ALL_FAR 0.1
+/* What a step's work on a class is beside that on its lines, in these, where they stay in a cache. */
+#define STEP_LINES 31
+/* Copying a line of a row into new memory, by the same. */
+#define TAKE_LINE 16
 
-/* Share of coefficients that are not 0 from which on steps are no busier: many more have been looked at by then. */
+/* Share of coefficients that are not 0 from which on exact steps are no busier: many more have been looked at by then.
+ */
 #define BUSY 0.12
 
-static double busy(double active)
+static double busy(const xsmi_tuner *t, double active)
 {
-    return active < BUSY ? active / BUSY : 1;
+    return t->searched ? active : active < BUSY ? active / BUSY : 1;
 }
 
 /* -- what a round does --------------------------------------------------------------------------------------------- */
@@ -103,17 +109,26 @@ static bool pays_to_mark(const xsmi_tuner *t)
 /* Of making the model new after a trial. */
 static double zero_work(const xsmi_tuner *t)
 {
+    const bool far = t->model->weight_count > XSMI_TUNE_FAR;
     if (!pays_to_mark(t)) {
-        return ZERO_ALL * (double)xsmi_model_marks(t->model) / lines_of_class(t);
+        return (double)xsmi_model_marks(t->model) *
+               (far ? ZERO_ALL_FAR / lines_of_class(t) : ZERO_ALL_NEAR / (lines_of_class(t) + STEP_LINES));
     }
-    return (t->model->weight_count > XSMI_TUNE_FAR ? ZERO_FAR : ZERO_NEAR) * (double)t->rows * (double)t->epochs *
-           (double)t->estimator_width;
+    return (far ? ZERO_FAR : ZERO_NEAR) * (double)t->rows * (double)t->epochs * (double)t->estimator_width;
 }
 
 /* Of judging a trial. */
 static double judge_work(const xsmi_tuner *t, double share)
 {
-    return (double)(t->evaluated + t->held) * (t->score_work - (t->losses ? (1 - share) * t->idle_work : 0));
+    const bool may_idle = t->losses && !t->searched; /* a search takes as long whatever comes of it */
+    return (double)(t->evaluated + t->held) * (t->score_work - (may_idle ? (1 - share) * t->idle_work : 0));
+}
+
+double xsmi_tuner_round_work(const xsmi_tuner *t)
+{
+    const double lines = lines_of_class(t), entry = sizeof(uint32_t) + sizeof(float);
+    const double of_row = t->train->sparse ? lines * entry / (XSMI_MARK_FLOATS * sizeof(float)) : lines;
+    return TAKE_LINE * of_row / (lines + STEP_LINES) * (double)(t->rows + t->evaluated + t->held);
 }
 
 double xsmi_tuner_planned_work(const xsmi_tuner *t, double share)
@@ -166,6 +181,7 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
     XSMI_TRY(take_rows(t, 0, t->rows, &t->sample, err));
     XSMI_TRY(take_rows(t, 0, t->evaluated, &t->subset, err));
     XSMI_TRY(take_rows(t, t->train->rows - t->held, t->held, &t->rest, err));
+    t->spent += xsmi_tuner_round_work(t);
     t->room.rows = at_most(EVALUATED_MOST, t->run_train->rows);
     t->marking = pays_to_mark(t);
     size_t marks = t->marking ? xsmi_model_marks(t->model) / 64 + 1 : 0;
@@ -220,11 +236,15 @@ static xsm_status mean_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean
         xsm_batch batch = xsm_batch_rows(rows, list, count);
         XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, 1, t->losses, err));
         sum += t->losses->loss * (double)count;
-        for (uint64_t i = 0; t->losses->exact && i < count * t->losses->width; i++, places++) {
+        places += count * t->losses->width;
+        for (uint64_t i = 0; t->losses->exact && i < count * t->losses->width; i++) {
             active += t->losses->coefficients[i] != 0;
         }
+        for (uint64_t i = 0; !t->losses->exact && i < count; i++) {
+            active += t->losses->lengths[i];
+        }
     }
-    t->judged_busy = places > 0 ? busy((double)active / (double)places) : 1;
+    t->judged_busy = busy(t, (double)active / (double)places);
     *mean = sum / (double)rows->rows;
     return XSM_OK;
 }
@@ -288,7 +308,7 @@ static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, double *unsee
         status = xsm_trainer_run(trainer, err);
         (void)xsm_trainer_get_progress(trainer, &end, NULL);
         trial->examples = end.examples;
-        *share = busy(xsmi_trainer_active(trainer));
+        *share = busy(t, xsmi_trainer_active(trainer));
         xsm_trainer_free(trainer);
     }
     t->spent += (double)trial->examples * (t->step_work - (1 - *share) * t->idle_work) + zero_work(t);
