@@ -17,12 +17,14 @@
 #include <math.h>
 #include <string.h>
 
-/* How often a trial of the last round draws each class at least, or it is made of some of the classes. */
-#define DRAWS_FEW 100
-/* So many classes at least. */
-#define CLASSES_LEAST 256
-/* Classes for each that a step draws: where they are less, the draws are no small part of them. */
+/* How often a trial of the last round draws each class at least, or it is made of some of the classes; the second where
+ * steps grow with the number of classes: a class that is drawn then moves the further. */
+#define DRAWS_FEW 200
+#define DRAWS_FEW_GROWN 100
+/* Classes for each that a step draws, at least: where they are less, the draws are no small part of them. */
 #define CLASSES_EACH 16
+/* So large a share of the classes saves too little. */
+#define CLASSES_MOST 0.3
 /* Rows whose first steps are compared, and the rate of these: so small that what a step does does not depend on it. */
 #define FIRST_ROWS 64
 #define FIRST_ETA 1e-6
@@ -40,25 +42,35 @@ static bool names_classes(const xsm_estimator *e)
     return false;
 }
 
-static bool pays(xsmi_tuner *t)
+/* As few classes as a trial is to have. */
+static double classes_least(const xsmi_tuner *t)
+{
+    return CLASSES_EACH * (double)t->estimator->width;
+}
+
+/* Whether trials can be of some of the classes, and would save something. */
+static bool possible(xsmi_tuner *t)
 {
     const xsm_estimator *e = t->estimator;
     const xsm_dataset *d = t->train;
-    const double classes = (double)d->classes;
-    if (e->exact || e->searcher || e->correction || t->model->correction || t->model->layer ||
+    if (e->exact || t->losses || e->searcher || e->correction || t->model->correction || t->model->layer ||
         t->model->score != XSM_SCORE_LINEAR || t->model->layout != XSM_LAYOUT_CLASS_MAJOR ||
         (e->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || (e->sampler && e->sampler != e->own_sampler) ||
         d->label_total != d->rows || d->unseen_labels > 0 || names_classes(e)) {
         return false;
     }
     xsmi_tuner_plan(t, XSMI_TUNE_ROUNDS - 1);
-    const double draws = (double)t->rows * (double)t->epochs * (double)e->width;
-    const double some = classes * (double)t->rows / (double)d->rows;
-    return draws < DRAWS_FEW * classes && 2 * t->rows < d->rows && some >= CLASSES_LEAST &&
-           CLASSES_LEAST >= CLASSES_EACH * (double)e->width;
+    return 2 * t->rows < d->rows && classes_least(t) <= CLASSES_MOST * (double)d->classes;
 }
 
-/* The mean sum of the coefficients in the first step of a new model; the estimator is bound to it. */
+/* Whether the trials of the round that is planned draw each class less than so often. */
+static bool draws_less(const xsmi_tuner *t, double often)
+{
+    const double draws = (double)t->rows * (double)t->epochs * (double)t->estimator->width;
+    return draws < often * (double)t->run_train->classes;
+}
+
+/* The mean sum of a row's coefficients in the first step of a new model; the estimator is bound to it. */
 static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, xsm_gradient *g, double *mean, xsm_error *err)
 {
     uint64_t rows[FIRST_ROWS], count = d->rows < FIRST_ROWS ? d->rows : FIRST_ROWS;
@@ -73,7 +85,7 @@ static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, xsm_grad
         XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, FIRST_ETA, g, err));
         for (uint64_t i = 0; i < some; i++) {
             for (uint64_t p = 0; p < g->lengths[i]; p++) {
-                sum += fabs((double)g->coefficients[i * g->width + p]);
+                sum += (double)some * fabs((double)g->coefficients[i * g->width + p]);
             }
         }
     }
@@ -99,7 +111,8 @@ static xsm_status take_classes(xsmi_tuner *t, uint64_t rows, uint32_t *class_of,
     xsmi_stream_permute(&stream, order, d->classes);
     uint64_t sum = 0;
     uint32_t taken = 0;
-    for (; taken < d->classes && (sum < rows || taken < CLASSES_LEAST); taken++) {
+    const double least = classes_least(t);
+    for (; taken < d->classes && (sum < rows || taken < least); taken++) {
         sum += d->class_counts[order[taken]];
         class_of[order[taken]] = 0;
     }
@@ -158,7 +171,7 @@ static void drop_round(xsmi_tuner *t)
 
 xsm_status xsmi_tuner_narrow(xsmi_tuner *t, xsm_error *err)
 {
-    if (!pays(t)) {
+    if (!possible(t) || !draws_less(t, DRAWS_FEW)) {
         return XSM_OK;
     }
     xsm_gradient *g = NULL;
@@ -166,14 +179,16 @@ xsm_status xsmi_tuner_narrow(xsmi_tuner *t, xsm_error *err)
     xsm_status status = first_step(t, t->train, g, &t->run_first, err);
     xsm_gradient_free(g);
     t->run_weights = t->model->weight_count;
-    t->narrow = status == XSM_OK && t->run_first > 0 && isfinite(t->run_first);
+    const bool grown = t->run_first > (double)t->estimator->width; /* coefficients of more than 1 */
+    t->narrow =
+        status == XSM_OK && t->run_first > 0 && isfinite(t->run_first) && (!grown || draws_less(t, DRAWS_FEW_GROWN));
     return status;
 }
 
 uint32_t xsmi_tuner_classes(const xsmi_tuner *t)
 {
     const double all = (double)t->run_train->classes;
-    return t->narrow ? (uint32_t)fmax(all * (double)t->rows / (double)t->run_train->rows, CLASSES_LEAST)
+    return t->narrow ? (uint32_t)fmax(all * (double)t->rows / (double)t->run_train->rows, classes_least(t))
                      : t->run_train->classes;
 }
 
