@@ -51,11 +51,24 @@ void ldgs_direction(const ldgs_shape *s, uint32_t k, float *x)
     add_direction(x, s->features, own, (uint64_t)k << 20 | 1);
 }
 
+/* Adds image i's noise to a direction, or a mean of some. */
+static void add_noise(const ldgs_shape *s, float *x, uint64_t seed, uint64_t i)
+{
+    add_direction(x, s->features, 0, 1); /* to the length 1 */
+    add_direction(x, s->features, s->noise, ((seed + s->images) << 40) + 7 * i + 3);
+}
+
+void ldgs_image(const ldgs_shape *s, uint32_t k, uint64_t seed, float *x)
+{
+    ldgs_direction(s, k, x);
+    add_noise(s, x, seed, k);
+}
+
 xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint64_t rows, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;
     const uint32_t d = s->features;
-    rows = each ? each * s->classes : rows;
+    rows = rows ? rows : each * s->classes;
     float *x = papers_memory((size_t)rows * d, sizeof *x);
     uint64_t *offsets = papers_memory((size_t)rows + 1, sizeof *offsets);
     uint32_t *labels = papers_memory((size_t)rows * s->most_labels, sizeof *labels);
@@ -77,8 +90,7 @@ xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint
                 row[f] += one[f];
             }
         }
-        add_direction(row, d, 0, 1); /* to the length 1 */
-        add_direction(row, d, s->noise, (seed << 40) + 7 * i + 3);
+        add_noise(s, row, seed, i);
     }
     xsm_labels given = {sizeof given, s->classes, 0, offsets, labels};
     xsm_dataset *data = NULL;

@@ -16,11 +16,15 @@ typedef struct ldgs_shape {
     uint32_t most_labels; /* 1 to that many a row, evenly; the others are the next classes */
     double noise;         /* length of what is added to the direction */
     uint32_t families;    /* of all groups together, each in one; 0 = none */
+    uint64_t images;      /* which of the images of the rows' classes: other ones by another number */
 } ldgs_shape;
 
 /* The direction of a class. */
 void ldgs_direction(const ldgs_shape *s, uint32_t k, float *x);
-/* `each` rows of every class in turn, or of `rows` classes at random where `each` is 0; the caller's. */
+/* An image of a class. */
+void ldgs_image(const ldgs_shape *s, uint32_t k, uint64_t seed, float *x);
+/* `rows` rows: `each` of one class after the other, 0 rows = of all of them; or of classes at random where `each` is 0.
+ * The caller's. */
 xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint64_t rows, uint64_t seed);
 
 /* Adds to a report what steps of 1 and 10 examples cost by the paper's methods, with Q = K/100 searched for or drawn,

@@ -14,7 +14,7 @@ enum { D = 128, BLOCKS = 8, EPOCHS = 5, METHODS = 7, IMAGES = 7, FAMILY = 8 };
 /* Epochs on faces without look-alikes or with families of them. */
 static void learn_all(const papers *p, report *r, bool families)
 {
-    ldgs_shape s = {p->quick ? 400 : 6000, p->quick ? 20 : 90, D, 1, 1.9, 0};
+    ldgs_shape s = {p->quick ? 400 : 6000, p->quick ? 20 : 90, D, 1, 1.9, 0, 0};
     s.families = families ? s.classes / FAMILY : 0;
     static const double etas[] = {1, 0.1, 0.01};
     const uint32_t few = s.classes / 100, startup = IMAGES * s.classes / 10;

@@ -108,7 +108,7 @@ void figure_ldgs_multilabel(const papers *p)
 {
     report *r = report_new(p, "ldgs_multilabel",
                            "Yen et al. 2018, Figure 2: documents with several labels, what a step costs and brings");
-    const ldgs_shape last = {p->quick ? 3000 : wiki.classes, p->quick ? 50 : 4000, H, LABELS, 0.9, 0};
+    const ldgs_shape last = {p->quick ? 3000 : wiki.classes, p->quick ? 50 : 4000, H, LABELS, 0.9, 0, 0};
     const char *sets[REALS + 2] = {MADE};
     for (size_t i = 0, count = 1; i < REALS; i++) {
         sets[count] = reals[i].folder;

@@ -76,6 +76,7 @@ void figure_ove_amazoncat(const papers *p);
 void figure_umax_table3(const papers *p);
 void figure_umax_rates(const papers *p);
 void figure_ldgs_steps(const papers *p);
+void figure_ldgs_equal_time(const papers *p);
 void figure_ldgs_multiclass(const papers *p);
 void figure_ldgs_multilabel(const papers *p);
 void figure_umax_optimum(const papers *p);
