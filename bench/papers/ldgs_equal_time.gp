@@ -1,9 +1,9 @@
 # Figure 1 of Yen et al. 2018: accuracy against time at 672 thousand classes, on training rows and on new images.
 name = "ldgs_equal_time"
-width = 1000; height = 480
+width = 1000; height = 520
 load scripts."/style.inc"
-set multiplot layout 1,2 margins 0.07, 0.985, 0.25, 0.92 spacing 0.08, 0.1
-set key at screen 0.5, 0.01 center bottom horizontal maxrows 2 samplen 2
+set multiplot layout 1,2 margins 0.07, 0.985, 0.32, 0.92 spacing 0.08, 0.1
+set key at screen 0.5, 0.01 center bottom horizontal maxrows 3 samplen 2
 set xlabel "seconds of training"
 set ylabel "right, %"
 set logscale x
