@@ -500,6 +500,54 @@ static void indexes_find_the_same(void **state)
     }
 }
 
+/* A predictor outlives changes of the model's layout, which a trainer makes, and says so when the model has grown or
+ * its index belongs to something else. */
+static void predictors_notice_what_has_changed(void **state)
+{
+    (void)state;
+    enum { K = 300, ROWS = 40, TOP = 5 };
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, 400, K, true, 12);
+    xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+    xsm_index *index = NULL;
+    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    for (int searches = 0; searches < 2; searches++) {
+        for (int layout = 0; layout < 2; layout++) {
+            xsm_model *m = test_model(NULL, &p, false, layout, 0.5, 8);
+            xsm_model *other = test_model(NULL, &p, false, layout, 0.5, 9);
+            xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+            xsm_predictor *early = NULL, *late = NULL;
+            uint32_t have[ROWS * TOP], want[ROWS * TOP];
+            o.index = searches ? index : NULL;
+            assert_ok(xsm_index_build_model(index, m, &err), err);
+            assert_ok(xsm_predictor_new(m, &o, &early, &err), err);
+            assert_ok(xsm_model_set_layout(m, !layout, &err), err);
+            assert_ok(xsm_index_build_model(index, m, &err), err);
+            assert_ok(xsm_predictor_new(m, &o, &late, &err), err);
+            assert_ok(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), err);
+            assert_ok(xsm_predictor_run(late, &batch, want, NULL, NULL, &err), err);
+            assert_memory_equal(have, want, sizeof have);
+            if (searches) {
+                assert_ok(xsm_index_build_model(index, other, &err), err);
+                assert_fails(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), XSM_ERROR_STATE, err);
+                assert_ok(xsm_index_build_model(index, m, &err), err);
+                assert_ok(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), err);
+            }
+            xsm_class_map map = XSM_CLASS_MAP_INIT;
+            map.classes = K + 1;
+            map.features = p.features;
+            assert_ok(xsm_model_grow(m, p.features, &map, &err), err);
+            assert_fails(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), XSM_ERROR_STATE, err);
+            xsm_predictor_free(early);
+            xsm_predictor_free(late);
+            xsm_model_free(m);
+            xsm_model_free(other);
+        }
+    }
+    xsm_index_free(index);
+    test_problem_free(&p);
+}
+
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
@@ -593,6 +641,7 @@ int main(void)
         cmocka_unit_test(weights_that_are_no_numbers),
         cmocka_unit_test(prediction_agrees),
         cmocka_unit_test(indexes_find_the_same),
+        cmocka_unit_test(predictors_notice_what_has_changed),
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(kept_memory_changes_nothing),
     };

@@ -40,6 +40,69 @@ static best_first_places divide_best_first(const xsm_model *m, xsmi_arena *arena
     return p;
 }
 
+/* Enough for rows of either kind. */
+static size_t scratch_needed(const xsm_predictor *p)
+{
+    const xsm_model *m = p->model;
+    xsmi_arena arena = {NULL, 0};
+    if (searches_hierarchy(m, p->top)) {
+        (void)divide_best_first(m, &arena);
+        return arena.used;
+    }
+    if (p->index) {
+        (void)divide_search(p->index, p->top, &arena);
+        return arena.used;
+    }
+    if (p->beam > 0) {
+        return xsmi_beam_scratch(p);
+    }
+    size_t sparse = xsmi_model_exact_scratch(m, true, XSMI_EXACT_BLOCKS, p->top);
+    size_t dense = xsmi_model_exact_scratch(m, false, XSMI_EXACT_BLOCKS, p->top);
+    return sparse > dense ? sparse : dense;
+}
+
+static xsm_status check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
+{
+    if (index && (!index->built || index->model != model)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model", index->ops.name);
+    }
+    if (index && model->correction != index->correction) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the model's scores have another correction since index '%s' was built; build it anew",
+                         index->ops.name);
+    }
+    return XSM_OK;
+}
+
+/* Whether model and index are as they were when the predictor was made, but for weights and what follows from their
+ * order: another layout, or an index that was built again, may ask for more scratch. */
+static xsm_status check_model(xsm_predictor *p, xsm_error *err)
+{
+    const xsm_model *m = p->model;
+    if (m->classes != p->classes || m->features != p->width) {
+        return xsmi_fail(
+            err, XSM_ERROR_STATE,
+            "the model has %u classes and %u features now, and %u and %u when the predictor was made; make "
+            "it anew",
+            m->classes, m->features, p->classes, p->width);
+    }
+    if (m->correction != p->correction) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
+    }
+    XSMI_TRY(check_index(m, p->index, err));
+    const size_t needed = scratch_needed(p);
+    if (needed > p->scratch_size) {
+        void *scratch = xsmi_allocate(p->context, needed, 1);
+        if (!scratch) {
+            return xsmi_fail_memory(err, needed, "a predictor");
+        }
+        xsmi_release(p->context, p->scratch, p->scratch_size, 1);
+        p->scratch = scratch;
+        p->scratch_size = needed;
+    }
+    return XSM_OK;
+}
+
 xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
                              xsm_error *err)
 {
@@ -49,14 +112,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(
         xsmi_options_read(&o, sizeof o, offsetof(xsm_predictor_options, index), options, "xsm_predictor_options", err));
-    if (o.index && (!o.index->built || o.index->model != model)) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model", o.index->ops.name);
-    }
-    if (o.index && model->correction != o.index->correction) {
-        return xsmi_fail(err, XSM_ERROR_STATE,
-                         "the model's scores have another correction since index '%s' was built; build it anew",
-                         o.index->ops.name);
-    }
+    XSMI_TRY(check_index(model, o.index, err));
     uint32_t top = o.top ? o.top : 5;
     if (top > TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, TOP_MAX);
@@ -77,23 +133,10 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->top = top;
     p->beam = beam;
     p->tree_alone = o.tree_alone;
-    /* Enough for rows of either kind, so that nothing is allocated later. */
-    size_t sparse = xsmi_model_exact_scratch(model, true, XSMI_EXACT_BLOCKS, top);
-    size_t dense = xsmi_model_exact_scratch(model, false, XSMI_EXACT_BLOCKS, top);
-    p->scratch_size = sparse > dense ? sparse : dense;
+    p->classes = model->classes;
+    p->width = model->features;
     p->index = o.index;
-    if (p->index) {
-        xsmi_arena arena = {NULL, 0};
-        (void)divide_search(p->index, top, &arena);
-        p->scratch_size = arena.used;
-    } else if (p->beam > 0) {
-        p->scratch_size = xsmi_beam_scratch(p);
-    }
-    if (searches_hierarchy(model, top)) {
-        xsmi_arena arena = {NULL, 0};
-        (void)divide_best_first(model, &arena);
-        p->scratch_size = arena.used;
-    }
+    p->scratch_size = scratch_needed(p);
     p->top_score = xsmi_allocate(ctx, XSMI_PIECE * (size_t)top, sizeof *p->top_score);
     p->top_class = xsmi_allocate(ctx, XSMI_PIECE * (size_t)top, sizeof *p->top_class);
     p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
@@ -285,9 +328,7 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
     }
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(p->model, given, &batch, err));
-    if (p->model->correction != p->correction) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
-    }
+    XSMI_TRY(check_model(p, err));
     if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "probabilities need the scores of all classes, which a search is there to avoid");

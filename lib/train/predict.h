@@ -27,7 +27,8 @@ struct xsm_predictor {
     uint32_t *top_class; /* [XSMI_PIECE][top] */
     void *scratch;
     size_t scratch_size;
-    const xsmi_correction *correction; /* of the model when the scratch was sized */
+    const xsmi_correction *correction; /* of the model when the predictor was made, as the next two */
+    uint32_t classes, width;           /* those of its output layer */
     const xsm_index *index;            /* or NULL */
     uint32_t beam;                     /* width; 0 = none */
     bool tree_alone;
