@@ -377,13 +377,25 @@ static void conclude(xsmi_tuner *t)
 
 /* -- the public functions ------------------------------------------------------------------------------------------ */
 
+/* Classes of a step in the mean: lists have room for the labels of the row with most. */
+static double mean_width(const xsm_estimator *e, const xsm_dataset *d)
+{
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        const uint64_t labels = d->label_offsets[i + 1] - d->label_offsets[i];
+        most = labels > most ? labels : most;
+    }
+    const double fewer = (double)most - (double)d->label_total / (double)d->rows;
+    return most < e->width ? (double)e->width - fewer : (double)e->width;
+}
+
 /* Binds the estimator to all rows: finds out early what does not fit, and what a step costs. */
 static xsm_status measure(xsmi_tuner *t, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, t->train, err));
     double classes = (double)t->train->classes;
     bool exact = t->estimator->exact;
-    t->step_work = 1 + (exact ? EXACT_STEP * classes : (double)t->estimator->width);
+    t->step_work = 1 + (exact ? EXACT_STEP * classes : mean_width(t->estimator, t->train));
     bool far = t->model->weight_count > XSMI_TUNE_FAR;
     double score = t->losses ? EXACT_STEP : exact ? EXACT_SCORE : far ? SAMPLED_SCORE_FAR : SAMPLED_SCORE;
     t->score_class = score;
