@@ -482,6 +482,8 @@ static void threads_and_instructions_change_nothing(void **state)
         {"decomp-mips", "blocks=3 candidates=20 index.clusters=12 startup=50", 1, 2, false},
         {"ove-searched", "candidates=20 index.clusters=12 startup=50", 7, 1, false},
         {"decomp-mips", "blocks=4 candidates=10 loss=cross-entropy ridge=0.1 index.drift=0.1", 9, 3, true},
+        {"decomp-mips", "blocks=2 candidates=10 index.clusters=12 startup=50", 9, 2, true},
+        {"mips", "candidates=30 index.clusters=12 startup=50", 5, 2, false},
         {"mips", "candidates=30 startup=0 index=exact", 70, 3, false},
     };
     for (size_t c = 0; c < sizeof runs / sizeof runs[0]; c++) {
@@ -644,6 +646,58 @@ static void a_hosts_index_is_used(void **state)
     xsm_context_free(ctx);
 }
 
+/* Queries of a block are cut where there are more threads than blocks; a host's table gets lists without gaps. */
+static void a_hosts_index_is_used_on_threads(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_index_ops ops = xsmi_exact_index_ops;
+    ops.name = "host";
+    xsm_index *like = NULL;
+    assert_ok(xsm_index_new_from(NULL, &ops, &like, &err), err);
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    static const char *const options[] = {"blocks=1 candidates=8", "blocks=2 candidates=8"};
+    for (int c = 0; c < 2; c++) {
+        double loss = 0;
+        float *want = NULL;
+        uint32_t *classes = NULL;
+        for (uint32_t threads = 1; threads <= 8; threads++) {
+            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+            xsm_estimator *e = test_estimator(ctx, "decomp-mips", options[c]);
+            assert_ok(xsm_estimator_set_index(e, like, &err), err);
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            xsm_gradient *g = test_gradient(ctx);
+            xsm_batch batch = xsm_batch_range(p.data, 0, 7);
+            assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
+            size_t places = 7 * (size_t)g->width;
+            if (threads == 1) {
+                want = calloc(places, sizeof *want);
+                classes = calloc(places, sizeof *classes);
+                loss = g->loss;
+            }
+            assert_true(want && classes && g->loss == loss);
+            for (uint64_t i = 0; i < 7; i++) {
+                size_t at = (size_t)(i * g->width), bytes = (size_t)g->lengths[i] * sizeof *want;
+                if (threads == 1) {
+                    memcpy(want + at, g->coefficients + at, bytes);
+                    memcpy(classes + at, g->classes + at, bytes);
+                }
+                assert_memory_equal(g->coefficients + at, want + at, bytes);
+                assert_memory_equal(g->classes + at, classes + at, bytes);
+            }
+            xsm_gradient_free(g);
+            xsm_estimator_free(e);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+        }
+        free(want);
+        free(classes);
+    }
+    xsm_index_free(like);
+    test_problem_free(&p);
+}
+
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
@@ -762,6 +816,7 @@ int main(void)
         cmocka_unit_test(searching_begins_when_it_should),
         cmocka_unit_test(extremes),
         cmocka_unit_test(a_hosts_index_is_used),
+        cmocka_unit_test(a_hosts_index_is_used_on_threads),
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };

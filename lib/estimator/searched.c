@@ -279,10 +279,11 @@ typedef struct search_job {
     xsm_gradient *gradient;
     uint64_t first, batch;
     uint32_t count;
+    uint32_t pieces; /* that its queries are cut into, for more threads than there are blocks */
     double eta;
     const xsmi_input_gradient *input;
-    xsm_status *status; /* [blocks] */
-    xsm_error *errors;  /* [blocks] */
+    xsm_status *status; /* [pieces][blocks] */
+    xsm_error *errors;  /* [pieces][blocks] */
     bool finite[XSM_INDEX_QUERIES];
     double largest[XSM_INDEX_QUERIES];
 } search_job;
@@ -315,10 +316,14 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 {
     search_job *job = state;
     xsmi_searcher *s = job->searcher;
-    const xsmi_search_part *p = &s->parts[index];
-    float *queries = s->queries + index * s->room * s->query_stride;
-    for (uint32_t i = 0; i < job->count; i++) {
-        make_query(job, p, i, queries + i * s->query_stride);
+    const size_t part = index % s->blocks, piece = index / s->blocks;
+    const xsmi_search_part *p = &s->parts[part];
+    const uint32_t begin = (uint32_t)(piece * job->count / job->pieces);
+    const uint32_t count = (uint32_t)((piece + 1) * job->count / job->pieces) - begin;
+    const size_t first_list = (size_t)begin * s->blocks + part;
+    float *queries = s->queries + (part * s->room + begin) * s->query_stride;
+    for (uint32_t i = 0; i < count; i++) {
+        make_query(job, p, begin + i, queries + i * s->query_stride);
     }
     xsmi_arena arena = {s->block + thread * s->block_each, 0};
     size_t places = s->room * (size_t)s->candidates;
@@ -326,7 +331,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
         .size = sizeof block,
         .queries = queries,
         .stride = s->query_stride,
-        .count = job->count,
+        .count = count,
         .top = s->candidates,
         .threshold = -INFINITY,
         .any_order = 1,
@@ -337,19 +342,19 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     block.probed = xsmi_arena_take(&arena, s->room, sizeof *block.probed);
     block.scratch = arena.base + arena.used;
     /* Lists go straight to where they are wanted, where they may lie apart or there is nothing between them. */
-    bool straight = p->index->own_table || s->blocks == 1 || job->count == 1;
+    bool straight = p->index->own_table || s->blocks == 1 || count == 1;
     if (straight) {
         block.apart = p->index->own_table ? (size_t)s->blocks * s->candidates : 0;
-        block.classes = s->found + index * s->candidates;
-        block.scores = s->score + index * s->candidates;
+        block.classes = s->found + first_list * s->candidates;
+        block.scores = s->score + first_list * s->candidates;
     }
     job->errors[index] = (xsm_error)XSM_ERROR_INIT;
     job->status[index] = xsmi_index_block(p->index, &block, &job->errors[index]);
     if (job->status[index] != XSM_OK) {
         return;
     }
-    for (uint32_t i = 0; i < job->count; i++) {
-        size_t list = (size_t)i * s->blocks + index, to = list * s->candidates, from = (size_t)i * s->candidates;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t list = first_list + (size_t)i * s->blocks, to = list * s->candidates, from = (size_t)i * s->candidates;
         s->length[list] = block.lengths[i];
         if (!straight) {
             memcpy(s->found + to, block.classes + from, block.lengths[i] * sizeof *s->found);
@@ -431,6 +436,14 @@ static void run_examples(void *state, size_t index, uint32_t thread)
     }
 }
 
+/* Pieces that queries are cut into, so that there is work for each thread: all of one block go through it together,
+ * which a table may make use of. */
+static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
+{
+    uint32_t pieces = (xsm_context_threads(s->context) + s->blocks - 1) / s->blocks;
+    return pieces < queries ? pieces : queries;
+}
+
 static xsm_status search_all(search_job *job, xsm_estimator *e, const xsm_batch *batch, bool *finite, double *largest,
                              xsm_error *err)
 {
@@ -445,8 +458,10 @@ static xsm_status search_all(search_job *job, xsm_estimator *e, const xsm_batch 
             job->gradient->example[i] = xsmi_example_of(e, batch, i);
         }
         xsmi_gradient_measure(e, job->gradient, first, job->count);
-        XSMI_TRY(xsmi_run(s->context, run_queries, job, s->blocks, err));
-        for (uint32_t j = 0; j < s->blocks; j++) {
+        job->pieces = pieces_of(s, job->count);
+        const size_t jobs = (size_t)job->pieces * s->blocks;
+        XSMI_TRY(xsmi_run(s->context, run_queries, job, jobs, err));
+        for (size_t j = 0; j < jobs; j++) {
             if (job->status[j] != XSM_OK) {
                 return xsmi_fail_copy(err, &job->errors[j]);
             }
@@ -479,12 +494,13 @@ xsm_status xsmi_estimator_search(xsm_estimator *e, const xsm_batch *batch, doubl
     }
     XSMI_TRY(reserve(s, batch->count, err));
     search_job job = {.estimator = e, .searcher = s, .gradient = g, .batch = batch->count, .eta = eta, .input = input};
-    job.status = xsmi_allocate(s->context, s->blocks, sizeof *job.status);
-    job.errors = xsmi_allocate(s->context, s->blocks, sizeof *job.errors);
+    const size_t jobs = (size_t)pieces_of(s, (uint32_t)s->room) * s->blocks;
+    job.status = xsmi_allocate(s->context, jobs, sizeof *job.status);
+    job.errors = xsmi_allocate(s->context, jobs, sizeof *job.errors);
     xsm_status status = job.status && job.errors ? search_all(&job, e, batch, finite, largest, err)
-                                                 : xsmi_fail_memory(err, s->blocks * sizeof *job.errors, "a search");
-    xsmi_release(s->context, job.status, s->blocks, sizeof *job.status);
-    xsmi_release(s->context, job.errors, s->blocks, sizeof *job.errors);
+                                                 : xsmi_fail_memory(err, jobs * sizeof *job.errors, "a search");
+    xsmi_release(s->context, job.status, jobs, sizeof *job.status);
+    xsmi_release(s->context, job.errors, jobs, sizeof *job.errors);
     g->decay = xsmi_estimator_decay(e, eta);
     if (status == XSM_OK && *finite && e->model->layer) {
         xsmi_gradient_take_layer(e, g, batch, 0, batch->count, largest);
