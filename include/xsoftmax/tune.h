@@ -30,9 +30,9 @@
  * not go through as well, and rates are compared by log f + 0.4 (log f' - log f), f' being that and f at least 0.02 f';
  * in the last round, by this and a quarter of what log f fell by since the round before. Test rows have no part in it.
  *
- * **Many classes.** Where a trial of the last round would draw each class less than 200 times (100 where steps grow with
- * the number of classes), trials of a linear model by class (#XSM_LAYOUT_CLASS_MAJOR) are of some of its classes, at
- * random: as few of them as of the rows, but 16 for each that a step draws, with all their rows, other ones in each
+ * **Many classes.** Where a trial of the last round would draw each class less than 200 times (100 where steps grow
+ * with the number of classes), trials of a linear model by class (#XSM_LAYOUT_CLASS_MAJOR) are of some of its classes,
+ * at random: as few of them as of the rows, but 16 for each that a step draws, with all their rows, other ones in each
  * round. The rates are multiplied by the sum of the coefficients in the first step with all classes, over that with
  * these. It needs one label a row, no sampler or correction of the host's, no option that names classes, an estimator
  * that samples, is judged by the log-loss and has bounded steps, and classes of which those are at most 0.3.
