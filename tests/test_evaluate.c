@@ -538,6 +538,14 @@ static void predictors_notice_what_has_changed(void **state)
             map.features = p.features;
             assert_ok(xsm_model_grow(m, p.features, &map, &err), err);
             assert_fails(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), XSM_ERROR_STATE, err);
+            if (searches) { /* as the index: built before classes, and before features, were new */
+                xsm_predictor *none = NULL;
+                assert_fails(xsm_predictor_new(m, &o, &none, &err), XSM_ERROR_STATE, err);
+                assert_ok(xsm_index_build_model(index, m, &err), err);
+                assert_ok(xsm_model_grow(m, p.features + 1, NULL, &err), err);
+                assert_fails(xsm_predictor_new(m, &o, &none, &err), XSM_ERROR_STATE, err);
+                assert_null(none);
+            }
             xsm_predictor_free(early);
             xsm_predictor_free(late);
             xsm_model_free(m);

@@ -291,7 +291,8 @@ static void check_names(const papers *p, const method all[METHODS])
 
 void figure_ldgs_equal_time(const papers *p)
 {
-    const uint32_t classes = (p->quick ? 3000 : 672000) / (p->scale > 0 ? p->scale : 1);
+    const uint32_t asked = (p->quick ? 3000 : 672000) / (p->scale > 0 ? p->scale : 1), least = 10 * SMALLER;
+    const uint32_t classes = asked > least ? asked : least;
     const double seconds = p->quick ? 0.4 : p->budget > 0 ? p->budget : 60;
     method all[METHODS], smaller[METHODS];
     runner runners[METHODS];

@@ -86,6 +86,9 @@ int cli_history_close(cli_history *history)
         return CLI_GO_ON;
     }
     flush(history);
+    if (ferror(history->file) && history->failure == 0) { /* a line before has not arrived, though the last one has */
+        history->failure = EIO;
+    }
     cli_outputs[CLI_OUTPUT_HISTORY].ready = 0;
     if (fclose(history->file) != 0 && history->failure == 0) {
         history->failure = errno;

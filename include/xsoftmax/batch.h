@@ -41,8 +41,8 @@ typedef struct xsm_batch {
 
 /** The rows first..first+count of a dataset. Nothing is checked here, as in all functions that make a batch, but by
  *  those that take it: #XSM_ERROR_ARGUMENT for a batch without rows or without a dataset, #XSM_ERROR_RANGE for a row
- * that is not there or a value that is not finite, #XSM_ERROR_SHAPE for rows of other than the features that are
- * needed. O(1). */
+ *  that is not there or a value that is not finite, #XSM_ERROR_SHAPE for rows of other than the features that are
+ *  needed. O(1). */
 static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t first, uint64_t count)
 {
     xsm_batch batch;

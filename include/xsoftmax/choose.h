@@ -24,13 +24,13 @@
  * - **Learning rate**, in half powers of ten of 1 / mean ||x||^2, going on while it gets better; it falls to a tenth
  *   over the run. For embedding models, in powers of two of adagrad's 0.05.
  * - **Epochs**: up to 10, or 5 where classes are sampled; fewer if the rows held back say so (two more than were best
- *   in the trial for exact estimators judged by log-loss or trained by adagrad). 4 of embedding models.
+ *   in the trial for exact estimators). 4 of embedding models.
  * - **Ridge**, for exact estimators by sgd or lbfgs, in half powers of ten.
  * - **Optimizer**: `sgd`; beside it, for exact estimators of more than 100 classes, `adagrad` in batches of 8 to 64
  *   rows, at twice the rate; for small problems with one label a row also `lbfgs`; `adagrad` for embedding models.
  *
  * - **Pairs** of a feature and a class, of strength 2 or 4, beside an embedding model's vectors where rows have 4
- * features or more (xsm_model_add_pairs()), where they make the loss better by a five-hundredth.
+ *   features or more (xsm_model_add_pairs()), where they make the loss better by a five-hundredth.
  *
  * They are compared by the log-loss of the rows held back, or, for rows with several labels and estimators of another
  * loss, by their nDCG@5 (1 - nDCG@5, the less the better).

@@ -189,7 +189,7 @@ typedef struct xsm_source {
     int64_t (*read)(void *user, void *buffer, size_t size);
 } xsm_source;
 
-/** Labels of rows in the caller's memory, as classes in [0, `classes`). */
+/** Labels of rows in the caller's memory, as classes in [0, `classes`). Start with #XSM_LABELS_INIT. */
 typedef struct xsm_labels {
     size_t size;             /**< sizeof(xsm_labels). */
     uint32_t classes;        /**< K. */

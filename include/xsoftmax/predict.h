@@ -100,9 +100,10 @@ XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_STATE when the model has grown or been trained to
  *          another correction since, or the index been built over something else; #XSM_ERROR_DIVERGED when a score is
- * not finite (rows before that one may have been filled in); #XSM_ERROR_UNSUPPORTED for probabilities with a search.
- * O(n K nnz), or n searches: of a beam, O(W nnz) and O(W c log K) for a tree on c components; no allocation,
- *          but once after the model's layout has changed (xsm_model_set_layout()). */
+ *          not finite (rows before that one may have been filled in); #XSM_ERROR_UNSUPPORTED for probabilities with a
+ *          search; #XSM_ERROR_MEMORY. O(n K nnz), or n searches: of a beam, O(W nnz) and O(W c log K) for a tree on c
+ *          components; no allocation, but once after the model's layout has changed (xsm_model_set_layout()) or the
+ *          index been built again. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
                                      double *probabilities, xsm_error *err);
 

@@ -39,7 +39,7 @@ enum {
     XSM_ORDER_FILE = 1     /**< As they are in the dataset. */
 };
 
-/** Where a run is, for the callback. */
+/** Where a run is, for the callback, and for xsm_trainer_get_progress(): start with #XSM_PROGRESS_INIT there. */
 typedef struct xsm_progress {
     size_t size;              /**< sizeof(xsm_progress). */
     uint64_t epoch;           /**< Epochs that are complete. */

@@ -25,10 +25,11 @@
  *
  * **Objective.** Trials are compared by f = sum_i loss_i + (mu/2) ||W||^2, with the exact log-loss (for a row with
  * several labels the mean over them), or for an estimator with #XSM_ESTIMATOR_OTHER_LOSS (`margin`, `one-vs-all`,
- * `one-vs-all-sampled`, which is judged with all classes) the loss that it reports itself: estimated from training rows
- * of the trial, the sum scaled to all N. From the second round on it is estimated from training rows that the trial did
- * not go through as well, and rates are compared by log f + 0.4 (log f' - log f), f' being that and f at least 0.02 f';
- * in the last round, by this and a quarter of what log f fell by since the round before. Test rows have no part in it.
+ * `one-vs-all-sampled`, which is judged with all classes, `mips` and `decomp-mips`, by those that they find) the loss
+ * that it reports itself: estimated from training rows of the trial, the sum scaled to all N. From the second round on
+ * it is estimated from training rows that the trial did not go through as well, and rates are compared by log f + 0.4
+ * (log f' - log f), f' being that and f at least 0.02 f'; in the last round, by this and a quarter of what log f fell
+ * by since the round before. Test rows have no part in it.
  *
  * **Many classes.** Where a trial of the last round would draw each class less than 200 times (100 where steps grow
  * with the number of classes), trials of a linear model by class (#XSM_LAYOUT_CLASS_MAJOR) are of some of its classes,
@@ -38,10 +39,10 @@
  * that samples, is judged by the log-loss and has bounded steps, and classes of which those are at most 0.3.
  *
  * **Work.** The trials do at most 27.5 % of the run's work, counted in classes that are scored and updated: their
- * steps, their evaluation, and making the model new. Where that would be more, all trials are smaller. It is more only
- * where rates outside of the grid have to be tried to find one at which training stays finite, where trials of a fifth
- * of their size would still be more, and on data of fewer than 512 rows. The plan depends on counts, never on a clock,
- * so the choice is the same on any machine, with any number of threads.
+ * steps, their evaluation, copies of the rows that they take, and making the model new. Where that would be more, all
+ * trials are smaller. It is more only where rates outside of the grid have to be tried to find one at which training
+ * stays finite, where trials of a fifth of their size would still be more, and on data of fewer than 512 rows. The plan
+ * depends on counts, never on a clock, so the choice is the same on any machine, with any number of threads.
  *
  * **The run itself** can still diverge, as it is longer than any trial. Begin it again then, with a model of zeros and
  * a tenth of the rate: `xsoftmax train` does so.

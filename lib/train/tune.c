@@ -386,7 +386,8 @@ static double mean_width(const xsm_estimator *e, const xsm_dataset *d)
         most = labels > most ? labels : most;
     }
     const double fewer = (double)most - (double)d->label_total / (double)d->rows;
-    return most < e->width ? (double)e->width - fewer : (double)e->width;
+    /* Lists of all classes are full whatever a row's labels. */
+    return most < e->width && e->width < d->classes ? (double)e->width - fewer : (double)e->width;
 }
 
 /* Binds the estimator to all rows: finds out early what does not fit, and what a step costs. */
@@ -395,7 +396,8 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, t->train, err));
     double classes = (double)t->train->classes;
     bool exact = t->estimator->exact;
-    t->step_work = 1 + (exact ? EXACT_STEP * classes : mean_width(t->estimator, t->train));
+    const double width = mean_width(t->estimator, t->train);
+    t->step_work = 1 + (exact ? EXACT_STEP * classes : width);
     bool far = t->model->weight_count > XSMI_TUNE_FAR;
     double score = t->losses ? EXACT_STEP : exact ? EXACT_SCORE : far ? SAMPLED_SCORE_FAR : SAMPLED_SCORE;
     t->score_class = score;
@@ -404,8 +406,8 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     t->estimator_width = t->estimator->width;
     t->searched = t->estimator->searcher != NULL;
     if (t->searched && t->losses) {
-        t->idle_work = SEARCH_IDLE * (double)t->estimator->width;
-        t->score_class = SEARCH_SCORE * (double)t->estimator->width / classes;
+        t->idle_work = SEARCH_IDLE * width;
+        t->score_class = SEARCH_SCORE * width / classes;
     }
     if (xsmi_correction_hierarchy(t->estimator->correction)) {
         t->score_class = TREE_SCORE;
