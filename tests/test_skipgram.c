@@ -137,7 +137,7 @@ static void frequent_words_hang_high(void **state)
     /* Every word of a line is as often a context as it is a centre, but for the ends of lines, and the windows drawn.
      */
     assert_ok(xsm_skipgram_run(t, &err), err);
-    xsm_progress p = {.size = sizeof p};
+    xsm_progress p = XSM_PROGRESS_INIT;
     assert_ok(xsm_skipgram_get_progress(t, &p, &err), err);
     double mean = log(2) * (double)hung / (200 * 20);
     assert_true(fabs(p.loss - mean) < 0.01 * mean);
@@ -242,7 +242,7 @@ static void stops_and_goes_on(void **state)
             xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
             assert_ok(xsm_corpus_get_info(c, &info, &err), err);
             assert_int_equal(s.step, info.known);
-            xsm_progress p = {.size = sizeof p};
+            xsm_progress p = XSM_PROGRESS_INIT;
             assert_ok(xsm_skipgram_get_progress(t, &p, &err), err);
             assert_int_equal(p.epoch, 1);
             assert_int_equal(p.steps, 3 * info.known);
@@ -361,7 +361,7 @@ static void batches_take_all_pairs(void **state)
         o.eta = 1e-9;
         assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
         assert_ok(xsm_skipgram_run(t, &err), err);
-        xsm_progress p = {.size = sizeof p};
+        xsm_progress p = XSM_PROGRESS_INIT;
         assert_ok(xsm_skipgram_get_progress(t, &p, &err), err);
         assert_int_equal(p.step, 3 * 2003 * 8);
         assert_true(i == 0 ? p.examples > 3 * 2003 * 8 : p.examples == pairs);
@@ -526,7 +526,7 @@ static void bad_arguments(void **state)
     FAILS(c, in, in, NULL, XSM_ERROR_ARGUMENT);
     assert_fails(xsm_skipgram_new(NULL, c, in, out, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_skipgram_run(NULL, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_progress progress = {.size = sizeof progress};
+    xsm_progress progress = XSM_PROGRESS_INIT;
     assert_fails(xsm_skipgram_get_progress(NULL, &progress, &err), XSM_ERROR_ARGUMENT, err);
     FAILS(c, ones, out, NULL, XSM_ERROR_SHAPE);
     FAILS(c, in, ones, NULL, XSM_ERROR_SHAPE);
@@ -660,7 +660,7 @@ static void runs_that_fail(void **state)
     out = test_vectors(NULL, c, 2, 0, 0);
     assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
     assert_ok(xsm_skipgram_run(t, &err), err);
-    xsm_progress p = {.size = sizeof p};
+    xsm_progress p = XSM_PROGRESS_INIT;
     assert_ok(xsm_skipgram_get_progress(t, &p, &err), err);
     assert_int_equal(p.examples, 0);
     assert_true(isnan(p.loss));

@@ -198,7 +198,7 @@ static void rates_follow_the_schedule(void **state)
                                                                  : 0.5 / sqrt(1 + t);
                 assert_true(fabs(record.eta[i] - want) <= 1e-15);
             }
-            xsm_progress p = {.size = sizeof p};
+            xsm_progress p = XSM_PROGRESS_INIT;
             assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
             assert_true(p.eta == record.eta[3 * ROWS - 1]);
             end(&r);
@@ -217,7 +217,7 @@ static void callback_is_told(void **state)
     options.eta = 1e-4;
     rig r = build("ove", "", &options);
     uint64_t per_epoch = (ROWS + 6) / 7;
-    xsm_progress p = {.size = sizeof p};
+    xsm_progress p = XSM_PROGRESS_INIT;
     assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
     assert_true(p.step == 0 && p.epoch == 0 && p.epochs == 3 && p.steps == 3 * per_epoch && isnan(p.loss));
     assert_ok(xsm_trainer_run(r.t, &err), err);
@@ -295,7 +295,7 @@ static void cancelled_runs_go_on(void **state)
             record.nap = 1500; /* so that an epoch takes longer than the callback waits */
             assert_fails(xsm_trainer_run(r.t, &err), XSM_CANCELLED, err);
             assert_true(record.count > 0 && record.count < ROWS);
-            xsm_progress p = {.size = sizeof p};
+            xsm_progress p = XSM_PROGRESS_INIT;
             assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
             assert_int_equal(p.examples, record.count);
             assert_int_equal(p.step, record.count / batch);
@@ -411,7 +411,7 @@ static void divergence_is_named(void **state)
             assert_non_null(strstr(err.message, "epoch 1"));
             assert_non_null(strstr(err.message, kinds[kind][0]));
             assert_non_null(strstr(err.message, "smaller learning rate than 0.5"));
-            xsm_progress p = {.size = sizeof p};
+            xsm_progress p = XSM_PROGRESS_INIT;
             assert_ok(xsm_trainer_get_progress(r.t, &p, &err), err);
             assert_int_equal(p.examples, 1400);
             assert_fails(xsm_trainer_run(r.t, &err), XSM_ERROR_DIVERGED, err); /* and again */
@@ -533,7 +533,7 @@ static void settings_are_checked(void **state)
     assert_fails(xsm_trainer_new(NULL, m, p.data, one, o, &pairs, &t, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_estimator_free(one);
     assert_fails(xsm_trainer_run(NULL, &err), XSM_ERROR_ARGUMENT, err);
-    xsm_progress progress = {.size = sizeof progress};
+    xsm_progress progress = XSM_PROGRESS_INIT;
     assert_fails(xsm_trainer_get_progress(NULL, &progress, &err), XSM_ERROR_ARGUMENT, err);
     assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
     assert_fails(xsm_trainer_get_progress(t, NULL, &err), XSM_ERROR_ARGUMENT, err);

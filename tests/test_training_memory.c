@@ -157,7 +157,7 @@ static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
         if (status == XSM_OK) {
             assert_int_equal(calls, 4);
         } else { /* the run can go on once there is memory */
-            xsm_progress p = {.size = sizeof p};
+            xsm_progress p = XSM_PROGRESS_INIT;
             assert_int_equal(xsm_trainer_get_progress(t, &p, NULL), XSM_OK);
             assert_int_equal(xsm_trainer_run(t, NULL), XSM_OK);
         }

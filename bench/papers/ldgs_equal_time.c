@@ -61,12 +61,17 @@ typedef struct runner {
 
 /* -- problems */
 
+static unsigned long long measured(uint64_t rows, uint64_t most)
+{
+    return rows < most ? rows : most;
+}
+
 /* `most` rows, up to MEASURED, at even distances, or all if there are fewer; the caller's. */
 static xsm_dataset *some_of(const xsm_dataset *rows, uint64_t count, uint64_t most)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *some = NULL;
-    uint64_t which[MEASURED], chosen = count < most ? count : most;
+    uint64_t which[MEASURED], chosen = measured(count, most);
     for (uint64_t i = 0; i < chosen; i++) {
         which[i] = i * count / chosen;
     }
@@ -181,7 +186,7 @@ static void go_on(runner *r, double seconds)
 static double epochs_passed(const course *c, const runner *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_progress progress = {.size = sizeof progress};
+    xsm_progress progress = XSM_PROGRESS_INIT;
     papers_check(xsm_trainer_get_progress(r->trainer, &progress, &err), &err);
     return (double)progress.examples / (double)c->rows;
 }
@@ -320,13 +325,15 @@ void figure_ldgs_equal_time(const papers *p)
     for (size_t i = 0; i < count; i++) {
         end(&runners[i]);
     }
-    report_note(r,
-                "K = %u, D = %d, all enrolled with one image; trained on %d images of each of %llu; n = %d, Q = K/100, "
-                "B = %d; rate eta0/(1 + epochs), eta0 the best of 30, 10, 3, 1 and 0.3 on a problem of a %dth of "
-                "the size. Per cent right of %d of the training rows after so many seconds%s, and of %d other images "
-                "of the same identities at the end; %u threads.",
-                classes, D, IMAGES, (unsigned long long)(c.rows / IMAGES), BATCH, BLOCKS, SMALLER, MEASURED,
-                p->processor ? " of processor time" : "", MEASURED_NEW, xsm_context_threads(p->context));
+    const uint64_t identities = c.rows / IMAGES;
+    report_note(
+        r,
+        "K = %u, D = %d, all enrolled with one image; trained on %d images of each of %llu; n = %d, Q = K/100, "
+        "B = %d; rate eta0/(1 + epochs), eta0 the best of 30, 10, 3, 1 and 0.3 on a problem of a %dth of "
+        "the size. Per cent right of %llu of the training rows after so many seconds%s, and of %llu other images "
+        "of the same identities at the end; %u threads.",
+        classes, D, IMAGES, (unsigned long long)identities, BATCH, BLOCKS, SMALLER, measured(c.rows, MEASURED),
+        p->processor ? " of processor time" : "", measured(identities, MEASURED_NEW), xsm_context_threads(p->context));
     curves_end(to.train);
     curves_end(to.fresh);
     course_end(&c);

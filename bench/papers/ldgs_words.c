@@ -95,7 +95,7 @@ static void run_sampling(experiment *e, uint32_t negatives, uint64_t epochs)
         status = xsm_skipgram_run(trainer, &err);
         seconds += papers_work() - start;
         papers_check(status == XSM_CANCELLED ? XSM_OK : status, &err);
-        xsm_progress p = {.size = sizeof p};
+        xsm_progress p = XSM_PROGRESS_INIT;
         papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
         if (status == XSM_CANCELLED) {
             e->first_seconds = seconds;

@@ -64,7 +64,7 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_progress progress = {.size = sizeof progress};
+    xsm_progress progress = XSM_PROGRESS_INIT;
     xsm_estimator *estimator = NULL;
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;

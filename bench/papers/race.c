@@ -84,7 +84,7 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     xsm_error err = XSM_ERROR_INIT;
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_progress progress = {.size = sizeof progress};
+    xsm_progress progress = XSM_PROGRESS_INIT;
     xsm_model *model = NULL;
     xsm_estimator *estimator = NULL;
     xsm_optimizer *optimizer = NULL;

@@ -25,7 +25,8 @@
  *   over the run. For embedding models, in powers of two of adagrad's 0.05.
  * - **Epochs**: up to 10, or 5 where classes are sampled; fewer if the rows held back say so (two more than were best
  *   in the trial for exact estimators). 4 of embedding models.
- * - **Ridge**, for exact estimators by sgd or lbfgs, in half powers of ten.
+ * - **Ridge**, for exact estimators by sgd, where they are ahead of the ways before, or by lbfgs, in half powers of
+ * ten.
  * - **Optimizer**: `sgd`; beside it, for exact estimators of more than 100 classes, `adagrad` in batches of 8 to 64
  *   rows, at twice the rate; for small problems with one label a row also `lbfgs`; `adagrad` for embedding models.
  *

@@ -230,6 +230,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->fixed_batches = false;
     e->examples = of.examples;
     e->row_slots = of.row_slots;
+    e->most_labels = of.most_labels;
     e->decay_rate = proximal ? 0 : e->common.ridge / (double)of.examples;
     return XSM_OK;
 }

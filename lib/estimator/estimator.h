@@ -44,6 +44,7 @@ struct xsm_estimator {
     const xsm_dataset *train;
     uint64_t examples;        /* N of the objective */
     uint64_t row_slots;       /* while bound: numbers that an example's row stays below */
+    uint64_t most_labels;     /* while bound: of a row */
     xsmi_stream_rows *stream; /* rows come with their labels; NULL = they are the data's (stream.c) */
     bool labels_alone;        /* while bound: the rows' features come with each batch, `train` has their labels */
     float *norms;             /* [norm_count] ||x||^2 of the training rows while bound; NULL with labels_alone */

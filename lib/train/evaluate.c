@@ -282,9 +282,7 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
 
 void xsmi_evaluate_room_free(xsm_context *context, xsmi_evaluate_room *kept)
 {
-    if (kept->scratch) {
-        xsmi_release(context, kept->scratch, kept->capacity, 1);
-    }
+    xsmi_release(context, kept->scratch, kept->capacity, 1);
     *kept = (xsmi_evaluate_room){.rows = 0};
 }
 

@@ -380,14 +380,9 @@ static void conclude(xsmi_tuner *t)
 /* Classes of a step in the mean: lists have room for the labels of the row with most. */
 static double mean_width(const xsm_estimator *e, const xsm_dataset *d)
 {
-    uint64_t most = 0;
-    for (uint64_t i = 0; i < d->rows; i++) {
-        const uint64_t labels = d->label_offsets[i + 1] - d->label_offsets[i];
-        most = labels > most ? labels : most;
-    }
-    const double fewer = (double)most - (double)d->label_total / (double)d->rows;
+    const double fewer = (double)e->most_labels - (double)d->label_total / (double)d->rows;
     /* Lists of all classes are full whatever a row's labels. */
-    return most < e->width && e->width < d->classes ? (double)e->width - fewer : (double)e->width;
+    return e->most_labels < e->width && e->width < d->classes ? (double)e->width - fewer : (double)e->width;
 }
 
 /* Binds the estimator to all rows: finds out early what does not fit, and what a step costs. */
