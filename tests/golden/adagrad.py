@@ -6,9 +6,9 @@ The problem is made by the formulas below, which test_adagrad.c repeats. One ste
 of the outer products of score gradients and features, s += G^2, W -= eta G / sqrt(s), both element by element and the
 bias as one more feature that is 1. Nothing is done where G is 0, as s > 0.
 """
-import sys
-
 import numpy as np
+
+from golden import finish
 
 ROWS, FEATURES, CLASSES, STEPS, ETA = 24, 7, 5, 12, 0.3
 CASES = [(loss, sparse, n, initial) for loss in ("softmax", "pairs") for sparse in (0, 1) for n in (1, 4)
@@ -66,16 +66,4 @@ def lines():
     yield "};"
 
 
-def numbers(text):
-    words = text.replace("{", " ").replace("}", " ").replace(",", " ").split()
-    return [float(word) for word in words if word.lstrip("-")[0].isdigit()]
-
-
-text = "\n".join(lines()) + "\n"
-if len(sys.argv) > 1:
-    # Last digits may differ between releases of NumPy.
-    have = numbers(open(sys.argv[1], encoding="utf-8").read())
-    if len(have) != len(numbers(text)) or not np.allclose(have, numbers(text), rtol=1e-8, atol=1e-11):
-        sys.exit(sys.argv[1] + " differs from what this script writes")
-else:
-    sys.stdout.write(text)
+finish(lines(), relative=1e-8, absolute=1e-11)

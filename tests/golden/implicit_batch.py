@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """Implicit steps of several examples: the whole proximal objective, dense, minimised by SciPy in double.
 
-Run as: implicit_batch.py > implicit_batch_golden.h. The problems are made by the formulas below, which
-test_estimator_batch.c repeats; every value is a small multiple of a power of two. Over all weights, biases and the u of
-the batch:
+Run as: implicit_batch.py > implicit_batch_golden.h; with that file as argument it is compared. The problems are made by
+the formulas below, which test_estimator_batch.c repeats; every value is a small multiple of a power of two. Over all
+weights, biases and the u of the batch:
     eta (1/n sum_i f_i + mu/(2N) |W|^2) + |W - W0|^2/2 + |b - b0|^2/2 + |u - u0|^2/2,
     f_i = u_i + e^-u_i (1 + sum_{k in L - y_i} e^(z_k - z_y) + (K - |L|)/|C| sum_{k in C} e^(z_k - z_y)).
 """
 import numpy as np
 from scipy.optimize import minimize
+
+from golden import finish
 
 ROWS, D, K = 60, 7, 11
 
@@ -95,14 +97,20 @@ CASES = [  # n, drawn, mu, eta, bias, size
     (12, [6, 10, 8], 0, 5, 1, 3), (12, [6, 7, 8, 9, 10], 1, 1000, 0, 1), (12, [9], 100, 1, 1, 1),
 ]
 
-print("/* Written by implicit_batch.py: do not edit. */\n/* clang-format off */")
-print("static const struct {\n    uint32_t n, rank; /* of the rows */\n    uint32_t drawn[11]; /* ended by the label 0 */\n"
-      "    double ridge, eta, bias, size;\n    double w[11][7], b[11], u[12];\n} golden[] = {")
-for n, drawn, mu, eta, bias, size in CASES:
-    w, b, u = solve(n, drawn, mu, eta, bias, size)
-    rows = ",\n      ".join("{" + ", ".join(f"{v:.12g}" for v in row) + "}" for row in w)
-    rank = np.linalg.matrix_rank(problem(n, size)[0])
-    print(f"    {{{n}, {rank},\n     {{{', '.join(map(str, drawn))}}},\n     {mu}, {eta}, {bias}, {size},\n     {{{rows}}},")
-    print("     {" + ", ".join(f"{v:.12g}" for v in b) + "},")
-    print("     {" + ", ".join(f"{v:.12g}" for v in u) + "}},")
-print("};")
+
+def lines():
+    yield "/* Written by implicit_batch.py: do not edit. */\n/* clang-format off */"
+    yield "static const struct {\n    uint32_t n, rank; /* of the rows */"
+    yield "    uint32_t drawn[11]; /* ended by the label 0 */"
+    yield "    double ridge, eta, bias, size;\n    double w[11][7], b[11], u[12];\n} golden[] = {"
+    for n, drawn, mu, eta, bias, size in CASES:
+        w, b, u = solve(n, drawn, mu, eta, bias, size)
+        rows = ",\n      ".join("{" + ", ".join(f"{v:.12g}" for v in row) + "}" for row in w)
+        rank = np.linalg.matrix_rank(problem(n, size)[0])
+        yield f"    {{{n}, {rank},\n     {{{', '.join(map(str, drawn))}}},\n     {mu}, {eta}, {bias}, {size},\n     {{{rows}}},"
+        yield "     {" + ", ".join(f"{v:.12g}" for v in b) + "},"
+        yield "     {" + ", ".join(f"{v:.12g}" for v in u) + "}},"
+    yield "};"
+
+
+finish(lines(), relative=1e-9, absolute=1e-11)

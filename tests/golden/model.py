@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Golden numbers of exact scoring, from NumPy in double precision.
 
-Run as: model.py > model_golden.h
+Run as: model.py > model_golden.h; with that file as argument it is compared.
 
 The inputs are formulas that test_model_exact.c repeats. All are small multiples of powers of two, so that every score
 is exact in float32 whatever the order of its additions, and ties are real ties.
 """
 import numpy as np
+
+from golden import finish
 
 D, K, N, TOP = 37, 600, 40, 7
 
@@ -22,10 +24,10 @@ target = (np.arange(N) * 97 + 11) % K
 
 
 def table(name, kind, rows):
-    print(f"static const {kind} {name} = {{")
+    yield f"static const {kind} {name} = {{"
     for row in rows:
-        print("    " + row + ",")
-    print("};")
+        yield "    " + row + ","
+    yield "};"
 
 
 def emit(name, x):
@@ -34,20 +36,24 @@ def emit(name, x):
     top = np.max(scores, axis=1)
     lse = top + np.log(np.sum(np.exp(scores - top[:, None]), axis=1))
     best = np.lexsort((np.broadcast_to(np.arange(K), scores.shape), -scores), axis=1)[:, :TOP]
-    table(f"golden_{name}_log_sum_exp[GOLDEN_ROWS]", "double", [repr(float(v)) for v in lse])
-    table(f"golden_{name}_target[GOLDEN_ROWS]", "double",
+    yield from table(f"golden_{name}_log_sum_exp[GOLDEN_ROWS]", "double", [repr(float(v)) for v in lse])
+    yield from table(f"golden_{name}_target[GOLDEN_ROWS]", "double",
           [repr(float(scores[r, target[r]])) for r in range(N)])
-    table(f"golden_{name}_top_class[GOLDEN_ROWS][GOLDEN_TOP]", "unsigned",
+    yield from table(f"golden_{name}_top_class[GOLDEN_ROWS][GOLDEN_TOP]", "unsigned",
           ["{" + ", ".join(str(c) for c in row) + "}" for row in best])
-    table(f"golden_{name}_top_score[GOLDEN_ROWS][GOLDEN_TOP]", "double",
+    yield from table(f"golden_{name}_top_score[GOLDEN_ROWS][GOLDEN_TOP]", "double",
           ["{" + ", ".join(repr(float(scores[r, c])) for c in best[r]) + "}" for r in range(N)])
 
 
-print("/* Made by model.py; do not edit. */")
-print("/* clang-format off */")
-print(f"#define GOLDEN_FEATURES {D}")
-print(f"#define GOLDEN_CLASSES {K}")
-print(f"#define GOLDEN_ROWS {N}")
-print(f"#define GOLDEN_TOP {TOP}")
-emit("dense", dense)
-emit("sparse", sparse)
+def lines():
+    yield "/* Made by model.py; do not edit. */"
+    yield "/* clang-format off */"
+    yield f"#define GOLDEN_FEATURES {D}"
+    yield f"#define GOLDEN_CLASSES {K}"
+    yield f"#define GOLDEN_ROWS {N}"
+    yield f"#define GOLDEN_TOP {TOP}"
+    yield from emit("dense", dense)
+    yield from emit("sparse", sparse)
+
+
+finish(lines(), relative=1e-14)

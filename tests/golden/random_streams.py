@@ -6,7 +6,7 @@ Philox4x32-10: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC
 Fast random integer generation in an interval, 2019. Samples without replacement: R. Floyd in J. Bentley, Programming
 pearls: a sample of brilliance, CACM 1987. Permutation: Fisher and Yates.
 """
-import sys
+from golden import finish
 
 WORD = 0xFFFFFFFF
 
@@ -98,16 +98,4 @@ def lines():
     yield "static const uint64_t golden_permutation[12] = " + c_list(Stream(9, 1, 0).permute(12)) + ";"
 
 
-def main():
-    text = "\n".join(lines()) + "\n"
-    if len(sys.argv) == 1:
-        sys.stdout.write(text)
-        return 0
-    if open(sys.argv[1], encoding="utf-8").read() != text:
-        print(f"{sys.argv[1]} differs from what this script writes")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+finish(lines())
