@@ -159,7 +159,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         options.text = &text;
     }
     options.labels = (int32_t)(choice / 5 % 3);
-    options.index_base = (int32_t)(choice / 15 % 3);
+    if (options.format == XSM_FORMAT_AUTO || options.format == XSM_FORMAT_LIBSVM) {
+        options.index_base = (int32_t)(choice / 15 % 3);
+    }
     options.features = choice % 7 == 3 ? 4 : 0;
     options.classes = choice % 11 == 5 ? &map : NULL;
     bytes b = {data + 1, size - 1, choice % 3 == 0 ? 1 + choice % 13 : SIZE_MAX};

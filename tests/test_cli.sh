@@ -559,10 +559,38 @@ refuse 2 'is the place of the other rows' 'convert --data train.txt --to xc --ou
 run 1 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
 says stderr 'by another name'
 refuse 2 "--split: '0' is out of range" 'convert --data train.txt --to xc --output x --split 0 --rest y'
-refuse 2 'both parts must get at least one' 'convert --data train.txt --to xc --output x --split 0.0001 --rest y'
+refuse 1 'train.txt: --split: a fraction of 0.0001 gives 0 of 303 rows; both parts must get at least one' 'convert --data train.txt --to xc --output x --split 0.0001 --rest y'
 refuse 2 'split first, then convert' 'convert --data train.txt --labels first --drop --to npy --labels-to z --output x --split 0.5 --rest y'
 run 2 convert --data train.txt --to text --output x
 says stderr 'xc, libsvm, csv, tsv, npy or cache is accepted'
+# Options of formats that the files do not have: refused, before anything is read where --format says so.
+refuse 2 '--min-count is for text, and --format is xc' 'train --data train.txt --format xc --min-count 2'
+refuse 2 '--index-base is for libsvm, and --format is csv' 'train --data dense.csv --format csv --index-base 1'
+refuse 2 '--label-column is for csv, tsv and npy, and --format is libsvm' 'predict --model model --data small.svm --format libsvm --label-column y'
+refuse 2 '--labels-from is for npy, and --format is xc' 'evaluate --model model --data test.txt --format xc --labels-from y'
+refuse 2 '--test-labels-from is for npy, and --format is xc' 'train --data train.txt --test test.txt --format xc --test-labels-from y'
+refuse 2 '--no-verify is for cache, and --format is xc' 'info train.txt --format xc --no-verify'
+refuse 2 '--spool is for every format but cache, which is mapped, and --format is cache' \
+    'convert --data train.cache --format cache --spool . --to xc --output x'
+for option in '--label-prefix x' '--word-ngrams 2' '--min-chars 2 --max-chars 3' '--max-chars 3' '--word-ngrams 2 --buckets 9'; do
+    refuse 1 'is for text, and the rows read are xc' "info train.txt $option"
+    refuse 1 'is for text, and the rows read are xc' "train --estimator implicit --data train.txt --test test.txt $option"
+done
+refuse 1 '--index-base is for libsvm, and the rows read are xc' 'predict --model model --data test.txt --index-base 0'
+refuse 1 '--no-verify is for cache, and the rows read are xc' 'evaluate --model model --data test.txt --no-verify'
+refuse 1 '--label-column is for csv, tsv and npy, and the rows read are xc and cache' \
+    'train --estimator implicit --data train.cache --test test.txt --label-column y'
+refuse 1 '--spool is for every format but cache' 'convert --data train.cache --spool . --to xc --output x'
+refuse 1 '--index-base is for libsvm, and model is a model' 'info model --index-base 1'
+refuse 1 '--format is for data, and model is a model' 'info model --format xc'
+refuse 2 'there are none without --word-ngrams or --max-chars' 'info words.txt --buckets 9'
+# One of several files is enough.
+run 0 train --estimator implicit --data train.cache --no-verify --test test.txt --epochs 1 --eta 1 --model mixed.model
+run 0 evaluate --model mixed.model --data test.txt --no-verify --ranks --known train.cache
+printf 'kind,a,b\n1,0.5,1\n2,1,0.5\n' >kinds.csv
+run 0 convert --data kinds.csv --label-column kind --to cache --output kinds.cache
+run 0 train --estimator softmax --data kinds.cache --test kinds.csv --label-column kind --epochs 1 --eta 1
+run 0 convert --data kinds.cache --to cache --output again.cache
 printf 'PK' >not.cache
 run 1 info not.cache --format cache
 says stderr 'safetensors'

@@ -472,6 +472,50 @@ static void bad_options(void **state)
     }
 }
 
+/* Options of another format than is asked for are refused, in words; what is to be found out may have them, and
+ * defaults ask for nothing. */
+static void refuses_options_of_other_formats(void **state)
+{
+    (void)state;
+    static const xsm_text_options often = {.size = sizeof often, .min_count = 2};
+    static const xsm_text_options defaults = {.size = sizeof defaults, .label_prefix = "__label__", .min_count = 1};
+    static const struct {
+        xsm_read_options options;
+        const char *says;
+    } bad[] = {
+        {OPTIONS(.format = XSM_FORMAT_XC, .index_base = XSM_INDEX_BASE_ONE),
+         "index_base is set, an option of XSM_FORMAT_LIBSVM"},
+        {OPTIONS(.format = XSM_FORMAT_XC, .label_column = "label"),
+         "label_column is set, an option of XSM_FORMAT_CSV, TSV and NPY"},
+        {OPTIONS(.format = XSM_FORMAT_XC, .text = &often),
+         "text is set, an option of XSM_FORMAT_TEXT, and the format is XSM_FORMAT_XC"},
+        {OPTIONS(.format = XSM_FORMAT_XC, .labels_path = "y.npy"), "labels_path is set"},
+        {OPTIONS(.format = XSM_FORMAT_XC, .skip_verify = 1), "skip_verify is set"},
+        {OPTIONS(.format = XSM_FORMAT_CSV, .index_base = XSM_INDEX_BASE_ZERO), "the format is XSM_FORMAT_CSV"},
+        {OPTIONS(.format = XSM_FORMAT_CACHE, .text = &often), "the format is XSM_FORMAT_CACHE"},
+        {OPTIONS(.labels_path = "y.npy"), "NumPy files alone"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        assert_fails(read_bytes("1 1:1", 5, 0, &bad[i].options, &d, &err), XSM_ERROR_ARGUMENT, err);
+        assert_null(d);
+        if (!strstr(err.message, bad[i].says)) {
+            fail_msg("'%s' lacks '%s'", err.message, bad[i].says);
+        }
+    }
+    const xsm_read_options fine[] = {
+        OPTIONS(.format = XSM_FORMAT_LIBSVM, .text = &defaults),
+        OPTIONS(.index_base = XSM_INDEX_BASE_ONE, .label_column = "kind", .text = &often, .skip_verify = 1),
+    };
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        assert_ok(read_bytes("1 1:1", 5, 0, &fine[i], &d, &err), err);
+        xsm_dataset_free(d);
+    }
+}
+
 /* -- gzip --------------------------------------------------------------------------------------------------------- */
 
 #ifdef TEST_ZLIB
@@ -686,11 +730,13 @@ static void test_index_base(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_index_base), cmocka_unit_test(formats),     cmocka_unit_test(counts),
-        cmocka_unit_test(map_round_trip),  cmocka_unit_test(long_lines),  cmocka_unit_test(many_labels),
-        cmocka_unit_test(files),           cmocka_unit_test(large_files), cmocka_unit_test(host_failures),
-        cmocka_unit_test(bad_options),     cmocka_unit_test(gzip_good),   cmocka_unit_test(gzip_damaged),
-        cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(test_index_base), cmocka_unit_test(formats),
+        cmocka_unit_test(counts),          cmocka_unit_test(map_round_trip),
+        cmocka_unit_test(long_lines),      cmocka_unit_test(many_labels),
+        cmocka_unit_test(files),           cmocka_unit_test(large_files),
+        cmocka_unit_test(host_failures),   cmocka_unit_test(bad_options),
+        cmocka_unit_test(gzip_good),       cmocka_unit_test(gzip_damaged),
+        cmocka_unit_test(memory_runs_out), cmocka_unit_test(refuses_options_of_other_formats),
     };
     int failures = cmocka_run_group_tests_name("read", tests, NULL, NULL);
     test_files_end();

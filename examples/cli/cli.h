@@ -102,14 +102,15 @@ typedef struct cli_data {
     const char *label_column;
     const char *label_prefix; /* of text, as the rest; 0 and NULL are the library's defaults */
     uint64_t min_count, word_ngrams, min_chars, max_chars, buckets;
-    int believe;             /* caches are not checked */
-    const char *labels_from; /* of NumPy files */
-    const char *spool;       /* folder for rows in place of memory */
+    int believe;                  /* caches are not checked */
+    const char *labels_from;      /* of NumPy files */
+    const char *spool;            /* folder for rows in place of memory */
+    const char *test_labels_from; /* train: labels_from of the rows to test */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
-        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL                             \
+        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL                       \
     }
 
 extern const char *const cli_format_words[];
@@ -206,6 +207,10 @@ extern const char *const cli_base_words[];
 
 /* Refuses rows of which none has a label, saying how `path` could have had some. */
 int cli_need_labels(const char *path, const xsm_dataset *rows);
+/* Refuses flags that none of the rows read (some may be NULL) have a use for, because they are of other formats. */
+int cli_data_used(const cli_data *data, const xsm_dataset *const *read, size_t count);
+/* Refuses whatever flag was given, as the file is no data. */
+int cli_data_unused(const cli_data *data, const char *path);
 /* Reads a file, "-" being standard input, with the flags' settings. `classes` may be NULL. */
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out);

@@ -25,11 +25,13 @@ static int read_rows(conversion *c)
 {
     xsm_error err = XSM_ERROR_INIT;
     char *folder = NULL;
-    if (to_formats[c->to] == XSM_FORMAT_CACHE && !c->format.spool) {
-        c->format.spool = folder = cli_folder_of(c->output);
+    cli_data format = c->format;
+    if (to_formats[c->to] == XSM_FORMAT_CACHE && !format.spool && format.format != XSM_FORMAT_CACHE) {
+        format.spool = folder = cli_folder_of(c->output);
     }
-    int code = cli_read(c->context, c->data, &c->format, NULL, &c->rows);
+    int code = cli_read(c->context, c->data, &format, NULL, &c->rows);
     free(folder);
+    code = code == CLI_GO_ON ? cli_data_used(&c->format, (const xsm_dataset *const[]){c->rows}, 1) : code;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -43,8 +45,7 @@ static int read_rows(conversion *c)
     }
     if ((c->shuffle && xsm_dataset_shuffle(c->rows, c->seed, &err) != XSM_OK) ||
         (c->split > 0 && xsm_dataset_split(c->rows, c->split, c->seed, &c->part, &c->others, &err) != XSM_OK)) {
-        return err.status == XSM_ERROR_RANGE ? cli_misuse("--split: %s", err.message)
-                                             : cli_fail("%s: %s", c->data, err.message);
+        return cli_fail("%s: %s%s", c->data, err.status == XSM_ERROR_RANGE ? "--split: " : "", err.message);
     }
     return CLI_GO_ON;
 }

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,6 +45,76 @@ int cli_need_labels(const char *path, const xsm_dataset *rows)
                     : info.format == XSM_FORMAT_CSV || info.format == XSM_FORMAT_TSV
                         ? "; the column of labels is --label-column NAME (label)"
                         : "");
+}
+
+#define IS(format) (1U << XSM_FORMAT_##format)
+
+/* Refuses a flag that was given and is of none of the `formats`, a set of IS(); `found` says which they are. */
+static int check_formats(const cli_data *data, unsigned formats, const char *found, int code)
+{
+    const unsigned text = IS(TEXT), memory = IS(XC) | IS(LIBSVM) | IS(CSV) | IS(TSV) | IS(TEXT) | IS(NPY);
+    const struct {
+        const char *flag;
+        int given;
+        unsigned formats;
+        const char *accepted;
+    } flags[] = {
+        {"index-base", data->index_base != XSM_INDEX_BASE_AUTO, IS(LIBSVM), "libsvm"},
+        {"label-column", data->label_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "csv, tsv and npy"},
+        {"labels-from", data->labels_from != NULL, IS(NPY), "npy"},
+        {"test-labels-from", data->test_labels_from != NULL, IS(NPY), "npy"},
+        {"no-verify", data->believe, IS(CACHE), "cache"},
+        {"spool", data->spool != NULL, memory, "every format but cache, which is mapped"},
+        {"label-prefix", data->label_prefix != NULL, text, "text"},
+        {"min-count", data->min_count > 0, text, "text"},
+        {"word-ngrams", data->word_ngrams > 0, text, "text"},
+        {"min-chars", data->min_chars > 0, text, "text"},
+        {"max-chars", data->max_chars > 0, text, "text"},
+        {"buckets", data->buckets > 0, text, "text"},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (!flags[i].given || (flags[i].formats & formats)) {
+            continue;
+        }
+        (void)cli_fail("--%s is for %s, and %s", flags[i].flag, flags[i].accepted, found);
+        return code;
+    }
+    return CLI_GO_ON;
+}
+
+int cli_data_used(const cli_data *data, const xsm_dataset *const *read, size_t count)
+{
+    unsigned formats = 0;
+    for (size_t i = 0; i < count; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+        if (read[i] && xsm_dataset_get_info(read[i], &info, &err) != XSM_OK) {
+            return cli_library_failed(&err);
+        }
+        formats |= read[i] ? 1U << info.format : 0;
+    }
+    char *found = cli_format("%s", "");
+    for (int32_t f = XSM_FORMAT_XC; f <= XSM_FORMAT_CACHE; f++) {
+        if (formats >> f & 1) {
+            char *longer = cli_format("%s%s%s", found, *found ? " and " : "the rows read are ", cli_format_words[f]);
+            free(found);
+            found = longer;
+        }
+    }
+    int code = check_formats(data, formats, found, CLI_FAILED);
+    free(found);
+    return code;
+}
+
+int cli_data_unused(const cli_data *data, const char *path)
+{
+    if (data->format != XSM_FORMAT_AUTO) {
+        return cli_fail("--format is for data, and %s is a model", path);
+    }
+    char *found = cli_format("%s is a model", path);
+    int code = check_formats(data, 0, found, CLI_FAILED);
+    free(found);
+    return code;
 }
 
 /* The library's names of settings become those of the flags. */
@@ -90,6 +161,15 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     text.buckets = (uint32_t)data->buckets;
     if (text.min_chars > text.max_chars) {
         return cli_misuse("--min-chars %u: --max-chars must be as large or larger", text.min_chars);
+    }
+    if (text.buckets > 0 && text.word_ngrams <= 1 && text.max_chars == 0) {
+        return cli_misuse("--buckets are of n-grams, and there are none without --word-ngrams or --max-chars");
+    }
+    char *asked = cli_format("--format is %s", cli_format_words[data->format]);
+    int code = data->format == XSM_FORMAT_AUTO ? CLI_GO_ON : check_formats(data, 1U << data->format, asked, CLI_USAGE);
+    free(asked);
+    if (code != CLI_GO_ON) {
+        return code;
     }
     options.text = classes && classes->vocabulary ? NULL : &text;
     xsm_status status;

@@ -21,25 +21,37 @@ typedef struct evaluation {
     xsm_ranks ranks;
 } evaluation;
 
+/* The rows to evaluate and those with other labels that are right; flags must be of some of them. */
+static int read_rows(evaluation *e)
+{
+    const size_t count = e->known_paths.count;
+    const xsm_dataset **all = calloc(count + 1, sizeof *all);
+    e->known = calloc(count + 1, sizeof(xsm_dataset *));
+    int code = all && e->known ? CLI_GO_ON : cli_fail("out of memory");
+    code = code == CLI_GO_ON ? cli_read_for_model(e->context, e->data, &e->format, e->model, &e->rows) : code;
+    code = code == CLI_GO_ON ? cli_need_labels(e->data, e->rows) : code;
+    for (size_t i = 0; code == CLI_GO_ON && i < count; i++) {
+        cli_data format = e->format;
+        format.labels_from = NULL; /* of the rows to evaluate */
+        code = cli_read_for_model(e->context, e->known_paths.items[i], &format, e->model, &e->known[i]);
+        all[i + 1] = e->known[i];
+    }
+    if (code == CLI_GO_ON) {
+        all[0] = e->rows;
+        code = cli_data_used(&e->format, all, count + 1);
+    }
+    free((void *)all);
+    return code;
+}
+
 /* The ranks of all labels, with --ranks. */
 static int rank(evaluation *e)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_ranks_options options = XSM_RANKS_OPTIONS_INIT;
-    const size_t count = e->known_paths.count;
-    e->known = calloc(count + 1, sizeof(xsm_dataset *));
-    int code = e->known ? CLI_GO_ON : cli_fail("out of memory");
-    for (size_t i = 0; code == CLI_GO_ON && i < count; i++) {
-        cli_data format = e->format;
-        format.labels_from = NULL; /* of the rows to evaluate */
-        code = cli_read_for_model(e->context, e->known_paths.items[i], &format, e->model, &e->known[i]);
-    }
-    if (code != CLI_GO_ON) {
-        return code;
-    }
     cli_note("ranking ...");
     options.known = (const xsm_dataset *const *)e->known;
-    options.known_count = count;
+    options.known_count = e->known_paths.count;
     xsm_status status = xsm_evaluate_ranks(e->context, e->model, e->rows, &options, &e->ranks, &err);
     cli_note_clear();
     return status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", e->data, err.message);
@@ -199,8 +211,7 @@ static int evaluate(evaluation *e)
     int code = cli_context(e->threads, &e->context);
     code = code == CLI_GO_ON ? cli_index_make(e->context, &e->index, e->beam > 0 || e->tree_alone) : code;
     code = code == CLI_GO_ON ? cli_load(e->context, e->model_path, &e->model) : code;
-    code = code == CLI_GO_ON ? cli_read_for_model(e->context, e->data, &e->format, e->model, &e->rows) : code;
-    code = code == CLI_GO_ON ? cli_need_labels(e->data, e->rows) : code;
+    code = code == CLI_GO_ON ? read_rows(e) : code;
     if (code != CLI_GO_ON) {
         return code;
     }

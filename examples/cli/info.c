@@ -44,13 +44,14 @@ static void print_vocabulary(const xsm_vocabulary *vocabulary)
     printf("\n");
 }
 
-static int show_model(xsm_context *context, const char *path)
+static int show_model(xsm_context *context, const char *path, const cli_data *format)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_model *model = NULL;
     cli_buffer a, b, c;
-    int code = cli_load(context, path, &model);
+    int code = cli_data_unused(format, path);
+    code = code == CLI_GO_ON ? cli_load(context, path, &model) : code;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -92,7 +93,9 @@ static int show_data(xsm_context *context, const char *path, const cli_data *for
     xsm_dataset *dataset = NULL;
     cli_buffer a;
     int code = cli_read(context, path, format, NULL, &dataset);
+    code = code == CLI_GO_ON ? cli_data_used(format, (const xsm_dataset *const[]){dataset}, 1) : code;
     if (code != CLI_GO_ON) {
+        xsm_dataset_free(dataset);
         return code;
     }
     xsm_status status = xsm_dataset_get_info(dataset, &info, &err);
@@ -131,7 +134,7 @@ int cli_info(const cli_command *command, int argc, char **argv)
     xsm_context *context = NULL;
     code = cli_context(0, &context);
     if (code == CLI_GO_ON) {
-        code = looks_like_model(path) ? show_model(context, path) : show_data(context, path, &format);
+        code = looks_like_model(path) ? show_model(context, path, &format) : show_data(context, path, &format);
     }
     xsm_context_free(context);
     return code;

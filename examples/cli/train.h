@@ -50,8 +50,7 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
 #define CLI_PAIRS_MOST 1e6
 
 typedef struct cli_run {
-    const char *data, *test, *test_labels_from, *transform_text, *label_names, *estimator_name, *optimizer_name,
-        *schedule_text;
+    const char *data, *test, *transform_text, *label_names, *estimator_name, *optimizer_name, *schedule_text;
     const char *model_path, *history_path, *history_measures, *checkpoint_path, *resume_path, *warm_path;
     cli_data format;
     cli_list sets;

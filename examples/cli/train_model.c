@@ -8,6 +8,29 @@
 
 const char *const cli_score_words[] = {"linear", "euclidean", NULL}; /* XSM_SCORE_* */
 
+static int read_test(cli_run *r, xsm_class_map *map)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (!r->test) {
+        return CLI_GO_ON;
+    }
+    /* as in the file, before the transform */
+    map->features = r->warm_path ? xsm_model_input_features(r->model) : r->raw_info.features;
+    cli_data format = r->format;
+    format.labels_from = format.test_labels_from;
+    int code = cli_read(r->context, r->test, &format, map, &r->test_rows);
+    code = code == CLI_GO_ON ? cli_need_labels(r->test, r->test_rows) : code;
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if ((r->transform && xsm_transform_apply(r->transform, r->test_rows, &err) != XSM_OK) ||
+        (r->warm_path && xsm_model_transform(r->model, r->test_rows, &err) != XSM_OK) ||
+        xsm_dataset_get_info(r->test_rows, &r->test_info, &err) != XSM_OK) {
+        return cli_fail("%s: %s", r->test, err.message);
+    }
+    return CLI_GO_ON;
+}
+
 /* Training rows first: what they hold decides how the test rows are read. */
 int cli_train_read(cli_run *r)
 {
@@ -48,23 +71,9 @@ int cli_train_read(cli_run *r)
         xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    if (r->test) {
-        /* as in the file, before the transform */
-        map.features = r->warm_path ? xsm_model_input_features(r->model) : r->raw_info.features;
-        cli_data format = r->format;
-        format.labels_from = r->test_labels_from;
-        code = cli_read(r->context, r->test, &format, &map, &r->test_rows);
-        code = code == CLI_GO_ON ? cli_need_labels(r->test, r->test_rows) : code;
-        if (code != CLI_GO_ON) {
-            return code;
-        }
-        if ((r->transform && xsm_transform_apply(r->transform, r->test_rows, &err) != XSM_OK) ||
-            (r->warm_path && xsm_model_transform(r->model, r->test_rows, &err) != XSM_OK) ||
-            xsm_dataset_get_info(r->test_rows, &r->test_info, &err) != XSM_OK) {
-            return cli_fail("%s: %s", r->test, err.message);
-        }
-    }
-    return CLI_GO_ON;
+    code = read_test(r, &map);
+    return code == CLI_GO_ON ? cli_data_used(&r->format, (const xsm_dataset *const[]){r->train_rows, r->test_rows}, 2)
+                             : code;
 }
 
 int cli_train_transform(cli_run *r, const char *description)

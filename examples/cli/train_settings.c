@@ -238,7 +238,7 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->test && strcmp(r->test, "-") == 0 && strcmp(r->data, "-") == 0) {
         code = cli_misuse("--data and --test cannot both be standard input");
     }
-    if (code == CLI_GO_ON && r->test_labels_from && !r->test) {
+    if (code == CLI_GO_ON && r->format.test_labels_from && !r->test) {
         code = cli_misuse("--test-labels-from needs --test FILE, whose rows' labels they are");
     }
     if (code == CLI_GO_ON && r->evaluate_every > 0 && !r->history_path) {

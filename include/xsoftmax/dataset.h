@@ -139,7 +139,9 @@ typedef struct xsm_class_map {
         sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL                                                   \
     }
 
-/** How to read a file. Start with #XSM_READ_OPTIONS_INIT. */
+/** How to read a file. Start with #XSM_READ_OPTIONS_INIT. An option of one format is refused where another is asked for
+ *  by `format`. With #XSM_FORMAT_AUTO it is for files that turn out to have that format, and says nothing of others;
+ * but a `labels_path` goes with no other file, as its labels would be lost. */
 typedef struct xsm_read_options {
     size_t size;              /**< sizeof(xsm_read_options). */
     int32_t format;           /**< An XSM_FORMAT_* value. */
@@ -151,10 +153,11 @@ typedef struct xsm_read_options {
     const xsm_class_map *classes; /**< Training data's classes and features, or NULL. Without `features`, D is taken
                                        from here, and larger feature indexes are dropped and counted. Its vocabulary,
                                        if it has one, is what text is read with; unknown words are left out. */
-    const xsm_text_options *text; /**< Text: how it becomes features; NULL = the defaults, or the class map's. */
+    const xsm_text_options *text; /**< Text: how it becomes features; NULL = the defaults, or the class map's. The
+                                       defaults are accepted with any format. */
     const char *labels_path;      /**< NPY: file of labels, [N] or [N,1] integers; NULL = none. */
     const char *spool;   /**< A folder: rows are kept in temporary files there in place of memory, and go with the
-                              dataset. NULL = memory. */
+                              dataset. NULL = memory. Caches are in memory in no case. */
     int32_t skip_verify; /**< Caches: 1 = believe the contents, so that reading costs no pass over them. */
     int32_t reserved;    /**< Zero. */
 } xsm_read_options;

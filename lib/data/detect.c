@@ -141,7 +141,7 @@ static bool starts_with(const char *text, size_t length, const char *prefix)
 
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
 {
-    const char *column = r->options.label_column;
+    const char *column = xsmi_reader_label_column(r);
     int32_t format = XSM_FORMAT_AUTO;
     bool first = true;
     xsm_text_options options;

@@ -203,8 +203,8 @@ static xsm_status label_column(const xsmi_reader *r, const npy *n, uint64_t *col
 {
     const char *text = r->options.label_column;
     *column = UINT64_MAX;
-    if (strcmp(text, "label") == 0) {
-        return XSM_OK; /* the default */
+    if (!text) {
+        return XSM_OK;
     }
     bool negative = text[0] == '-';
     uint64_t number = 0;

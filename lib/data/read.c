@@ -93,6 +93,11 @@ void xsmi_reader_end_row(xsmi_reader *r)
     r->label_offsets[r->rows] = r->label_count;
 }
 
+const char *xsmi_reader_label_column(const xsmi_reader *r)
+{
+    return r->options.label_column ? r->options.label_column : "label";
+}
+
 uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops)
 {
     *drops = r->options.features == 0 && r->has_map;
@@ -132,6 +137,41 @@ static xsm_status check_map(xsmi_reader *r, xsm_error *err)
     return XSM_OK;
 }
 
+static bool sets_text(const xsm_text_options *given, const xsm_text_options *read)
+{
+    const xsm_text_options unset = XSM_TEXT_OPTIONS_INIT;
+    xsm_text_options defaults;
+    return given && xsmi_text_options_read(&defaults, &unset, NULL) == XSM_OK &&
+           !xsmi_text_options_equal(read, &defaults);
+}
+
+/* Options of one format are refused with another that is asked for; a format that is to be found out may be theirs. */
+static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *err)
+{
+    static const char *const names[] = {"AUTO", "XC", "LIBSVM", "CSV", "TSV", "TEXT", "NPY", "CACHE"};
+#define IS(format) (1U << XSM_FORMAT_##format)
+    const struct {
+        bool set;
+        unsigned formats;
+        const char *option, *accepted;
+    } options[] = {
+        {r->options.index_base != XSM_INDEX_BASE_AUTO, IS(LIBSVM), "index_base", "LIBSVM"},
+        {r->options.label_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "label_column", "CSV, TSV and NPY"},
+        {text_set, IS(TEXT), "text", "TEXT"},
+        {r->options.labels_path != NULL, IS(NPY), "labels_path", "NPY"},
+        {r->options.skip_verify != 0, IS(CACHE), "skip_verify", "CACHE"},
+    };
+#undef IS
+    for (size_t i = 0; r->options.format != XSM_FORMAT_AUTO && i < sizeof options / sizeof options[0]; i++) {
+        if (options[i].set && !(options[i].formats >> r->options.format & 1)) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "xsm_read_options.%s is set, an option of XSM_FORMAT_%s, and the format is XSM_FORMAT_%s",
+                             options[i].option, options[i].accepted, names[r->options.format]);
+        }
+    }
+    return XSM_OK;
+}
+
 static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, xsm_error *err)
 {
     r->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
@@ -161,11 +201,9 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
                          r->options.reserved ? r->options.reserved : r->options.skip_verify,
                          r->options.reserved ? "" : " or 1");
     }
-    if (!r->options.label_column) {
-        r->options.label_column = "label";
-    }
     xsm_text_options text;
     XSMI_TRY(xsmi_text_options_read(&text, r->options.text, err));
+    XSMI_TRY(check_format(r, sets_text(r->options.text, &text), err));
     if (r->options.classes) {
         XSMI_TRY(check_map(r, err));
         if (r->options.index_base == XSM_INDEX_BASE_AUTO) {

@@ -153,7 +153,7 @@ bool xsmi_is_number(const char *text, size_t length)
 
 static xsm_status read_header(record *c, columns *k, xsm_error *err)
 {
-    const char *wanted = c->r->options.label_column;
+    const char *wanted = xsmi_reader_label_column(c->r);
     size_t wanted_length = strlen(wanted);
     bool have = false, drops;
     k->label = NO_COLUMN;

@@ -77,6 +77,8 @@ static inline void xsmi_reader_add_label(xsmi_reader *r, uint32_t id)
         r->labels[r->label_count++] = id;
     }
 }
+/* Name of the label column in CSV and TSV files. */
+const char *xsmi_reader_label_column(const xsmi_reader *r);
 /* The D that the caller has asked for, from `features` or the class map; 0 = none. *drops: larger ones are dropped. */
 uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 
