@@ -187,7 +187,11 @@ done <<END
 2|--score: 'cosine' is not known; linear or euclidean is accepted|$good --score cosine
 2|--score euclidean: --bias only leaves no features|$good --score euclidean --bias only
 2|--score euclidean: lbfgs takes linear scores|train --data train.txt --optimizer lbfgs --estimator softmax --score euclidean
-2|--score euclidean: --warm-start keeps the score|train --data train.txt --estimator softmax --eta 1 --warm-start m --score euclidean
+2|--score: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --score euclidean
+2|--score: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --score linear
+2|--bias: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --bias no
+2|--bias: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --bias only
+2|--hidden: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --hidden 4
 1|solves its steps for linear scores|train --data train.txt --estimator implicit --eta 1 --score euclidean
 1|a ridge of 2 pulls|train --data train.txt --estimator softmax --eta 1 --ridge 2 --score euclidean
 2|--hidden: lbfgs takes linear models|train --data train.txt --optimizer lbfgs --estimator softmax --hidden 4
@@ -245,6 +249,12 @@ done <<END
 2|--test-labels-from needs --test|$good --test-labels-from train.txt
 2|from 0 to 9007199254740992 is|$good --seed -1
 2|--to-index-base is of --to libsvm, not xc|convert --data train.txt --to xc --output out.model --to-index-base 0
+2|--seed is of --shuffle and --split|convert --data train.txt --to xc --output out.model --seed 1
+2|--labels-to is of --to npy, not csv|convert --data train.txt --to csv --output out.model --labels-to y
+2|--names-to is of --to xc, libsvm and npy; csv has the names|convert --data train.txt --to csv --output out.model --names-to y
+1|labels go to a file of their own (--labels-to)|convert --data dense.csv --to npy --output out.model
+1|the classes have names, and this format has numbers; set --names-to,|convert --data train.txt --label-names names.txt --to xc --output out.model
+1|--names-to: the classes have no names|convert --data train.txt --to xc --output out.model --names-to y
 2|--to-label-column is of --to csv or tsv, not npy|convert --data train.txt --to npy --output out.model --to-label-column y
 2|evaluate needs --model FILE|evaluate
 2|evaluate needs --data FILE|evaluate --model model

@@ -232,7 +232,16 @@ static void wrong_options(void **state)
         {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, NULL, "x"}, XSM_ERROR_ARGUMENT, "no names"},
         {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, NULL, NULL, "x"}, XSM_ERROR_ARGUMENT, "in themselves"},
         {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, "f1", NULL, NULL}, XSM_ERROR_RANGE, "'f1'"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, NULL, NULL, NULL}, XSM_ERROR_ARGUMENT, "needed"},
+        {0,
+         {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, NULL, NULL, NULL},
+         XSM_ERROR_ARGUMENT,
+         "a file of their own"},
+        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 1, NULL, NULL, NULL}, XSM_ERROR_ARGUMENT, "index_base is for"},
+        {0,
+         {sizeof(xsm_write_options), XSM_FORMAT_CACHE, 2, NULL, NULL, NULL},
+         XSM_ERROR_ARGUMENT,
+         "index_base is for"},
+        {0, {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, "y", NULL, NULL}, XSM_ERROR_ARGUMENT, "label_column is for"},
         {0, {8, XSM_FORMAT_XC, 0, NULL, NULL, NULL}, XSM_ERROR_STRUCT_OLD, ""},
     };
     const char *path = test_path("never");

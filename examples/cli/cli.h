@@ -207,6 +207,8 @@ extern const char *const cli_base_words[];
 
 /* Refuses rows of which none has a label, saying how `path` could have had some. */
 int cli_need_labels(const char *path, const xsm_dataset *rows);
+/* The library's names of settings become those of the flags in a message. */
+void cli_name_flags(xsm_error *err);
 /* Refuses flags that none of the rows read (some may be NULL) have a use for, because they are of other formats. */
 int cli_data_used(const cli_data *data, const xsm_dataset *const *read, size_t count);
 /* Refuses whatever flag was given, as the file is no data. */

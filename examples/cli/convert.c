@@ -14,8 +14,8 @@ typedef struct conversion {
     const char *data, *output, *rest, *label_names, *labels_to, *names_to, *to_label_column;
     cli_data format;
     int to, to_base, drop, shuffle;
-    double split; /* 0 = all rows go to one file */
-    uint64_t seed;
+    double split;  /* 0 = all rows go to one file */
+    uint64_t seed; /* UINT64_MAX until the flags are read */
 
     xsm_context *context;
     xsm_dataset *rows, *part, *others;
@@ -73,6 +73,7 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
     cli_note("writing %s ...", output);
     xsm_status status = xsm_dataset_write(rows, output, &options, &err);
     cli_note_clear();
+    cli_name_flags(&err);
     if (status == XSM_ERROR_IO) { /* names the file */
         return cli_library_failed(&err);
     }
@@ -86,8 +87,12 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
 }
 
 /* What does not go together, before anything is read. */
-static int check(const conversion *c)
+static int check(conversion *c)
 {
+    if (c->seed != UINT64_MAX && !c->shuffle && !c->rest) {
+        return cli_misuse("--seed is of --shuffle and --split, and nothing else is random");
+    }
+    c->seed = c->seed != UINT64_MAX ? c->seed : 1;
     if ((c->split > 0) != (c->rest != NULL)) {
         return cli_misuse("--split SHARE and --rest FILE go together: the rows of neither are lost");
     }
@@ -101,6 +106,12 @@ static int check(const conversion *c)
     if (c->to_label_column && to != XSM_FORMAT_CSV && to != XSM_FORMAT_TSV) {
         return cli_misuse("--to-label-column is of --to csv or tsv, not %s", to_words[c->to]);
     }
+    if (c->labels_to && to != XSM_FORMAT_NPY) {
+        return cli_misuse("--labels-to is of --to npy, not %s", to_words[c->to]);
+    }
+    if (c->names_to && to != XSM_FORMAT_XC && to != XSM_FORMAT_LIBSVM && to != XSM_FORMAT_NPY) {
+        return cli_misuse("--names-to is of --to xc, libsvm and npy; %s has the names in itself", to_words[c->to]);
+    }
     if (c->rest && c->labels_to) {
         return cli_misuse("--split: two parts cannot share the file of --labels-to; split first, then convert to npy");
     }
@@ -109,7 +120,7 @@ static int check(const conversion *c)
 
 int cli_convert(const cli_command *command, int argc, char **argv)
 {
-    conversion c = {.format = CLI_DATA_INIT, .to = -1, .seed = 1};
+    conversion c = {.format = CLI_DATA_INIT, .to = -1, .seed = UINT64_MAX};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "What is read", NULL, 0, 0, 0, 0},
         {"data", CLI_TEXT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},

@@ -117,8 +117,7 @@ int cli_data_unused(const cli_data *data, const char *path)
     return code;
 }
 
-/* The library's names of settings become those of the flags. */
-static int read_failed(xsm_error *err)
+void cli_name_flags(xsm_error *err)
 {
     static const struct {
         const char *member, *flag;
@@ -127,7 +126,10 @@ static int read_failed(xsm_error *err)
                  {"xsm_read_options.label_column", "--label-column"},
                  {"xsm_read_options.labels_path", "--labels-from"},
                  {"xsm_text_options.label_prefix", "--label-prefix"},
-                 {"xsm_text_options.min_count", "--min-count"}};
+                 {"xsm_text_options.min_count", "--min-count"},
+                 {"xsm_write_options.label_column", "--to-label-column"},
+                 {"xsm_write_options.labels_path", "--labels-to"},
+                 {"xsm_write_options.names_path", "--names-to"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char *at = strstr(err->message, names[i].member);
         if (at) { /* flags are shorter */
@@ -136,7 +138,6 @@ static int read_failed(xsm_error *err)
             memmove(at + flag, at + member, strlen(at + member) + 1);
         }
     }
-    return cli_library_failed(err);
 }
 
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
@@ -182,7 +183,8 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
         status = xsm_dataset_read(context, path, &options, out, &err);
     }
     cli_note_clear();
-    return status == XSM_OK ? CLI_GO_ON : read_failed(&err);
+    cli_name_flags(&err);
+    return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
 
 int cli_labels_kept(const xsm_model *model, int given)

@@ -135,7 +135,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .seed = 1,
         .ridge = -1,
         .pairs = -1,
-        .bias = 1,
+        .bias = -1,
         .order = -1,
         .checkpoint_every = -1,
         .score = -1,

@@ -56,7 +56,8 @@ typedef struct cli_run {
     cli_list sets;
     uint64_t epochs, batch, iterations, seed, threads, evaluate_every;
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
-    int bias, order, json;
+    int bias;                     /* -1 until the flags are read */
+    int order, json;
     int score;       /* an XSM_SCORE_* value, -1 = not given */
     int unevaluated; /* --no-evaluate */
     cli_hidden hidden;

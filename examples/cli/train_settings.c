@@ -192,7 +192,6 @@ static int check_score(const cli_run *r)
         return CLI_GO_ON;
     }
     const char *wrong = r->bias == CLI_BIAS_ONLY ? "--bias only leaves no features to be near to"
-                        : r->warm_path           ? "--warm-start keeps the score of the model that it starts from"
                         : r->time_budget > 0     ? "--time-budget chooses among models with linear scores"
                         : r->full                ? "lbfgs takes linear scores; sgd is what trains distances"
                                                  : NULL;
@@ -204,6 +203,11 @@ static int check_score(const cli_run *r)
 
 int cli_train_prepare(cli_run *r)
 {
+    const char *models = r->bias >= 0 ? "bias" : r->hidden.size ? "hidden" : r->score >= 0 ? "score" : NULL;
+    if (r->warm_path && models) {
+        return cli_misuse("--%s: --warm-start keeps that of the model that it starts from", models);
+    }
+    r->bias = r->bias >= 0 ? r->bias : 1;
     if (r->bias == CLI_BIAS_ONLY && r->transform_text) {
         return cli_misuse("--bias only looks at no feature, so --transform has nothing to do");
     }

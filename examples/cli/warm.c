@@ -14,8 +14,7 @@ int cli_warm_prepare(cli_run *r)
         return CLI_GO_ON;
     }
     if (r->transform_text) {
-        return cli_misuse("--%s: a warm start treats rows as the model's training did",
-                          r->bias == CLI_BIAS_ONLY ? "bias only" : "transform");
+        return cli_misuse("--transform: a warm start treats rows as the model's training did");
     }
     if (!r->full && isnan(r->eta) && !r->resume_path) {
         return cli_misuse("--warm-start needs --eta X: rates can be tried out only from a model of zeros; the last one "

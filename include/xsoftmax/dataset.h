@@ -168,7 +168,7 @@ typedef struct xsm_read_options {
         sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0                                       \
     }
 
-/** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. */
+/** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. An option of another format than `format` is refused. */
 typedef struct xsm_write_options {
     size_t size;              /**< sizeof(xsm_write_options). */
     int32_t format;           /**< An XSM_FORMAT_* value, not AUTO and not TEXT. */

@@ -187,6 +187,12 @@ static xsm_status check(const xsm_dataset *d, const xsm_write_options *o, xsm_er
     }
     bool cache = o->format == XSM_FORMAT_CACHE;
     bool columns = o->format == XSM_FORMAT_CSV || o->format == XSM_FORMAT_TSV;
+    if (o->index_base != XSM_INDEX_BASE_AUTO && o->format != XSM_FORMAT_LIBSVM) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.index_base is for XSM_FORMAT_LIBSVM alone");
+    }
+    if (o->label_column && !columns) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.label_column is for XSM_FORMAT_CSV and TSV alone");
+    }
     if (o->labels_path && o->format != XSM_FORMAT_NPY) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.labels_path is for XSM_FORMAT_NPY alone");
     }
@@ -229,8 +235,9 @@ static xsm_status check(const xsm_dataset *d, const xsm_write_options *o, xsm_er
         }
     }
     if (o->format == XSM_FORMAT_NPY && (d->label_total > 0) != (o->labels_path != NULL)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.labels_path is %s",
-                         o->labels_path ? "set though no row has a label" : "needed: labels go to a file of their own");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         o->labels_path ? "no row has a label for the file of labels (xsm_write_options.labels_path)"
+                                        : "labels go to a file of their own (xsm_write_options.labels_path)");
     }
     if (d->features == 0 && o->format != XSM_FORMAT_CACHE) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the rows have no features; only a cache can hold them");
@@ -248,8 +255,8 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
     }
     xsm_write_options o = XSM_WRITE_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, FIRST_OPTIONS_SIZE, options, "xsm_write_options", err));
-    o.label_column = o.label_column ? o.label_column : "label";
     XSMI_TRY(check(d, &o, err));
+    o.label_column = o.label_column ? o.label_column : "label";
     if (o.format == XSM_FORMAT_CACHE) {
         return xsmi_cache_write(d, path, err);
     }
