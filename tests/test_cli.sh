@@ -168,8 +168,8 @@ done <<END
 2|--set optimizer.initial: lbfgs has|train --data train.txt --optimizer lbfgs --estimator softmax --set optimizer.initial=1
 2|optimizer 'sgd' has no option 'initial', nor any other|$good --set optimizer.initial=1
 2|estimator 'softmax' has no option 'negatives'; it has ridge, |train --estimator softmax --data train.txt --set negatives=5
-1|does not go with the proximal steps of the estimator|train --data train.txt --estimator implicit --optimizer adagrad
-1|does not go with a ridge|train --data train.txt --estimator ove --ridge 1 --optimizer adagrad
+2|does not go with the proximal steps of the estimator|train --data train.txt --estimator implicit --optimizer adagrad
+2|does not go with a ridge|train --data train.txt --estimator ove --ridge 1 --optimizer adagrad
 2|--eta means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --eta 1
 2|--batch means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --batch 4
 2|--epochs means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --epochs 4
@@ -192,14 +192,17 @@ done <<END
 2|--bias: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --bias no
 2|--bias: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --bias only
 2|--hidden: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --hidden 4
-1|solves its steps for linear scores|train --data train.txt --estimator implicit --eta 1 --score euclidean
-1|a ridge of 2 pulls|train --data train.txt --estimator softmax --eta 1 --ridge 2 --score euclidean
+2|solves its steps for linear scores|train --data train.txt --estimator implicit --eta 1 --score euclidean
+2|a ridge of 2 pulls|train --data train.txt --estimator softmax --eta 1 --ridge 2 --score euclidean
 2|--hidden: lbfgs takes linear models|train --data train.txt --optimizer lbfgs --estimator softmax --hidden 4
 2|--bias only looks at no feature, so there is nothing for --hidden|$good --hidden 4 --bias only
 1|--tied: the features must be the classes, but there are 20 features and|$good --hidden 4 --tied
-1|takes a batch of several rows as a whole|$good --hidden 4 --batch 2 --eta 1
+2|takes a batch of several rows as a whole|$good --hidden 4 --batch 2 --eta 1
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
-1|looks at some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
+2|'adagrad' takes models with linear scores|train --data train.txt --estimator softmax --eta 1 --optimizer adagrad --score euclidean
+2|so that rows cannot share their draws|train --data train.txt --estimator nce --set sampler=tree --set shared=yes
+2|its nodes look at features, and the rows have none|train --data train.txt --estimator nce --set sampler=tree --bias only --eta 1
+2|looks at some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
 1|without a non-zero feature|$good --transform truncate=0
 2|--transform: |$good --transform truncate=x
@@ -451,6 +454,8 @@ run 0 train --data train.txt --score euclidean --hidden 3 --estimator margin --e
 says stdout 'to 3 by sum, 5 classes by distance'
 run 0 train --data train.txt --estimator mips --set loss=triplet --score euclidean --eta 0.1 --epochs 2 --json
 says stdout '"score":"euclidean"'
+run 2 train --data tied.txt --score euclidean --estimator softmax --hidden 3 --tied --eta 1
+says stderr 'vectors that are not tied can have distances'
 rm -f d0 d1
 
 # Ranks of labels: with one class above and one known to be right, the other is second or first.

@@ -93,7 +93,7 @@ int cli_choose(cli_run *r)
         return cli_fail("stopped while choosing how to train; no model was trained");
     }
     if (status != XSM_OK || xsm_choice_get_info(r->choice, &r->chosen, &err) != XSM_OK) {
-        return cli_library_failed(&err);
+        return cli_train_refused(r, &err);
     }
     for (size_t i = 0; i < LINES; i++) {
         fprintf(stderr, "%-10s %s\n", i == 0 ? "chosen" : "", xsm_choice_line(r->choice, i));

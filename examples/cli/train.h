@@ -121,6 +121,9 @@ int cli_train_make_model(cli_run *run);
 /* Notes something in the model's metadata, under prefix and name; a number under "training.". */
 xsm_status cli_train_note(cli_run *run, const char *prefix, const char *name, const char *value, xsm_error *err);
 xsm_status cli_train_note_whole(cli_run *run, const char *name, uint64_t value, xsm_error *err);
+/* The library refuses to train: because of what does not go together on the command line (misuse), which with a warm
+ * start may be the model's, or because it failed. */
+int cli_train_refused(const cli_run *run, const xsm_error *err);
 /* Trains, with the choice of a learning rate before. */
 int cli_train_run(cli_run *run);
 /* Evaluates the model as it is now, unless the trainer has just done so. */

@@ -203,7 +203,7 @@ int cli_train_make_model(cli_run *r)
         return cli_library_failed(&err);
     }
     if (r->score > XSM_SCORE_LINEAR && xsm_model_set_score(r->model, r->score, &err) != XSM_OK) {
-        return cli_fail("--score %s: %s", cli_score_words[r->score], err.message);
+        return cli_train_refused(r, &err);
     }
     return describe(r);
 }

@@ -141,6 +141,12 @@ static int add_pairs(cli_run *r)
     return CLI_GO_ON;
 }
 
+int cli_train_refused(const cli_run *r, const xsm_error *err)
+{
+    return err->status == XSM_ERROR_UNSUPPORTED && !r->warm_path ? cli_misuse("%s", err->message)
+                                                                 : cli_library_failed(err);
+}
+
 int cli_train_run(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -173,7 +179,7 @@ int cli_train_run(cli_run *r)
         cli_note_clear();
     }
     if (status != XSM_OK && status != XSM_CANCELLED) {
-        return cli_library_failed(&err);
+        return cli_train_refused(r, &err);
     }
     r->stopped = status == XSM_CANCELLED && (!r->spent || cli_stop_requested());
     if (cli_checkpoint_finish(r) != CLI_GO_ON) {

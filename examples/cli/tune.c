@@ -92,7 +92,7 @@ int cli_tune(cli_run *r, const xsm_trainer_options *run)
         return cli_fail("stopped while choosing a learning rate; no model was trained");
     }
     if (status != XSM_OK || xsm_tuning_get_info(r->tuning, &r->tuned, &err) != XSM_OK) {
-        return cli_library_failed(&err);
+        return cli_train_refused(r, &err);
     }
     r->eta = r->tuned.eta;
     print_trials(r);
