@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/file.h"
 
 /* Names and numbers of the first release: a program may have stored either. */
 static void test_statuses(void **state)
@@ -135,6 +136,33 @@ static void test_message_is_cut_on_a_character(void **state)
     assert_line(5, "a\xF0\x9F\x99\x82", "a");
     assert_line(4, "a\xF0\x9F\x99\x82", "a");
     assert_line(3, "a\xF0\x9F\x99\x82", "a");
+}
+
+/* A long path loses its middle, not its file's name, nor the message its reason. */
+static void test_long_paths_leave_the_reason(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 4; shift++) { /* characters of several bytes, cut at every place */
+        char path[1001] = {0};
+        for (size_t i = shift; i + 3 <= 990; i += 3) {
+            memcpy(path + i, "\xE2\x82\xAC", 3);
+        }
+        memset(path, '/', shift);
+        snprintf(path + strlen(path), 10, "/data.txt");
+        xsm_error err = XSM_ERROR_INIT;
+        xsmi_fail(&err, XSM_ERROR_FORMAT, "%s, line 7: 'x' is not a number", path);
+        assert_memory_equal(err.message, path, 60);
+        assert_non_null(strstr(err.message, "\xE2\x82\xAC...\xE2\x82\xAC"));
+        assert_non_null(strstr(err.message, "/data.txt, line 7: 'x' is not a number"));
+        assert_null(strchr(err.message, '?'));
+        assert_in_range(strlen(err.message), sizeof err.message - 6, sizeof err.message - 1);
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    static char path[1001];
+    memset(path, 'a', sizeof path - 1);
+    path[0] = path[200] = path[400] = path[600] = path[800] = '/';
+    assert_int_equal(xsmi_map_file(path, &(xsmi_mapping){NULL, 0}, &err), XSM_ERROR_IO);
+    assert_non_null(strstr(err.message, ": cannot open: No such file"));
 }
 
 static void test_message_is_one_line_of_text(void **state)
@@ -288,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_fail),
         cmocka_unit_test(test_fail_copy_is_verbatim),
         cmocka_unit_test(test_message_is_cut_on_a_character),
+        cmocka_unit_test(test_long_paths_leave_the_reason),
         cmocka_unit_test(test_message_is_one_line_of_text),
         cmocka_unit_test(test_error_without_size),
         cmocka_unit_test(test_message_has_points),

@@ -39,7 +39,8 @@ xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
     } while (0)
 
 /* Writes a message into line[0..room), room > 0: always terminated, one line of valid UTF-8 whatever the paths and
- * labels in it. Control characters become blanks, bytes that are no UTF-8 '?'; it is cut on a character border. */
+ * labels in it. Control characters become blanks, bytes that are no UTF-8 '?'. One that is too long loses its middle,
+ * or where there is hardly room its end, on a character border. */
 void xsmi_format_line(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
 /* The decimal sign that the C library prints and reads in this thread. */

@@ -2,6 +2,7 @@
 #include "base/base.h"
 
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,14 +85,51 @@ static int print(char *line, size_t room, const char *format, va_list args)
     return whole;
 }
 
+static bool is_inside_character(char byte)
+{
+    return ((unsigned char)byte & 0xC0) == 0x80;
+}
+
+/* Messages begin with what they are about, which can be a path of any length, and end with the reason. Of one that is
+ * too long for the line, both ends stay, more of the latter: a path's file name is beside the reason. */
+static bool shorten_middle(char *line, size_t room, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+static bool shorten_middle(char *line, size_t room, const char *format, va_list args)
+{
+    static const char gap[] = "...";
+    char text[4 * PATH_MAX];
+    const int whole = print(text, sizeof text, format, args);
+    if (room < 16 * sizeof gap || whole < (int)room || whole >= (int)sizeof text) {
+        return false;
+    }
+    size_t head = room / 6, tail = (size_t)whole - (room - sizeof gap - head);
+    while (head > 0 && is_inside_character(text[head])) {
+        head--;
+    }
+    while (is_inside_character(text[tail])) {
+        tail++;
+    }
+    memcpy(line, text, head);
+    memcpy(line + head, gap, sizeof gap - 1);
+    memcpy(line + head + sizeof gap - 1, text + tail, (size_t)whole - tail + 1);
+    return true;
+}
+
 void xsmi_format_line(char *line, size_t room, const char *format, va_list args)
 {
+    va_list again;
+    va_copy(again, args);
     int whole = print(line, room, format, args);
+    bool cut = whole >= 0 && (size_t)whole >= room;
+    if (cut && shorten_middle(line, room, format, again)) {
+        whole = (int)strlen(line);
+        cut = false;
+    }
+    va_end(again);
     if (whole < 0) {
         line[0] = '\0';
         return;
     }
-    bool cut = (size_t)whole >= room;
     size_t length = cut ? room - 1 : (size_t)whole;
     unsigned char *text = (unsigned char *)line;
     for (size_t i = 0; i < length;) {
