@@ -1,12 +1,11 @@
 """Very many classes against fastText's softmax: the same lines, hidden dimension and threads, one run.
 
 Labels follow Zipf's law. A word of a line is one of its class's own ten (1 in 10), one of fifty that a hundred
-classes share (6 in 10), or any, by Zipf's law. Every class has a line of its own beside those that are drawn, so that both programs
-know all classes; test lines have the same mixture. The learning rates of both are chosen on a problem of a tenth of the
-classes and lines, drawn with another seed, which is no part of the time that is told, and divided by three while all classes
-make it diverge. Log-loss is exact, over all
-classes: fastText's from its sentence vectors and output matrix, because what it prints as probabilities has
-1e-5 added to each.
+classes share (6 in 10), or any, by Zipf's law. Every class has a line of its own beside those that are drawn, so
+that both programs know all classes; test lines have the same mixture. The learning rates of both are chosen on a
+problem of a tenth of the classes and lines, drawn with another seed, which is no part of the time that is told, and
+divided by three while all classes make it diverge. Log-loss is exact, over all classes: fastText's from its sentence
+vectors and output matrix, because what it prints as probabilities has 1e-5 added to each.
 """
 import argparse
 import json

@@ -326,7 +326,8 @@ def main():
     parser.add_argument("--folder", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="a line of JSON a method, nothing else")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", type=lambda text: text.split(","), help="methods whose names begin so: xsoftmax, fasttext, liblinear")
+    parser.add_argument("--only", type=lambda text: text.split(","),
+                        help="methods whose names begin so: xsoftmax, fasttext, liblinear")
     parser.add_argument("--limit", type=int, default=300, help="processor seconds that a training run may take (300)")
     options = parser.parse_args()
     for data in options.data:

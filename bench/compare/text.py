@@ -73,9 +73,10 @@ def score(ranked, path):
 def fasttext(work, train, test, ngrams, setting, threads):
     lr, epochs = setting
     model = f"{work}/fasttext"
-    seconds, processor, _ = run(["fasttext", "supervised", "-input", train, "-output", model, "-lr", str(lr), "-epoch", str(epochs),
-                      "-wordNgrams", str(ngrams), "-dim", "100", "-loss", "softmax", "-thread", str(threads),
-                      "-verbose", "0"] + (["-bucket", "262144"] if ngrams > 1 else []), threads)
+    seconds, processor, _ = run(["fasttext", "supervised", "-input", train, "-output", model, "-lr", str(lr),
+                                 "-epoch", str(epochs), "-wordNgrams", str(ngrams), "-dim", "100", "-loss", "softmax",
+                                 "-thread", str(threads),
+                                 "-verbose", "0"] + (["-bucket", "262144"] if ngrams > 1 else []), threads)
     _, _, printed = run(["fasttext", "predict-prob", model + ".bin", test, "-1"], threads)
     ranked = []
     for line in printed.splitlines():

@@ -157,8 +157,8 @@ def check_floors(root, shared, archive):
 
 
 def main():
-    check = {"exported": check_exported, "complete": check_complete, "names": check_names, "state": check_state, "calls": check_calls,
-             "floors": check_floors}[sys.argv[1]]
+    check = {"exported": check_exported, "complete": check_complete, "names": check_names, "state": check_state,
+             "calls": check_calls, "floors": check_floors}[sys.argv[1]]
     try:
         bad = check(pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4])
     except FileNotFoundError as missing:
