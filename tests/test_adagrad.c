@@ -136,8 +136,7 @@ static void runs_are_those_of_numpy(void **state)
                     batch.stride = FEATURES + 2;
                     batch.features = FEATURES;
                 }
-                assert_ok(xsm_estimator_gradient(e, &batch, ADAGRAD_ETA, g, &err), err);
-                assert_ok(xsm_optimizer_apply(o, &batch, g, ADAGRAD_ETA, &err), err);
+                test_take_step(e, o, g, &batch, ADAGRAD_ETA);
                 if (step == 5) { /* what the optimizer keeps goes along */
                     assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, &err), err);
                     assert_ok(xsm_model_set_layout(m, layout, &err), err);
@@ -184,8 +183,7 @@ static void both_layouts_agree(void **state)
                     xsm_gradient *g = test_gradient(NULL);
                     for (uint64_t step = 0; step < 4; step++) {
                         xsm_batch batch = xsm_batch_range(p.data, step * 5, n);
-                        assert_ok(xsm_estimator_gradient(e, &batch, 0.05, g, &err), err);
-                        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.05, &err), err);
+                        test_take_step(e, o, g, &batch, 0.05);
                     }
                     xsm_gradient_free(g);
                     xsm_optimizer_free(o);
@@ -255,8 +253,7 @@ static void scaled_rows_are_multiplied_out(void **state)
     xsm_gradient *g = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 3, 1);
     assert_ok(xsm_estimator_bind(implicit, m, p.data, &err), err);
-    assert_ok(xsm_estimator_gradient(implicit, &batch, 1, g, &err), err);
-    assert_ok(xsm_optimizer_apply(sgd, &batch, g, 1, &err), err);
+    test_take_step(implicit, sgd, g, &batch, 1);
     assert_non_null(m->row_scale);
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);

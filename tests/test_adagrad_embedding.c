@@ -110,8 +110,7 @@ static void runs_are_those_of_numpy(void **state)
                     rows[r] = (step * n + r) % ROWS;
                 }
                 xsm_batch batch = xsm_batch_rows(p.data, rows, n);
-                assert_ok(xsm_estimator_gradient(e, &batch, GOLDEN_ETA, g, &err), err);
-                assert_ok(xsm_optimizer_apply(o, &batch, g, GOLDEN_ETA, &err), err);
+                test_take_step(e, o, g, &batch, GOLDEN_ETA);
             }
             check_golden(c, m);
             first = way == 0 ? test_hash_embedding(m) : first;
@@ -145,8 +144,7 @@ static void threads_do_not_matter(void **state)
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
         for (uint64_t step = 0; step < 6; step++) {
             xsm_batch batch = xsm_batch_range(p.data, step * 100, 100);
-            assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
-            assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
+            test_take_step(e, o, g, &batch, 0.1);
         }
         hashes[t] = test_hash_embedding(m);
         assert_true(hashes[t] == hashes[0]);
@@ -171,8 +169,7 @@ static void scaled_vectors_are_multiplied_out(void **state)
     xsm_gradient *g = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 3, 1);
     assert_ok(xsm_estimator_bind(ridged, m, p.data, &err), err);
-    assert_ok(xsm_estimator_gradient(ridged, &batch, 0.5, g, &err), err);
-    assert_ok(xsm_optimizer_apply(sgd, &batch, g, 0.5, &err), err);
+    test_take_step(ridged, sgd, g, &batch, 0.5);
     assert_true(m->layer->alpha != 1);
     const double scale = m->layer->alpha;
     float before[FEATURES][HIDDEN];

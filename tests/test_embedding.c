@@ -345,8 +345,7 @@ static void the_first_layer_is_a_network_as_a_host_would_have_it(void **state)
                 want[j][h] = v;
             }
         }
-        assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
-        assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
+        test_take_step(e, o, g, &batch, eta);
         for (uint32_t j = 0; j < FEATURES; j++) {
             for (uint32_t h = 0; h < HIDDEN; h++) {
                 if (!(fabs(vector_at(m, j, h) - want[j][h]) < 1e-6 * (1 + fabs(want[j][h])))) {
@@ -466,8 +465,7 @@ static void rows_may_be_the_hosts_own(void **state)
                     batch.dataset = p.data;
                     batch.first = i;
                 }
-                assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
-                assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
+                test_take_step(e, o, g, &batch, 0.1);
             }
             hash[own] = test_hash_embedding(m);
             xsm_gradient_free(g);
@@ -616,8 +614,7 @@ static void a_strong_ridge_shrinks_the_vectors(void **state)
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     for (int step = 1; step <= 40; step++) {
         xsm_batch batch = xsm_batch_range(p.data, 3, 1);
-        assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
-        assert_ok(xsm_optimizer_apply(o, &batch, g, 1, &err), err);
+        test_take_step(e, o, g, &batch, 1);
         double want = start / pow(3, step);
         assert_true(fabs(vector_at(m, absent, 1) - want) <= 2e-6 * fabs(want) + 1e-30);
         assert_true(m->layer->alpha > 1e-7);
@@ -656,8 +653,7 @@ static void evaluation_prediction_and_search_agree_with_the_scores(void **state)
             xsm_optimizer *o = test_optimizer(NULL, m);
             xsm_batch batch = xsm_batch_range(p.data, 0, 5);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-            assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
-            assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
+            test_take_step(e, o, g, &batch, 0.1);
             assert_string_equal(xsm_model_correction(m), corrected == 1 ? "classes" : "tree");
             xsm_optimizer_free(o);
             xsm_gradient_free(g);

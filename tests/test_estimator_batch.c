@@ -202,8 +202,7 @@ static void exact_steps_are_scipys(void **state)
         xsm_optimizer *o = test_optimizer(NULL, m);
         xsm_gradient *g = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, 1);
-        assert_ok(xsm_estimator_gradient(e, &batch, golden[c].eta, g, &err), err);
-        assert_ok(xsm_optimizer_apply(o, &batch, g, golden[c].eta, &err), err);
+        test_take_step(e, o, g, &batch, golden[c].eta);
         for (uint32_t k = 0; k < CLASSES; k++) {
             for (uint32_t f = 0; f < FEATURES; f++) {
                 assert_true(fabs(test_weight(m, k, f) - golden[c].w[k][f]) <= 2e-6);

@@ -203,8 +203,7 @@ static void default_bounds_do_not_bind(void **state)
         xsm_gradient *g = test_gradient(NULL);
         for (uint64_t i = 0; i < 50 * ROWS; i++) {
             xsm_batch batch = xsm_batch_range(p.data, i % ROWS, 1);
-            assert_ok(xsm_estimator_gradient(e, &batch, 0.05, g, &err), err);
-            assert_ok(xsm_optimizer_apply(o, &batch, g, 0.05, &err), err);
+            test_take_step(e, o, g, &batch, 0.05);
         }
         double sum = 0;
         for (uint32_t k = 0; k < CLASSES; k++) {

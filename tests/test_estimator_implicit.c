@@ -347,8 +347,7 @@ static void all_classes_come_to_the_softmax(void **state)
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     assert_ok(xsm_estimator_bind(exact, m, p.data, &err), err);
     for (int step = 0; step < 400; step++) {
-        assert_ok(xsm_estimator_gradient(e, &batch, 0.2, g, &err), err);
-        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.2, &err), err);
+        test_take_step(e, o, g, &batch, 0.2);
     }
     assert_ok(xsm_estimator_gradient(exact, &batch, 0.2, want, &err), err);
     xsm_gradient_view is = test_view(g), should = test_view(want);

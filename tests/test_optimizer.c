@@ -274,8 +274,7 @@ static void same_bits_on_any_threads(void **state)
             xsm_gradient *g = test_gradient(ctx);
             for (uint64_t step = 0; step < 4; step++) {
                 xsm_batch batch = xsm_batch_range(p.data, step * 30, 20 + step * 30);
-                assert_ok(xsm_estimator_gradient(e, &batch, 0.5, g, &err), err);
-                assert_ok(xsm_optimizer_apply(o, &batch, g, 0.5, &err), err);
+                test_take_step(e, o, g, &batch, 0.5);
             }
             uint64_t hash = test_hash(m);
             first = way ? first : hash;
@@ -345,8 +344,7 @@ static void exact_steps_know_the_rows_scales(void **state)
         xsm_gradient *g = test_gradient(NULL);
         static const uint64_t rows[] = {2, 5};
         xsm_batch one = xsm_batch_rows(p.data, rows, 1), two = xsm_batch_rows(p.data, rows, 2);
-        assert_ok(xsm_estimator_gradient(implicit, &one, 1, g, &err), err);
-        assert_ok(xsm_optimizer_apply(o, &one, g, 1, &err), err);
+        test_take_step(implicit, o, g, &one, 1);
         dense d = dense_of(m);
         assert_ok(xsm_estimator_gradient(softmax, &two, 0.5, g, &err), err);
         xsm_gradient_view view = test_view(g);

@@ -350,8 +350,7 @@ static void what_does_not_go_with_them(void **state)
     xsm_gradient *g = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 0, 8);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-    assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
-    assert_ok(xsm_optimizer_apply(o, &batch, g, 1, &err), err);
+    test_take_step(e, o, g, &batch, 1);
     xsm_estimator_free(e);
     assert_fails(xsm_model_add_pairs(m, p.data, 1, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_string_equal(xsm_model_correction(m), "classes");

@@ -64,8 +64,7 @@ static uint64_t train(xsm_sampler *s, const test_problem *p)
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
     for (uint64_t i = 0; i < ROWS; i++) {
         xsm_batch one = xsm_batch_range(p->data, i, 1);
-        assert_ok(xsm_estimator_gradient(e, &one, 0.5, g, &err), err);
-        assert_ok(xsm_optimizer_apply(o, &one, g, 0.5, &err), err);
+        test_take_step(e, o, g, &one, 0.5);
     }
     uint64_t hash = test_hash(m);
     xsm_gradient_free(g);

@@ -300,8 +300,7 @@ static uint64_t train(xsm_context *ctx, const test_problem *p, bool embedding, c
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
     for (uint64_t step = 0; step < 4; step++) {
         xsm_batch batch = xsm_batch_range(p->data, step % 2 * 5, ROWS - 5);
-        assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
-        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &err), err);
+        test_take_step(e, o, g, &batch, 0.1);
     }
     uint64_t hash = embedding ? test_hash_embedding(m) : test_hash(m);
     xsm_gradient_free(g);

@@ -75,9 +75,7 @@ static void end(rig *r)
 
 static void step(rig *r, const xsm_batch *batch)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    assert_ok(xsm_estimator_gradient(r->e, batch, r->eta, r->g, &err), err);
-    assert_ok(xsm_optimizer_apply(r->o, batch, r->g, r->eta, &err), err);
+    test_take_step(r->e, r->o, r->g, batch, r->eta);
 }
 
 static xsm_stream_options options_for(const test_problem *p)

@@ -434,8 +434,7 @@ static void divergence_is_named(void **state)
                     xsm_gradient *g = test_gradient(NULL);
                     for (uint64_t i = 0; i < 1400; i++) {
                         xsm_batch batch = xsm_batch_rows(r.p.data, first + i, 1);
-                        assert_ok(xsm_estimator_gradient(e, &batch, 0.5, g, &err), err);
-                        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.5, &err), err);
+                        test_take_step(e, o, g, &batch, 0.5);
                     }
                     assert_true(fabs(m->alpha / r.m->alpha - 1) < 1e-12);
                     assert_true(test_hash(m) == test_hash(r.m));

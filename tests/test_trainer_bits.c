@@ -259,8 +259,7 @@ static uint64_t plain_loop(const run *r, const test_problem *p)
         double eta = epoch == 0 ? 0.5 : 0.5 * 0.75; /* powers of 0.75 that are exact */
         for (uint64_t i = 0; i < p->rows; i += r->batch) {
             xsm_batch batch = xsm_batch_range(p->data, i, p->rows - i < r->batch ? p->rows - i : r->batch);
-            assert_ok(xsm_estimator_gradient(e, &batch, eta, g, &err), err);
-            assert_ok(xsm_optimizer_apply(o, &batch, g, eta, &err), err);
+            test_take_step(e, o, g, &batch, eta);
         }
     }
     uint64_t hash = test_hash(m);

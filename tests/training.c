@@ -365,6 +365,13 @@ xsm_optimizer *test_optimizer(xsm_context *ctx, xsm_model *m)
     return o;
 }
 
+void test_take_step(xsm_estimator *e, xsm_optimizer *o, xsm_gradient *g, const xsm_batch *batch, double eta)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    assert_ok(xsm_estimator_gradient(e, batch, eta, g, &err), err);
+    assert_ok(xsm_optimizer_apply(o, batch, g, eta, &err), err);
+}
+
 xsm_gradient_view test_view(const xsm_gradient *g)
 {
     xsm_error err = XSM_ERROR_INIT;

@@ -70,6 +70,8 @@ xsm_estimator *test_estimator(xsm_context *ctx, const char *name, const char *op
 const char *test_smooth_options(const char *name);
 xsm_gradient *test_gradient(xsm_context *ctx);
 xsm_optimizer *test_optimizer(xsm_context *ctx, xsm_model *m);
+/* What a host's loop does with a batch: the gradient, into `g`, and the step. */
+void test_take_step(xsm_estimator *e, xsm_optimizer *o, xsm_gradient *g, const xsm_batch *batch, double eta);
 xsm_gradient_view test_view(const xsm_gradient *g);
 /* Asks an estimator's table for one example's loss and its coefficients g[length], as the library does: `classes` as
  * select() lists them, z the scores of all classes, no bias. */
