@@ -2,9 +2,9 @@
 _xsoftmax() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} program=${COMP_WORDS[0]} words
     COMPREPLY=()
-    if [ "$COMP_CWORD" -eq 1 ]; then
+    if [ "$COMP_CWORD" -eq 1 ] || { [ "$COMP_CWORD" -eq 2 ] && [ "$before" = help ]; }; then
         words=$("$program" --help 2>/dev/null | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
-        words="$words --help --version"
+        [ "$COMP_CWORD" -eq 2 ] || words="$words help --help --version"
     elif [[ $current == -* ]]; then
         words=$("$program" "${COMP_WORDS[1]}" --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p')
     else

@@ -8,9 +8,10 @@
 
 static const cli_command commands[] = {
     {"train", NULL, "Trains a model on a data file, and says how good it is.",
-     "Rows without a label or a feature are dropped and counted. With --test, rows of\n"
-     "classes that training never saw count as errors. Ctrl-C ends training early and\n"
-     "keeps the model so far.",
+     "Without --estimator, how to train is chosen from the rows by short runs; what is given\n"
+     "stays. Rows without a label or a feature are dropped and counted. With --test, rows of\n"
+     "classes that training never saw count as errors. Ctrl-C ends training early and keeps\n"
+     "the model so far.",
      cli_train},
     {"evaluate", NULL, "Says how good a saved model is on rows with labels.", NULL, cli_evaluate},
     {"predict", NULL, "Prints the best classes of each row.",
@@ -36,7 +37,8 @@ static void print_help(void)
     for (size_t i = 0; i < COMMANDS; i++) {
         printf("  %-12s %s\n", commands[i].name, commands[i].summary);
     }
-    puts("\n'xsoftmax COMMAND --help' lists a command's options; 'man xsoftmax' is the manual.\n\nExample\n"
+    puts("\n'xsoftmax COMMAND --help' (or 'help COMMAND') lists a command's options, --version is\n"
+         "the release, and 'man xsoftmax' the manual.\n\nExample\n"
          "  xsoftmax train --data train.txt --test test.txt --model m.safetensors\n"
          "  xsoftmax predict --model m.safetensors --data new.txt --top 3 --probabilities");
 }
@@ -44,27 +46,30 @@ static void print_help(void)
 static int run(int argc, char **argv)
 {
     const char *names[COMMANDS];
+    char flag[] = "--help", *asking[] = {flag};
     if (argc < 2) {
         return cli_misuse("a command is missing; 'xsoftmax --help' lists them");
     }
+    const int helps = argc == 3 && strcmp(argv[1], "help") == 0; /* help COMMAND is COMMAND --help */
+    const char *name = argv[helps ? 2 : 1];
     for (size_t i = 0; i < COMMANDS; i++) {
         names[i] = commands[i].name;
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(&commands[i], argc - 2, argv + 2);
+        if (strcmp(name, commands[i].name) == 0) {
+            return commands[i].run(&commands[i], helps ? 1 : argc - 2, helps ? asking : argv + 2);
         }
     }
     int alone = argc == 2;
-    if (alone && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)) {
+    if (alone && (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)) {
         print_help();
         return CLI_DONE;
     }
-    if (alone && strcmp(argv[1], "--version") == 0) {
+    if (alone && strcmp(name, "--version") == 0) {
         printf("xsoftmax %s\n", xsm_version_string());
         return CLI_DONE;
     }
-    const char *nearest = cli_nearest(argv[1], names, COMMANDS);
-    return nearest ? cli_misuse("unknown command '%s'; did you mean '%s'?", argv[1], nearest)
-                   : cli_misuse("unknown command '%s'; 'xsoftmax --help' lists them", argv[1]);
+    const char *nearest = cli_nearest(name, names, COMMANDS);
+    return nearest ? cli_misuse("unknown command '%s'; did you mean '%s'?", name, nearest)
+                   : cli_misuse("unknown command '%s'; 'xsoftmax --help' lists them", name);
 }
 
 int main(int argc, char **argv)

@@ -118,6 +118,8 @@ done <<END
 2|unknown command 'trian'; did you mean 'train'?|trian
 2|unknown command 'zzzzzz'; 'xsoftmax --help'|zzzzzz
 2|unknown command '--json'|--json
+2|unknown command 'trian'; did you mean 'train'?|help trian
+2|unknown command 'help'|help train x
 2|unknown command ''|''
 2|train needs --data FILE|train
 2|train needs --data FILE|train --model out.model
@@ -328,7 +330,7 @@ done
 
 # --- help -----------------------------------------------------------------------------------------------------------------
 for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'predict --data x --help' 'info --help' \
-    'estimators --help' 'samplers --help' 'optimizers --help' 'indexes --help'; do
+    'estimators --help' 'samplers --help' 'optimizers --help' 'indexes --help' 'help train' 'help info'; do
     # shellcheck disable=SC2086
     run 0 $arguments
     says stdout 'Usage: xsoftmax'

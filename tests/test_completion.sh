@@ -28,4 +28,6 @@ completes lbfgs train --data x --optimizer l
 completes spherical predict --index s
 completes frequency samplers fr
 completes --help estimators -
+completes convert help con
+completes help he
 completes '' train --data tr
