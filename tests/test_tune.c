@@ -8,6 +8,7 @@
 #include <xsoftmax/tune.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 3000, FEATURES = 12, CLASSES = 9 };
@@ -381,6 +382,39 @@ static void the_objective_is_f(void **state)
         xsm_model_free(m);
         test_problem_free(&p);
     }
+}
+
+/* How much rows left out of a trial count depends on the features that occur in it, not on those that there could be.
+ */
+static void features_that_never_occur(void **state)
+{
+    (void)state;
+    enum { WIDER = 50 };
+    test_problem p = make_problem(true), wide = p;
+    wide.features = WIDER * FEATURES;
+    wide.x = calloc((size_t)ROWS * wide.features, sizeof *wide.x);
+    assert_non_null(wide.x);
+    for (size_t i = 0; i < ROWS; i++) {
+        memcpy(wide.x + i * wide.features, p.x + i * FEATURES, FEATURES * sizeof *p.x);
+    }
+    wide.data = test_relabel(&wide, true, CLASSES, NULL, p.labels);
+    xsm_trainer_options run = run_options(10, 1);
+    xsm_model *few = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_model *many = test_model(NULL, &wide, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+    xsm_tuning *one = tune(NULL, &p, few, "softmax", "", &run), *other = tune(NULL, &wide, many, "softmax", "", &run);
+    assert_true(one->info.eta == other->info.eta);
+    assert_int_equal(one->info.trials, other->info.trials);
+    for (uint64_t i = 0; i < one->info.trials; i++) {
+        const xsm_tune_trial a = trial_of(one, i), b = trial_of(other, i);
+        assert_true(a.eta == b.eta && a.rows == b.rows && a.objective == b.objective);
+    }
+    xsm_tuning_free(one);
+    xsm_tuning_free(other);
+    xsm_model_free(few);
+    xsm_model_free(many);
+    xsm_dataset_free(wide.data);
+    free(wide.x);
+    test_problem_free(&p);
 }
 
 /* The model is as new, without the tree of a trial's rows: a run after the choice is the bits of a run without. */
@@ -769,6 +803,7 @@ int main(void)
         cmocka_unit_test(trials_add_up),
         cmocka_unit_test(same_on_any_threads),
         cmocka_unit_test(the_objective_is_f),
+        cmocka_unit_test(features_that_never_occur),
         cmocka_unit_test(leaves_nothing_behind),
         cmocka_unit_test(many_weights),
         cmocka_unit_test(trials_keep_to_their_share),

@@ -27,9 +27,9 @@
  * several labels the mean over them), or for an estimator with #XSM_ESTIMATOR_OTHER_LOSS (`margin`, `one-vs-all`,
  * `one-vs-all-sampled`, which is judged with all classes, `mips` and `decomp-mips`, by those that they find) the loss
  * that it reports itself: estimated from training rows of the trial, the sum scaled to all N. From the second round on
- * it is estimated from training rows that the trial did not go through as well, and rates are compared by log f + 0.4
- * (log f' - log f), f' being that and f at least 0.02 f'; in the last round, by this and a quarter of what log f fell
- * by since the round before. Test rows have no part in it.
+ * it is estimated from training rows that the trial did not go through as well, and rates are compared by f + w (f' -
+ * f), f' being that: w = (1 - (n + 3 D) / (N + 3 D)) / 2 for a trial of n rows, in which D features occur, or half of
+ * that where it is of some of the classes. Test rows have no part in it.
  *
  * **Many classes.** Where a trial of the last round would draw each class less than 200 times (100 where steps grow
  * with the number of classes), trials of a linear model by class (#XSM_LAYOUT_CLASS_MAJOR) are of some of its classes,

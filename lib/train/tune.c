@@ -7,9 +7,8 @@
  * can afford, and most of the work for the last two rates, were right most often (bench/eta_auto.py measures it).
  *
  * The run's objective lies between the loss on rows that a trial went through, which it learnt better than the run will
- * learn all rows, and that on rows it did not: rates are compared by a mean of both logarithms. One whose loss falls
- * faster from one round to the next has more to gain in the run, so the last round is judged by the loss carried on a
- * little beyond it. Where the last two rates end close to each other, the best lies between them.
+ * learn all rows, and that on rows it did not; by how many rows and features there are (tune_trial.c). Where the last
+ * two rates end close to each other, the best lies between them.
  */
 #include "train/tune.h"
 
@@ -21,13 +20,6 @@ static const double rates[] = {1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1
 _Static_assert(sizeof rates / sizeof rates[0] == XSMI_TUNE_PLACES, "a place for each rate");
 enum { GRID_FIRST = 6, GRID_LAST = 12 };
 
-/* How much the loss on rows that a trial did not go through counts, as a share; in the first round there is none. */
-#define UNSEEN 0.4
-/* Of the loss on rows that a trial did not go through, the part below which that on rows that it did is all the same.
- */
-#define LEARNT 0.02
-/* In the last round, of the fall of the logarithm since the round before, what it is carried on by. */
-#define CARRY 0.25
 /* Logarithms that differ by less, and by less of what the better one fell by from no training, tell of a better rate
  * between. */
 #define CLOSE 0.1
@@ -81,39 +73,15 @@ static double objective(const xsmi_tuner *t, uint32_t round, size_t place)
     return tried(t, round, place) ? t->result->trials[round][place].objective : (double)INFINITY;
 }
 
-/* The logarithm of a trial's objective, which is to be finite; -INFINITY where a host's losses make it negative. Of
- * rows that it learnt by heart the run learns more than it, and none as well: what is left of them, by what is left of
- * others, tells nothing below LEARNT. */
-static double seen_by(const xsmi_tuner *t, uint32_t round, size_t place)
-{
-    const double now = objective(t, round, place), unseen = t->unseen[round][place];
-    const double least = isfinite(unseen) && unseen > 0 ? fmax(now, LEARNT * unseen) : now;
-    return least > 0 ? log(least) : -(double)INFINITY;
-}
-
-/* The logarithm of no training's objective, where rounds differ in it; otherwise any number. */
-static double level(const xsmi_tuner *t, uint32_t round)
-{
-    return t->narrow && t->untrained[round] > 0 ? log(t->untrained[round]) : 0;
-}
-
-/* By what rates are compared in a round: a logarithm; infinite for one that was not tried or diverged. */
+/* What a trial says of the run's objective, by which rates are compared in a round; infinite for one that was not tried
+ * or diverged. */
 static double prospect(const xsmi_tuner *t, uint32_t round, size_t place)
 {
     if (place >= XSMI_TUNE_PLACES || !isfinite(objective(t, round, place))) {
         return INFINITY;
     }
-    const double unseen = t->unseen[round][place], seen = seen_by(t, round, place);
-    double value = seen;
-    if (isfinite(unseen) && unseen > 0) {
-        value += UNSEEN * (log(unseen) - seen);
-    }
-    if (round + 1 == XSMI_TUNE_ROUNDS && tried(t, round - 1, place)) {
-        const double before = seen_by(t, round - 1, place);
-        value +=
-            isfinite(before) && isfinite(value) ? CARRY * (seen - before - level(t, round) + level(t, round - 1)) : 0;
-    }
-    return value;
+    const double seen = objective(t, round, place), unseen = t->unseen[round][place];
+    return isfinite(unseen) ? seen + t->unseen_part[round] * (unseen - seen) : seen;
 }
 
 /* The best place of a round; XSMI_TUNE_PLACES if all diverged. Of equal ones the smaller rate. */
@@ -290,8 +258,8 @@ static double choose(const xsmi_tuner *t, size_t *smaller)
         return rates[*smaller];
     }
     size_t other = prospect(t, last, best - 1) < prospect(t, last, best + 1) ? best - 1 : best + 1;
-    const double behind = prospect(t, last, other) - prospect(t, last, best);
-    if (behind < CLOSE && behind < CLOSE_SHARE * (log(t->untrained[last]) - prospect(t, last, best))) {
+    const double value = prospect(t, last, best), behind = log(prospect(t, last, other) / value);
+    if (value > 0 && behind < CLOSE && behind < CLOSE_SHARE * log(t->untrained[last] / value)) {
         *smaller = other < best ? other : best;
         return BETWEEN * rates[*smaller];
     }

@@ -59,6 +59,7 @@ typedef struct xsmi_tuner {
     uint64_t rows, epochs, batch;
     uint64_t evaluated, held; /* rows to judge on, of the trial's and of those left out of it */
     double unseen[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* objectives by the rows left out; NaN: there were none */
+    double unseen_part[XSMI_TUNE_ROUNDS];              /* how much these count, the others counting for the rest */
     /* How busy steps are with coefficients, 0 to 1: those of a trial, and those on the rows that it is then judged on.
      */
     double busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES], busy_after[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];

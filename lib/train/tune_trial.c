@@ -34,6 +34,10 @@ static const struct {
 #define ZERO_FAR 0.85
 #define ZERO_ALL_NEAR 1
 #define ZERO_ALL_FAR 0.1
+/* Rows are learnt by heart, each as much as any, until there are so many times more of them than features. */
+#define BY_HEART 3
+/* Of what rows left out count, what they do where trials are of some of the classes. */
+#define UNSEEN_NARROW 0.5
 /* What a step's work on a class is beside that on its lines, in these, where they stay in a cache. */
 #define STEP_LINES 31
 /* Copying a line of a row into new memory, by the same. */
@@ -165,8 +169,49 @@ static void rank_rows(xsmi_tuner *t, uint64_t position)
     xsmi_stream_permute(&stream, t->rank, (size_t)t->train->rows);
 }
 
+/* How many features occur in a trial's rows. */
+static xsm_status count_features(const xsmi_tuner *t, double *count, xsm_error *err)
+{
+    const xsm_dataset *d = t->sample ? t->sample : t->train;
+    *count = (double)d->features;
+    if (!d->sparse) {
+        return XSM_OK;
+    }
+    const size_t words = (size_t)d->features / 64 + 1;
+    uint64_t *occurs = xsmi_allocate_zero(t->context, words, sizeof *occurs);
+    if (!occurs) {
+        return xsmi_fail_memory(err, words * sizeof *occurs, "the features of a trial");
+    }
+    uint64_t found = 0;
+    for (uint64_t i = d->offsets[0]; i < d->offsets[d->rows]; i++) {
+        const uint64_t bit = UINT64_C(1) << d->index[i] % 64;
+        uint64_t *word = &occurs[d->index[i] / 64];
+        found += (*word & bit) == 0;
+        *word |= bit;
+    }
+    *count = (double)found;
+    xsmi_release(t->context, occurs, words, sizeof *occurs);
+    return XSM_OK;
+}
+
+/*
+ * How much the loss on rows that a trial leaves out tells of the run's. A model of D features learns of n rows by heart
+ * what makes its loss on them f (1 - x) and that on others f (1 + x), x being D / n in least squares, and less than 1
+ * where a few passes are all there is: some D / (n + BY_HEART D). On the N rows of the run it is f (1 - X), X by N, and
+ * that is the first loss and (1 - X / x) / 2 of what the second is above it. Where there are more features than rows,
+ * the run learns them by heart as well as the trial does, and rows left out count for little. A trial of some of the
+ * classes has fewer rows than the run for each feature, but as many for each weight: it is between the two.
+ */
+static double unseen_part(const xsmi_tuner *t, double features)
+{
+    const double more = BY_HEART * features;
+    const double part = (1 - ((double)t->rows + more) / ((double)t->run_train->rows + more)) / 2;
+    return t->narrow ? UNSEEN_NARROW * part : part;
+}
+
 xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
 {
+    double features;
     t->round = round;
     t->untrained[round] = round > 0 && !t->narrow ? t->untrained[0] : (double)NAN;
     xsmi_tuner_plan(t, round);
@@ -179,6 +224,8 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
     /* A ridge that weighs as much on these rows as the run's does on all of them. */
     t->estimator->common.ridge = t->ridge * ((double)t->rows / (double)t->train->rows);
     XSMI_TRY(take_rows(t, 0, t->rows, &t->sample, err));
+    XSMI_TRY(count_features(t, &features, err));
+    t->unseen_part[round] = unseen_part(t, features);
     XSMI_TRY(take_rows(t, 0, t->evaluated, &t->subset, err));
     XSMI_TRY(take_rows(t, t->train->rows - t->held, t->held, &t->rest, err));
     t->spent += xsmi_tuner_round_work(t);
