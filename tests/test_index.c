@@ -168,6 +168,61 @@ static void blocks_of_other_headers_are_read(void **state)
     }
 }
 
+/* -- lists in any order -------------------------------------------------------------------------------------------- */
+
+static xsm_status ask_in_any_order(const void *state, const xsm_index_block *b, xsm_error *err)
+{
+    xsm_index_block any = *b;
+    any.any_order = 1;
+    return asked->query(state, &any, err);
+}
+
+/* Where one cluster, or a few, hold more rows than a list has room for, the list is of the best of all, in whatever
+ * order. */
+static void large_clusters_give_their_best(void **state)
+{
+    (void)state;
+    enum { ROWS = 77, WIDTH = 5, QUERIES = 9, ALL_PROBED = 8 };
+    xsm_error err = XSM_ERROR_INIT;
+    static float numbers[ROWS * WIDTH], have_scores[QUERIES * ROWS], want_scores[QUERIES * ROWS];
+    static uint32_t have[QUERIES * ROWS], want[QUERIES * ROWS], have_lengths[QUERIES], want_lengths[QUERIES];
+    for (size_t i = 0; i < ROWS * WIDTH; i++) {
+        numbers[i] = (float)sin(1.7 * (double)(i * i) + 0.3);
+    }
+    const xsm_index_rows rows = {sizeof rows, numbers, WIDTH, ROWS, WIDTH, NULL};
+    asked = xsm_index_find("spherical");
+    xsm_index_ops ops = *asked;
+    ops.query = ask_in_any_order;
+    ops.name = "host";
+    xsm_index *x = NULL, *truth = make("exact", "");
+    assert_ok(xsm_index_build(truth, &rows, &err), err);
+    static const char *const clusters[] = {"1", "2", "3"};
+    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+        assert_ok(xsm_index_new_from(NULL, &ops, &x, &err), err);
+        assert_ok(xsm_index_set(x, "clusters", clusters[c], &err), err);
+        assert_ok(xsm_index_build(x, &rows, &err), err);
+        for (uint32_t top = c > 0 ? ALL_PROBED : 1; top <= ROWS; top++) {
+            xsm_index_search s = {sizeof s, numbers, WIDTH, QUERIES, top, 0, 0, 0, have, have_scores, have_lengths, 0};
+            assert_ok(xsm_index_query(x, &s, &err), err);
+            assert_int_equal(s.probed, QUERIES * ROWS);
+            s.classes = want;
+            s.scores = want_scores;
+            s.lengths = want_lengths;
+            assert_ok(xsm_index_query(truth, &s, &err), err);
+            for (uint32_t i = 0; i < QUERIES * top; i++) {
+                const uint32_t first = i / top * top;
+                uint32_t j = first;
+                while (j < first + top && have[j] != want[i]) {
+                    j++;
+                }
+                assert_true(j < first + top && fabsf(have_scores[j] - want_scores[i]) < 1e-5F);
+            }
+        }
+        xsm_index_free(x);
+    }
+    xsm_index_free(truth);
+}
+
 /* -- tables at fault, again ---------------------------------------------------------------------------------------- */
 
 static xsm_status no_update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
@@ -522,6 +577,7 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(recall_of_recommended_items),
         cmocka_unit_test(blocks_of_other_headers_are_read),
+        cmocka_unit_test(large_clusters_give_their_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,6 +90,9 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
 /* Ranks that are passed over together when none of them is the next. */
 #define RUN 64
 
+/* A list that takes rows as they come, those of each cluster in a place of their own. */
+#define AS_THEY_COME UINT32_MAX
+
 typedef struct places {
     float *tile;      /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of some rows or centres */
     float *queries;   /* [XSM_INDEX_QUERIES][quads][XSMI_LINE] as the kernel for clusters takes them */
@@ -101,6 +104,7 @@ typedef struct places {
     uint64_t *probed; /* [C/64 + 1] a bit each cluster */
     uint32_t *probes; /* [C] clusters that any query probes */
     uint32_t *askers; /* [XSM_INDEX_QUERIES][C] queries by cluster */
+    uint32_t *filled; /* [XSM_INDEX_QUERIES] rows of a list that takes the best there are, or AS_THEY_COME */
     uint32_t *places; /* [XSM_INDEX_QUERIES][C] beside them: where a cluster's rows begin in the query's list */
 } places;
 
@@ -115,6 +119,7 @@ static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
     p.chosen = xsmi_arena_take(arena, all, sizeof *p.chosen);
     p.counts = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.counts);
     p.ends = xsmi_arena_take(arena, c, sizeof *p.ends);
+    p.filled = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.filled);
     p.probed = xsmi_arena_take(arena, c / 64 + 1, sizeof *p.probed);
     p.probes = xsmi_arena_take(arena, c, sizeof *p.probes);
     p.askers = xsmi_arena_take(arena, all, sizeof *p.askers);
@@ -143,18 +148,30 @@ static void rank_centres(const xsmi_sphere *s, const xsm_index_block *block, con
     }
 }
 
-/* The best clusters of a query until they hold `rows` rows, of equal ranks the first; returns how many they hold. Ranks
- * become -INFINITY. `best` [C/RUN + 1]. */
-static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, float *best, uint32_t *chosen, uint32_t *count)
+/* A cluster with more rows than that part of a list is large. */
+#define LARGE 4
+
+/* Whether a cluster takes up much of a list. Most hold a tenth of it, and those of their rows will do that it has room
+ * for. Where few rows are long, one holds most of the others: those that lie last in it would be listed for no query at
+ * all, clusters that rank behind it for few, and no step would lower the scores of their classes. */
+static bool is_large(uint32_t count, uint32_t top)
+{
+    return count > top / LARGE;
+}
+
+/* The best clusters of a query until they hold `rows` rows, of equal ranks the first; returns how many they hold. None
+ * counts for more than `most` rows. Ranks become -INFINITY. `best` [C/RUN + 1]. */
+static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, uint32_t most, float *best, uint32_t *chosen,
+                       uint32_t *count)
 {
     const uint32_t size = s->clusters, runs = (size + RUN - 1) / RUN;
-    uint64_t held = 0;
+    uint64_t held = 0, counted = 0;
     for (uint32_t run = 0; run < runs; run++) {
         uint32_t first = run * RUN;
         best[run] = s->kernels->row_max(rank + first, size - first < RUN ? size - first : RUN);
     }
     *count = 0;
-    while (held < rows && *count < size) {
+    while (counted < rows && *count < size) {
         uint32_t top = 0;
         for (uint32_t run = 1; run < runs; run++) {
             top = best[run] > best[top] ? run : top;
@@ -168,6 +185,7 @@ static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, float *
         }
         chosen[(*count)++] = c;
         held += s->cluster[c].count;
+        counted += s->cluster[c].count < most ? s->cluster[c].count : most;
         rank[c] = -INFINITY;
         best[top] = s->kernels->row_max(rank + first, some);
     }
@@ -239,13 +257,13 @@ static void take_best(const xsm_index_block *block, uint32_t query, const float 
 /* Bytes of rows that are asked for before they are scored: what arrives while memory answers. */
 #define AHEAD 8192
 
-/* Rows of a cluster, the one at that place of `probes`, that a list has room for. */
+/* Rows of a cluster, the one at that place of `probes`, that a list has room for, or that are tried for one. */
 static uint32_t rows_wanted(const xsmi_sphere *s, const places *p, uint32_t at, uint32_t top, bool all)
 {
     const uint32_t count = s->cluster[p->probes[at]].count, end = p->ends[p->probes[at]];
     uint32_t room = all ? 0 : count;
     for (uint32_t a = at ? p->ends[p->probes[at - 1]] : 0; room < count && a < end; a++) {
-        uint32_t left = p->places[a] < top ? top - p->places[a] : 0;
+        uint32_t left = p->filled[p->askers[a]] != AS_THEY_COME ? count : p->places[a] < top ? top - p->places[a] : 0;
         room = left > room ? left : room;
     }
     return room < count ? room : count;
@@ -314,6 +332,32 @@ static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const p
     }
 }
 
+/* Scores `rows` rows from a place of a cluster on into a query's list: as they are while there is room, then in place
+ * of worse ones. */
+static void take_best_of(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
+                         const float *from, uint32_t rows)
+{
+    const uint32_t filled = p->filled[query], room = block->top - filled, some = rows < room ? rows : room;
+    if (some > 0) {
+        take_all(s, block, p, query, filled, from, some);
+        p->filled[query] += some;
+    }
+    const size_t apart = xsmi_block_size(s), place = query * block->apart;
+    const xsmi_top list = {block->scores + place, block->classes + place, block->top};
+    if (some > 0 && some == room) {
+        xsmi_top_heap(&list);
+    }
+    if (some < rows) {
+        s->kernels->score_quads(p->queries + (size_t)query * s->quads * XSMI_LINE, from, apart,
+                                xsmi_whole_quads(rows) / XSMI_QUAD_ROWS, s->quads, p->tile);
+    }
+    const float *classes = from + apart - XSMI_QUAD_ROWS;
+    for (uint32_t i = some; i < rows; i++) {
+        const uint32_t *of = (const uint32_t *)(const void *)(classes + i / XSMI_QUAD_ROWS * apart);
+        xsmi_top_offer_any(&list, p->tile[i], of[i % XSMI_QUAD_ROWS]);
+    }
+}
+
 /* Scores the rows of a cluster, the one at that place of `probes`, for the queries that probe it, some blocks of rows
  * for all of them. */
 static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t at, cursor *coming,
@@ -331,6 +375,10 @@ static void probe(const xsmi_sphere *s, const xsm_index_block *block, const plac
         const float *from = xsmi_cluster_block(s, cluster, first);
         fetch(coming, blocks * apart);
         for (uint32_t a = 0; a < count; a++) {
+            if (all && p->filled[askers[a]] != AS_THEY_COME) {
+                take_best_of(s, block, p, askers[a], from, rows);
+                continue;
+            }
             if (all) {
                 take_all(s, block, p, askers[a], begins[a] + first, from, rows);
                 continue;
@@ -343,6 +391,32 @@ static void probe(const xsmi_sphere *s, const xsm_index_block *block, const plac
                           left < XSMI_QUAD_ROWS ? left : XSMI_QUAD_ROWS);
             }
         }
+    }
+}
+
+/* Chooses the clusters of a query, and says how long its list becomes. */
+static void choose_for(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
+                       uint64_t rows, bool all)
+{
+    uint32_t *chosen = p->chosen + (size_t)query * s->clusters, *count = &p->counts[query];
+    const uint32_t most = all ? block->top / LARGE + 1 : s->count;
+    const uint64_t held = choose(s, p->ranks + (size_t)query * s->clusters, rows, most, p->best, chosen, count);
+    block->lengths[query] = held < block->top ? (uint32_t)held : block->top;
+    block->probed[query] = held;
+    p->filled[query] = AS_THEY_COME;
+    if (!all) {
+        xsmi_top list = {block->scores + query * block->apart, block->classes + query * block->apart, block->top};
+        xsmi_top_start(&list);
+        return;
+    }
+    bool large = false;
+    for (uint32_t j = 0; held > block->top && j < *count; j++) {
+        large |= is_large(s->cluster[chosen[j]].count, block->top);
+    }
+    if (large) {
+        p->filled[query] = 0;
+    } else {
+        block->probed[query] = block->lengths[query]; /* rows without room are not scored */
     }
 }
 
@@ -362,14 +436,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     rows = all || rows < block->top ? block->top : rows;
     rank_centres(s, block, &p);
     for (uint32_t i = 0; i < block->count; i++) {
-        block->probed[i] = choose(s, p.ranks + (size_t)i * s->clusters, rows, p.best,
-                                  p.chosen + (size_t)i * s->clusters, &p.counts[i]);
-        block->lengths[i] = block->probed[i] < block->top ? (uint32_t)block->probed[i] : block->top;
-        block->probed[i] = all ? block->lengths[i] : block->probed[i]; /* rows without room are not scored */
-        if (!all) {
-            xsmi_top list = {block->scores + i * lists, block->classes + i * lists, block->top};
-            xsmi_top_start(&list);
-        }
+        choose_for(s, block, &p, i, rows, all);
     }
     spread_queries(s, block, &p);
     uint32_t probes = list_askers(s, block, &p);

@@ -27,10 +27,9 @@ static inline void xsmi_top_start(const xsmi_top *top)
     }
 }
 
-/* Moves the pair at place 0 of a heap of `size` down to where it belongs. */
-static inline void xsmi_top_sink(const xsmi_top *top, uint32_t size, float score, uint32_t class)
+/* Puts a pair where it belongs in a heap of `size` below `place`, which is free. */
+static inline void xsmi_top_sink_from(const xsmi_top *top, uint32_t size, uint32_t place, float score, uint32_t class)
 {
-    uint32_t place = 0;
     for (;;) {
         uint32_t child = 2 * place + 1;
         if (child >= size) {
@@ -51,6 +50,19 @@ static inline void xsmi_top_sink(const xsmi_top *top, uint32_t size, float score
     }
     top->score[place] = score;
     top->class_of[place] = class;
+}
+
+static inline void xsmi_top_sink(const xsmi_top *top, uint32_t size, float score, uint32_t class)
+{
+    xsmi_top_sink_from(top, size, 0, score, class);
+}
+
+/* Makes a heap of `size` pairs in any order. */
+static inline void xsmi_top_heap(const xsmi_top *top)
+{
+    for (uint32_t place = top->size / 2; place-- > 0;) {
+        xsmi_top_sink_from(top, top->size, place, top->score[place], top->class_of[place]);
+    }
 }
 
 static inline void xsmi_top_offer(const xsmi_top *top, float score, uint32_t class)
