@@ -933,6 +933,15 @@ refuse 1 'the column of labels is --label-column NAME' 'evaluate --model dense.m
 refuse 1 "no column 'label' (--label-column)" 'train --data bare.csv --format csv'
 run 0 info dense.csv
 says stdout 'CSV, dense'
+# A path of more bytes than a message has leaves the file's name and the reason.
+name=$(printf '%0200d' 0)
+long=$name/$name/$name/$name/$name
+mkdir -p "$long"
+cp broken.txt "$long"
+run 1 info "$long/broken.txt"
+says stderr '/broken.txt, line 2, column 6: expected a number'
+says stderr 'xsoftmax: 0000'
+says stderr '000...000'
 
 # --- Ctrl-C -----------------------------------------------------------------------------------------------------------------
 # wait_for_training FILE: until the run has begun to write its history.

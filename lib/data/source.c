@@ -3,27 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define RAW_SIZE ((size_t)64 << 10)
-
-/* The end of a long path says most, and the message must have room for what is wrong. */
-static void set_name(xsmi_source *s, const char *name)
-{
-    size_t length = strlen(name);
-    if (length < sizeof s->name) {
-        memcpy(s->name, name, length + 1);
-        return;
-    }
-    const char *tail = name + length - (sizeof s->name - 4);
-    while (((unsigned char)*tail & 0xC0) == 0x80) {
-        tail++;
-    }
-    snprintf(s->name, sizeof s->name, "...%s", tail);
-}
 
 static xsm_status system_failure(const xsmi_source *s, const char *what, int number, xsm_error *err)
 {
@@ -81,7 +65,7 @@ xsm_status xsmi_source_open_file(xsmi_source *s, xsm_context *ctx, const char *p
 {
     memset(s, 0, sizeof *s);
     s->context = ctx;
-    set_name(s, path);
+    s->name = path;
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd < 0) {
         return system_failure(s, "cannot open", errno, err);
@@ -98,7 +82,7 @@ xsm_status xsmi_source_open_host(xsmi_source *s, xsm_context *ctx, const xsm_sou
 {
     memset(s, 0, sizeof *s);
     s->context = ctx;
-    set_name(s, name);
+    s->name = name;
     s->fd = -1;
     s->host = *host;
     return start(s, err);

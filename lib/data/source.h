@@ -9,14 +9,11 @@
 
 #include <xsoftmax/dataset.h>
 
-/* Room for a path in messages; a longer one keeps its end. */
-#define XSMI_SOURCE_NAME 128
-
 /* Bytes; one pass, no way back. */
 typedef struct xsmi_source {
     xsm_context *context;
-    char name[XSMI_SOURCE_NAME];
-    int fd; /* -1 when the host reads */
+    const char *name; /* the caller's, for messages */
+    int fd;           /* -1 when the host reads */
     xsm_source host;
     unsigned char *raw; /* bytes as they came, from raw_next on not used yet */
     const unsigned char *raw_next;
