@@ -49,12 +49,13 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 #define LOST 100
 /* Work is counted in classes that a step scores and updates. In one pass over all classes, a class takes that share of
  * it: scored and updated, also where the loss is judged by gradients; scored alone, with the weights laid out for steps
- * on all classes or on some, and these too many for a cache; scored in a tree. */
+ * on all classes or on some, and these too many for a cache. */
 #define EXACT_STEP 0.125
 #define EXACT_SCORE 0.08
 #define SAMPLED_SCORE 0.12
-#define SAMPLED_SCORE_FAR 0.2
-#define TREE_SCORE 0.25
+#define SAMPLED_SCORE_FAR 0.5
+/* Of a step along a path, what judging a row is. */
+#define PATH_SCORE 0.5
 
 /* -- which rates a round tries ------------------------------------------------------------------------------------- */
 
@@ -220,11 +221,25 @@ static bool explodes(const xsmi_tuner *t)
     return false;
 }
 
+/* What the loss grows to in the run by its rate, as the smallest of a last round's that is worse than no training tells
+ * it; 0: none is. */
+static double growth(const xsmi_tuner *t)
+{
+    const uint32_t last = XSMI_TUNE_ROUNDS - 1;
+    const double longer = (double)t->run_train->rows * (double)t->run.epochs / ((double)t->rows * (double)t->epochs);
+    for (size_t place = 0; place < XSMI_TUNE_PLACES; place++) {
+        if (objective(t, last, place) > t->untrained[last] && isfinite(objective(t, last, place))) {
+            return objective(t, last, place) / rates[place] * longer;
+        }
+    }
+    return 0;
+}
+
 /*
  * The place chosen after the last round, where nothing bounds the estimator's steps. A rate at which an unbounded
  * estimator does well for the length of a trial may still blow up later; how the next power of ten ended warns of it.
- * Where losses grow in proportion to rate and steps (`importance`), the run at a rate ends about as a trial of the last
- * round did at ten times it: that must not have grown since the round before, nor be worse than no training. Where they
+ * Where losses grow in proportion to rate and steps (`importance`), that tells what they grow to in the run, which must
+ * not be worse than no training; nor must they have grown at the next power of ten since the round before. Where they
  * explode (`raman`), a rate is fine until steps come that are too long for it; the next power of ten must not have been
  * wholly lost before the last round, whose steps are as many as all before by far.
  */
@@ -238,13 +253,18 @@ static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
     }
     const uint32_t last = XSMI_TUNE_ROUNDS - 1;
     const bool lost = explodes(t);
+    const double once = lost ? 0 : growth(t);
     double above = 0;
     for (uint32_t round = 0; round + lost < XSMI_TUNE_ROUNDS; round++) {
         above = tried(t, round, chosen + 1) ? fmax(above, objective(t, round, chosen + 1)) : above;
     }
     bool grew = !lost && tried(t, last - 1, chosen + 1) && tried(t, last, chosen + 1) &&
                 objective(t, last, chosen + 1) > objective(t, last - 1, chosen + 1);
-    return grew || above > t->untrained[last] * (lost ? LOST : 1) ? chosen - 1 : chosen;
+    chosen -= grew || above > t->untrained[last] * (lost ? LOST : 1);
+    while (chosen > 0 && rates[chosen] * once > t->untrained[last]) {
+        chosen--;
+    }
+    return chosen;
 }
 
 /* The rate chosen after the last round: its best, or one between that and a neighbour that came close. *smaller is the
@@ -362,7 +382,7 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     const double width = mean_width(t->estimator, t->train);
     t->step_work = 1 + (exact ? EXACT_STEP * classes : width);
     bool far = t->model->weight_count > XSMI_TUNE_FAR;
-    double score = t->losses ? EXACT_STEP : exact ? EXACT_SCORE : far ? SAMPLED_SCORE_FAR : SAMPLED_SCORE;
+    double score = !exact && far ? SAMPLED_SCORE_FAR : t->losses ? EXACT_STEP : exact ? EXACT_SCORE : SAMPLED_SCORE;
     t->score_class = score;
     bool sifted = exact && (t->estimator->ops.flags & XSMI_ESTIMATOR_SIFTED) != 0;
     t->idle_work = sifted ? IDLE * EXACT_STEP * classes : 0;
@@ -370,10 +390,13 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     t->searched = t->estimator->searcher != NULL;
     if (t->searched && t->losses) {
         t->idle_work = SEARCH_IDLE * width;
-        t->score_class = SEARCH_SCORE * width / classes;
+        t->score_class = 0;
+        t->score_few = SEARCH_SCORE * width;
     }
-    if (xsmi_correction_hierarchy(t->estimator->correction)) {
-        t->score_class = TREE_SCORE;
+    if (xsmi_correction_hierarchy(t->estimator->correction)) { /* a path's loss is the log-loss */
+        XSMI_TRY(t->losses ? XSM_OK : xsm_gradient_new(t->context, &t->losses, err));
+        t->score_class = 0;
+        t->score_few = PATH_SCORE * width;
         xsmi_model_set_correction(t->model, t->estimator->correction); /* the run's tree, not one of a trial's rows */
     }
     t->startup = t->estimator->searcher ? xsmi_searcher_startup(t->estimator->searcher) : 0;

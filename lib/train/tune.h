@@ -48,7 +48,7 @@ typedef struct xsmi_tuner {
     double score_work;                  /* of an example's evaluation */
     double idle_work;                   /* of either, what steps that are not busy save */
     uint64_t estimator_width;           /* classes of a step */
-    double score_class;                 /* of that, for a class */
+    double score_class, score_few;      /* of that, for a class, and for what it looks at however many there are */
     double untrained[XSMI_TUNE_ROUNDS]; /* objectives of a model of zeros; NaN: not known yet */
     double spent;                       /* work */
     double cut;                         /* what rounds are made smaller by, to fit */
@@ -64,7 +64,7 @@ typedef struct xsmi_tuner {
      */
     double busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES], busy_after[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];
     double judged_busy;   /* of the last judgement */
-    xsm_gradient *losses; /* for an estimator that is judged by its own loss */
+    xsm_gradient *losses; /* for an estimator that is judged by its own loss, or whose is the log-loss, for less */
     xsmi_evaluate_room room;
     uint64_t *marks; /* [mark_count] of the weights that a trial may have changed, or NULL */
     size_t mark_count;

@@ -23,6 +23,8 @@
 #define DRAWS_FEW_GROWN 100
 /* Classes for each that a step draws, at least: where they are less, the draws are no small part of them. */
 #define CLASSES_EACH 16
+/* What judging a class takes at most where the weights are only theirs, as tune.c counts it. */
+#define SCORE_MOST 0.36
 /* So large a share of the classes saves too little. */
 #define CLASSES_MOST 0.3
 /* Rows whose first steps are compared, and the rate of these: so small that what a step does does not depend on it. */
@@ -182,6 +184,7 @@ xsm_status xsmi_tuner_narrow(xsmi_tuner *t, xsm_error *err)
     const bool grown = t->run_first > (double)t->estimator->width; /* coefficients of more than 1 */
     t->narrow =
         status == XSM_OK && t->run_first > 0 && isfinite(t->run_first) && (!grown || draws_less(t, DRAWS_FEW_GROWN));
+    t->score_class = t->narrow ? fmin(t->score_class, SCORE_MOST) : t->score_class;
     return status;
 }
 

@@ -15,6 +15,9 @@ static const struct {
     double evaluation; /* of the trial's work, what judging it on its rows may take, and that on others */
 } rounds[XSMI_TUNE_ROUNDS] = {{0.0025, 1, 64, 32, 0, 0.04}, {0.01, 2, 128, 48, 48, 0.03}, {0.08, 3, 128, 64, 64, 0.05}};
 
+/* Of some of the classes, where the loss falls late and a row is soon judged: all rounds make the last one's passes
+ * over as many fewer rows, and trials are judged on so many times the rows. */
+#define NARROW_JUDGED 4
 /* Rows that tell enough. */
 #define EVALUATED_MOST 512
 /* Rows that it is judged on at least, however little work there may be. */
@@ -31,9 +34,9 @@ static const struct {
 /* Noting and zeroing what a trial changed, by the work of changing it: where weights stay in a cache, and where they do
  * not. All at once, a line's by that of a line that a step changes. */
 #define ZERO_NEAR 0.03
-#define ZERO_FAR 0.85
+#define ZERO_FAR 0.95
 #define ZERO_ALL_NEAR 1
-#define ZERO_ALL_FAR 0.1
+#define ZERO_ALL_FAR 0.35
 /* Rows are learnt by heart, each as much as any, until there are so many times more of them than features. */
 #define BY_HEART 3
 /* Of what rows left out count, what they do where trials are of some of the classes. */
@@ -73,19 +76,22 @@ void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
     if (steps < STEPS_FEW) {
         epochs = (uint64_t)ceil(sqrt(passes * (double)all)); /* fewer steps and fewer rows alike */
     }
-    t->epochs = at_most(at_least(epochs, rounds[round].epochs), all);
+    t->epochs = at_most(at_least(epochs, rounds[t->narrow ? XSMI_TUNE_ROUNDS - 1 : round].epochs), all);
     double rows = ceil(passes / (double)t->epochs * (double)n);
     t->rows = at_most(at_least((uint64_t)rows, rounds[round].rows), n);
     t->batch = t->run.batch;
     if (steps < STEPS_FEW) {
         t->batch = at_least((uint64_t)((double)t->run.batch * (double)t->rows / (double)n + 0.5), 1);
     }
-    t->score_work = 1 + t->score_class * (double)xsmi_tuner_classes(t);
-    double work = rounds[round].evaluation * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
+    t->score_work = 1 + t->score_few + t->score_class * (double)xsmi_tuner_classes(t);
+    const double judged = t->narrow ? NARROW_JUDGED : 1;
+    double work =
+        judged * rounds[round].evaluation * (double)t->rows * (double)t->epochs * t->step_work / t->score_work;
     uint64_t evaluated = (uint64_t)fmin(work, EVALUATED_MOST);
-    uint64_t least = at_least((uint64_t)(t->cut * (double)rounds[round].evaluated), EVALUATED_LEAST);
+    uint64_t least = at_least((uint64_t)(judged * t->cut * (double)rounds[round].evaluated), EVALUATED_LEAST);
     t->evaluated = at_most(at_least(evaluated, least), t->rows);
-    least = rounds[round].held ? at_least((uint64_t)(t->cut * (double)rounds[round].held), EVALUATED_LEAST) : 0;
+    const double held = judged * t->cut * (double)rounds[round].held;
+    least = held > 0 ? at_least((uint64_t)held, EVALUATED_LEAST) : 0;
     t->held = least > 0 ? at_most(at_least(evaluated, least), n - t->rows) : 0;
     t->held = t->held < least ? 0 : t->held; /* too few to tell */
 }
@@ -103,19 +109,26 @@ static double lines_of_class(const xsmi_tuner *t)
                             : (double)t->train->features / XSMI_MARK_FLOATS;
 }
 
+/* Cache lines of the weights of the trial that is planned. */
+static double lines_of_model(const xsmi_tuner *t)
+{
+    return t->narrow ? (double)xsmi_tuner_classes(t) * (double)t->model->stride / XSMI_MARK_FLOATS
+                     : (double)xsmi_model_marks(t->model);
+}
+
 /* Noting what a trial changes pays where that is little of the model. */
 static bool pays_to_mark(const xsmi_tuner *t)
 {
     double changed = (double)t->rows * (double)t->epochs * (double)t->estimator_width * lines_of_class(t);
-    return t->model->layout == XSM_LAYOUT_CLASS_MAJOR && changed < MARKED * (double)xsmi_model_marks(t->model);
+    return t->model->layout == XSM_LAYOUT_CLASS_MAJOR && changed < MARKED * lines_of_model(t);
 }
 
 /* Of making the model new after a trial. */
 static double zero_work(const xsmi_tuner *t)
 {
-    const bool far = t->model->weight_count > XSMI_TUNE_FAR;
+    const bool far = lines_of_model(t) * XSMI_MARK_FLOATS > XSMI_TUNE_FAR;
     if (!pays_to_mark(t)) {
-        return (double)xsmi_model_marks(t->model) *
+        return lines_of_model(t) *
                (far ? ZERO_ALL_FAR / lines_of_class(t) : ZERO_ALL_NEAR / (lines_of_class(t) + STEP_LINES));
     }
     return (far ? ZERO_FAR : ZERO_NEAR) * (double)t->rows * (double)t->epochs * (double)t->estimator_width;
