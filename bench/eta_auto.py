@@ -27,7 +27,7 @@ SETS = {
 DEFAULT = [name for name in SETS if name != "poetry-author-uni"]
 LARGE = ("kg-fb15k237", "s3rec-beauty", "poetry-author-uni")
 EXACT = ("softmax", "bouchard", "margin", "one-vs-all")
-SEVERAL = ("softmax", "margin", "one-vs-all")
+SEVERAL = ("softmax", "bouchard", "margin", "one-vs-all", "one-vs-all-sampled", "sampled-softmax")
 
 
 def estimators(program):
