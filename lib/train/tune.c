@@ -118,13 +118,23 @@ static double busy_next(const xsmi_tuner *t, uint32_t round)
            2;
 }
 
+/* How busy steps are on the rows that a trial of the last round at the best rate of a round is judged on: they go on to
+ * fall as they fell since the round before. */
+static double busy_in_the_end(const xsmi_tuner *t, uint32_t round, size_t best)
+{
+    const double now = t->busy_after[round][best];
+    const bool falls = round > 0 && round + 1 < XSMI_TUNE_ROUNDS && tried(t, round - 1, best);
+    return falls && now < t->busy_after[round - 1][best] ? now * now / t->busy_after[round - 1][best] : now;
+}
+
 /* Work of the run, by the best rate of a round. */
 static double run_work(const xsmi_tuner *t, uint32_t round)
 {
     const size_t best = best_of(t, round);
     const double examples = (double)t->run.epochs * (double)t->run_train->rows;
     const double start = fmin((double)t->startup / examples, 1);
-    double busy = tried(t, round, best) ? start * START_BUSY + (1 - start) * RUN_BUSY * t->busy_after[round][best] : 1;
+    double busy =
+        tried(t, round, best) ? start * START_BUSY + (1 - start) * RUN_BUSY * busy_in_the_end(t, round, best) : 1;
     return examples * (t->step_work - (1 - busy) * t->idle_work);
 }
 
