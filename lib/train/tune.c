@@ -34,6 +34,10 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 #define CUT_LEAST 0.2
 /* Of an exact step's work, what is saved where all coefficients are 0, as those of a margin can be. */
 #define IDLE 0.75
+/* Where weights of sparse rows are too many for a cache, and how busy the steps of a run are taken to be there before
+ * any were tried. */
+#define IDLE_FAR 0.97
+#define RUN_BUSY_FAR 0.1
 /* Of a step that searches, by the classes it may list, what is saved where it lists none, and what judging a row is. */
 #define SEARCH_IDLE 0.9
 #define SEARCH_SCORE 0.25
@@ -133,8 +137,10 @@ static double run_work(const xsmi_tuner *t, uint32_t round)
     const size_t best = best_of(t, round);
     const double examples = (double)t->run.epochs * (double)t->run_train->rows;
     const double start = fmin((double)t->startup / examples, 1);
-    double busy =
-        tried(t, round, best) ? start * START_BUSY + (1 - start) * RUN_BUSY * busy_in_the_end(t, round, best) : 1;
+    double busy = t->idle_far ? RUN_BUSY_FAR : 1;
+    if (tried(t, round, best)) {
+        busy = start * START_BUSY + (1 - start) * RUN_BUSY * busy_in_the_end(t, round, best);
+    }
     return examples * (t->step_work - (1 - busy) * t->idle_work);
 }
 
@@ -395,7 +401,8 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     double score = !exact && far ? SAMPLED_SCORE_FAR : t->losses ? EXACT_STEP : exact ? EXACT_SCORE : SAMPLED_SCORE;
     t->score_class = score;
     bool sifted = exact && (t->estimator->ops.flags & XSMI_ESTIMATOR_SIFTED) != 0;
-    t->idle_work = sifted ? IDLE * EXACT_STEP * classes : 0;
+    t->idle_far = sifted && far && t->train->sparse;
+    t->idle_work = sifted ? (t->idle_far ? IDLE_FAR : IDLE) * EXACT_STEP * classes : 0;
     t->estimator_width = t->estimator->width;
     t->searched = t->estimator->searcher != NULL;
     if (t->searched && t->losses) {

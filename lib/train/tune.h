@@ -45,6 +45,7 @@ typedef struct xsmi_tuner {
     bool searched;                      /* steps search for their classes */
     uint64_t startup;                   /* examples of the run before they do */
     double step_work;                   /* of an example, in classes */
+    bool idle_far;                      /* most of a step's work is on weights far away, and saved by idle ones */
     double score_work;                  /* of an example's evaluation */
     double idle_work;                   /* of either, what steps that are not busy save */
     uint64_t estimator_width;           /* classes of a step */
