@@ -202,9 +202,13 @@ static void large_clusters_give_their_best(void **state)
         assert_ok(xsm_index_set(x, "clusters", clusters[c], &err), err);
         assert_ok(xsm_index_build(x, &rows, &err), err);
         for (uint32_t top = c > 0 ? ALL_PROBED : 1; top <= ROWS; top++) {
+            memset(have, 0xFF, sizeof have);
             xsm_index_search s = {sizeof s, numbers, WIDTH, QUERIES, top, 0, 0, 0, have, have_scores, have_lengths, 0};
             assert_ok(xsm_index_query(x, &s, &err), err);
             assert_int_equal(s.probed, QUERIES * ROWS);
+            for (uint32_t i = 0; i < QUERIES; i++) {
+                assert_int_equal(have_lengths[i], top);
+            }
             s.classes = want;
             s.scores = want_scores;
             s.lengths = want_lengths;

@@ -232,6 +232,10 @@ static void classes_by_draws(void **state)
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
         xsm_tuning *tuning = tune(NULL, &p, m, ways[way].name, "negatives=24", &run);
         assert_int_equal(info_of(tuning).classes < PAIR_CLASSES, ways[way].some);
+        for (uint64_t i = 0; i < info_of(tuning).trials; i++) { /* of some classes three passes in each round */
+            const xsm_tune_trial t = trial_of(tuning, i);
+            assert_int_equal(t.epochs, ways[way].some ? 3 : t.round);
+        }
         xsm_tuning_free(tuning);
         xsm_model_free(m);
     }
@@ -384,37 +388,35 @@ static void the_objective_is_f(void **state)
     }
 }
 
-/* How much rows left out of a trial count depends on the features that occur in it, not on those that there could be.
- */
-static void features_that_never_occur(void **state)
+/* w = (1 - (n + 3 D) / (N + 3 D)) / 2 for a round of n rows of N, D being the features that occur in them, not those
+ * that there could be. */
+static void rows_left_out_count_by_shape(void **state)
 {
     (void)state;
     enum { WIDER = 50 };
-    test_problem p = make_problem(true), wide = p;
-    wide.features = WIDER * FEATURES;
-    wide.x = calloc((size_t)ROWS * wide.features, sizeof *wide.x);
-    assert_non_null(wide.x);
-    for (size_t i = 0; i < ROWS; i++) {
-        memcpy(wide.x + i * wide.features, p.x + i * FEATURES, FEATURES * sizeof *p.x);
+    for (int wide = 0; wide < 2; wide++) {
+        test_problem p = make_problem(true), q = p;
+        q.features = wide ? WIDER * FEATURES : FEATURES;
+        q.x = calloc((size_t)ROWS * q.features, sizeof *q.x);
+        assert_non_null(q.x);
+        for (size_t i = 0; i < ROWS; i++) {
+            memcpy(q.x + i * q.features, p.x + i * FEATURES, FEATURES * sizeof *p.x);
+        }
+        q.data = test_relabel(&q, true, CLASSES, NULL, p.labels);
+        xsm_trainer_options run = run_options(10, 1);
+        xsm_model *m = test_model(NULL, &q, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        xsm_tuning *tuning = tune(NULL, &q, m, "softmax", "", &run);
+        for (uint64_t i = 0; i < info_of(tuning).trials; i++) {
+            const xsm_tune_trial t = trial_of(tuning, i);
+            const double n = (double)t.rows + 3 * FEATURES, all = ROWS + 3 * FEATURES;
+            assert_true(fabs(tuning->unseen_part[t.round - 1] - (1 - n / all) / 2) < 1e-12);
+        }
+        xsm_tuning_free(tuning);
+        xsm_model_free(m);
+        xsm_dataset_free(q.data);
+        free(q.x);
+        test_problem_free(&p);
     }
-    wide.data = test_relabel(&wide, true, CLASSES, NULL, p.labels);
-    xsm_trainer_options run = run_options(10, 1);
-    xsm_model *few = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-    xsm_model *many = test_model(NULL, &wide, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
-    xsm_tuning *one = tune(NULL, &p, few, "softmax", "", &run), *other = tune(NULL, &wide, many, "softmax", "", &run);
-    assert_true(one->info.eta == other->info.eta);
-    assert_int_equal(one->info.trials, other->info.trials);
-    for (uint64_t i = 0; i < one->info.trials; i++) {
-        const xsm_tune_trial a = trial_of(one, i), b = trial_of(other, i);
-        assert_true(a.eta == b.eta && a.rows == b.rows && a.objective == b.objective);
-    }
-    xsm_tuning_free(one);
-    xsm_tuning_free(other);
-    xsm_model_free(few);
-    xsm_model_free(many);
-    xsm_dataset_free(wide.data);
-    free(wide.x);
-    test_problem_free(&p);
 }
 
 /* The model is as new, without the tree of a trial's rows: a run after the choice is the bits of a run without. */
@@ -596,6 +598,62 @@ static void negative_gradient(void *state, const xsm_score_block *block)
             g[k] = (float)(exp((double)z[k] - top) / sum - (k == y));
         }
         block->losses[i] = top + log(sum) - own - 1000;
+    }
+}
+
+/* A step moves the label's score by the rate, whatever it is: the loss falls up to 1 and grows in proportion to rate
+ * and steps from there. */
+static void growing_gradient(void *state, const xsm_score_block *block)
+{
+    (void)state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        float *g = block->coefficients + i * block->width; /* in place of the scores */
+        const uint32_t y = block->examples[i].labels[0];
+        block->losses[i] = fabs((double)block->scores[i * block->width + y] - 1);
+        memset(g, 0, (size_t)block->width * sizeof *g);
+        g[y] = -1;
+    }
+}
+
+/* What nothing bounds grows on in the run as it grew in a trial, for as much longer. */
+static void growth_is_foreseen(void **state)
+{
+    (void)state;
+    enum { EPOCHS = 10 };
+    xsm_error err = XSM_ERROR_INIT;
+    for (double length = 0.04; length < 0.4; length *= 1.25) { /* rates within the grid */
+        test_problem p = test_problem_new(ROWS, 1, 2, false, 5);
+        for (int i = 0; i < ROWS; i++) {
+            p.x[i] = (float)length;
+        }
+        xsm_dataset *data = test_relabel(&p, false, 2, NULL, p.labels);
+        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        xsm_optimizer *o = test_optimizer(NULL, m);
+        xsm_estimator_ops ops = infinite_ops;
+        ops.name = "growing";
+        ops.flags |= XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED;
+        ops.gradient = growing_gradient;
+        xsm_estimator *e = NULL;
+        assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
+        xsm_tune_options options = XSM_TUNE_OPTIONS_INIT;
+        const xsm_trainer_options run = run_options(EPOCHS, 1);
+        options.run = &run;
+        xsm_tuning *tuning = NULL;
+        assert_ok(xsm_tune_eta(NULL, m, data, e, o, &options, &tuning, &err), err);
+        const double eta = info_of(tuning).eta;
+        for (uint64_t i = 0; i < info_of(tuning).trials; i++) {
+            const xsm_tune_trial t = trial_of(tuning, i);
+            const double longer = (double)(ROWS * EPOCHS) / (double)t.examples;
+            if (t.round == 3 && t.objective > ROWS && t.eta > eta) { /* no training: 1 a row */
+                assert_true(t.objective * longer * eta / t.eta <= ROWS);
+            }
+        }
+        xsm_tuning_free(tuning);
+        xsm_estimator_free(e);
+        xsm_optimizer_free(o);
+        xsm_model_free(m);
+        xsm_dataset_free(data);
+        test_problem_free(&p);
     }
 }
 
@@ -803,13 +861,14 @@ int main(void)
         cmocka_unit_test(trials_add_up),
         cmocka_unit_test(same_on_any_threads),
         cmocka_unit_test(the_objective_is_f),
-        cmocka_unit_test(features_that_never_occur),
+        cmocka_unit_test(rows_left_out_count_by_shape),
         cmocka_unit_test(leaves_nothing_behind),
         cmocka_unit_test(many_weights),
         cmocka_unit_test(trials_keep_to_their_share),
         cmocka_unit_test(steps_tell_how_busy_they_are),
         cmocka_unit_test(every_rate_diverges),
         cmocka_unit_test(negative_losses_do_not_diverge),
+        cmocka_unit_test(growth_is_foreseen),
         cmocka_unit_test(stops_when_asked),
         cmocka_unit_test(refuses),
         cmocka_unit_test(full_batches),

@@ -89,7 +89,7 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
 /* What does not go together, before anything is read. */
 static int check(conversion *c)
 {
-    if (c->seed != UINT64_MAX && !c->shuffle && !c->rest) {
+    if (c->seed != UINT64_MAX && !c->shuffle && !c->rest && c->split <= 0) {
         return cli_misuse("--seed is of --shuffle and --split, and nothing else is random");
     }
     c->seed = c->seed != UINT64_MAX ? c->seed : 1;

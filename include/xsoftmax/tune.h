@@ -14,14 +14,15 @@
  *
  * The rule of Fagan and Iyengar (2018, section 4: eta in 10^-3 ... 10^3, each tried on a part of the rows), with
  * successive halving. Every trial is a small copy of the whole run: it starts from a model of zeros, goes through a
- * random part of the rows one to three times, and goes through the whole schedule in it. The first round tries the
- * seven rates on a little work, the second the best and its neighbours on more, the third the best and the better
- * neighbour on most of it. Where the best lies at an end of what has been tried, the next power of ten is tried as
- * well, from 1e-9 to 1e4. Where the best two of the last round come within a tenth of each other, and a fifth of what
- * was gained over no training, three times the smaller of them is chosen, which lies between. For an estimator with
- * #XSM_ESTIMATOR_UNBOUNDED nothing between is chosen, but a tenth of the best where the next power of ten ended worse
- * than no training at all or than in the round before (if its losses explode rather than grow with the rate: a hundred
- * times worse than no training before the last round): a rate that does well for a while may then blow up later.
+ * random part of the rows one to three times (three where it is of some of the classes), and goes through the whole
+ * schedule in it. The first round tries the seven rates on a little work, the second the best and its neighbours on
+ * more, the third the best and the better neighbour on most of it. Where the best lies at an end of what has been
+ * tried, the next power of ten is tried as well, from 1e-9 to 1e4. Where the best two of the last round come within a
+ * tenth of each other, and a fifth of what was gained over no training, three times the smaller of them is chosen,
+ * which lies between. For an estimator with #XSM_ESTIMATOR_UNBOUNDED nothing between is chosen, but a tenth of the best
+ * or less where the next power of ten ended worse than no training at all or than in the round before (if its losses
+ * explode rather than grow with the rate: a hundred times worse than no training before the last round): a rate that
+ * does well for a while may then blow up later.
  *
  * **Objective.** Trials are compared by f = sum_i loss_i + (mu/2) ||W||^2, with the exact log-loss (for a row with
  * several labels the mean over them), or for an estimator with #XSM_ESTIMATOR_OTHER_LOSS (`margin`, `one-vs-all`,
@@ -53,7 +54,7 @@
 /** What came of a trial. */
 enum {
     XSM_TRIAL_DROPPED = 0, /**< Others were better. */
-    XSM_TRIAL_KEPT = 1,    /**< Went on to the next round; in the last, a rate between it and another, or a tenth. */
+    XSM_TRIAL_KEPT = 1,    /**< Went on to the next round; in the last, a rate between it and another, or below. */
     XSM_TRIAL_CHOSEN = 2,  /**< Its rate is the one chosen; in the last round only. */
     XSM_TRIAL_DIVERGED = 3 /**< Weights or scores left the finite. */
 };

@@ -151,9 +151,10 @@ static void rank_centres(const xsmi_sphere *s, const xsm_index_block *block, con
 /* A cluster with more rows than that part of a list is large. */
 #define LARGE 4
 
-/* Whether a cluster takes up much of a list. Most hold a tenth of it, and those of their rows will do that it has room
- * for. Where few rows are long, one holds most of the others: those that lie last in it would be listed for no query at
- * all, clusters that rank behind it for few, and no step would lower the scores of their classes. */
+/* Whether a cluster takes up much of a list. Most hold a tenth of a long one, and those of their rows will do that it
+ * has room for. A short list takes the best of a few clusters: little beside ranking them. Where few rows are long, one
+ * holds most of the others: those that lie last in it would be listed for no query at all, clusters that rank behind it
+ * for few, and no step would lower the scores of their classes. */
 static bool is_large(uint32_t count, uint32_t top)
 {
     return count > top / LARGE;

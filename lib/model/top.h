@@ -2,8 +2,8 @@
  * The best k of many (score, class) pairs: a heap with the worst of them on top, so that a pair that does not belong
  * costs one comparison and one that does costs O(log k).
  *
- * Pairs must come in rising order of class: of equal scores the smaller class stays then without being looked at. A
- * score of NaN or minus infinity never enters.
+ * Pairs that are offered must come in rising order of class: of equal scores the smaller class stays then without being
+ * looked at. A score of NaN or minus infinity never enters a heap that was started empty.
  */
 #ifndef XSMI_MODEL_TOP_H
 #define XSMI_MODEL_TOP_H
@@ -57,7 +57,7 @@ static inline void xsmi_top_sink(const xsmi_top *top, uint32_t size, float score
     xsmi_top_sink_from(top, size, 0, score, class);
 }
 
-/* Makes a heap of `size` pairs in any order. */
+/* Makes a heap of `size` pairs in any order, whose scores are finite. */
 static inline void xsmi_top_heap(const xsmi_top *top)
 {
     for (uint32_t place = top->size / 2; place-- > 0;) {

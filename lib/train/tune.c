@@ -53,7 +53,7 @@ enum { GRID_FIRST = 6, GRID_LAST = 12 };
 #define LOST 100
 /* Work is counted in classes that a step scores and updates. In one pass over all classes, a class takes that share of
  * it: scored and updated, also where the loss is judged by gradients; scored alone, with the weights laid out for steps
- * on all classes or on some, and these too many for a cache. */
+ * on all classes or on some, and these too many for a cache, also where the loss is judged by gradients. */
 #define EXACT_STEP 0.125
 #define EXACT_SCORE 0.08
 #define SAMPLED_SCORE 0.12
@@ -86,7 +86,7 @@ static double prospect(const xsmi_tuner *t, uint32_t round, size_t place)
         return INFINITY;
     }
     const double seen = objective(t, round, place), unseen = t->unseen[round][place];
-    return isfinite(unseen) ? seen + t->unseen_part[round] * (unseen - seen) : seen;
+    return isfinite(unseen) ? seen + t->result->unseen_part[round] * (unseen - seen) : seen;
 }
 
 /* The best place of a round; XSMI_TUNE_PLACES if all diverged. Of equal ones the smaller rate. */
@@ -237,13 +237,13 @@ static bool explodes(const xsmi_tuner *t)
     return false;
 }
 
-/* What the loss grows to in the run by its rate, as the smallest of a last round's that is worse than no training tells
- * it; 0: none is. */
-static double growth(const xsmi_tuner *t)
+/* What the loss grows to in the run by its rate, as the smallest rate of the last round from `place` on that is worse
+ * than no training tells it; 0: none is. */
+static double growth(const xsmi_tuner *t, size_t place)
 {
     const uint32_t last = XSMI_TUNE_ROUNDS - 1;
     const double longer = (double)t->run_train->rows * (double)t->run.epochs / ((double)t->rows * (double)t->epochs);
-    for (size_t place = 0; place < XSMI_TUNE_PLACES; place++) {
+    for (; place < XSMI_TUNE_PLACES; place++) {
         if (objective(t, last, place) > t->untrained[last] && isfinite(objective(t, last, place))) {
             return objective(t, last, place) / rates[place] * longer;
         }
@@ -257,7 +257,8 @@ static double growth(const xsmi_tuner *t)
  * Where losses grow in proportion to rate and steps (`importance`), that tells what they grow to in the run, which must
  * not be worse than no training; nor must they have grown at the next power of ten since the round before. Where they
  * explode (`raman`), a rate is fine until steps come that are too long for it; the next power of ten must not have been
- * wholly lost before the last round, whose steps are as many as all before by far.
+ * wholly lost before the last round, whose steps are as many as all before by far. At most one place below the rates
+ * that were tried is gone down to.
  */
 static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
 {
@@ -269,7 +270,7 @@ static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
     }
     const uint32_t last = XSMI_TUNE_ROUNDS - 1;
     const bool lost = explodes(t);
-    const double once = lost ? 0 : growth(t);
+    const double once = lost ? 0 : growth(t, chosen);
     double above = 0;
     for (uint32_t round = 0; round + lost < XSMI_TUNE_ROUNDS; round++) {
         above = tried(t, round, chosen + 1) ? fmax(above, objective(t, round, chosen + 1)) : above;
@@ -277,7 +278,7 @@ static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
     bool grew = !lost && tried(t, last - 1, chosen + 1) && tried(t, last, chosen + 1) &&
                 objective(t, last, chosen + 1) > objective(t, last - 1, chosen + 1);
     chosen -= grew || above > t->untrained[last] * (lost ? LOST : 1);
-    while (chosen > 0 && rates[chosen] * once > t->untrained[last]) {
+    while (tried(t, 0, chosen) && chosen > 0 && rates[chosen] * once > t->untrained[last]) {
         chosen--;
     }
     return chosen;
@@ -334,7 +335,7 @@ static void cut_to(xsmi_tuner *t, uint32_t round, double busy, double work)
 static xsm_status search(xsmi_tuner *t, xsm_error *err)
 {
     cut_to(t, 0, 1, PLANNED * run_work(t, 0));
-    t->expected = work_from(t, 0, 1);
+    t->expected = fmax(work_from(t, 0, 1), t->idle_work > 0 ? BUDGET * run_work(t, 0) : 0); /* cut less later */
     XSMI_TRY(xsmi_tuner_begin(t, 0, err));
     XSMI_TRY(first_round(t, err));
     for (uint32_t round = 1; round < XSMI_TUNE_ROUNDS; round++) {
@@ -368,13 +369,14 @@ static void conclude(xsmi_tuner *t)
     }
     size_t smaller;
     r->info.eta = choose(t, &smaller);
+    r->trials[XSMI_TUNE_ROUNDS - 1][best_of(t, XSMI_TUNE_ROUNDS - 1)].outcome = XSM_TRIAL_KEPT;
     for (size_t place = smaller; place <= smaller + 1 && place < XSMI_TUNE_PLACES; place++) {
         xsm_tune_trial *trial = &r->trials[XSMI_TUNE_ROUNDS - 1][place];
         if (trial->size > 0 && trial->eta == r->info.eta) {
             trial->outcome = XSM_TRIAL_CHOSEN;
             break;
         }
-        trial->outcome = trial->size > 0 ? XSM_TRIAL_KEPT : 0; /* the choice is between two, or a tenth of one */
+        trial->outcome = trial->size > 0 ? XSM_TRIAL_KEPT : 0; /* the choice is between two, or less than one */
     }
     r->info.seconds = xsmi_seconds() - t->start;
 }

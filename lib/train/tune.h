@@ -19,7 +19,8 @@ enum { XSMI_TUNE_FAR = 8 << 20 };
 struct xsm_tuning {
     xsm_context *context;
     xsm_tuning_info info;
-    double share; /* work of the trials, by what the run's was taken to be */
+    double share;                         /* work of the trials, by what the run's was taken to be */
+    double unseen_part[XSMI_TUNE_ROUNDS]; /* how much rows left out of a round's trials count, theirs for the rest */
     xsm_tune_trial trials[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* size 0: there is none */
 };
 
@@ -60,7 +61,6 @@ typedef struct xsmi_tuner {
     uint64_t rows, epochs, batch;
     uint64_t evaluated, held; /* rows to judge on, of the trial's and of those left out of it */
     double unseen[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* objectives by the rows left out; NaN: there were none */
-    double unseen_part[XSMI_TUNE_ROUNDS];              /* how much these count, the others counting for the rest */
     /* How busy steps are with coefficients, 0 to 1: those of a trial, and those on the rows that it is then judged on.
      */
     double busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES], busy_after[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];

@@ -238,7 +238,7 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
     t->estimator->common.ridge = t->ridge * ((double)t->rows / (double)t->train->rows);
     XSMI_TRY(take_rows(t, 0, t->rows, &t->sample, err));
     XSMI_TRY(count_features(t, &features, err));
-    t->unseen_part[round] = unseen_part(t, features);
+    t->result->unseen_part[round] = unseen_part(t, features);
     XSMI_TRY(take_rows(t, 0, t->evaluated, &t->subset, err));
     XSMI_TRY(take_rows(t, t->train->rows - t->held, t->held, &t->rest, err));
     t->spent += xsmi_tuner_round_work(t);
