@@ -1,4 +1,5 @@
 /* Statuses, error messages, and structs that carry their size. */
+#include <errno.h>
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -162,7 +163,8 @@ static void test_long_paths_leave_the_reason(void **state)
     memset(path, 'a', sizeof path - 1);
     path[0] = path[200] = path[400] = path[600] = path[800] = '/';
     assert_int_equal(xsmi_map_file(path, &(xsmi_mapping){NULL, 0}, &err), XSM_ERROR_IO);
-    assert_non_null(strstr(err.message, ": cannot open: No such file"));
+    assert_non_null(strstr(err.message, ": cannot open: "));
+    assert_non_null(strstr(err.message, strerror(ENOENT))); /* in the language of the locale */
 }
 
 static void test_message_is_one_line_of_text(void **state)
