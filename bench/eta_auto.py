@@ -9,10 +9,13 @@ chosen, all with that seed, rows of unit length, one thread and the command's ot
 log-loss of training rows, or the exact loss of `margin` and `one-vs-all`; test rows are not read. Prints the excess of
 the chosen rate over the best of the grid, and what the trials cost beside the run: in examples handled, and in processor
 time (the least of several runs where they are short). --grid takes the grid's objectives from the --csv of an earlier run
-where they are in it. Where a rate outside of the grid, or between, was chosen, the excess can be negative.
+where they are in it. Where a rate outside of the grid, or between, was chosen, the excess can be negative. With several
+seeds it says besides how often the rate misses that was best in the whole grid of the other seeds, or of one of them:
+what knowing all about them tells of a run with another seed.
 
 Sets and estimators that would take long are left out unless they are asked for by name."""
 import argparse
+import math
 import os
 import pathlib
 import subprocess
@@ -43,6 +46,27 @@ def fitting(name, asked, every):
     return [e for e in every if (e in SEVERAL or not several) and not (e in EXACT and name in LARGE)]
 
 
+def missed(grids, known, seed):
+    """Whether the rate with the least sum of logarithms in the grids of some seeds is more than 5 % off in another's."""
+    def size(objective):
+        return math.log(max(objective, 1e-9)) if math.isfinite(objective) else 1e3
+    sums = [sum(size(grids[s][k]) for s in known) for k in range(len(grids[seed]))]
+    return grids[seed][sums.index(min(sums))] > 1.05 * min(grids[seed])
+
+
+def print_other_seeds(runs):
+    """`runs`: for each set, number of epochs and estimator, the grid of each seed."""
+    by_all, by_one = [], []
+    for grids in runs.values():
+        for seed in grids if len(grids) > 1 else ():
+            others = [s for s in grids if s != seed]
+            by_all.append(missed(grids, others, seed))
+            by_one += [missed(grids, [s], seed) for s in others]
+    if by_all:
+        print(f"by the whole grids of the other seeds: {sum(by_all)} of {len(by_all)} runs are more than 5 % above; of one "
+              f"other seed: {100 * sum(by_one) / len(by_one):.1f} %")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
@@ -69,7 +93,7 @@ def main():
     print(f"{'set':<18} {'estimator':<18} {'epochs':>6} {'seed':>4} {'best':>6} {'objective':>9} {'auto':>6} "
           f"{'objective':>9} {'excess':>9} {'examples':>8} {'time':>7}")
     every = estimators(a.build / "examples" / "xsoftmax")
-    runs, over, dear = 0, 0, 0
+    runs, over, dear, grids = 0, 0, 0, {}
     for epochs in a.epochs.split(","):
         for name in a.sets.split(","):
             base = name.split(":")[0]
@@ -83,6 +107,7 @@ def main():
                     if held:
                         numbers[:7] = known[name, epochs, estimator, seed]
                     *grid, eta, found, examples, seconds = map(float, numbers)
+                    grids.setdefault((name, epochs, estimator), {})[seed] = grid
                     best = min(grid)
                     excess = found / best - 1
                     print(f"{name:<18} {estimator:<18} {epochs:>6} {seed:>4} {10.0 ** (grid.index(best) - 3):>6g} "
@@ -96,6 +121,7 @@ def main():
             if run.returncode:
                 sys.exit(f"{' '.join(map(str, command))}: exit status {run.returncode}")
     print(f"{runs} runs: {over} more than 5 % above the best of the grid, {dear} with more than 30 % extra time")
+    print_other_seeds(grids)
 
 
 main()
