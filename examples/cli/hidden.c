@@ -6,11 +6,16 @@
 const char *const cli_activation_words[] = {"identity", "relu", "tanh", NULL}; /* XSM_ACTIVATION_* */
 const char *const cli_pool_words[] = {"sum", "mean", NULL};                    /* XSM_POOL_* */
 
+const char *cli_hidden_companion(const cli_hidden *h)
+{
+    return h->activation >= 0 ? "activation" : h->pool >= 0 ? "pool" : h->tied ? "tied" : NULL;
+}
+
 int cli_hidden_check(const cli_run *r)
 {
     const cli_hidden *h = &r->hidden;
     if (!h->size) {
-        const char *alone = h->activation >= 0 ? "activation" : h->pool >= 0 ? "pool" : h->tied ? "tied" : NULL;
+        const char *alone = cli_hidden_companion(h);
         return alone ? cli_misuse("--%s is for embedding models: --hidden D says how long their vectors are", alone)
                      : CLI_GO_ON;
     }

@@ -113,6 +113,8 @@ int cli_train_corrects(const char *estimator);
 int cli_train_read(cli_run *run);
 /* Transforms the rows that were read as is said now. */
 int cli_train_transform(cli_run *run, const char *description);
+/* The flag beside --hidden that was given, the first of them, or NULL. */
+const char *cli_hidden_companion(const cli_hidden *hidden);
 /* Checks --hidden and its companions with the other flags; makes an embedding model for rows that have been read. */
 int cli_hidden_check(const cli_run *run);
 int cli_hidden_model(cli_run *run, const xsm_class_map *map);

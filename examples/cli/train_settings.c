@@ -203,14 +203,8 @@ static int check_score(const cli_run *r)
 
 int cli_train_prepare(cli_run *r)
 {
-    const cli_hidden *h = &r->hidden;
-    const char *models = r->bias >= 0         ? "bias"
-                         : h->size            ? "hidden"
-                         : h->activation >= 0 ? "activation"
-                         : h->pool >= 0       ? "pool"
-                         : h->tied            ? "tied"
-                         : r->score >= 0      ? "score"
-                                              : NULL;
+    const char *hidden = r->hidden.size ? "hidden" : cli_hidden_companion(&r->hidden);
+    const char *models = r->bias >= 0 ? "bias" : hidden ? hidden : r->score >= 0 ? "score" : NULL;
     if (r->warm_path && models) {
         return cli_misuse("--%s: --warm-start keeps that of the model that it starts from", models);
     }
