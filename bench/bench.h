@@ -29,6 +29,8 @@ typedef struct bench {
 void bench_check(xsm_status status, const xsm_error *err);
 /* Memory for count elements of `each` bytes, aligned for huge pages and touched; free() it. Never NULL. */
 void *bench_memory(size_t count, size_t each);
+/* Instruction sets (XSM_CPU_DISABLE_*) that no context made from now on uses. */
+void bench_disable(uint32_t sets);
 /* A context of that many threads. */
 xsm_context *bench_context(uint32_t threads);
 

@@ -1,5 +1,5 @@
 /*
- * The benchmark program: bench [NAME...] [--json] [--threads LIST] [--list]. See doc/guide/benchmarks.md.
+ * The benchmark program: bench [NAME...] [--json] [--threads LIST] [--cpu SET] [--list]. See doc/guide/benchmarks.md.
  */
 #include "bench.h"
 
@@ -83,6 +83,34 @@ static bool read_threads(settings *s, const char *text)
     }
 }
 
+/* Limits every context of this program to an instruction set. Exits where this processor lacks it. */
+static void use_set(const char *name)
+{
+    static const struct {
+        const char *name;
+        uint32_t disabled;
+    } sets[] = {{"scalar", XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_AVX512 | XSM_CPU_DISABLE_NEON},
+                {"avx2", XSM_CPU_DISABLE_AVX512},
+                {"avx512", 0},
+                {"neon", 0}};
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (strcmp(sets[i].name, name) != 0) {
+            continue;
+        }
+        bench_disable(sets[i].disabled);
+        xsm_context *ctx = bench_context(1);
+        bool same = strcmp(xsm_context_instruction_set(ctx), name) == 0;
+        xsm_context_free(ctx);
+        if (same) {
+            return;
+        }
+        fprintf(stderr, "bench: --cpu %s: this processor cannot run it\n", name);
+        exit(2);
+    }
+    fprintf(stderr, "bench: --cpu takes scalar, avx2, avx512 or neon, not '%s'\n", name);
+    exit(2);
+}
+
 /* Exits for a usage error, and after --list. */
 static settings read_arguments(int argc, char **argv)
 {
@@ -103,8 +131,10 @@ static settings read_arguments(int argc, char **argv)
                         THREADS_MAX, text);
                 exit(2);
             }
+        } else if (strcmp(argv[i], "--cpu") == 0) {
+            use_set(i + 1 < argc ? argv[++i] : "");
         } else if (argv[i][0] == '-') {
-            fprintf(stderr, "bench: no option '%s'; there are --json, --threads LIST and --list\n", argv[i]);
+            fprintf(stderr, "bench: no option '%s'; there are --json, --threads LIST, --cpu SET and --list\n", argv[i]);
             exit(2);
         } else if (want(&s, argv[i])) {
             some = true;

@@ -39,10 +39,18 @@ void *bench_memory(size_t count, size_t each)
     return memory;
 }
 
+static uint32_t disabled;
+
+void bench_disable(uint32_t sets)
+{
+    disabled = sets;
+}
+
 xsm_context *bench_context(uint32_t threads)
 {
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = threads;
+    options.cpu_disable = disabled;
     xsm_context *ctx = NULL;
     xsm_error err = XSM_ERROR_INIT;
     bench_check(xsm_context_new(&options, &ctx, &err), &err);
