@@ -7,8 +7,11 @@
 
 #define VW 8
 #define ROWS 1
-#define TILE_CLASSES 6
-#define TILE_VECTORS 2
+#define RANK_VECTORS 4
+/* Twelve accumulators: enough for two units of latency 4 or 5, and four registers for the operands. */
+#define BLOCK_VECTORS 4
+#define BLOCK_CLASSES(vectors) (12 / (vectors))
+#define BLOCK_MOST 12
 
 typedef __m256 vf;
 typedef __m256 vm;

@@ -7,8 +7,10 @@
 
 #define VW 16
 #define ROWS 4
-#define TILE_CLASSES 14
-#define TILE_VECTORS 2
+#define RANK_VECTORS 2
+#define BLOCK_VECTORS 2
+#define BLOCK_CLASSES(vectors) 14
+#define BLOCK_MOST 14
 
 typedef __m512 vf;
 typedef __mmask16 vm;

@@ -7,8 +7,10 @@
 
 #define VW 4
 #define ROWS 1
-#define TILE_CLASSES 6
-#define TILE_VECTORS 4
+#define RANK_VECTORS 4
+#define BLOCK_VECTORS 4
+#define BLOCK_CLASSES(vectors) 6
+#define BLOCK_MOST 6
 
 typedef float32x4_t vf;
 typedef uint32x4_t vm;

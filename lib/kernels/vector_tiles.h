@@ -3,7 +3,9 @@
  *   v_set_at                   a float of memory in every lane
  *   v_load_quads               four floats from each of VW/4 rows: rows[0], rows[4], ..., at the same place
  *   v_transpose_quads          transposes the 4 x 4 blocks of four such vectors
- *   TILE_CLASSES, TILE_VECTORS the block of accumulators: classes x vectors of examples (or of features)
+ *   BLOCK_VECTORS              most vectors in a block of accumulators,
+ *   BLOCK_CLASSES(v)           its classes where it has v vectors, at most BLOCK_MOST
+ *   RANK_VECTORS               vectors of features in a block of accumulators of a product of gradients
  *
  * Exact scoring follows the outer-product scheme of Goto & van de Geijn (Anatomy of High-Performance Matrix
  * Multiplication, ACM TOMS 34(3), 2008) with the roles turned: the batch is packed, once for all classes, and the
@@ -18,7 +20,8 @@
 
 #include <stdbool.h>
 
-#define TILE_LANES (TILE_VECTORS * VW)
+#define RANK_LANES (RANK_VECTORS * VW)
+#define RANK_CLASSES BLOCK_CLASSES(RANK_VECTORS)
 
 static void pack(const float *const *x, size_t n, size_t d, float *packed)
 {
@@ -70,7 +73,7 @@ XSMI_INLINE void store_used(float *p, vf a, size_t at, size_t used)
 /* Asks for the pieces of the next block of rows while this one is worked on. */
 XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, size_t used)
 {
-    size_t n = left < TILE_CLASSES ? left : TILE_CLASSES;
+    size_t n = left < RANK_CLASSES ? left : RANK_CLASSES;
     for (size_t c = 0; c < n; ++c) {
         xsmi_prefetch_row(rows + c * stride, used);
     }
@@ -79,13 +82,40 @@ XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, si
 /* Floats in a cache line. */
 #define LINE 16
 
+/* acc[c][v] += a[c*step] * (vector v at b). The fewer of the two are held in registers, the others pass by. */
+XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const float *a, size_t step, const float *b,
+                               vf acc[BLOCK_MOST][BLOCK_VECTORS])
+{
+    vf x[BLOCK_VECTORS], factor[BLOCK_MOST];
+    XSMI_UNROLL
+    for (size_t c = 0; classes < vectors && c < classes; ++c) {
+        factor[c] = v_set_at(a + c * step);
+    }
+    XSMI_UNROLL
+    for (size_t v = 0; v < vectors; ++v) {
+        x[v] = v_load(b + v * VW);
+        XSMI_UNROLL
+        for (size_t c = 0; classes < vectors && c < classes; ++c) {
+            acc[c][v] = v_fma(factor[c], x[v], acc[c][v]);
+        }
+    }
+    XSMI_UNROLL
+    for (size_t c = 0; classes >= vectors && c < classes; ++c) {
+        factor[c] = v_set_at(a + c * step);
+        XSMI_UNROLL
+        for (size_t v = 0; v < vectors; ++v) {
+            acc[c][v] = v_fma(factor[c], x[v], acc[c][v]);
+        }
+    }
+}
+
 /* `classes` x `vectors` x VW scores; both are constants wherever this is inlined. */
 XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const bool prefetch, const float *w,
                              size_t stride, const float *packed, size_t d, float scale, const float *row_scale,
                              const float *bias, float *out)
 {
     coming_lines next = {(const float *)((uintptr_t)w + classes * stride * sizeof(float)), stride, d, 0};
-    vf acc[TILE_CLASSES][TILE_VECTORS];
+    vf acc[BLOCK_MOST][BLOCK_VECTORS];
     XSMI_UNROLL
     for (size_t c = 0; c < classes; ++c) {
         XSMI_UNROLL
@@ -99,19 +129,7 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const b
         }
         size_t end = d - line < LINE ? d : line + LINE;
         for (size_t i = line; i < end; ++i) {
-            vf x[TILE_VECTORS];
-            XSMI_UNROLL
-            for (size_t v = 0; v < vectors; ++v) {
-                x[v] = v_load(packed + i * XSMI_LANES + v * VW);
-            }
-            XSMI_UNROLL
-            for (size_t c = 0; c < classes; ++c) {
-                vf wc = v_set_at(w + c * stride + i);
-                XSMI_UNROLL
-                for (size_t v = 0; v < vectors; ++v) {
-                    acc[c][v] = v_fma(wc, x[v], acc[c][v]);
-                }
-            }
+            outer_product(classes, vectors, w + i, stride, packed + i * XSMI_LANES, acc);
         }
     }
     XSMI_UNROLL
@@ -125,36 +143,43 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const b
     }
 }
 
-/* The scores of a tile with the lanes first .. first + vectors*VW of a block. */
-XSMI_INLINE void score_vectors(const size_t vectors, size_t lane, const float *w, size_t stride, size_t classes,
+/* Scores of all classes with `vectors` vectors of lanes. */
+XSMI_INLINE void score_vectors(const size_t vectors, const bool prefetch, const float *w, size_t stride, size_t classes,
                                const float *packed, size_t d, float scale, const float *row_scale, const float *bias,
-                               float *out, size_t c)
+                               float *out)
 {
-    const size_t left = classes - c, now = left >= TILE_CLASSES ? TILE_CLASSES : left >= 4 ? 4 : 1;
-    const float *scales = row_scale == NULL ? NULL : row_scale + c;
-    const float *biases = bias == NULL ? NULL : bias + c;
-    const float *block = packed + lane, *rows = w + c * stride;
-    float *scores = out + c * XSMI_LANES + lane;
-    if (now == TILE_CLASSES) {
-        score_block(TILE_CLASSES, vectors, lane == 0, rows, stride, block, d, scale, scales, biases, scores);
-    } else if (now == 4) {
-        score_block(4, vectors, false, rows, stride, block, d, scale, scales, biases, scores);
-    } else {
-        score_block(1, vectors, false, rows, stride, block, d, scale, scales, biases, scores);
+    const size_t most = BLOCK_CLASSES(vectors);
+    for (size_t c = 0, some; c < classes; c += some) {
+        const float *scales = row_scale == NULL ? NULL : row_scale + c;
+        const float *biases = bias == NULL ? NULL : bias + c;
+        const float *rows = w + c * stride;
+        float *scores = out + c * XSMI_LANES;
+        if (classes - c >= most) {
+            some = most;
+            score_block(most, vectors, prefetch, rows, stride, packed, d, scale, scales, biases, scores);
+        } else {
+            some = 1;
+            score_block(1, vectors, false, rows, stride, packed, d, scale, scales, biases, scores);
+        }
     }
 }
 
 static void score_lanes(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                         float scale, const float *row_scale, const float *bias, float *out)
 {
-    for (size_t c = 0; c < classes; c += classes - c >= TILE_CLASSES ? TILE_CLASSES : classes - c >= 4 ? 4 : 1) {
-        size_t lane = 0;
-        for (; lane + VW < n; lane += TILE_LANES) {
-            score_vectors(TILE_VECTORS, lane, w, stride, classes, packed, d, scale, row_scale, bias, out, c);
-        }
-        if (lane < n) {
-            score_vectors(1, lane, w, stride, classes, packed, d, scale, row_scale, bias, out, c);
-        }
+    size_t lane = 0;
+    /* One call for each number of vectors, each with a block of its own; the first asks for the weights to come. */
+    for (; lane + (BLOCK_VECTORS - 1) * VW < n; lane += BLOCK_VECTORS * VW) {
+        score_vectors(BLOCK_VECTORS, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias,
+                      out + lane);
+    }
+    const size_t left = lane < n ? (n - lane + VW - 1) / VW : 0;
+    if (left == 3 && BLOCK_VECTORS > 3) {
+        score_vectors(3, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias, out + lane);
+    } else if (left == 2 && BLOCK_VECTORS > 2) {
+        score_vectors(2, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias, out + lane);
+    } else if (left == 1) {
+        score_vectors(1, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias, out + lane);
     }
 }
 
@@ -318,45 +343,56 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
     }
 }
 
-/* Examples whose features are copied together for rank_update: with TILE_LANES features each, half of a small L1. */
-#define RANK_EXAMPLES 256
+/* Examples whose features are copied together for rank_update: with RANK_LANES features each, half of a small L1. */
+#define RANK_EXAMPLES 128
 
-/* `classes` x TILE_LANES weights stay in registers while n examples pass by; `used` of the features exist. */
-XSMI_INLINE void rank_block(const size_t classes, float *w, size_t stride, const float *g, size_t g_stride,
-                            const float *x, size_t n, size_t used, const float *decay)
+/* `classes` x RANK_LANES weights stay in registers while n examples pass by; `used` of the features exist, all of them
+ * if `whole`. */
+XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, size_t stride, const float *g,
+                            size_t g_stride, const float *x, size_t n, size_t used, const float *decay)
 {
-    vf acc[TILE_CLASSES][TILE_VECTORS];
+    vf acc[BLOCK_MOST][BLOCK_VECTORS];
     XSMI_UNROLL
     for (size_t c = 0; c < classes; ++c) {
         XSMI_UNROLL
-        for (size_t v = 0; v < TILE_VECTORS; ++v) {
-            acc[c][v] = load_used(w + c * stride, v * VW, used);
+        for (size_t v = 0; v < RANK_VECTORS; ++v) {
+            acc[c][v] = whole ? v_load(w + c * stride + v * VW) : load_used(w + c * stride, v * VW, used);
             if (decay != NULL) {
                 acc[c][v] = v_mul(v_set(*decay), acc[c][v]);
             }
         }
     }
     for (size_t i = 0; i < n; ++i) {
-        vf xi[TILE_VECTORS];
-        XSMI_UNROLL
-        for (size_t v = 0; v < TILE_VECTORS; ++v) {
-            xi[v] = v_load(x + i * TILE_LANES + v * VW);
-        }
-        XSMI_UNROLL
-        for (size_t c = 0; c < classes; ++c) {
-            vf gc = v_set_at(g + i * g_stride + c);
-            XSMI_UNROLL
-            for (size_t v = 0; v < TILE_VECTORS; ++v) {
-                acc[c][v] = v_fma(gc, xi[v], acc[c][v]);
-            }
-        }
+        outer_product(classes, RANK_VECTORS, g + i * g_stride, 1, x + i * RANK_LANES, acc);
     }
     XSMI_UNROLL
     for (size_t c = 0; c < classes; ++c) {
         XSMI_UNROLL
-        for (size_t v = 0; v < TILE_VECTORS; ++v) {
-            store_used(w + c * stride, acc[c][v], v * VW, used);
+        for (size_t v = 0; v < RANK_VECTORS; ++v) {
+            if (whole) {
+                v_store(w + c * stride + v * VW, acc[c][v]);
+            } else {
+                store_used(w + c * stride, acc[c][v], v * VW, used);
+            }
         }
+    }
+}
+
+/* rank_block() over all classes. */
+XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t classes, const float *g, size_t g_stride,
+                             const float *x, size_t n, size_t used, const float *decay)
+{
+    size_t c = 0;
+    for (; c + RANK_CLASSES <= classes; c += RANK_CLASSES) {
+        float *rows = w + c * stride;
+        prefetch_rows(rows + RANK_CLASSES * stride, stride, classes - c - RANK_CLASSES, used);
+        rank_block(RANK_CLASSES, whole, rows, stride, g + c, g_stride, x, n, used, decay);
+    }
+    for (; c + 4 <= classes; c += 4) {
+        rank_block(4, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay);
+    }
+    for (; c < classes; ++c) {
+        rank_block(1, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay);
     }
 }
 
@@ -367,32 +403,25 @@ XSMI_INLINE void rank_block(const size_t classes, float *w, size_t stride, const
 static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
                         size_t n, size_t d, float decay)
 {
-    _Alignas(64) float together[RANK_EXAMPLES * TILE_LANES];
-    for (size_t at = 0; at < d; at += TILE_LANES) {
-        size_t used = d - at < TILE_LANES ? d - at : TILE_LANES;
+    _Alignas(64) float together[RANK_EXAMPLES * RANK_LANES];
+    for (size_t at = 0; at < d; at += RANK_LANES) {
+        size_t used = d - at < RANK_LANES ? d - at : RANK_LANES;
         size_t from = 0;
         /* Once at least: the decay falls due without examples too. */
         do {
             size_t some = n - from < RANK_EXAMPLES ? n - from : RANK_EXAMPLES;
             for (size_t i = 0; i < some; ++i) {
                 XSMI_UNROLL
-                for (size_t v = 0; v < TILE_VECTORS; ++v) {
-                    v_store(together + i * TILE_LANES + v * VW, load_used(x[from + i] + at, v * VW, used));
+                for (size_t v = 0; v < RANK_VECTORS; ++v) {
+                    v_store(together + i * RANK_LANES + v * VW, load_used(x[from + i] + at, v * VW, used));
                 }
             }
             const float *gf = g + from * g_stride;
             const float *factor = from == 0 ? &decay : NULL;
-            size_t c = 0;
-            for (; c + TILE_CLASSES <= classes; c += TILE_CLASSES) {
-                float *rows = w + c * stride + at;
-                prefetch_rows(rows + TILE_CLASSES * stride, stride, classes - c - TILE_CLASSES, used);
-                rank_block(TILE_CLASSES, rows, stride, gf + c, g_stride, together, some, used, factor);
-            }
-            for (; c + 4 <= classes; c += 4) {
-                rank_block(4, w + c * stride + at, stride, gf + c, g_stride, together, some, used, factor);
-            }
-            for (; c < classes; ++c) {
-                rank_block(1, w + c * stride + at, stride, gf + c, g_stride, together, some, used, factor);
+            if (used == RANK_LANES) {
+                rank_blocks(true, w + at, stride, classes, gf, g_stride, together, some, used, factor);
+            } else {
+                rank_blocks(false, w + at, stride, classes, gf, g_stride, together, some, used, factor);
             }
             from += some;
         } while (from < n);

@@ -81,7 +81,7 @@ struct xsm_optimizer {
     size_t sorted_capacity;
     size_t *starts; /* where a class's places begin */
     size_t starts_capacity;
-    float *sums; /* [threads] gradients of a group of classes (product.c) */
+    float *sums; /* [threads] scratch for the products of a batch (product.c, sgd.c) */
     size_t sum_capacity;
     xsmi_feature_list features; /* of the batch at hand, where steps go by feature */
     float *tiles;               /* [tiles_capacity] a tile's coefficients for each thread */

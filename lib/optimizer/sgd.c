@@ -170,42 +170,62 @@ static void step_sum(xsm_optimizer *o, uint32_t class, float *gradient, float bi
     }
 }
 
-/* Dense rows, class-major: a blocked product, in groups of examples. */
-static void range_dense(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
-                        float scale)
+/* Examples and classes of one product. The classes are a multiple of what every kernel takes in whole blocks; their
+ * weights stay in the second cache while the examples of a batch pass by. */
+enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
+
+/* Whether step_range() makes blocked products, for which each thread has RANGE_FLOATS in o->sums. */
+static bool is_blocked(const xsm_model *m, const xsm_batch *batch)
 {
-    enum { EXAMPLES = 32, CLASSES = 256 };
-    float amounts[EXAMPLES * CLASSES];
-    const float *x[EXAMPLES];
-    for (uint64_t start = 0; start < batch->count; start += EXAMPLES) {
-        size_t n = batch->count - start < EXAMPLES ? (size_t)(batch->count - start) : EXAMPLES;
-        for (size_t i = 0; i < n; i++) {
-            x[i] = xsmi_batch_features(batch, (size_t)start + i).values;
-        }
-        for (uint32_t c = 0; c < count; c += CLASSES) {
-            size_t classes = count - c < CLASSES ? count - c : CLASSES;
+    return m->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(batch);
+}
+
+static xsm_status prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, xsm_error *err)
+{
+    if (!batch || !g->exact || !is_blocked(o->model, batch)) {
+        return XSM_OK;
+    }
+    size_t count;
+    if (!xsmi_multiply(xsm_context_threads(o->context), RANGE_FLOATS, &count) ||
+        !xsmi_reserve(o->context, &o->sums, &o->sum_capacity, count, sizeof *o->sums)) {
+        return xsmi_fail_memory(err, RANGE_FLOATS * sizeof *o->sums, "the gradients of a batch");
+    }
+    return XSM_OK;
+}
+
+/* Dense rows, class-major: a blocked product. `amounts` has RANGE_FLOATS. */
+static void range_dense(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
+                        float scale, float *amounts)
+{
+    const float *x[RANGE_EXAMPLES];
+    for (uint32_t c = 0; c < count; c += RANGE_CLASSES) {
+        size_t classes = count - c < RANGE_CLASSES ? count - c : RANGE_CLASSES;
+        for (uint64_t start = 0; start < batch->count; start += RANGE_EXAMPLES) {
+            size_t n = batch->count - start < RANGE_EXAMPLES ? (size_t)(batch->count - start) : RANGE_EXAMPLES;
             for (size_t i = 0; i < n; i++) {
+                x[i] = xsmi_batch_features(batch, (size_t)start + i).values;
                 const float *from = g->coefficients + (start + i) * g->width + first + c;
                 for (size_t k = 0; k < classes; k++) {
-                    amounts[i * CLASSES + k] = scale * from[k];
+                    amounts[i * RANGE_CLASSES + k] = scale * from[k];
                 }
             }
-            m->kernels->rank_update(m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts, CLASSES,
-                                    x, n, m->features, 1);
+            m->kernels->rank_update(m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts,
+                                    RANGE_CLASSES, x, n, m->features, 1);
         }
     }
 }
 
+/* `scratch` is what prepare() reserved for the thread. */
 static void add_range(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
-                      double eta, double alpha)
+                      double eta, double alpha, float *scratch)
 {
     float scale = (float)(-eta / alpha);
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     for (uint64_t i = 0; m->bias && m->score == XSM_SCORE_LINEAR && i < batch->count; i++) {
         m->kernels->axpby(m->bias + first, g->coefficients + i * g->width + first, count, (float)-eta, 1);
     }
-    if (class_major && !xsmi_batch_sparse(batch)) {
-        range_dense(m, batch, g, first, count, scale);
+    if (is_blocked(m, batch)) {
+        range_dense(m, batch, g, first, count, scale, scratch);
         return;
     }
     for (uint64_t i = 0; i < batch->count; i++) {
@@ -234,7 +254,7 @@ static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
 {
     xsm_model *m = o->model;
     const bool distances = m->score != XSM_SCORE_LINEAR;
-    (void)thread;
+    float *scratch = is_blocked(m, batch) ? o->sums + thread * (size_t)RANGE_FLOATS : NULL;
     for (uint32_t k = first; distances && k < first + count; k++) {
         double sum = 0;
         for (uint64_t i = 0; i < batch->count; i++) {
@@ -242,7 +262,7 @@ static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
         }
         xsmi_model_pull(m, k, sum, eta);
     }
-    add_range(m, batch, g, first, count, eta, alpha);
+    add_range(m, batch, g, first, count, eta, alpha, scratch);
     for (uint32_t k = first; distances && k < first + count; k++) {
         xsmi_model_settle(m, k);
     }
@@ -284,6 +304,7 @@ const xsm_optimizer_ops xsmi_sgd_ops = {
     .proximal = true,
     .distances = true,
     .layers = true,
+    .prepare = prepare,
     .step = step,
     .step_class = step_class,
     .step_sum = step_sum,
