@@ -7,7 +7,7 @@
 # DATA is a folder with NAME_train.txt[.gz] and NAME_test.txt[.gz] (or train.txt and test.txt), the name of one in
 # $XSM_DATA or ../shared/data, or debian-maintainers, which examples/debian-packages.sh makes from this machine's package
 # lists. SECONDS are of processor time. On a fresh Debian it first installs what is missing, the peers among it.
-# See doc/guide/benchmarks.md for how to read the table.
+# See doc/measurements/other_programs.md for how to read the table.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What `xsoftmax train` makes of each data set when it is told nothing else, beside what others reach there: the table of
-# defaults in doc/guide/training.md.
+# defaults in doc/measurements/automatic_choice.md.
 #
 #   sh bench/defaults.sh [DATA...] [--json] [--threads T] [--limit SECONDS]
 #

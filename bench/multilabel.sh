@@ -5,7 +5,7 @@
 #
 # DATA is as in bench/compare.sh, or debian-depends, which examples/debian-packages.sh makes from this machine's package
 # lists. Without DATA: bibtex, delicious, corel5k, hmc-cellcycle-go, kg-fb15k237 and debian-depends. On a fresh Debian
-# it first installs what is missing. See doc/guide/benchmarks.md for how to read the table.
+# it first installs what is missing. See doc/measurements/multilabel.md for how to read the table.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

@@ -2,7 +2,7 @@
 # What searches cost against K, and what they find with a twentieth of the rows scored: of a recommender's vectors, and
 # of weights that `xsoftmax train` has trained, as it does by default, on real sets.
 #
-#   sh bench/search.sh [LARGEST-K] [--recall]     see doc/guide/search.md; --recall leaves the first part out
+#   sh bench/search.sh [LARGEST-K] [--recall]     see doc/measurements/search_indexes.md; --recall leaves the first part out
 #
 # Real data comes from $XSM_DATA or ../shared/data; what is not there is skipped. On a fresh Debian it first installs
 # what is missing. About two and a half minutes on a machine that does nothing else.

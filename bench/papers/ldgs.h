@@ -10,7 +10,7 @@ enum { LDGS_FEATURES_MAX = 128 };
 
 /* Classes about the directions of some groups, rows about their class's direction, or the mean of its classes'; all of
  * length 1. Two classes of a group have the cosine 0.36, of a family in it 0.71, where there are families: as
- * look-alikes (doc/guide/papers.md says where the figures come from). */
+ * look-alikes (doc/measurements/papers_decomposition_faces.md says where the figures come from). */
 typedef struct ldgs_shape {
     uint32_t classes, groups, features;
     uint32_t most_labels; /* 1 to that many a row, evenly; the others are the next classes */

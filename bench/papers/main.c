@@ -1,7 +1,7 @@
 /*
  * The program behind bench/papers/run.sh: papers NAME... [--json] [--quick] [--threads N] [--folder FOLDER], for
  * figures with several sets of data [--sets NAME,...], and for figures that race [--only METHOD,...]
- * [--budget SECONDS] [--scale N] [--processor]. See doc/guide/papers.md.
+ * [--budget SECONDS] [--scale N] [--processor]. See doc/measurements/papers.md.
  */
 #include "papers.h"
 

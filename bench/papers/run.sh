@@ -2,7 +2,9 @@
 # Builds the library for release and reprints tables and figures of the papers, the paper's numbers beside ours. On a
 # fresh Debian it first installs what is missing.
 #
-#   sh bench/papers/run.sh NAME... [--json] [--quick] [--threads N]    see doc/guide/papers.md; without a name it lists them
+#   sh bench/papers/run.sh NAME... [--json] [--quick] [--threads N]    without a name it lists them
+#
+# See doc/measurements/papers.md.
 #
 # Tables go to standard output (with --json nothing else, a line a cell), CSV files and plots to build-bench/papers.
 set -u
