@@ -1,5 +1,5 @@
 /*
- * The ground floor: errors, contexts, memory, option structs, jobs. Knows nothing of models or data.
+ * The lowest floor above the kernels: errors, contexts, memory, option structs, jobs. It knows no models and no data.
  */
 #ifndef XSMI_BASE_H
 #define XSMI_BASE_H
@@ -14,14 +14,14 @@
 
 #include "kernels/kernels.h"
 
-/* Alignment of everything that kernels touch. */
+/* Alignment of all memory that kernels read or write. */
 #define XSMI_ALIGNMENT 64
 
 /* -- errors (error.c) ------------------------------------------------------------------------------------------- */
 
 /* Fills err (may be NULL) and returns status. The message is made as by xsmi_format_line(). */
 xsm_status xsmi_fail(xsm_error *err, xsm_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The same with a place in a file. */
+/* The same with a position in a file. */
 xsm_status xsmi_fail_at(xsm_error *err, xsm_status status, uint64_t line, uint64_t column, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Out of memory while getting `bytes` for `what`. */
@@ -29,7 +29,7 @@ xsm_status xsmi_fail_memory(xsm_error *err, size_t bytes, const char *what);
 /* Copies src's contents to err (may be NULL), for errors that were gathered elsewhere (in a job, say). */
 xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
 
-/* Returns from the calling function when `call` is not XSM_OK. Only where nothing has to be undone. */
+/* Returns from the calling function when `call` is not XSM_OK. For places where nothing must be undone. */
 #define XSMI_TRY(call)                                                                                                 \
     do {                                                                                                               \
         xsm_status xsmi_status_ = (call);                                                                              \
@@ -39,8 +39,8 @@ xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
     } while (0)
 
 /* Writes a message into line[0..room), room > 0: always terminated, one line of valid UTF-8 whatever the paths and
- * labels in it. Control characters become blanks, bytes that are no UTF-8 '?'. One that is too long loses its middle,
- * or where there is hardly room its end, on a character border. */
+ * labels in it. Control characters become blanks, invalid bytes become '?'. A message that is too long loses its middle
+ * (its end, if the room is very small), cut between characters. */
 void xsmi_format_line(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
 /* The decimal sign that the C library prints and reads in this thread. */
@@ -48,19 +48,19 @@ const char *xsmi_decimal_sign(void);
 
 /* -- option structs (options.c) ----------------------------------------------------------------------------------- */
 
-/* Copies a public struct that starts with size_t size into `known` (of known_size bytes, already holding the
- * defaults): `given` may be NULL (defaults), shorter (down to first_size, the struct's first released size), or longer
- * if the tail that we do not know is all zero. known->size is set to known_size. */
+/* Copies a public struct that starts with size_t size into `known` (of known_size bytes, already holding the defaults):
+ * `given` may be NULL (defaults), shorter (down to first_size, the struct's first released size), or longer if the
+ * unknown tail is all zero. known->size is set to known_size. */
 xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, const void *given, const char *name,
                              xsm_error *err);
-/* Copies our struct `known` out to the caller's `given`, which starts with its size; writes no byte beyond either
- * and leaves given->size as it is. */
+/* Copies the library's struct `known` to the caller's `given`, which starts with its size. Writes no byte beyond either
+ * and keeps given->size. */
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
                               xsm_error *err);
 
 /* -- contexts and memory (context.c) ------------------------------------------------------------------------------- */
 
-/* Another hold on ctx, or a new default context if it is NULL. */
+/* Another reference to ctx, or a new default context if it is NULL. */
 xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *err);
 xsm_context *xsmi_context_retain(xsm_context *ctx);
 const xsmi_kernels *xsmi_context_kernels(const xsm_context *ctx);
@@ -76,30 +76,30 @@ static inline bool xsmi_add(size_t a, size_t b, size_t *result)
     return !__builtin_add_overflow(a, b, result);
 }
 
-/* Memory of `count` elements of `each` bytes, aligned to XSMI_ALIGNMENT; NULL when there is none or the product does
- * not fit. count = 0 gives a valid pointer. Blocks of 2 MiB and more are aligned to 2 MiB and advised into huge pages.
- * Release with the same count and size. */
+/* Memory of `count` elements of `each` bytes, aligned to XSMI_ALIGNMENT; NULL when there is no memory or the product
+ * does not fit. count = 0 gives a valid pointer. Blocks of 2 MiB and more are aligned to 2 MiB and advised to use huge
+ * pages. Release with the same count and size. */
 void *xsmi_allocate(xsm_context *ctx, size_t count, size_t each);
 void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each);
 /* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. */
 void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, size_t new_count, size_t each);
 void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
 /* Makes the array that `array` points to hold at least `count`; its contents are not kept. False when there is no
- * memory: the array is as it was. */
+ * memory; the array is then unchanged. */
 bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count, size_t each);
-/* Arrays that share a capacity: XSMI_ARRAYS(XSMI_ARRAY(p), XSMI_ARRAY(q)) are those that p and q point to. */
+/* Arrays that share a capacity: XSMI_ARRAYS(XSMI_ARRAY(p), XSMI_ARRAY(q)) are the arrays that p and q point to. */
 typedef struct xsmi_array_ref {
     void *pointer; /* the pointer's address */
     size_t each;
 } xsmi_array_ref;
 #define XSMI_ARRAY(p) ((xsmi_array_ref){&(p), sizeof *(p)})
 #define XSMI_ARRAYS(...) ((const xsmi_array_ref[]){__VA_ARGS__, {NULL, 0}})
-/* xsmi_reserve() of them all: without memory for one of them none is changed. */
+/* xsmi_reserve() for all of them: if memory is missing for one, none is changed. */
 bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, size_t count);
 /* Releases them; their pointers become NULL, the capacity 0. */
 void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity);
-/* A new object of a public type, `size` bytes of zeros, and the hold on a context (a new one for NULL) that it is to
- * keep; `what` names it in the error. Release the memory, then the hold. */
+/* A new object of a public type, `size` bytes of zeros, and the reference to a context (a new one for NULL) that the
+ * object keeps. `what` names the object in the error. Release the memory, then the reference. */
 xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **held, void **out,
                            xsm_error *err);
 /* A terminated copy of length bytes. Release with xsmi_release_text(). */
@@ -111,8 +111,8 @@ double xsmi_seconds(void);
 
 /* -- jobs (context.c) ---------------------------------------------------------------------------------------------- */
 
-/* Runs job for each index in [0, count) on the context's threads; returns when all have ended. Without threads, or
- * for one job, everything runs on the caller as thread 0. */
+/* Runs job for each index in [0, count) on the context's threads; returns when all have ended. Without threads, or for
+ * one job, everything runs on the calling thread as thread 0. */
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Contexts: the host's memory, threads and log, and the kernel table for this machine.
  *
- * A context counts its holders, so that objects may outlive the caller's hold on it.
+ * A context counts its references, so that objects may outlive the caller's reference.
  */
 #include "base/base.h"
 #include "base/pool.h"
@@ -95,7 +95,7 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     ctx->log = o.log;
     ctx->log_user = o.log_user;
     ctx->runner = runner;
-    /* No processor has AVX-512 without AVX2: a machine without the one is tested without the other. */
+    /* No processor has AVX-512 without AVX2, so that disabling AVX2 disables AVX-512 too. */
     uint32_t without = o.cpu_disable & XSM_CPU_DISABLE_AVX2 ? o.cpu_disable | XSM_CPU_DISABLE_AVX512 : o.cpu_disable;
     ctx->kernels = xsmi_kernels_select(without);
     *out = ctx;
@@ -183,7 +183,8 @@ static void *allocate_bytes(xsm_context *ctx, size_t bytes)
     size_t size = bytes ? bytes : 1;
     void *memory = ctx->allocator.allocate(ctx->allocator.user, size, alignment);
     if (memory && bytes >= HUGE_PAGE) {
-        /* Random rows of a large matrix would otherwise miss the TLB each time. Only advice: a refusal is fine. */
+        /* Random rows of a large matrix would otherwise miss the TLB each time. This is advice only; a refusal does no
+         * harm. */
         (void)madvise(memory, bytes & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
     }
     return memory;
@@ -227,10 +228,10 @@ bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count,
     return true;
 }
 
-/* Of xsmi_reserve_all(). */
+/* For xsmi_reserve_all(). */
 enum { ARRAYS_MOST = 8 };
 
-/* Puts another block in the array's place, and says what was there. */
+/* Replaces the array's block and returns the old one. */
 static void *exchange(const xsmi_array_ref *a, void *block)
 {
     void *old;
@@ -276,7 +277,7 @@ void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each)
     if (memory) {
         clear_job job = {memory, count * each};
         if (xsmi_run(ctx, clear_piece, &job, (job.bytes + CLEAR_PIECE - 1) / CLEAR_PIECE, NULL) != XSM_OK) {
-            memset(memory, 0, job.bytes); /* a runner that failed cannot be told from one that did half the work */
+            memset(memory, 0, job.bytes); /* a runner that failed may have done half of the work */
         }
     }
     return memory;

@@ -34,15 +34,15 @@ const char *xsm_status_text(xsm_status status)
     }
 }
 
-/* An error struct of a program built against another release may be shorter or longer than ours: the members up to
- * `message` are there from the first release on, the message takes what is left. */
+/* An error struct of a program built against another release may be shorter or longer than this one. The members up to
+ * `message` exist since the first release; the message fills the rest. */
 static size_t message_room(const xsm_error *err)
 {
     size_t start = offsetof(xsm_error, message);
     return err->size > start ? err->size - start : 0;
 }
 
-/* Bytes of the UTF-8 character at text[0..length), 0 if there is none or it is cut off. (Unicode 15, table 3-7.) */
+/* Bytes of the UTF-8 character at text[0..length), 0 if it is invalid or cut off. (Unicode 15, table 3-7.) */
 static size_t character_length(const unsigned char *text, size_t length)
 {
     unsigned char lead = text[0];
@@ -72,7 +72,8 @@ const char *xsmi_decimal_sign(void)
 static int print(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 static int print(char *line, size_t room, const char *format, va_list args)
 {
-    /* The C library's own object for "C": nothing is allocated there; elsewhere a comma is better than no message. */
+    /* The C library has a static object for "C", so that nothing is allocated. Elsewhere a comma is better than no
+     * message. */
     const bool point = strcmp(xsmi_decimal_sign(), ".") == 0;
     const locale_t plain = point ? (locale_t)0 : newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!plain) {
@@ -90,8 +91,8 @@ static bool is_inside_character(char byte)
     return ((unsigned char)byte & 0xC0) == 0x80;
 }
 
-/* Messages begin with what they are about, which can be a path of any length, and end with the reason. Of one that is
- * too long for the line, both ends stay, more of the latter: a path's file name is beside the reason. */
+/* Messages begin with their subject, which can be a path of any length, and end with the reason. A message that is too
+ * long keeps both ends, more of the second: the path's file name is next to the reason. */
 static bool shorten_middle(char *line, size_t room, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 static bool shorten_middle(char *line, size_t room, const char *format, va_list args)
@@ -135,7 +136,7 @@ void xsmi_format_line(char *line, size_t room, const char *format, va_list args)
     for (size_t i = 0; i < length;) {
         size_t bytes = character_length(text + i, length - i);
         if (bytes == 0 && cut && length - i < 4 && text[i] >= 0xC2) {
-            line[i] = '\0'; /* the character that did not fit whole */
+            line[i] = '\0'; /* the character that did not fit completely */
             return;
         }
         if (bytes == 0) {
@@ -153,7 +154,7 @@ static void fill(xsm_error *err, xsm_status status, uint64_t line, uint64_t colu
 {
     size_t room = message_room(err);
     if (room == 0) {
-        return; /* not an xsm_error at all: write nothing */
+        return; /* this is no xsm_error: write nothing */
     }
     err->status = status;
     err->line = line;

@@ -1,4 +1,4 @@
-/* Mapping files and replacing them whole. */
+/* Mapping files, and replacing files atomically. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The system's words for an error number, without strerror()'s shared buffer. */
+/* The system's text for an error number, without strerror()'s shared buffer. */
 static const char *reason(int number, char *buffer, size_t size)
 {
     return strerror_r(number, buffer, size); /* the GNU form, which returns the text */
@@ -61,8 +61,8 @@ struct xsmi_replace {
     xsm_context *context;
     char *path;
     char *temporary; /* NULL when written in place */
-    size_t room;     /* bytes of it */
-    bool named;      /* there is a file of that name */
+    size_t room;     /* its size in bytes */
+    bool named;      /* a file of that name exists */
     int fd;
 };
 
@@ -78,7 +78,7 @@ static void release(xsmi_replace *file)
     xsm_context_free(ctx);
 }
 
-/* The folder of a path, in `room` bytes that are enough for the path. */
+/* The folder of a path, written to `room` bytes, which must be enough for the whole path. */
 static const char *folder_of(const char *path, char *folder, size_t room)
 {
     snprintf(folder, room, "%s", path);
@@ -90,22 +90,22 @@ static const char *folder_of(const char *path, char *folder, size_t room)
     return folder;
 }
 
-/* The name that /proc has for an open file, by which one without a name gets one. */
+/* The name of an open file in /proc, through which an unnamed file gets a name. */
 static const char *proc_name(int fd, char *name, size_t room)
 {
     snprintf(name, room, "/proc/self/fd/%d", fd);
     return name;
 }
 
-/* A file in the folder of `path` that has no name yet, so that nothing is left of it when the process is killed; -1
- * where there is no such thing. `name` is room for the folder's. */
+/* Opens an unnamed file in the folder of `path`, which disappears when the process is killed. Returns -1 where the
+ * system has no such files. `name` is scratch for the folder's name. */
 static int open_nameless(const char *path, char *name, size_t room)
 {
 #ifdef O_TMPFILE
     char proc[64];
     int fd = open(folder_of(path, name, room), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
     if (fd >= 0 && access(proc_name(fd, proc, sizeof proc), F_OK) != 0) {
-        close(fd); /* it could not get a name later */
+        close(fd); /* it could not be named later */
         fd = -1;
     }
     return fd;
@@ -117,8 +117,8 @@ static int open_nameless(const char *path, char *name, size_t room)
 #endif
 }
 
-/* Makes a new file beside `path` with the rights that the process's mask allows, which mkstemp() would not; or, with a
- * file that has no name, gives it one. Returns the file, -1 on failure. */
+/* Makes a new file beside `path` with the rights that the process's mask allows (mkstemp() would not), or names a file
+ * that has no name. Returns the file, or -1 on failure. */
 static int open_temporary(const char *path, int nameless, char *name, size_t room)
 {
     char proc[64];
@@ -199,7 +199,7 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
             file->named = file->fd >= 0;
         }
         if (file->fd >= 0 && exists) {
-            (void)fchmod(file->fd, st.st_mode & 07777); /* the new file is as open to others as the old one */
+            (void)fchmod(file->fd, st.st_mode & 07777); /* the new file gets the rights of the old one */
         }
     }
     if (file->fd < 0) {
@@ -243,10 +243,10 @@ xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void 
     return write_all(file, data, size, true, offset, err);
 }
 
-/* A rename is only durable once its folder is. Some file systems cannot sync a folder; that is no failure. */
+/* A rename is durable only after its folder was synced. Some file systems cannot sync a folder, which is no failure. */
 static void sync_folder(xsmi_replace *file)
 {
-    /* The name is not needed any more. */
+    /* The temporary name is no longer needed. */
     const char *folder = folder_of(file->path, file->temporary, file->room);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {

@@ -1,5 +1,5 @@
 /*
- * Files: mapping one for reading, and replacing one so that a crash leaves the old or the new, never half.
+ * Files: mapping one for reading, and replacing one so that a crash leaves either the old or the new file.
  */
 #ifndef XSMI_FILE_H
 #define XSMI_FILE_H
@@ -15,17 +15,17 @@ typedef struct xsmi_mapping {
 xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err);
 void xsmi_unmap_file(xsmi_mapping *mapping);
 
-/* A file being written beside `path`; nothing at `path` changes before xsmi_replace_commit(). A path that is no
- * regular file (/dev/null, /dev/full, a pipe) is written in place. Where the system can, the file has no name until it
- * is complete: a process that is killed leaves nothing of it. */
+/* A file being written beside `path`; nothing at `path` changes before xsmi_replace_commit(). A path that is no regular
+ * file (/dev/null, /dev/full, a pipe) is written in place. Where the system supports it, the file has no name until it
+ * is complete, so that a killed process leaves nothing behind. */
 typedef struct xsmi_replace xsmi_replace;
 xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **out, xsm_error *err);
 xsm_status xsmi_replace_write(xsmi_replace *file, const void *data, size_t size, xsm_error *err);
-/* Writes over bytes that were written before, for a header that is known last. */
+/* Overwrites bytes written before, for a header that is known last. */
 xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void *data, size_t size, xsm_error *err);
 /* Syncs, renames over `path`, syncs the folder, and releases `file` whatever the result. */
 xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err);
-/* Removes what was written and releases `file`; NULL is fine. */
+/* Removes what was written and releases `file`; NULL is allowed. */
 void xsmi_replace_abandon(xsmi_replace *file);
 
 #endif

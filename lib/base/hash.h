@@ -1,5 +1,5 @@
 /*
- * XXH3-64 in a chain: the hash of one array is the seed of the next, so that several are one fingerprint.
+ * Chained XXH3-64: the hash of one array is the seed of the next, so that several arrays have one fingerprint.
  */
 #ifndef XSMI_HASH_H
 #define XSMI_HASH_H

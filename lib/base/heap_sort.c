@@ -10,7 +10,7 @@ static void swap(unsigned char *a, unsigned char *b, size_t each)
     }
 }
 
-/* Lets the item at `root` sink until no item below it is larger. */
+/* Moves the item at `root` down until no item below it is larger. */
 static void sink(unsigned char *items, size_t root, size_t count, size_t each,
                  int (*compare)(const void *, const void *))
 {

@@ -29,8 +29,8 @@ const xsm_option *xsmi_option_find(const xsmi_option_table *table, const char *n
 
 bool xsmi_parse_double(const char *text, double *value)
 {
-    /* strtod() reads the decimal sign of the current locale: hand it that sign in place of the point. Hexadecimal,
-     * names and leading blanks are refused here. */
+    /* strtod() reads the decimal sign of the current locale, so that the point is replaced by it. Hexadecimal numbers,
+     * names and leading blanks are refused. */
     size_t length = strlen(text);
     char copy[512];
     if (length == 0 || length >= sizeof copy - 8 || strspn(text, "0123456789+-.eE") != length) {
@@ -251,7 +251,7 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
         return xsmi_option_set_int(option, values, yes, err);
     }
     case XSM_OPTION_CLASSES:
-        /* Lists have memory, which is their owner's affair; none is the only one that has not. */
+        /* A list's memory belongs to its owner; only the empty list has none. */
         if (*value != '\0') {
             return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is a list of classes, whose default must be empty",
                              option->name);
@@ -318,7 +318,7 @@ void xsmi_option_defaults(const xsmi_option_table *table, void *values)
 {
     for (size_t i = 0; i < table->count; i++) {
         const xsm_option *option = xsmi_option_at(table, i);
-        (void)xsmi_option_set_text(option, values, option->initial, NULL); /* parses: the table was checked */
+        (void)xsmi_option_set_text(option, values, option->initial, NULL); /* it parses, as the table was checked */
     }
 }
 

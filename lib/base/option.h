@@ -12,22 +12,22 @@
 typedef struct xsmi_option_table {
     const xsm_option *options;
     size_t count;
-    size_t each; /* bytes from an option to the next: a host's table may be of another release */
+    size_t each; /* bytes from option to option: a host's table may be of another release */
 } xsmi_option_table;
 
 const xsm_option *xsmi_option_at(const xsmi_option_table *table, size_t index);
 const xsm_option *xsmi_option_find(const xsmi_option_table *table, const char *name);
 /* Checks a table itself: names, types, defaults that parse, members inside `size` bytes. `owner` is for messages. */
 xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const char *owner, xsm_error *err);
-/* Puts the default values in. The table was checked. */
+/* Sets the default values. The table was checked. */
 void xsmi_option_defaults(const xsmi_option_table *table, void *values);
 xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const char *value, xsm_error *err);
 xsm_status xsmi_option_set_double(const xsm_option *option, void *values, double value, xsm_error *err);
 xsm_status xsmi_option_set_int(const xsm_option *option, void *values, int64_t value, xsm_error *err);
-/* Writes the value as text; returns the whole length. */
+/* Writes the value as text; returns its full length. */
 size_t xsmi_option_print(const xsm_option *option, const void *values, char *buffer, size_t size);
 
-/* The options of an object: those that all of its kind have, then its own. */
+/* The options of an object: first those of all objects of its kind, then its own. */
 typedef struct xsmi_option_group {
     const char *kind, *name; /* for messages: "estimator", "ove" */
     xsmi_option_table table[2];
@@ -36,7 +36,7 @@ typedef struct xsmi_option_group {
 
 /* Option number `index`, NULL past the last. */
 const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index);
-/* The option of that name and the memory of its table's values; NULL if there is none. */
+/* The option of that name and the memory of its table's values; NULL if it does not exist. */
 const xsm_option *xsmi_group_find(const xsmi_option_group *group, const char *name, void **values);
 /* The same, or an error that names the nearest. */
 xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, const xsm_option **option, void **values,
@@ -44,21 +44,22 @@ xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, con
 xsm_status xsmi_group_set_text(const xsmi_option_group *group, const char *name, const char *value, xsm_error *err);
 xsm_status xsmi_group_set_double(const xsmi_option_group *group, const char *name, double value, xsm_error *err);
 xsm_status xsmi_group_set_int(const xsmi_option_group *group, const char *name, int64_t value, xsm_error *err);
-/* Checks an object's own table: as xsmi_option_check(), and that no name is there twice or one that all have. */
+/* Checks an object's own table like xsmi_option_check(), and that no name occurs twice or belongs to all objects of the
+ * kind. */
 xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err);
 /* Prints an option's value as xsm_estimator_get() does. */
 size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *buffer, size_t size);
 
-/* Of count names, the one nearest to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */
+/* The nearest of count names to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */
 const char *xsmi_nearest(const char *name, const void *list, size_t count,
                          const char *(*name_at)(const void *, size_t));
-/* What xsm_KIND_new() says of a name that none of count registered ones has, or of NULL. */
+/* The error of xsm_KIND_new() for NULL and for a name that is none of the count registered ones. */
 xsm_status xsmi_fail_name(xsm_error *err, const char *kind, const char *name, size_t count,
                           const char *(*name_at)(const void *, size_t));
-/* Parses a whole text as a number, whatever the locale; false when it is none or does not fit. */
+/* Parses a whole text as a number, whatever the locale; false when it is no number or does not fit. */
 bool xsmi_parse_double(const char *text, double *value);
-/* Writes a number with so many significant digits, or, with 0, the shortest text that reads back as the same one; with
- * a point whatever the locale. Returns its length, as snprintf() does. */
+/* Writes a number with the given number of significant digits, or for 0 the shortest text that reads back as the same
+ * number, with a decimal point in every locale. Returns its length, as snprintf() does. */
 size_t xsmi_print_double(double value, int digits, char *buffer, size_t size);
 bool xsmi_parse_int(const char *text, int64_t *value);
 

@@ -29,7 +29,7 @@ static const char *group_name_at(const void *list, size_t index)
     return xsmi_group_at(list, index)->name;
 }
 
-/* As many of the options' names as go into a message. */
+/* As many option names as fit into a message. */
 static const char *list_names(const xsmi_option_group *group, size_t count, char names[NAMES_SIZE])
 {
     static const char more[] = ", ...";

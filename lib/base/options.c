@@ -1,6 +1,6 @@
 /*
- * Structs that programs built against other releases hand in: each starts with its size, members are only ever added
- * at the end, and zero means the default, so both directions can be told apart and served.
+ * Structs from programs built against other releases. Each starts with its size, members are added only at the end, and
+ * zero means the default. So older and newer structs can both be recognised and read.
  */
 #include "base/base.h"
 

@@ -1,10 +1,10 @@
 /*
  * The built-in runner.
  *
- * A run is published in one atomic word: its number in the upper half, the next piece to be taken in the lower. A
- * thread takes a piece by raising the lower half, which fails if the run has changed meanwhile, so that a worker that
- * comes late takes nothing. Between runs the lower half is CLOSED, beyond any count. Workers look out for the next run
- * for a moment, then sleep.
+ * A run is published in one atomic word: its number in the upper half, the next piece to be taken in the lower half. A
+ * thread takes a piece by incrementing the lower half. This fails if the run has changed meanwhile, so that a late
+ * worker takes nothing. Between runs the lower half is CLOSED, larger than any count. Workers spin for a moment for the
+ * next run, then sleep.
  */
 #include "base/pool.h"
 
@@ -15,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Most pieces of one run; longer ones are cut. */
+/* Most pieces that threads share; the caller alone runs more. */
 #define COUNT_MOST ((size_t)1 << 30)
 #define CLOSED UINT32_MAX
 
-/* How long someone looks out before sleeping: looks in a row, and how often the processor is offered to others. */
+/* How long a thread spins before it sleeps: reads in a row, and how often it yields the processor. */
 enum { LOOKS = 64, ROUNDS = 40 };
 
 typedef struct worker {
@@ -41,7 +41,7 @@ struct xsmi_pool {
     _Atomic(xsm_job) job;
     _Atomic(void *) state;
     _Atomic uint32_t count;
-    _Alignas(XSMI_ALIGNMENT) _Atomic uint32_t left; /* pieces that have not ended */
+    _Alignas(XSMI_ALIGNMENT) _Atomic uint32_t left; /* pieces that have not finished */
 
     /* Sleeping. */
     pthread_mutex_t lock;
@@ -71,7 +71,7 @@ uint32_t xsmi_processors(void)
     return online > 0 ? (uint32_t)online : 1;
 }
 
-/* Takes pieces until there are none. */
+/* Runs pieces until none is left. */
 static void take_pieces(xsmi_pool *p, uint32_t thread)
 {
     for (;;) {
@@ -156,7 +156,7 @@ xsm_status xsmi_pool_new(const xsm_allocator *allocator, uint32_t threads, xsmi_
     atomic_init(&p->sleepers, 0u);
     atomic_init(&p->caller_sleeps, false);
     atomic_init(&p->stop, false);
-    /* With default attributes none of these can fail on the systems that this builds for. */
+    /* With default attributes none of these calls can fail on the supported systems. */
     pthread_mutex_init(&p->busy, NULL);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->published, NULL);
@@ -188,7 +188,7 @@ void xsmi_pool_free(xsmi_pool *p)
     allocator.release(allocator.user, p, sizeof *p, XSMI_ALIGNMENT);
 }
 
-/* Starts workers up to `wanted`. They take no signals: those belong to the host's threads. */
+/* Starts workers up to `wanted`. They block all signals: these belong to the host's threads. */
 static void start_workers(xsmi_pool *p, uint32_t wanted)
 {
     sigset_t all, before;
@@ -201,7 +201,7 @@ static void start_workers(xsmi_pool *p, uint32_t wanted)
         w->pool = p;
         w->number = p->started + 1;
         if (pthread_create(&w->handle, NULL, work, w) != 0) {
-            break; /* there will be as many as there are */
+            break; /* the pool works with the threads that it has */
         }
         p->started++;
     }
@@ -244,7 +244,7 @@ static void run_published(xsmi_pool *p, xsm_job job, void *state, uint32_t count
         pthread_mutex_unlock(&p->lock);
     }
     take_pieces(p, 0);
-    /* All are taken. Whoever still holds an old ticket must find it changed before the fields change. */
+    /* All pieces are taken. A thread that still holds an old ticket must find it changed before the fields change. */
     atomic_store_explicit(&p->ticket, number << 32 | CLOSED, memory_order_seq_cst);
     wait_for_end(p);
 }
@@ -264,7 +264,7 @@ void xsmi_pool_run(xsmi_pool *p, xsm_job job, void *state, size_t count)
     if (count <= COUNT_MOST) {
         run_published(p, job, state, (uint32_t)count);
     } else {
-        for (size_t i = 0; i < count; i++) { /* 2^30 pieces cannot be held by anything that is cut into pieces */
+        for (size_t i = 0; i < count; i++) { /* so many pieces do not occur in practice */
             job(state, i, 0);
         }
     }

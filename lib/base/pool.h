@@ -1,9 +1,8 @@
 /*
  * The built-in runner: threads that help the caller.
  *
- * The caller hands out pieces to itself and to whichever workers are awake; it never waits for a worker that has not
- * begun. On a machine whose processors are taken by others it then simply does the work alone, where a barrier would
- * wait for threads that are not scheduled.
+ * The caller shares the pieces with the workers that are awake. It never waits for a worker that has not begun. On a
+ * busy machine it then does the work alone, where a barrier would wait for threads that are not scheduled.
  */
 #ifndef XSMI_POOL_H
 #define XSMI_POOL_H
@@ -13,12 +12,12 @@
 typedef struct xsmi_pool xsmi_pool;
 
 /* Makes a pool for up to `threads` (>= 2) threads, the caller of a run included. Workers are started by the first run
- * that has work for them; a thread that cannot be started is done without. */
+ * that has work for them. If a thread cannot be started, the pool works without it. */
 xsm_status xsmi_pool_new(const xsm_allocator *allocator, uint32_t threads, xsmi_pool **out, xsm_error *err);
-/* Ends the workers; NULL is fine. */
+/* Ends the workers; NULL is allowed. */
 void xsmi_pool_free(xsmi_pool *pool);
-/* Calls job for each index in [0, count) and returns when all have ended. When the pool is taken, by another thread or
- * by a job further up, or belongs to the parent of this process, the caller does everything. */
+/* Calls job for each index in [0, count) and returns when all have finished. The caller does everything itself when the
+ * pool is in use (by another thread or by a job that calls this) or belongs to the parent of this process. */
 void xsmi_pool_run(xsmi_pool *pool, xsm_job job, void *state, size_t count);
 /* Processors that this process may run on, at least 1. */
 uint32_t xsmi_processors(void);

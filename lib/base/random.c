@@ -1,4 +1,4 @@
-/* Counter-based streams on Random123's Philox4x32-10, and the few ways of drawing that the library needs. */
+/* Counter-based streams by Random123's Philox4x32-10, and the draws that the library needs. */
 #include "base/random.h"
 
 #include <Random123/philox.h>
@@ -24,8 +24,8 @@ uint32_t xsmi_stream_next(xsmi_stream *s)
         philox4x32_key_t key = {{s->key[0], s->key[1]}};
         philox4x32_ctr_t block = philox4x32_R(10, counter, key);
         memcpy(s->block, block.v, sizeof s->block);
-        /* 2^34 draws from one stream would wrap into another purpose's; nothing draws that many at one position but a
-         * permutation of 2^33 rows, for which the carry goes on into the high bits of the purpose. */
+        /* 2^34 draws from one stream would run into the stream of another purpose. Only a permutation of 2^33 rows
+         * draws that many at one position; for it the carry goes into the high bits of the purpose. */
         if (++s->counter[0] == 0) {
             s->counter[1] += 1u << 16;
         }
@@ -69,7 +69,7 @@ double xsmi_stream_uniform(xsmi_stream *s)
     return (double)(next64(s) >> 11) * 0x1p-53;
 }
 
-/* Place of `value` in the rising list, or where it would stand. */
+/* The position of `value` in the rising list, or where it would be inserted. */
 static size_t lower_place(const uint32_t *list, size_t n, uint32_t value)
 {
     size_t low = 0;
@@ -85,7 +85,7 @@ static size_t lower_place(const uint32_t *list, size_t n, uint32_t value)
     return low;
 }
 
-/* Draws m of the numbers 0..n-1, each set equally likely; all of them in rising order if m = n. */
+/* Draws m distinct numbers from 0..n-1, each set with equal probability; all of them in rising order if m = n. */
 static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
 {
     if (m >= n) {
@@ -95,7 +95,7 @@ static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
         return;
     }
     /* R. Floyd (in J. Bentley, Programming Pearls: a sample of brilliance, 1987): the set after the step for j is a
-     * uniform sample of {0..j}. A short list is searched as it is, a long one is kept sorted. */
+     * uniform sample of {0..j}. A short list is searched from the front, a long one is kept sorted. */
     bool sorted = m > 32;
     size_t taken = 0;
     for (uint32_t j = n - m; j < n; j++) {
@@ -103,7 +103,7 @@ static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
         if (sorted) {
             size_t place = lower_place(out, taken, t);
             if (place < taken && out[place] == t) {
-                out[taken++] = j; /* j is larger than all that are there */
+                out[taken++] = j; /* j is larger than all in the list */
             } else {
                 memmove(out + place + 1, out + place, (taken - place) * sizeof *out);
                 out[place] = t;
@@ -129,7 +129,7 @@ void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t 
 void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, uint32_t excluded_count, uint32_t m,
                          uint32_t *out)
 {
-    draw_set(s, n - excluded_count, m, out); /* numbers that stand for the classes left, in their order */
+    draw_set(s, n - excluded_count, m, out); /* ranks among the classes that are not excluded */
     if (excluded_count == 1) {
         for (uint32_t i = 0; i < m; i++) {
             out[i] += out[i] >= excluded[0];
@@ -137,7 +137,7 @@ void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, u
         return;
     }
     for (uint32_t i = 0; i < m; i++) {
-        /* Class c is number c less the excluded ones up to c: the least c of which that is true, from below. */
+        /* A class's rank is c minus the excluded classes up to c. Searches the least c with that rank, from below. */
         uint32_t number = out[i], class = number, before;
         do {
             before = class;
@@ -161,7 +161,7 @@ void xsmi_streams_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t pur
         kernels->philox(key, purpose, positions + first, some, words);
         for (size_t i = first; i < first + some; i++) {
             uint64_t product = (uint64_t)words[i - first] * (n - 1);
-            if ((uint32_t)product >= n - 1) { /* certainly not one that xsmi_stream_below() rejects */
+            if ((uint32_t)product >= n - 1) { /* xsmi_stream_below() would certainly not reject it */
                 uint32_t number = (uint32_t)(product >> 32);
                 out[i] = number + (number >= excluded[i]);
             } else {

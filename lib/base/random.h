@@ -1,8 +1,9 @@
 /*
  * Counter-based random streams: Philox4x32-10 (Salmon et al. 2011) from Random123.
  *
- * A stream is named by (seed, purpose, position), so that a draw does not depend on who drew before: the same on any
- * number of threads, in any order of work. Making a stream costs nothing; its first draw one Philox block (ten rounds).
+ * A stream is named by (seed, purpose, position), so that a draw does not depend on earlier draws: results are the same
+ * on any number of threads and in any order of work. Making a stream costs nothing; its first draw costs one Philox
+ * block (ten rounds).
  */
 #ifndef XSMI_RANDOM_H
 #define XSMI_RANDOM_H
@@ -12,8 +13,8 @@
 #include <stdint.h>
 #include <stddef.h>
 
-/* What a stream is for: streams with different purposes are independent. Numbers are part of the promise that a seed
- * gives the same result: never change one. */
+/* The purpose of a stream. Streams with different purposes are independent. Never change a number: the same seed must
+ * keep giving the same results. */
 enum {
     XSMI_STREAM_SHUFFLE = 1,   /* position = epoch */
     XSMI_STREAM_NEGATIVES = 2, /* position = running count of examples */
@@ -33,7 +34,7 @@ typedef struct xsmi_stream {
     uint32_t key[2];
     uint32_t counter[4]; /* block, purpose, position low, position high */
     uint32_t block[4];
-    uint32_t used; /* words of block that are spent */
+    uint32_t used; /* words of the block already used */
 } xsmi_stream;
 
 void xsmi_stream_start(xsmi_stream *s, uint64_t seed, uint32_t purpose, uint64_t position);
@@ -43,11 +44,11 @@ uint32_t xsmi_stream_next(xsmi_stream *s);
 uint64_t xsmi_stream_below(xsmi_stream *s, uint64_t n);
 /* Uniform in [0, 1), 53 bits. */
 double xsmi_stream_uniform(xsmi_stream *s);
-/* Draws m distinct classes from {0..n-1} without `excluded`, each set equally likely (Floyd's algorithm; 1 <= m <=
- * n-1; m = n-1 gives all the others in rising order). O(m) for m <= 32, else O(m log m). */
+/* Draws m distinct classes from {0..n-1} without `excluded`, each set with equal probability (Floyd's algorithm; 1 <= m
+ * <= n-1; m = n-1 gives all the others in rising order). O(m) for m <= 32, else O(m log m). */
 void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t m, uint32_t *out);
-/* What xsmi_stream_others() draws first, m = 1, from each of `count` streams that begin: out[i] is not excluded[i].
- * Some ten streams' first words are computed side by side. n >= 2. */
+/* The first draw of xsmi_stream_others() with m = 1 from each of `count` new streams: out[i] is not excluded[i]. The
+ * first words of about ten streams are computed side by side. n >= 2. */
 void xsmi_streams_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t purpose, const uint64_t *positions,
                         size_t count, uint32_t n, const uint32_t *excluded, uint32_t *out);
 /* xsmi_stream_others() without each of the `excluded_count` distinct classes in `excluded`, in any order; 0 <= m <= n -

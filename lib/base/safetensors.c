@@ -1,4 +1,4 @@
-/* What reading and writing the container share: dtypes, sizes, the place of the checksum. */
+/* Shared by reading and writing the container: dtypes, sizes, the position of the checksum. */
 #include "base/safetensors.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ bool xsmi_floats_finite(const float *values, size_t count)
     return bad == 0;
 }
 
-/* The end of a JSON string whose opening quote is before `i`: the place of its closing quote. */
+/* The position of the closing quote of a JSON string whose opening quote is before `i`. */
 static size_t string_end(const char *text, size_t length, size_t i)
 {
     while (i < length && text[i] != '"') {
@@ -83,8 +83,8 @@ static bool is_digit(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* A parser would tell the value, not where it stands. Two levels down there are, besides metadata, only the tensors'
- * three entries, so a key of that name is the one. */
+/* A JSON parser would give the value but not its position. Besides metadata, the second level has only the three
+ * entries of each tensor, so that the key of that name is the right one. */
 bool xsmi_checksum_place(const char *header, size_t length, size_t *place)
 {
     static const char key[] = XSMI_KEY_CHECKSUM;

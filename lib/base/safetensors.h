@@ -1,6 +1,6 @@
 /*
- * The container of models, checkpoints and caches: safetensors (huggingface.co/docs/safetensors), readable from
- * Python's ecosystem without code of ours.
+ * The container of models, checkpoints and caches: safetensors (huggingface.co/docs/safetensors), which Python reads
+ * without code of this library.
  *
  *     8 bytes     N, length of the header, little-endian
  *     N bytes     JSON: {"__metadata__": {key: text, ...},
@@ -8,9 +8,9 @@
  *                 padded with spaces
  *     the rest    the tensors' data, one after the other, without holes (the format forbids them)
  *
- * Ours adds three metadata entries: `format_version` ("1"); `library`, the release that wrote the file; `checksum`, the
- * 16 hexadecimal digits of the XXH3-64 of the whole file in which those digits are zeros. A file with neither version
- * nor checksum was written by someone else's program: it is accepted, its contents cannot be checked.
+ * The library adds three metadata entries: `format_version` ("1"); `library`, the release that wrote the file;
+ * `checksum`, the 16 hexadecimal digits of the XXH3-64 of the whole file in which those digits are zeros. A file with
+ * neither version nor checksum was written by another program. It is accepted, but its contents cannot be verified.
  */
 #ifndef XSMI_SAFETENSORS_H
 #define XSMI_SAFETENSORS_H
@@ -18,7 +18,7 @@
 #include "base/base.h"
 #include "base/file.h"
 
-/* Numbers in files of the format are as dtype names; these are the ones that have a use here. */
+/* The dtypes of the format that the library uses. */
 typedef enum xsmi_dtype {
     XSMI_DTYPE_U8,
     XSMI_DTYPE_I32,
@@ -37,7 +37,7 @@ typedef struct xsmi_tensor {
     xsmi_dtype dtype;
     uint32_t rank;
     uint64_t shape[XSMI_TENSOR_RANK];
-    size_t size;               /* bytes; set by reading, made from the shape in writing */
+    size_t size;               /* bytes; set by reading, computed from the shape in writing */
     const unsigned char *data; /* aligned to the dtype's size; NULL in writing */
 } xsmi_tensor;
 
@@ -50,7 +50,7 @@ typedef struct xsmi_entry {
 #define XSMI_KEY_LIBRARY "library"
 #define XSMI_KEY_CHECKSUM "checksum"
 
-/* Metadata that says that a model's file is a checkpoint, and the version of what that adds. */
+/* Metadata that marks a model's file as a checkpoint, with the version of the checkpoint's additions. */
 #define XSMI_KEY_CHECKPOINT "checkpoint"
 
 /* -- reading (safetensors_read.c) ---------------------------------------------------------------------------------- */
@@ -59,18 +59,18 @@ typedef struct xsmi_container xsmi_container;
 
 /* Maps a file and checks all of its structure, and its checksum if `verify`. Messages start with the path. */
 xsm_status xsmi_container_open(xsm_context *ctx, const char *path, bool verify, xsmi_container **out, xsm_error *err);
-/* The same of bytes in memory (aligned to 8), which stay the caller's and must outlive the container. */
+/* The same for bytes in memory (aligned to 8), which the caller keeps and which must outlive the container. */
 xsm_status xsmi_container_parse(xsm_context *ctx, const void *data, size_t size, const char *name, bool verify,
                                 xsmi_container **out, xsm_error *err);
-/* Releases it, with its mapping; NULL is fine. */
+/* Releases it, with its mapping; NULL is allowed. */
 void xsmi_container_close(xsmi_container *c);
-/* The tensor of that name, NULL if there is none; valid until the container is closed. */
+/* The tensor of that name, or NULL; valid until the container is closed. */
 const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *name);
 const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t index);
 /* All metadata, the container's own included, and one entry's text (NULL if it is not there). */
 const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index);
 const char *xsmi_container_metadata(const xsmi_container *c, const char *key);
-/* Hands the mapping over: the tensors' data then live as long as it does. */
+/* Transfers the mapping to the caller; the tensors' data then live as long as the mapping. */
 xsmi_mapping xsmi_container_take_mapping(xsmi_container *c);
 
 /* -- writing (safetensors_write.c) --------------------------------------------------------------------------------- */
@@ -87,22 +87,23 @@ xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_
 xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err);
 /* Puts the file in place once all data are written, and releases `w` whatever the result. */
 xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err);
-/* Leaves what is at the path as it is, and releases `w`; NULL is fine. */
+/* Leaves the file at the path unchanged and releases `w`; NULL is allowed. */
 void xsmi_container_abandon(xsmi_container_writer *w);
 
 /* -- both (safetensors.c) ------------------------------------------------------------------------------------------ */
 
 #define XSMI_CONTAINER_VERSION 1
-/* Longest header that is read: far more than any of ours, and what its parsing takes of memory is bounded. */
+/* The longest header that is read. It is far longer than any that the library writes and bounds the memory for
+ * parsing. */
 #define XSMI_HEADER_MAX ((size_t)16 << 20)
 #define XSMI_CHECKSUM_DIGITS 16
 
 size_t xsmi_dtype_size(xsmi_dtype dtype);
 const char *xsmi_dtype_name(xsmi_dtype dtype);
 bool xsmi_dtype_parse(const char *name, xsmi_dtype *dtype);
-/* Bytes of a tensor; false when they cannot be counted. */
+/* The size of a tensor in bytes; false when it overflows. */
 bool xsmi_tensor_bytes(const xsmi_tensor *t, size_t *bytes);
-/* Whether there is a tensor, of that dtype and shape; `columns` is for rank 2. */
+/* Whether the tensor exists with that dtype and shape; `columns` is for rank 2. */
 bool xsmi_tensor_is(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns);
 /* Whether no number is infinite or NaN. */
 bool xsmi_floats_finite(const float *values, size_t count);

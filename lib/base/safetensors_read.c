@@ -1,6 +1,6 @@
 /*
- * Reading the container. Nothing of the file is believed: every number is checked against the file's size before it is
- * used, sizes before they are multiplied, and the tensors must fill the file without overlap or hole.
+ * Reading the container. Nothing in the file is trusted: every number is checked against the file's size before it is
+ * used, sizes are checked before they are multiplied, and the tensors must fill the file without overlap or hole.
  */
 #include "base/safetensors.h"
 #include "base/heap_sort.h"
@@ -97,13 +97,13 @@ static xsm_status read_metadata(xsmi_container *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Refuses what a newer release wrote before anything else is judged by this release's rules. */
+/* Refuses a newer release's file before anything else is checked by this release's rules. */
 static xsm_status check_version(const xsmi_container *c, xsm_error *err)
 {
     const char *version = xsmi_container_metadata(c, XSMI_KEY_VERSION);
     const char *checksum = xsmi_container_metadata(c, XSMI_KEY_CHECKSUM);
     if (!version && !checksum) {
-        return XSM_OK; /* someone else's file */
+        return XSM_OK; /* another program's file */
     }
     if (!version || !checksum) {
         return FAIL(c, err, "the metadata have '%s' but not '%s'", version ? XSMI_KEY_VERSION : XSMI_KEY_CHECKSUM,
@@ -120,7 +120,7 @@ static xsm_status check_version(const xsmi_container *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* A whole number from 0 on. */
+/* A whole number >= 0. */
 static bool read_number(const json_t *value, uint64_t *out)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0) {
@@ -236,7 +236,7 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
     XXH3_64bits_reset(&state);
     XXH3_64bits_update(&state, c->bytes, place);
     XXH3_64bits_update(&state, zeros, XSMI_CHECKSUM_DIGITS);
-    /* Files that may be larger than memory leave it again behind the pass. */
+    /* Pages of files that may be larger than memory are released behind the pass. */
     for (size_t at = place + XSMI_CHECKSUM_DIGITS; at < c->size;) {
         size_t size = c->size - at < XSMI_FORGET_BYTES ? c->size - at : XSMI_FORGET_BYTES;
         XXH3_64bits_update(&state, c->bytes + at, size);

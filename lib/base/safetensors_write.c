@@ -1,6 +1,6 @@
 /*
- * Writing the container: the header first, then the data as they come, hashed on the way; the checksum's digits are
- * put in last. The bytes are the same for the same contents: keys are sorted, numbers are whole.
+ * Writing the container: first the header, then the data in order, hashed on the way; the checksum's digits are written
+ * last. The same contents give the same bytes: keys are sorted and numbers are integers.
  */
 #include "base/safetensors.h"
 
@@ -11,7 +11,7 @@
 #include <xxhash.h>
 
 struct xsmi_container_writer {
-    XXH3_state_t hash; /* first: it wants an alignment of 64 */
+    XXH3_state_t hash; /* first, as it needs an alignment of 64 */
     xsm_context *context;
     xsmi_replace *file;
     size_t checksum_at;
@@ -23,7 +23,7 @@ static xsm_status fail_json(xsm_error *err)
     return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for a file's header");
 }
 
-/* Puts text under a key; takes nothing over. False for want of memory (the texts are known to be UTF-8). */
+/* Adds a copy of a text under a key. False without memory (the texts are known to be UTF-8). */
 static bool put_text(json_t *object, const char *key, const char *value)
 {
     return json_object_set_new_nocheck(object, key, json_string_nocheck(value)) == 0;
@@ -67,7 +67,7 @@ static bool put_metadata(json_t *header, const xsmi_entry *metadata, size_t coun
     return good;
 }
 
-/* The tensors' places, one after the other. *before = bytes in front of tensor `aligned`. */
+/* The tensors' offsets, one after the other. *before = bytes in front of tensor `aligned`. */
 static xsm_status put_tensors(json_t *header, const xsmi_tensor *tensors, size_t count, size_t aligned, size_t *total,
                               size_t *before, xsm_error *err)
 {
@@ -101,7 +101,7 @@ static xsm_status write_hashed(xsmi_container_writer *w, const void *data, size_
     return xsmi_replace_write(w->file, data, size, err);
 }
 
-/* Writes length and header, padded so that the data begin at a multiple of 8, and `before` bytes further on is a
+/* Writes length and header, padded so that the data begin at a multiple of 8, and the byte `before` bytes later at a
  * multiple of XSMI_ALIGNMENT. */
 static xsm_status write_header(xsmi_container_writer *w, const json_t *header, size_t before, xsm_error *err)
 {

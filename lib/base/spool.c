@@ -1,5 +1,5 @@
-/* Temporary files as memory. Blocks are reserved on the disk before they are mapped: a full disk is an error here, and
- * no signal later. */
+/* Temporary files as memory. Blocks are reserved on the disk before they are mapped: a full disk is an error here and
+ * not a signal later. */
 #include "base/spool.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static xsm_status open_file(const char *folder, int *out, xsm_error *err)
 {
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     char name[4096];
-    /* Some file systems have no files without a name; one is taken away at once there. */
+    /* Some file systems have no unnamed files; there a named one is unlinked at once. */
     for (int attempt = 0; fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EEXIST) && attempt < 100;
          attempt++) {
         uint64_t number = 0;
@@ -85,7 +85,7 @@ xsmi_mapping xsmi_spool_take(xsmi_spool *s)
 {
     xsmi_mapping mapping = {s->data, s->bytes};
     if (s->file > 0) {
-        close(s->file - 1); /* the mapping holds the file */
+        close(s->file - 1); /* the mapping keeps the file */
     }
     memset(s, 0, sizeof *s);
     return mapping;

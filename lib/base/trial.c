@@ -1,12 +1,12 @@
-/* Memory that fails on demand, and options as texts, for the suites that try a host's table. */
+/* Memory that fails on demand, and options as texts, for the conformance suites. */
 #include "base/trial.h"
 
 #include <string.h>
 
-/* Before each block, so that what was not released can be. */
+/* In front of each block, so that blocks in use can be released at the end. */
 typedef struct xsmi_trial_block {
     struct xsmi_trial_block *next, *before;
-    size_t size, offset; /* from where the memory begins to what was handed out */
+    size_t size, offset; /* from the start of the memory to the pointer returned */
 } xsmi_trial_block;
 
 static void lock(xsmi_trial *t)
@@ -28,7 +28,7 @@ static void *trial_allocate(void *user, size_t size, size_t alignment)
     if (call == atomic_load(&t->fail_at) || !xsmi_add(size, offset, &total)) {
         return NULL;
     }
-    /* Aligned to more than that are blocks of a huge page and longer, which the parent's are too. */
+    /* Only blocks of a huge page and more have a larger alignment, and the parent aligns them too. */
     unsigned char *memory = xsmi_allocate(t->parent, total, 1);
     if (!memory) {
         return NULL;

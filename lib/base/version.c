@@ -1,4 +1,4 @@
-/* Release and ABI numbers of the library that is running. */
+/* Release and ABI numbers of the running library. */
 #include <xsoftmax/version.h>
 
 #define TEXT_(x) #x
