@@ -16,7 +16,7 @@
 #define KEY_DATASET "dataset"
 #define PIECE ((size_t)16 << 20)
 
-/* The numbers of the metadata, by their place in a dataset. */
+/* The numbers of the metadata, with their members of a dataset. */
 typedef struct number {
     const char *key;
     uint64_t value;
@@ -46,7 +46,7 @@ static void add(xsmi_tensor *tensors, size_t *count, const char *name, xsmi_dtyp
         (xsmi_tensor){.name = name, .dtype = dtype, .rank = columns ? 2 : 1, .shape = {rows, columns}};
 }
 
-/* Large arrays in pieces, each followed by giving pages back that are mapped. */
+/* Writes large arrays in pieces and releases mapped pages after each piece. */
 static xsm_status write_array(const xsm_dataset *d, xsmi_container_writer *w, const void *data, uint64_t bytes,
                               xsm_error *err)
 {
@@ -186,7 +186,7 @@ bool xsmi_cache_looks_like(const char *path, bool *npy)
     ssize_t got = read(fd, start, sizeof start);
     close(fd);
     *npy = got >= 6 && memcmp(start, "\x93NUMPY", 6) == 0;
-    /* The header's length ends in zeros for any that can be read. */
+    /* The header's length ends in zero bytes for every header that can be read. */
     return got == (ssize_t)sizeof start && start[8] == '{' && start[5] == 0 && start[6] == 0 && start[7] == 0;
 }
 
@@ -200,7 +200,7 @@ typedef struct cache {
 #define FAIL(c, err, ...) FAIL_TEXT(c, err, __VA_ARGS__)
 #define FAIL_TEXT(c, err, format, ...) xsmi_fail(err, XSM_ERROR_FORMAT, "%s: " format, (c)->path, __VA_ARGS__)
 
-/* A tensor that must be there, with so many elements (UINT64_MAX: any number). */
+/* A required tensor, with the given number of elements (UINT64_MAX: any number). */
 static xsm_status find(const cache *c, const char *name, xsmi_dtype dtype, uint64_t count, const xsmi_tensor **out,
                        xsm_error *err)
 {
@@ -241,7 +241,7 @@ static xsm_status read_numbers(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Offsets never fall from 0 to `total`: rows then lie within their arrays. Always checked. */
+/* Offsets must go from 0 to `total` and never fall, so that rows lie within their arrays. This is always checked. */
 static xsm_status check_offsets(const cache *c, const uint64_t *offsets, uint64_t rows, uint64_t total,
                                 const char *what, xsm_error *err)
 {
@@ -290,7 +290,7 @@ static xsm_status read_rows(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Names lie terminated in the file; `names` gets their places. */
+/* Names are terminated in the file; `names` gets pointers to them. */
 static xsm_status find_names(const cache *c, const xsmi_tensor *t, const char **names, uint32_t classes, xsm_error *err)
 {
     const char *p = (const char *)t->data;
@@ -398,7 +398,7 @@ xsm_status xsmi_cache_open(xsm_context *ctx, const char *path, bool believe, xsm
     cache c = {.path = path, .file = file};
     xsm_status status = xsmi_dataset_start(ctx, &c.d, err);
     if (status == XSM_OK) {
-        /* The dataset has the mapping from here on; the tensors stay where they are. */
+        /* From here on the dataset owns the mapping; the tensors do not move. */
         c.d->mappings[c.d->mapping_count++] = xsmi_container_take_mapping(file);
         status = fill(&c, believe, err);
     }

@@ -12,7 +12,7 @@
  *     vocabulary    U8 [bytes]       vocabulary_file.c
  *
  * and metadata `dataset` = "1", `features`, `classes`, `index_base`, `source_format`, `dropped_features` and the counts
- * of rows that are special, so that nothing has to be counted when it is read.
+ * of special rows, so that reading need not count anything.
  */
 #ifndef XSMI_CACHE_H
 #define XSMI_CACHE_H
@@ -21,7 +21,7 @@
 
 xsm_status xsmi_cache_write(const xsm_dataset *d, const char *path, xsm_error *err);
 
-/* A dataset on the mapping, as it was written. Unless `believe`, checksum and contents are checked, in one pass. */
+/* A dataset on the mapping, as it was written. Without `believe`, checksum and contents are checked in one pass. */
 xsm_status xsmi_cache_open(xsm_context *ctx, const char *path, bool believe, xsm_dataset **out, xsm_error *err);
 
 /* Whether a regular file begins like a container, or like a NumPy file. */

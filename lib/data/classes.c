@@ -1,4 +1,4 @@
-/* The classes of a file that has been read: from the labels that occur, or those of the caller's class map. */
+/* The classes of a file that was read: the labels that occur, or those of the caller's class map. */
 #include "data/reader.h"
 #include "data/number.h"
 #include "data/sort.h"
@@ -21,7 +21,7 @@ static bool word_number(const char *word, size_t length, int64_t *number)
     return word == end;
 }
 
-/* The label of each number of the dictionary; false when some are words. */
+/* The label of each number of the dictionary; false if some are words. */
 static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
 {
     for (uint32_t i = 0; i < d->count; i++) {
@@ -38,7 +38,7 @@ static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
     return true;
 }
 
-/* Place of label in rising labels, or UINT32_MAX. */
+/* Position of a label in rising labels, or UINT32_MAX. */
 static uint32_t search(const int64_t *labels, uint32_t count, int64_t label)
 {
     uint32_t low = 0;
@@ -102,12 +102,12 @@ static void match(const xsmi_reader *r, uint32_t *class_of)
 /* Signed order as unsigned order. */
 #define SIGN (UINT64_C(1) << 63)
 
-/* Classes from the numbers that occur, given in labels[]; `spare` has room for as many. */
+/* Classes from the numbers that occur, given in labels[]; `spare` is scratch of the same size. */
 static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64_t *labels, uint64_t *spare,
                                      uint32_t *class_of, xsm_error *err)
 {
     uint32_t count = r->dictionary.count;
-    /* Sorted in its place, with the unsorted labels still at hand in the dictionary. */
+    /* Sorted in place; the dictionary still has the labels unsorted. */
     uint64_t *keys = (uint64_t *)labels;
     for (uint32_t i = 0; i < count; i++) {
         keys[i] = (uint64_t)labels[i] ^ SIGN;

@@ -16,10 +16,10 @@ typedef struct counting {
     xsmi_dictionary words; /* marks are counts */
     xsm_corpus_info info;
     uint32_t max_distinct;
-    uint64_t forget; /* words seen up to so often were forgotten last */
+    uint64_t forget; /* words with counts up to this were removed last */
 } counting;
 
-/* Forgets the words that were seen least. */
+/* Removes the rarest words. */
 static xsm_status forget(counting *c, xsm_error *err)
 {
     xsmi_dictionary kept;
@@ -103,7 +103,7 @@ static int compare_ranks(const void *a, const void *b)
     return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : (x->id > y->id) - (x->id < y->id);
 }
 
-/* Takes the ranked words into the corpus. */
+/* Moves the ranked words to the corpus. */
 static xsm_status take(xsm_corpus *c, const counting *counted, const ranked *ranks, uint32_t count, xsm_error *err)
 {
     c->counts = xsmi_allocate(c->context, count, sizeof *c->counts);

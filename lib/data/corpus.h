@@ -1,5 +1,5 @@
 /*
- * Inside of a corpus: its vocabulary, and the words of its text one after another.
+ * Internals of a corpus: its vocabulary, and the words of its text in order.
  */
 #ifndef XSMI_CORPUS_H
 #define XSMI_CORPUS_H
@@ -19,25 +19,25 @@ struct xsm_corpus {
     xsm_corpus_info info;
 };
 
-/* Words out of a source, of any number a line. */
+/* Words from a source, any number of them a line. */
 typedef struct xsmi_words {
     xsmi_source source;
     char *buffer;
     size_t capacity, next, end;
     bool ended;
     uint64_t line;       /* of the current word, from 1 */
-    uint64_t line_start; /* bytes before the current line, to tell columns */
+    uint64_t line_start; /* bytes before the current line, for computing columns */
     uint64_t passed;     /* bytes before buffer[0] */
 } xsmi_words;
 
-/* What comes next in a text. */
+/* The next event in a text. */
 typedef enum xsmi_word_event {
     XSMI_WORD,      /* a word */
     XSMI_WORD_LINE, /* the end of a line */
     XSMI_WORD_END   /* the end of the text */
 } xsmi_word_event;
 
-/* Opens the file at `path`; xsmi_words_close() is fine after a failure, and on zeroed memory with source.fd = -1. */
+/* Opens the file at `path`; xsmi_words_close() is allowed after a failure, and on zeroed memory with source.fd = -1. */
 xsm_status xsmi_words_open(xsmi_words *w, xsm_context *ctx, const char *path, xsm_error *err);
 void xsmi_words_close(xsmi_words *w);
 /* The next event; a word is valid until the next call. */

@@ -1,8 +1,8 @@
 /*
- * Datasets: their arrays, whose they are, and the views of them.
+ * Datasets: their arrays, who owns these, and views of them.
  *
- * Each array is either the caller's (its capacity is 0) or ours. Whatever changes an array makes it ours first, so a
- * borrowed array is never written to.
+ * Each array belongs either to the caller (its capacity is 0) or to the dataset. Before an array is changed it is
+ * copied if it is the caller's, so that a borrowed array is never written to.
  */
 #include "data/dataset.h"
 #include "data/vocabulary.h"
@@ -75,7 +75,7 @@ size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d)
     for (size_t i = 0; i < d->mapping_count; i++) {
         bytes += d->mappings[i].size;
     }
-    return d->value_capacity > 0 ? 0 : bytes; /* rows that were copied have left the file */
+    return d->value_capacity > 0 ? 0 : bytes; /* copied rows are no longer in the file */
 }
 
 void xsmi_dataset_passed(const xsm_dataset *d, uint64_t place, uint64_t count)
@@ -193,7 +193,7 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
                          (unsigned long long)d->rows, stride);
     }
 
-    /* All memory first, into a dataset that is thrown away if there is not enough. */
+    /* All memory is allocated first, in a dataset that is freed if there is not enough. */
     xsm_status status = XSM_OK;
     xsm_dataset copy = {.context = d->context};
     float *v = !values ? NULL : xsmi_dataset_take(&copy, value_count, sizeof *v, &copy.value_capacity, &status, err);
@@ -251,7 +251,7 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
 xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,
                                xsm_error *err)
 {
-    /* Rows may be chosen more than once, so the sums can be anything. */
+    /* Rows may be chosen more than once, so that the sums may be larger than the dataset's. */
     uint64_t value_count = 0;
     uint64_t label_count = 0;
     size_t stride = from->sparse ? 0 : xsmi_dataset_stride(from->features);
@@ -281,7 +281,7 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         d->offsets = o;
     }
     if (status != XSM_OK) {
-        return status; /* what there is goes with d */
+        return status; /* the arrays made so far are released with d */
     }
     d->sparse = from->sparse;
     d->features = from->features;

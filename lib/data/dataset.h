@@ -1,5 +1,5 @@
 /*
- * Inside of a dataset, for the floors above that read rows in their inner loops.
+ * Internals of a dataset, for higher floors that read rows in their inner loops.
  */
 #ifndef XSMI_DATASET_H
 #define XSMI_DATASET_H
@@ -23,7 +23,7 @@ struct xsm_dataset {
     size_t stride;
     const uint64_t *offsets; /* [rows+1], NULL when dense */
     const uint32_t *index;
-    /* Labels, always with offsets inside. */
+    /* Labels, always with internal offsets. */
     const uint64_t *label_offsets; /* [rows+1] */
     const uint32_t *labels;
     /* Class map. */
@@ -32,16 +32,16 @@ struct xsm_dataset {
     uint64_t *class_counts; /* [classes] rows that carry the class */
     char *name_text;
     size_t name_text_size;
-    xsm_vocabulary *vocabulary; /* what text was read with, a hold on it, or NULL */
+    xsm_vocabulary *vocabulary; /* the vocabulary of text rows (a reference), or NULL */
 
-    /* Files that borrowed arrays lie in, released with the dataset: a cache, or spooled arrays. */
+    /* Files that hold borrowed arrays, released with the dataset: a cache, or spooled arrays. */
     xsmi_mapping mappings[5];
     size_t mapping_count;
 
     /* Elements allocated for each array of features and labels; 0 = the caller's array. */
     size_t value_capacity, index_capacity, offset_capacity, label_capacity, label_offset_capacity;
 
-    /* Counted when the contents change (xsmi_dataset_count_*()); dropped_features when reading. */
+    /* Counted when the contents change (xsmi_dataset_count_*()); dropped_features is counted when reading. */
     uint64_t label_total, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
 };
 
@@ -74,34 +74,34 @@ static inline const uint32_t *xsmi_dataset_labels(const xsm_dataset *d, uint64_t
     return d->labels + d->label_offsets[row];
 }
 
-/* The same for datasets of the same rows, labels and classes; another for others, but for one pair in 2^64. O(size),
- * at the speed of memory. (fingerprint.c) */
+/* A hash of rows, labels and classes: equal for equal datasets, different for others except for one pair in 2^64.
+ * O(size), at memory speed. (fingerprint.c) */
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
 
-/* Bytes of the rows if they lie in files, 0 if in memory. */
+/* Bytes of the rows if they are in files, 0 if they are in memory. */
 size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);
-/* A pass over all rows, in whatever order, has dealt with `count` rows after the first `place`: pages of files that it
- * no longer needs go back to the system now and then, so that data larger than memory pass by. */
+/* Called by a pass over all rows, in any order, after the rows place..place+count. Now and then it releases mapped
+ * pages that the pass no longer needs, so that data may be larger than memory. */
 void xsmi_dataset_passed(const xsm_dataset *d, uint64_t place, uint64_t count);
 
 struct xsmi_stream;
 /* An order [N] of the rows for an epoch; see order.c. */
 void xsmi_dataset_order(const xsm_dataset *d, struct xsmi_stream *stream, uint64_t *order);
-/* Bytes that decide the order where it is not that of rows in memory, otherwise 0. */
+/* Bytes of the rows if these decide the order, 0 if rows are ordered as in memory. */
 size_t xsmi_dataset_order_bytes(const xsm_dataset *d);
 
 /* Reads a caller's map and checks its labels and names. (match.c) */
 xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err);
-/* place[k] = the class of `to` that class k of `from` is, or XSM_CLASS_UNSEEN; *words says that it went by names.
- * (match.c) */
+/* place[k] = the class of `to` that equals class k of `from`, or XSM_CLASS_UNSEEN; *words says that names were
+ * compared. (match.c) */
 xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *place,
                             bool *words, xsm_error *err);
 
-/* What a model stores of a fitted transform, and how it gets it back. idf is [idf_count] or NULL. */
+/* The parts of a fitted transform that a model stores. idf is [idf_count] or NULL. */
 const float *xsmi_transform_idf(const xsm_transform *t, uint32_t *count);
-/* The D that it was fitted for, 0 if it was not. */
+/* The D that it was fitted for, 0 if it is not fitted. */
 uint32_t xsmi_transform_features(const xsm_transform *t);
-/* The D that rows have afterwards. */
+/* The D of transformed rows. */
 uint32_t xsmi_transform_output_features(const xsm_transform *t);
 /* A fitted transform from its stored parts. */
 xsm_status xsmi_transform_restore(xsm_context *ctx, const char *description, uint32_t features, const float *idf,
@@ -109,37 +109,37 @@ xsm_status xsmi_transform_restore(xsm_context *ctx, const char *description, uin
 
 /* -- for the data floor itself ------------------------------------------------------------------------------------- */
 
-/* A dataset with nothing in it, for a constructor to fill; xsm_dataset_free() releases it at any stage. */
+/* An empty dataset for a constructor to fill; xsm_dataset_free() releases it at any stage. */
 xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err);
-/* Memory for an array of d, with its capacity: room for one element at least, as a capacity of 0 means that the array
- * is not ours. Does nothing when *status is a failure already, so that several calls need one check. */
+/* Allocates an array of d and sets its capacity, at least 1, as a capacity of 0 means that the array is the caller's.
+ * Does nothing when *status is already a failure, so that several calls need one check. */
 void *xsmi_dataset_take(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status,
                         xsm_error *err);
 /* Gives a new dataset its classes: counts of zero, copies of labels and names (either may be NULL). */
 xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels, const char *const *names,
                                     xsm_error *err);
-/* The same for a dataset that has classes already; untouched on failure. */
+/* The same for a dataset that has classes already; unchanged on failure. */
 xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels,
                                         const char *const *names, xsm_error *err);
-/* Gives a dataset other classes, old class k being class_of[k] of them. On failure it is as before. (edit.c) */
+/* Replaces the classes of a dataset; old class k becomes class_of[k]. Unchanged on failure. (edit.c) */
 xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint32_t classes, const int64_t *labels,
                                  const char *const *names, xsm_error *err);
 /* Makes and fills the arrays of features and labels for `count` rows of `from`, in that order. */
 xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,
                                xsm_error *err);
-/* Takes rows and features over from `from`, which is left without. */
+/* Moves rows and features from `from`, which has none afterwards. */
 void xsmi_dataset_take_rows(xsm_dataset *d, xsm_dataset *from);
-/* Replaces the caller's arrays by copies; all those asked for, or none. */
+/* Replaces the requested arrays of the caller by copies: all or none. */
 enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4 };
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
-/* Counts again what xsm_dataset_info tells. */
+/* Counts again what xsm_dataset_info returns. */
 void xsmi_dataset_count_features(xsm_dataset *d);
 void xsmi_dataset_count_labels(xsm_dataset *d);
 bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row);
-/* Floats from row to row in memory of ours: whole cache lines where that costs little. */
+/* Floats from row to row in the dataset's own memory: whole cache lines where that costs little. */
 size_t xsmi_dataset_stride(uint32_t features);
 
-/* Arrays that are known to be ours. */
+/* Arrays that the dataset is known to own. */
 static inline float *xsmi_dataset_own_values(const xsm_dataset *d)
 {
     return (float *)(uintptr_t)d->values;

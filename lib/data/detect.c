@@ -1,4 +1,4 @@
-/* Which format a file has: by the first line that tells. The rule is documented at XSM_FORMAT_AUTO. */
+/* Detects a file's format by the first line that allows it. The rule is documented at XSM_FORMAT_AUTO. */
 #include "data/reader.h"
 #include "data/number.h"
 #include "data/text.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Lines that tell nothing are looked at up to here. */
+/* At most this many lines are read to find one that allows it. */
 #define DETECT_BYTES ((size_t)1 << 20)
 
 /* Skips spaces and an unsigned integer; NULL if there is none. */
@@ -40,7 +40,7 @@ bool xsmi_is_xc_header(const char *text, size_t length)
     return p == end;
 }
 
-/* ROW: `l f:v` or `f:v`, the values are not looked at; OPEN: nothing, a comment or labels only. */
+/* ROW: `l f:v` or `f:v`, whatever the values; OPEN: nothing, a comment or labels only. */
 enum { LINE_OTHER, LINE_ROW, LINE_OPEN };
 
 static int sparse_line(const char *text, size_t length)
@@ -53,7 +53,7 @@ static int sparse_line(const char *text, size_t length)
     if (p == end || *p == '#') {
         return LINE_OPEN;
     }
-    /* The labels, unless the first integer is a feature. */
+    /* Labels, unless the first integer is a feature. */
     for (;;) {
         int64_t label;
         const char *after;
@@ -110,8 +110,8 @@ static bool is_dense_header(const char *text, size_t length, char separator, con
     return false;
 }
 
-/* Whether a line names as many columns as there are features, in which case there are no labels: against a class map. A
- * line of numbers is none: a header is missing then. */
+/* Whether a header line has as many columns as a class map has features, so that there are no labels. A line of numbers
+ * is no header. */
 static bool is_bare_header(const xsmi_reader *r, const char *text, size_t length, char separator)
 {
     size_t fields = 0;

@@ -25,7 +25,8 @@ void xsmi_dictionary_end(xsmi_dictionary *d)
     memset(d, 0, sizeof *d);
 }
 
-/* Numbers in a row should not fall into slots in a row, and numbers that differ in high bits only should not meet. */
+/* Consecutive numbers should not get consecutive slots, and numbers that differ only in high bits should not
+ * collide. */
 static size_t slot_of(const xsmi_dictionary *d, uint64_t key)
 {
     key ^= key >> 32;

@@ -1,5 +1,5 @@
 /*
- * Labels or words seen so far: numbers or text, numbered from 0 in the order of their first appearance.
+ * A dictionary of labels or words (numbers or text), numbered from 0 in the order of their first appearance.
  */
 #ifndef XSMI_DICTIONARY_H
 #define XSMI_DICTIONARY_H
@@ -8,7 +8,7 @@
 
 typedef struct xsmi_dictionary_entry {
     uint64_t key;  /* the number, or a word's hash */
-    uint64_t mark; /* the reader's: the last row that carries the label, from 1; or how often the word occurs */
+    uint64_t mark; /* used by the reader: the last row with the label, from 1; or the count of the word */
 } xsmi_dictionary_entry;
 
 typedef struct xsmi_dictionary {
@@ -32,10 +32,9 @@ void xsmi_dictionary_end(xsmi_dictionary *d);
 /* The number of a label, new or known. */
 xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *id, xsm_error *err);
 xsm_status xsmi_dictionary_word(xsmi_dictionary *d, const char *word, size_t length, uint32_t *id, xsm_error *err);
-/* The number of a known word; UINT32_MAX if there is none. */
+/* The number of a word; UINT32_MAX if it is not in the dictionary. */
 uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length);
-/* A word's hash, the same on every machine and for good (features of saved models depend on it), and what takes it
- * where it is known already. */
+/* A word's hash, which must never change (features of saved models depend on it), and a lookup by that hash. */
 uint64_t xsmi_dictionary_hash(const char *word, size_t length);
 xsm_status xsmi_dictionary_hashed_word(xsmi_dictionary *d, uint64_t hash, const char *word, size_t length, uint32_t *id,
                                        xsm_error *err);

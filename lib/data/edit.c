@@ -23,7 +23,7 @@ static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)
            ((which & XSM_DROP_EMPTY) && xsmi_dataset_row_is_empty(d, row));
 }
 
-/* Moves the rows that stay to the front. Row i is judged before its offsets are overwritten, as no row moves back. */
+/* Moves the kept rows to the front. Row i is tested before its offsets are overwritten, as no row moves back. */
 static uint64_t close_up(xsm_dataset *d, uint32_t which)
 {
     float *values = xsmi_dataset_own_values(d);
@@ -113,7 +113,7 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
         single = d->label_offsets[i + 1] - d->label_offsets[i] <= 1;
     }
     if (single) {
-        return XSM_OK; /* a borrowed or mapped array stays one */
+        return XSM_OK; /* a borrowed or mapped array is not changed */
     }
     XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
     uint32_t *labels = xsmi_dataset_own_labels(d);
@@ -149,7 +149,7 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
         for (uint64_t i = 0; i < d->label_offsets[d->rows]; i++) {
             all[i] = all[i] == XSM_CLASS_UNSEEN ? all[i] : class_of[all[i]];
         }
-        /* The fresh one goes with the old classes. */
+        /* The new dataset is freed with the old classes. */
         xsm_dataset old = *d;
         d->class_labels = fresh->class_labels;
         d->class_names = fresh->class_names;
@@ -235,7 +235,7 @@ xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
     return status;
 }
 
-/* Copies rows that are known to be there. */
+/* Copies rows that are known to exist. */
 static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_dataset **out, xsm_error *err)
 {
     xsm_dataset *fresh;
@@ -295,7 +295,8 @@ xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t see
     if (!rows) {
         return xsmi_fail_memory(err, (size_t)d->rows * sizeof *rows, "the rows of a split");
     }
-    /* Selection sampling (Knuth 3.4.2 S): each row is taken with the chance that makes every set equally likely. */
+    /* Selection sampling (Knuth 3.4.2 S): each row is taken with the probability that gives every set the same
+     * chance. */
     xsmi_stream stream;
     xsmi_stream_start(&stream, seed, XSMI_STREAM_SPLIT, 0);
     uint64_t taken = 0;

@@ -1,11 +1,11 @@
 /*
- * A number that tells whether two datasets are the same rows: features, labels and what classes there are.
+ * A hash by which two datasets are compared: features, labels and classes.
  */
 #include "data/dataset.h"
 #include "base/hash.h"
 #include "base/spool.h"
 
-/* In pieces, so that a file larger than memory passes by; the pieces are the same for rows in memory. */
+/* Hashes in pieces, so that files may be larger than memory; rows in memory have the same pieces. */
 static uint64_t hash_array(const xsm_dataset *d, const void *data, size_t size, uint64_t hash)
 {
     for (size_t at = 0;;) {
@@ -31,7 +31,7 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
         hash = hash_array(d, d->values + first, (size_t)count * sizeof *d->values, hash);
         hash = hash_array(d, d->index + first, (size_t)count * sizeof *d->index, hash);
     } else {
-        for (uint64_t i = 0; i < d->rows; i++) { /* what lies between rows is not theirs */
+        for (uint64_t i = 0; i < d->rows; i++) { /* padding between rows does not count */
             hash = xsmi_hash(d->values + i * d->stride, d->features * sizeof *d->values, hash);
             xsmi_dataset_passed(d, i, 1);
         }

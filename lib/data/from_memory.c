@@ -1,6 +1,6 @@
 /*
- * Datasets from the caller's arrays: everything is checked here, so that nothing above has to. A dataset first points
- * to the arrays that it is given, and is then made their owner where a copy was asked for.
+ * Datasets from the caller's arrays: everything is checked here, so that no caller has to. A dataset first points to
+ * the given arrays; then arrays are copied where a copy was requested.
  */
 #include "data/dataset.h"
 
@@ -48,7 +48,7 @@ static xsm_status check_offsets(const uint64_t *offsets, uint64_t rows, const ch
     return XSM_OK;
 }
 
-/* Gives a dataset with its rows set the labels, borrowed; d->class_counts serves to find repeated labels. */
+/* Sets borrowed labels of a dataset whose rows are set; d->class_counts is used to find repeated labels. */
 static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error *err)
 {
     xsm_labels l = {sizeof l, 0, 0, NULL, NULL};

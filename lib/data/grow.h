@@ -6,8 +6,8 @@
 
 #include "base/base.h"
 
-/* Makes room for `needed` elements in a typed array, with room to spare so that all copies add up to a constant
- * factor. On failure array and capacity stay as they were. An xsm_status. */
+/* Reserves `needed` elements in a typed array, and more, so that all copies together cost a constant factor. On failure
+ * array and capacity are unchanged. An xsm_status. */
 #define XSMI_GROW(ctx, array, capacity, needed, what, err)                                                             \
     ((needed) <= (capacity) ? XSM_OK                                                                                   \
                             : xsmi_grow((ctx), &(array), &(capacity), (needed), sizeof *(array), (what), (err)))
@@ -15,7 +15,7 @@
 /* `array` is the address of the pointer, of whatever type. */
 xsm_status xsmi_grow(xsm_context *ctx, void *array, size_t *capacity, size_t needed, size_t each, const char *what,
                      xsm_error *err);
-/* Gives back what a grown array does not use, if it is worth a copy; never fails. */
+/* Releases the unused part of a grown array if it is worth a copy; never fails. */
 void xsmi_shrink(xsm_context *ctx, void *array, size_t *capacity, size_t used, size_t each);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * gzip through zlib's inflate, on the context's memory. A file may have several members (bgzip, or files joined by
- * cat); zeros after the last are padding, anything else there is an error, as is an end before the checksum.
+ * cat); zeros after the last are padding; anything else there is an error, and so is an end before the checksum.
  */
 #include "data/gzip.h"
 
@@ -13,12 +13,12 @@ struct xsmi_gunzip {
     xsm_context *context;
     const char *name;
     z_stream stream;
-    bool open;         /* stream is to be ended */
+    bool open;         /* the stream must be ended */
     bool between;      /* a member has ended */
     uint64_t position; /* compressed bytes used */
 };
 
-/* zlib does not say how much it gives back. */
+/* zlib does not say how much it releases. */
 #define HEADER XSMI_ALIGNMENT
 
 static void *zlib_allocate(void *opaque, unsigned items, unsigned size)
@@ -84,8 +84,7 @@ void xsmi_gunzip_free(xsmi_gunzip *g)
     }
 }
 
-/* After a member: padding, the next member, or the end. Uses zeros up to what comes next; *next is set when there is
- * a member to begin. */
+/* After a member: padding, the next member, or the end. Skips zeros; *next is set when another member begins. */
 static xsm_status skip_between(xsmi_gunzip *g, const unsigned char **input, size_t *input_size, bool *next,
                                xsm_error *err)
 {
@@ -142,7 +141,7 @@ xsm_status xsmi_gunzip_step(xsmi_gunzip *g, const unsigned char **input, size_t 
     } else if (code != Z_OK && code != Z_BUF_ERROR) {
         return fail(g, code, err);
     } else if (*produced == 0 && *input_size == 0 && last) {
-        /* Only now: with all input used there may still have been output to give. */
+        /* Checked last: after all input there may still be output. */
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: the gzip data end too early, after %llu compressed bytes; the file is cut off", g->name,
                          (unsigned long long)g->position);

@@ -1,5 +1,5 @@
 /*
- * Uncompressing gzip, behind functions that are there with and without zlib.
+ * Decompressing gzip. The functions exist with and without zlib.
  */
 #ifndef XSMI_GZIP_H
 #define XSMI_GZIP_H
@@ -11,8 +11,8 @@ typedef struct xsmi_gunzip xsmi_gunzip;
 /* A new stream; XSM_ERROR_UNSUPPORTED in a build without zlib. `name` is for messages and must outlive it. */
 xsm_status xsmi_gunzip_new(xsm_context *ctx, const char *name, xsmi_gunzip **out, xsm_error *err);
 void xsmi_gunzip_free(xsmi_gunzip *g);
-/* Uncompresses from *input (moved past what was used; `last`: nothing follows it) to out. *produced may be 0 when more
- * input is needed. *done: all members have ended well. */
+/* Decompresses from *input (moved past the bytes used; `last`: nothing follows it) to out. *produced may be 0 when more
+ * input is needed. *done: all members ended correctly. */
 xsm_status xsmi_gunzip_step(xsmi_gunzip *g, const unsigned char **input, size_t *input_size, bool last, void *out,
                             size_t out_size, size_t *produced, bool *done, xsm_error *err);
 

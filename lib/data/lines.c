@@ -1,6 +1,6 @@
 /*
- * Lines out of a buffer that is refilled at its end and grows for a line longer than itself. A line is returned whole,
- * with a line end behind it, so that what parses it needs no check for the end of the buffer.
+ * Lines from a buffer that is refilled at its end and grows for a line longer than itself. A complete line is returned,
+ * with a line end behind it, so that parsers need no check for the end of the buffer.
  */
 #include "data/source.h"
 #include "data/grow.h"
@@ -32,7 +32,7 @@ static xsm_status fill(xsmi_lines *l, xsm_error *err)
         l->end -= l->keep;
         l->keep = 0;
     }
-    /* Half a chunk at least is read at a time, and one byte stays free for a line end of our own. */
+    /* At least half a chunk is read at a time, and one byte stays free for an added line end. */
     size_t needed;
     if (!xsmi_add(l->end, CHUNK / 2 + 1, &needed)) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: a line that does not fit the address space", l->source->name);
@@ -47,8 +47,8 @@ static xsm_status fill(xsmi_lines *l, xsm_error *err)
     return XSM_OK;
 }
 
-/* Finds the end of the line that starts, or goes on, at l->next: *stop is the place of its '\n'. *found = false when
- * nothing is left. */
+/* Finds the end of the line that starts, or goes on, at l->next: *stop is the position of its '\n'. *found = false at
+ * the end. */
 static xsm_status find_end(xsmi_lines *l, size_t *stop, bool *found, xsm_error *err)
 {
     size_t scanned = 0; /* from l->next, which may move */
@@ -75,7 +75,7 @@ static xsm_status find_end(xsmi_lines *l, size_t *stop, bool *found, xsm_error *
     return XSM_OK;
 }
 
-/* Gives the text from `start` to `stop` without its line end, and goes on behind it. */
+/* Returns the text from `start` to `stop` without its line end, and continues behind it. */
 static void give(xsmi_lines *l, size_t start, size_t stop, char **text, size_t *length)
 {
     l->next = stop < l->end ? stop + 1 : l->end;
@@ -137,7 +137,7 @@ double xsmi_lines_progress(const xsmi_lines *l)
     if (s->raw_position < CHUNK * 4 || s->raw_position > s->raw_size) {
         return 0;
     }
-    /* What waits in the line buffer counts only where its bytes are those of the file. */
+    /* Bytes waiting in the line buffer count only if they are the file's bytes (not decompressed). */
     uint64_t waiting = s->raw_left + (s->gunzip ? 0 : l->end - l->next);
     return (double)(s->raw_position - waiting) / (double)s->raw_size;
 }

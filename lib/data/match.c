@@ -1,8 +1,8 @@
 /*
- * Which class of one map is which of another, and a dataset's classes brought together with those of a map.
+ * Matching the classes of two maps, and merging a dataset's classes with those of a map.
  *
- * Classes are words when a map has names and no labels of its own (0, 1, ...): then the name says which class it is.
- * Otherwise its label does, and names only decorate.
+ * Classes are words when a map has names and no labels of its own (0, 1, ...); they are then matched by name. Otherwise
+ * they are matched by label, and names are only shown.
  */
 #include "data/dataset.h"
 #include "data/sort.h"
@@ -95,7 +95,7 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
 
 /* -- bringing together -------------------------------------------------------------------------------------------- */
 
-/* Room for the classes of both, and what they become. */
+/* Scratch for the classes of both, and the merged classes. */
 typedef struct together {
     xsm_context *context;
     uint32_t room, own;  /* classes of both at most; of the dataset */

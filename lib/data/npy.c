@@ -28,7 +28,7 @@ typedef struct npy {
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
-/* Exactly `size` bytes; *got is less at the end. */
+/* Reads exactly `size` bytes; *got is less at the end. */
 static xsm_status read_fully(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)
 {
     *got = 0;
@@ -43,7 +43,7 @@ static xsm_status read_fully(xsmi_source *s, void *buffer, size_t size, size_t *
     return XSM_OK;
 }
 
-/* Behind `'key':` and blanks, NULL if it is not there. */
+/* The text behind `'key':` and blanks, NULL if the key is missing. */
 static const char *value_of(const char *header, const char *key)
 {
     const char *p = strstr(header, key);

@@ -1,8 +1,8 @@
 /*
  * Decimal to binary. Numbers of at most 19 digits that fit a double exactly, with a power of ten that does too, take
  * one multiplication or division (Clinger 1990); the result is a correctly rounded double, and rounding it once more to
- * float32 can only go wrong when it lies exactly between two floats. Those, and all other numbers, are decided by
- * comparing the decimal with the midpoint between two neighbouring floats in integers of any length.
+ * float32 is wrong only if it lies exactly between two floats. Such numbers, and all others, are decided by comparing
+ * the decimal with the midpoint between two neighbouring floats in integers of any length.
  */
 #include "data/number.h"
 
@@ -15,10 +15,10 @@ typedef struct decimal {
     bool negative, cut;    /* cut: digits other than zero follow the 19 */
     const char *first;     /* first character after the sign */
     const char *last;      /* end of the digits, before the exponent part */
-    int64_t exponent_part; /* what stands after the e */
+    int64_t exponent_part; /* the number after the e */
 } decimal;
 
-/* Exponents beyond this are as good as infinite: no text in memory has digits enough to make up for it. */
+/* Exponents beyond this count as infinite: no text in memory has enough digits to compensate for them. */
 #define EXPONENT_MAX INT64_C(100000000000000000)
 
 const double xsmi_powers_of_ten[23] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -34,7 +34,7 @@ static bool is_word(const char *p, const char *word)
     return true;
 }
 
-/* Counts again what did not fit: the first 19 digits after leading zeros. */
+/* Counts again when digits did not fit: the first 19 digits after leading zeros. */
 static void cut_digits(decimal *d)
 {
     uint64_t digits = 0;
@@ -91,7 +91,7 @@ static int scan(const char *p, const char **end, decimal *d)
         const char *q = p + 1;
         bool down = *q == '-';
         q += *q == '-' || *q == '+';
-        if (xsmi_is_digit(*q)) { /* else the number ends before the e, and the e is the reader's to complain about */
+        if (xsmi_is_digit(*q)) { /* else the number ends before the e, and the reader refuses the e */
             int64_t part = 0;
             for (; xsmi_is_digit(*q); q++) {
                 part = part < EXPONENT_MAX ? part * 10 + (*q - '0') : part;

@@ -2,7 +2,7 @@
  * Decimal numbers in text, read without the C library: the same in every locale, and correctly rounded.
  *
  * The text of a number must be followed by a byte that cannot belong to it (readers end every line with one), so that
- * nothing here needs to know where the text ends.
+ * these functions need not know where the text ends.
  */
 #ifndef XSMI_NUMBER_H
 #define XSMI_NUMBER_H
@@ -21,10 +21,10 @@ enum {
 };
 
 /* [sign] digits [. digits] [e [sign] digits], with a digit before or after the point, to the nearest float32 (ties to
- * even; what is too small becomes a zero). *end is the first byte after the number; untouched unless OK. */
+ * even; numbers that are too small become zero). *end is the first byte after the number, set only on success. */
 int xsmi_parse_float(const char *text, const char **end, float *value);
 
-/* The same, quicker for the numbers that files are full of. */
+/* The same, faster for the common numbers in files. */
 static inline int xsmi_parse_short_float(const char *text, const char **end, float *value);
 
 /* The same syntax, for a value that is an integer ("3", "+3", "3.0", "3e0"). */

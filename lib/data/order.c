@@ -1,17 +1,17 @@
 /*
  * The order of the rows of an epoch. Rows in memory, or in a file that is small, are permuted, each order equally
- * likely. Of larger files, which would be read a page for each row, runs of some megabytes are permuted first, and then
- * the rows within each stretch of 64 such runs: what is in use at a time stays small, every byte is read once an epoch,
- * and neighbours in the file are far apart in the order.
+ * likely. In larger files single rows would cost a page each. There runs of some megabytes are permuted first, then the
+ * rows within each stretch of 64 runs. So little of the file is in use at a time, every byte is read once an epoch, and
+ * neighbours in the file are far apart in the order.
  *
- * A run is longer than the 2 MB that some file systems map at a touch, in each of the arrays that it lies in.
+ * In each array a run is longer than the 2 MB that some file systems map at once.
  */
 #include "base/random.h"
 #include "base/spool.h"
 #include "data/dataset.h"
 
 #define RUN_BYTES ((size_t)4 << 20)
-/* Files from here on. */
+/* The smallest file that is ordered by runs. */
 #define LARGE_BYTES ((size_t)1 << 29)
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -39,8 +39,8 @@ void xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *ord
     uint64_t each = a_row < (double)RUN_BYTES ? (uint64_t)((double)RUN_BYTES / a_row) : 1;
     uint64_t stretch = a_row < (double)XSMI_FORGET_BYTES ? (uint64_t)((double)XSMI_FORGET_BYTES / a_row) : 1;
     uint64_t runs = (d->rows + each - 1) / each;
-    /* The runs' numbers at the end of the array, where the rows that are written from its start never overtake those
-     * still to be read: every run but the last has `each` rows. */
+    /* The runs' numbers are at the end of the array. Rows written from its start never overwrite numbers still to be
+     * read: every run but the last has `each` rows. */
     uint64_t *numbers = order + (d->rows - runs);
     for (uint64_t i = 0; i < runs; i++) {
         numbers[i] = i;

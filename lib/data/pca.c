@@ -1,12 +1,12 @@
 /*
  * Principal components.
  *
- * One pass over the rows takes an orthonormal basis Q of l = k + 10 directions to Z = C Q, C the covariance of the
- * (centred, perhaps scaled) rows, and gives the small matrix Q'CQ on the way, whose eigenvectors are the best
+ * One pass over the rows maps an orthonormal basis Q of l = k + 10 directions to Z = C Q, where C is the covariance of
+ * the (centred, perhaps scaled) rows. It also gives the small matrix Q'CQ, whose eigenvectors are the best
  * approximation within Q. Dense rows are centred block by block and go through the kernels of exact scoring; sparse
- * rows keep their zeros, and the centre is taken out of the sums.
+ * rows keep their zeros, and the centre is subtracted from the sums.
  *
- * The rows are cut into pieces whose number depends on the shape of the data alone, and the pieces' sums join in their
+ * The rows are cut into pieces whose number depends only on the shape of the data. The sums of the pieces are added in
  * order.
  */
 #include "data/pca.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum { EXTRA = 10, MOST_PASSES = 30, BLOCK = XSMI_LANES, MOST_PIECES = 64 };
-/* Memory that the pieces' sums may take together. */
+/* Memory that the sums of all pieces may take. */
 #define PIECE_BYTES ((size_t)256 << 20)
 /* A pass that changes the sum of the variances by less than this is the last. */
 #define SETTLED 1e-5
@@ -64,7 +64,7 @@ static void run_moments(void *state, size_t piece, uint32_t thread)
             size_t feature = x.index ? x.index[j] : j;
             double value = (double)x.values[j], centred = value - w->mean[feature];
             sum[feature] += value;
-            /* of sparse rows what a zero would have added is taken off, and added for all rows afterwards */
+            /* for sparse rows the contribution of a zero is subtracted here and added for all rows afterwards */
             squares[feature] += x.index ? centred * centred - w->mean[feature] * w->mean[feature] : centred * centred;
         }
     }
@@ -83,7 +83,7 @@ static xsm_status take_moments(pca_work *w, bool correlation, xsm_error *err)
                 squares += w->moments[(p * 2 + 1) * w->d + j];
             }
             if (pass == 0) {
-                w->mean[j] = (double)(float)(sum / n); /* what is kept is a float */
+                w->mean[j] = (double)(float)(sum / n); /* floats are stored */
                 continue;
             }
             squares += w->data->sparse ? n * w->mean[j] * w->mean[j] : 0;
@@ -347,7 +347,7 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
     w.pieces = PIECE_BYTES / each < MOST_PIECES ? PIECE_BYTES / each : MOST_PIECES;
     w.pieces = w.pieces < data->rows / 64 ? w.pieces : (size_t)(data->rows / 64);
     w.pieces = w.pieces > 0 ? w.pieces : 1;
-    /* dense: a block centred, packed, scored and turned round */
+    /* dense: a block centred, packed, scored and transposed */
     w.scratch_each = data->sparse ? w.l : BLOCK * (2 * w.d + (w.l + BLOCK) / BLOCK * BLOCK + w.l);
     w.scratch_each = (w.scratch_each + 15) / 16 * 16;
     struct {

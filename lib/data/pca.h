@@ -1,6 +1,6 @@
 /*
- * Principal components of a dataset's rows, dense or sparse: what a row has of the directions in which the rows vary
- * most.
+ * Principal components of a dataset's rows, dense or sparse: the coordinates of a row in the directions in which the
+ * rows vary most.
  */
 #ifndef XSMI_PCA_H
 #define XSMI_PCA_H
@@ -9,7 +9,7 @@
 
 typedef struct xsmi_pca_options {
     uint32_t components; /* k, at most D */
-    bool correlation;    /* features are divided by their standard deviation first; constant ones are left out */
+    bool correlation;    /* features are divided by their standard deviation first; constant ones are omitted */
     bool whiten;         /* each component is divided by its standard deviation */
     uint64_t seed;       /* of the random start */
 } xsmi_pca_options;
@@ -21,7 +21,7 @@ typedef struct xsmi_pca {
     float *direction; /* [features][components], standard deviations divided in */
     float *mean;      /* [features] */
     double *offset;   /* [components] the code of the mean, uncentred */
-    double *variance; /* [components] along each, falling; of the features divided by their deviation, if so */
+    double *variance; /* [components] along each, falling; with `correlation` of the scaled features */
 } xsmi_pca;
 
 /* Finds the components by block subspace iteration from a random start (Halko, Martinsson and Tropp, Finding structure
@@ -35,7 +35,7 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
 void xsmi_pca_clear(xsmi_pca *p);
 /* Makes the arrays for that many features and components, for a loader to fill; xsmi_pca_set_offset() then. */
 xsm_status xsmi_pca_start(xsm_context *ctx, uint32_t features, uint32_t components, xsmi_pca *out, xsm_error *err);
-/* Works out `offset` anew from the rest, after loading. */
+/* Computes `offset` from the other members, after loading. */
 void xsmi_pca_set_offset(xsmi_pca *p);
 /* A row's components. */
 void xsmi_pca_encode(const xsmi_pca *p, const xsmi_features *x, float *code);

@@ -1,5 +1,5 @@
 /*
- * Reading a file: options, the arrays that rows go into, and the dataset that is made of them.
+ * Reading a file: options, the arrays of rows, and the dataset made from them.
  */
 #include "data/reader.h"
 #include "data/cache.h"
@@ -25,9 +25,9 @@ xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status sta
                         (unsigned long long)line, (unsigned long long)column, text);
 }
 
-/* Grows an array of rows to what the whole file will probably need: each step of blind growth costs a copy and fresh
- * pages, which took more time than all parsing. At most eightfold at a time, as the first rows may not be like the
- * others; without an answer or the memory, growth is blind. */
+/* Grows an array of rows to the size that the whole file will probably need. Repeated growth costs copies and new
+ * pages, which took more time than parsing. It grows at most eightfold at a time, as the first rows may differ from the
+ * others. Without an estimate, or without the memory, it grows in the usual steps. */
 static xsm_status grow(xsmi_reader *r, size_t which, void *array, size_t *capacity, size_t used, size_t needed,
                        size_t each, const char *what, xsm_error *err)
 {
@@ -145,7 +145,7 @@ static bool sets_text(const xsm_text_options *given, const xsm_text_options *rea
            !xsmi_text_options_equal(read, &defaults);
 }
 
-/* Options of one format are refused with another that is asked for; a format that is to be found out may be theirs. */
+/* Options of one format are refused if another is requested; a format still to be detected may be the right one. */
 static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *err)
 {
     static const char *const names[] = {"AUTO", "XC", "LIBSVM", "CSV", "TSV", "TEXT", "NPY", "CACHE"};
@@ -227,7 +227,7 @@ static void shrink(xsmi_reader *r)
     }
 }
 
-/* Hands the arrays over to a dataset. */
+/* Moves the arrays to a dataset. */
 static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
 {
     if (r->rows == 0) {
@@ -251,7 +251,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
         for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
             d->mappings[d->mapping_count++] = xsmi_spool_take(&r->spools[i]);
         }
-        /* The dataset has no memory of its own in these, as if they were the caller's. */
+        /* The dataset does not own the memory of these arrays, as if they were the caller's. */
         r->value_capacity = r->index_capacity = r->offset_capacity = 0;
         r->label_capacity = r->label_offset_capacity = 0;
     } else {
@@ -359,7 +359,7 @@ static void end(xsmi_reader *r)
 
 /* -- caches ------------------------------------------------------------------------------------------------------- */
 
-/* Features from D on go, and are counted. */
+/* Features >= D are dropped and counted. */
 static xsm_status cut_features(xsm_dataset *d, uint32_t features, xsm_error *err)
 {
     char description[32];
@@ -376,7 +376,7 @@ static xsm_status cut_features(xsm_dataset *d, uint32_t features, xsm_error *err
     return status;
 }
 
-/* What the options ask of a dataset that is there already. */
+/* Applies the options to a dataset read from a cache. */
 static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)
 {
     bool drops;
@@ -424,7 +424,7 @@ static xsm_status read_source(xsmi_reader *r, const char *path, const xsm_source
     XSMI_TRY(read_rows(r, err));
     xsm_dataset *d = NULL;
     XSMI_TRY(finish(r, &d, err));
-    /* Which name is the smallest is known when all names are; numbers were compared on the way. */
+    /* The smallest name is known only after all names; numbers were compared while reading. */
     if (r->format == XSM_FORMAT_TEXT && r->options.labels == XSM_LABELS_SMALLEST) {
         xsm_status status = xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
         if (status != XSM_OK) {

@@ -1,9 +1,9 @@
 /*
- * CSV and TSV (RFC 4180 with either separator): a header line, one column of labels, all others features. Rows that
- * are read against a class map may lack the labels.
+ * CSV and TSV (RFC 4180 with either separator): a header line, one column of labels, all others features. Rows that are
+ * read against a class map may lack the labels.
  *
- * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays
- * in the line buffer until it is done, but moves when a line is added: places in it are kept as offsets.
+ * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays in
+ * the line buffer until it is complete, but moves when a line is added. So positions in it are stored as offsets.
  */
 #include "data/reader.h"
 #include "data/number.h"
@@ -17,8 +17,8 @@ typedef struct record {
     char *text;
     size_t length;
     size_t at;     /* start of the next field */
-    bool done;     /* the last field has been given */
-    uint64_t line; /* line that `at` is on, and where it starts */
+    bool done;     /* the last field was returned */
+    uint64_t line; /* the line of `at`, and where it starts */
     size_t line_start;
 } record;
 
@@ -45,8 +45,8 @@ static void start_record(record *c, char *text, size_t length)
 /* The rest of a field after its opening quote at `open`: finds the closing one, line by line. */
 static xsm_status quoted_field(record *c, size_t open, field *f, xsm_error *err)
 {
-    size_t from = open + 1; /* next byte to look at */
-    size_t to = open + 1;   /* next byte of the field as it will be */
+    size_t from = open + 1; /* next byte to read */
+    size_t to = open + 1;   /* next byte of the decoded field */
     for (;;) {
         char *quote = memchr(c->text + from, '"', c->length - from);
         if (!quote) {
@@ -93,7 +93,7 @@ static xsm_status quoted_field(record *c, size_t open, field *f, xsm_error *err)
     }
 }
 
-/* The next field; there is one as long as the record is not done. */
+/* The next field; it exists as long as the record is not complete. */
 static xsm_status next_field(record *c, field *f, xsm_error *err)
 {
     f->line = c->line;
@@ -114,8 +114,8 @@ static xsm_status next_field(record *c, field *f, xsm_error *err)
 #define NO_COLUMN SIZE_MAX
 
 typedef struct columns {
-    size_t count, label; /* the label's place, NO_COLUMN without labels */
-    bool names;          /* some name is no number: the line is a header */
+    size_t count, label; /* the label's column, NO_COLUMN without labels */
+    bool names;          /* some name is not a number: the line is a header */
     char found[200];     /* the names, for the message when the label column is not among them */
     size_t found_length;
 } columns;

@@ -44,7 +44,7 @@ static xsm_status read_header(xsmi_sparse *s, const char *text, xsm_error *err)
     return XSM_OK;
 }
 
-/* The limits that the caller has set. */
+/* The limits set by the caller. */
 static void set_limits(xsmi_sparse *s)
 {
     bool drops;
@@ -97,7 +97,7 @@ static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
     return XSM_OK;
 }
 
-/* Indexes as they stand in the file become indexes from 0, and those beyond D go. */
+/* Converts indexes of the file to indexes from 0, and drops those beyond D. */
 static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
 {
     xsmi_reader *r = s->r;
@@ -131,7 +131,7 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
     bool late = s->base_open;
     uint64_t kept = s->kept;
     if (late) {
-        s->kept = UINT64_MAX; /* known when the base is */
+        s->kept = UINT64_MAX; /* known when the base is known */
     }
     for (;;) {
         char *text;
@@ -161,7 +161,7 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
     }
     r->index_base = !late          ? r->options.index_base
                     : base > 0     ? XSM_INDEX_BASE_ONE
-                    : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature to tell from */
+                    : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature shows it */
                                    : XSM_INDEX_BASE_ZERO;
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);

@@ -2,8 +2,8 @@
  * Text: words between blanks, a row a line, labels by their prefix.
  *
  * A line becomes codes: words by the number of their first appearance, n-grams by their bucket. Without a vocabulary
- * all words are numbered while the text comes, in one pass; when it has ended those that are frequent enough become the
- * vocabulary and the rows are written anew, in place. With one (of the class map) the codes are features at once.
+ * all words are numbered in one pass over the text. At its end the frequent words become the vocabulary, and the rows
+ * are rewritten in place. With one (of the class map) the codes are features at once.
  */
 #include "data/grow.h"
 #include "data/reader.h"
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* Codes of buckets, above those of words; features end below it. */
+/* The first code of buckets, above the codes of words; features end below it. */
 #define BUCKET UINT32_C(0x80000000)
 #define NONE UINT32_MAX
 
@@ -49,7 +49,7 @@ static xsm_status add_code(text *t, uint32_t code, xsm_error *err)
     return XSM_OK;
 }
 
-/* Spreads hashes evenly over any number of buckets: the high half of a product. Part of what saved models mean. */
+/* Spreads hashes evenly over any number of buckets: the high half of a product. Saved models depend on it. */
 static uint32_t bucket_of(const text *t, uint64_t hash)
 {
     hash ^= hash >> 32;
@@ -57,7 +57,7 @@ static uint32_t bucket_of(const text *t, uint64_t hash)
     return (uint32_t)((hash >> 32) * t->buckets >> 32);
 }
 
-/* The n-grams of two words and more that end with this one. Part of what saved models mean. */
+/* The n-grams of two words and more that end with this one. Saved models depend on them. */
 static xsm_status add_word_ngrams(text *t, uint64_t hash, xsm_error *err)
 {
     uint32_t most = t->options.word_ngrams;
@@ -76,7 +76,7 @@ static bool continues(char c)
     return ((unsigned char)c & 0xC0) == 0x80;
 }
 
-/* As fastText takes them: a bracket alone is none. */
+/* As in fastText: a bracket alone is not an n-gram. */
 static xsm_status add_char_ngrams(text *t, const char *word, size_t length, xsm_error *err)
 {
     size_t size = length + 2;
@@ -140,7 +140,7 @@ static xsm_status add_label(text *t, const char *word, size_t length, bool *firs
     return XSM_OK;
 }
 
-/* The line's codes, sorted, each once with how often it is there. */
+/* The line's codes, sorted, each once with its count. */
 static xsm_status end_row(text *t, xsm_error *err)
 {
     xsmi_reader *r = t->r;
@@ -217,7 +217,7 @@ static int comes_before(const void *state, uint32_t a, uint32_t b)
 }
 
 /* Gives the frequent words their features, feature_of[number] or NONE, and the reader the vocabulary. `order` and
- * `spare` have room for all words. */
+ * `spare` are scratch for all words. */
 static xsm_status make_vocabulary(text *t, uint32_t *feature_of, uint32_t *order, uint32_t *spare, xsm_error *err)
 {
     uint32_t count = 0;
@@ -238,7 +238,7 @@ static xsm_status make_vocabulary(text *t, uint32_t *feature_of, uint32_t *order
     xsmi_sort_by(comes_before, &t->words, order, spare, count);
     xsm_vocabulary *v;
     XSMI_TRY(xsmi_vocabulary_new(t->r->context, &t->options, &v, err));
-    t->r->vocabulary = v; /* the reader releases it */
+    t->r->vocabulary = v; /* released by the reader */
     for (uint32_t i = 0; i < count; i++) {
         size_t length;
         bool known;
@@ -249,7 +249,7 @@ static xsm_status make_vocabulary(text *t, uint32_t *feature_of, uint32_t *order
     return XSM_OK;
 }
 
-/* Writes the rows anew, with features for codes; rows get shorter or stay. */
+/* Rewrites the rows with features in place of codes; no row becomes longer. */
 static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
 {
     xsmi_reader *r = t->r;
@@ -288,7 +288,7 @@ static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
     r->value_count = next;
 }
 
-/* D, which the caller may have asked for. *kept: features from here on are dropped. */
+/* D, which the caller may have set. *kept: features from here on are dropped. */
 static xsm_status set_features(text *t, uint64_t features, uint64_t *kept, xsm_error *err)
 {
     bool drops;
@@ -326,7 +326,7 @@ static xsm_status end_text(text *t, xsm_error *err)
     return status;
 }
 
-/* What text is read with: the class map's vocabulary, which must be what the options say, or the options. */
+/* The settings for reading text: the class map's vocabulary, with which the options must agree, or the options. */
 static xsm_status choose_vocabulary(text *t, xsm_error *err)
 {
     xsmi_reader *r = t->r;

@@ -1,6 +1,6 @@
 /*
- * What the readers share: the rows gathered so far, in arrays that grow, and where they come from. A reader appends
- * rows; read.c turns them into a dataset.
+ * Shared by the readers: the rows read so far, in arrays that grow, and their source. A reader appends rows; read.c
+ * turns them into a dataset.
  */
 #ifndef XSMI_READER_H
 #define XSMI_READER_H
@@ -28,11 +28,11 @@ typedef struct xsmi_reader {
     xsmi_source source;
     xsmi_lines lines;
     int32_t format;
-    int32_t index_base; /* XSM_INDEX_BASE_* that was found */
+    int32_t index_base; /* XSM_INDEX_BASE_* that was detected */
     bool sparse;
 
     uint64_t rows;
-    uint32_t features; /* D; the readers set it, at the latest at their end */
+    uint32_t features; /* D; set by the readers, at the latest at their end */
     size_t stride;     /* dense */
     float *values;
     size_t value_count, value_capacity;
@@ -46,18 +46,18 @@ typedef struct xsmi_reader {
     size_t label_offset_capacity;
     xsmi_dictionary dictionary;
     uint64_t dropped;
-    xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: what the arrays lie in */
-    size_t since;                          /* bytes of them touched since pages were last given back */
-    xsm_vocabulary *vocabulary;            /* that the dataset gets; NULL = the class map's, if it has one */
+    xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */
+    size_t since;                          /* bytes of them touched since pages were last released */
+    xsm_vocabulary *vocabulary;            /* for the dataset; NULL = the class map's, if it has one */
 } xsmi_reader;
 
-/* Fails at a place of the file; the message gets the path, line and column in front. */
+/* Fails at a position of the file; the message begins with path, line and column. */
 xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
                             const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* Room for `values` more values and `labels` more labels, and for one more row. */
+/* Reserves `values` more values, `labels` more labels, and one more row. */
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err);
-/* A pass over the arrays has dealt with so many bytes more: spooled ones give their pages back now and then. */
+/* Called by a pass over the arrays after so many more bytes. Now and then it releases pages of spooled arrays. */
 static inline void xsmi_reader_passed(xsmi_reader *r, size_t bytes)
 {
     if (r->options.spool && (r->since += bytes) >= XSMI_FORGET_BYTES) {
@@ -67,9 +67,9 @@ static inline void xsmi_reader_passed(xsmi_reader *r, size_t bytes)
         }
     }
 }
-/* Ends the row that the values and labels since the last one belong to; reserved before. */
+/* Ends a row: the values and labels since the last one. Its memory was reserved before. */
 void xsmi_reader_end_row(xsmi_reader *r);
-/* Adds a label of the current row unless it has it already; reserved before. */
+/* Adds a label to the current row unless the row has it already. Its memory was reserved before. */
 static inline void xsmi_reader_add_label(xsmi_reader *r, uint32_t id)
 {
     if (r->dictionary.entries[id].mark != r->rows + 1) {
@@ -79,7 +79,7 @@ static inline void xsmi_reader_add_label(xsmi_reader *r, uint32_t id)
 }
 /* Name of the label column in CSV and TSV files. */
 const char *xsmi_reader_label_column(const xsmi_reader *r);
-/* The D that the caller has asked for, from `features` or the class map; 0 = none. *drops: larger ones are dropped. */
+/* The D requested by the caller, from `features` or the class map; 0 = none. *drops: larger features are dropped. */
 uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 
 /* The formats. Each starts at the first line and reads to the end. */
@@ -89,7 +89,7 @@ xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err);
 xsm_status xsmi_read_text(xsmi_reader *r, xsm_error *err);
 xsm_status xsmi_read_npy(xsmi_reader *r, xsm_error *err);
 
-/* Finds out r->format; the lines start again at the first one. */
+/* Detects r->format; the lines then start again at the first one. */
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
 /* Exactly three integers without sign. */
 bool xsmi_is_xc_header(const char *text, size_t length);

@@ -1,4 +1,4 @@
-/* Merge sort from below: runs of doubling length, merged to and fro between the array and the scratch. */
+/* Merge sort from below: runs of doubling length, merged alternately between the array and the scratch. */
 #include "data/sort.h"
 
 #include <string.h>

@@ -41,7 +41,7 @@ static xsm_status read_raw(xsmi_source *s, void *buffer, size_t size, size_t *go
     return XSM_OK;
 }
 
-/* The first bytes decide about gunzip, and a host may hand them out one at a time. */
+/* The first bytes decide about gunzip; a host may return them one at a time. */
 static xsm_status start(xsmi_source *s, xsm_error *err)
 {
     s->raw = xsmi_allocate(s->context, RAW_SIZE, 1);

@@ -1,5 +1,5 @@
 /*
- * What reading a sparse file keeps from line to line; read_sparse.c reads the file, sparse_row.c a line.
+ * The state of reading a sparse file; read_sparse.c reads the file, sparse_row.c a line.
  */
 #ifndef XSMI_SPARSE_H
 #define XSMI_SPARSE_H
@@ -18,15 +18,15 @@ typedef struct xsmi_sparse {
     uint64_t declared_labels;
     bool has_header;
 
-    /* Indexes as they stand in the file (LIBSVM, base not known yet) or from 0. */
-    bool base_open;                    /* LIBSVM: no index 0 so far, and the base is to be found out */
+    /* Indexes as in the file (LIBSVM, base not known yet) or from 0. */
+    bool base_open;                    /* LIBSVM: no index 0 so far, and the base must be detected */
     uint32_t base;                     /* subtracted while reading; 0 while open */
     uint64_t limit;                    /* features accepted, without the base */
-    const char *limit_by;              /* what set the limit; NULL = what is supported */
-    uint64_t plain_first, plain_count; /* indexes that are stored as they stand */
+    const char *limit_by;              /* what set the limit; NULL = the largest supported */
+    uint64_t plain_first, plain_count; /* indexes that are stored as in the file */
     uint64_t kept;                     /* from here on features are dropped and counted; UINT64_MAX = never */
     uint64_t largest;                  /* largest index + 1, 0 = none */
-    uint64_t edge_line, edge_column;   /* first place of an index that is too large if the base is 0 */
+    uint64_t edge_line, edge_column;   /* first position of an index that is too large if the base is 0 */
 
     uint64_t *keys; /* sorting long rows */
     size_t key_capacity;
@@ -34,7 +34,7 @@ typedef struct xsmi_sparse {
     size_t scratch_capacity;
 } xsmi_sparse;
 
-/* The indexes that need no further look; after every change of limit, base or base_open. */
+/* Updates the range of indexes that need no further check; call after every change of limit, base or base_open. */
 void xsmi_sparse_set_plain(xsmi_sparse *s);
 /* Reads a line, which ends with a line end at text[length], as the next row. */
 xsm_status xsmi_sparse_read_row(xsmi_sparse *s, const char *text, size_t length, xsm_error *err);

@@ -1,8 +1,9 @@
 /*
  * One row of XC text or LIBSVM: `l1,l2 f:v f:v`, where the labels may be missing.
  *
- * The line has a line end behind it, which no number or separator contains, so the parser looks at bytes without asking
- * whether there are any. What goes wrong is worked out again from the line where that keeps the common way short.
+ * The line has a line end behind it, which no number or separator contains, so that the parser reads bytes without
+ * checking for the end. Where this keeps the common path short, the cause of an error is determined by parsing the line
+ * again.
  */
 #include "data/sparse.h"
 #include "data/grow.h"
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-/* A byte that may follow a number. The line's end may be a '\r', which is none elsewhere. */
+/* A byte that may follow a number. A '\r' counts only at the line's end. */
 static inline bool ends_token(const xsmi_sparse *s, const char *p)
 {
     return xsmi_is_space(*p) || p == s->end || (s->libsvm && *p == '#');
@@ -50,7 +51,7 @@ static xsm_status label_failure(const xsmi_sparse *s, const char *p, int result,
                           : "expected a label (an integer from 0), or a space before the first feature");
 }
 
-/* Reads one label; *is_feature: it is the index of a feature instead. */
+/* Reads one label; *is_feature: it is the index of a feature. */
 static xsm_status read_label(const xsmi_sparse *s, const char *p, const char **after, int64_t *label, bool *is_feature,
                              xsm_error *err)
 {
@@ -99,7 +100,7 @@ static xsm_status read_label(const xsmi_sparse *s, const char *p, const char **a
     return XSM_OK;
 }
 
-/* The labels of a line that has some; *after is behind them. */
+/* The labels of a line that has some; *after is the position behind them. */
 static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err)
 {
     xsmi_reader *r = s->r;
@@ -164,7 +165,7 @@ static xsm_status value_failure(const xsmi_sparse *s, const char *p, int result,
     }
 }
 
-/* An index at or beyond the limit; as it stands in the file. */
+/* An index at or beyond the limit, as in the file. */
 static xsm_status limit_failure(const xsmi_sparse *s, uint64_t line, uint64_t column, uint64_t index, uint32_t base,
                                 xsm_error *err)
 {
@@ -185,14 +186,14 @@ void xsmi_sparse_set_plain(xsmi_sparse *s)
     s->plain_count = s->base > 0 ? 0 : s->limit - s->plain_first;
 }
 
-/* What an index needs beyond the common case: the base, the limit. *feature is as it stands in the file. */
+/* Handles an index outside of the common case: the base, the limit. *feature is as in the file. */
 static xsm_status place_index(xsmi_sparse *s, const char *p, uint64_t *feature, xsm_error *err)
 {
     uint64_t column = (uint64_t)(p - s->line) + 1;
     uint64_t index = *feature;
     if (s->base_open) {
         if (index == 0) {
-            /* Base 0 after all; an index that was the last one of base 1 is now one too many. */
+            /* The base is 0 after all; the last index of base 1 is now too large. */
             s->base_open = false;
             xsmi_sparse_set_plain(s);
             if (s->edge_line) {
@@ -220,7 +221,7 @@ static xsm_status place_index(xsmi_sparse *s, const char *p, uint64_t *feature, 
     return XSM_OK;
 }
 
-/* Second place of a feature in the line, for the message about it. */
+/* Second position of a feature in the line, for the message. */
 static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_error *err)
 {
     bool found = false;
@@ -229,7 +230,7 @@ static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_
         uint64_t index = 0;
         const char *start = p;
         for (; xsmi_is_digit(*p); p++) {
-            index = index * 10 + (uint64_t)(*p - '0'); /* below 2^32: it has been read before */
+            index = index * 10 + (uint64_t)(*p - '0'); /* below 2^32, as it was read before */
         }
         if (p > start && index == shown) {
             if (found) {
@@ -249,7 +250,7 @@ static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_
     return xsmi_fail(err, XSM_ERROR_INTERNAL, "a repeated feature that is not there");
 }
 
-/* Rows up to here are sorted in place. */
+/* Rows up to this length are sorted in place. */
 #define SHORT_ROW 32
 
 static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_t count, xsm_error *err)
@@ -290,7 +291,7 @@ static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_
     return XSM_OK;
 }
 
-/* An index with more digits than the common case has room for: leading zeros, or too large. */
+/* An index with more digits than the common case accepts: leading zeros, or too large. */
 static uint64_t long_index(const char *p)
 {
     uint64_t index = 0;
@@ -300,7 +301,7 @@ static uint64_t long_index(const char *p)
     return index;
 }
 
-/* Features from p to the end of the line; appended to the reader. Zeros take part until the row has been checked. */
+/* Features from p to the end of the line; appended to the reader. Zeros are kept until the row was checked. */
 static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
 {
     xsmi_reader *r = s->r;
@@ -379,7 +380,7 @@ xsm_status xsmi_sparse_read_row(xsmi_sparse *s, const char *text, size_t length,
 {
     s->line = text;
     s->end = text + length;
-    /* A label takes two bytes at least and a feature four, so the line says how much room is enough. */
+    /* A label takes at least two bytes and a feature four, so that the line's length bounds their number. */
     XSMI_TRY(xsmi_reader_reserve(s->r, length / 4 + 1, length / 2 + 1, err));
     const char *p = text;
     if (length > 0 && !xsmi_is_space(*p) && !at_end(s, p)) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Length of the character at p, 0 if the bytes there are none (overlong forms and surrogates included). */
+/* Length of the character at p, 0 if it is invalid (overlong forms and surrogates included). */
 static size_t character(const unsigned char *p, size_t length)
 {
     uint32_t code;

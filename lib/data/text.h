@@ -1,5 +1,5 @@
 /*
- * Bytes of unknown origin on their way into messages and names.
+ * Checking and quoting untrusted bytes for messages and names.
  */
 #ifndef XSMI_TEXT_H
 #define XSMI_TEXT_H
@@ -7,18 +7,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What may stand between the parts of a line. */
+/* Separators between the parts of a line. */
 static inline bool xsmi_is_space(char c)
 {
     return c == ' ' || c == '\t';
 }
 
-/* Bytes at the start of text that are whole UTF-8 characters other than NUL: length when all are. */
+/* The number of leading bytes that are complete UTF-8 characters other than NUL; `length` when all are. */
 size_t xsmi_utf8_prefix(const char *text, size_t length);
 
-/* Room that xsmi_quote() needs at most, the end included. */
+/* The most bytes that xsmi_quote() writes, the terminator included. */
 #define XSMI_QUOTE_SIZE 64
-/* Writes the start of text in single quotes, with \xNN for what is not printable, into quote; returns quote. */
+/* Writes the start of text in single quotes, with \xNN for bytes that are not printable, into quote; returns quote. */
 const char *xsmi_quote(char *quote, const char *text, size_t length);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Row transforms: a list of steps, what they learned from training rows, and their application in place.
+ * Row transforms: a list of steps, the weights fitted on training rows, and their application in place.
  *
- * The idf weights are kept as float32, so that a model that stores them gives back the same rows.
+ * The idf weights are kept as float32, so that a model that stores them gives the same rows.
  */
 #include "data/dataset.h"
 #include "data/text.h"
@@ -209,8 +209,8 @@ static size_t find_tfidf(const xsm_transform *t)
     return i;
 }
 
-/* No step before tfidf makes a value zero or non-zero (a quotient by a norm at most underflows to zero what has no
- * weight in the row), so the rows themselves are counted, up to the features that are left. */
+/* No step before tfidf turns a zero into another value or back (division by a norm can only underflow values that do
+ * not matter), so that the rows themselves are counted, up to the remaining features. */
 static void count_rows(const xsm_dataset *d, uint32_t features, uint64_t *counts)
 {
     for (uint64_t i = 0; i < d->rows; i++) {
@@ -368,8 +368,8 @@ static void divide_by_norm(const xsm_dataset *d)
     }
 }
 
-/* Weights can be up to 45, so a value near the end of float32 may leave it; found before anything is changed. Behind
- * `unit` nothing is above 1. */
+/* Weights can be up to 45, so that large values may overflow float32. This is checked before anything is changed. After
+ * `unit` no value is above 1. */
 static xsm_status check_products(const xsm_transform *t, const xsm_dataset *d, xsm_error *err)
 {
     size_t at = find_tfidf(t);

@@ -1,10 +1,10 @@
-/* Made-up rows for the suites that try a host's table. */
+/* Synthetic rows for the conformance suites. */
 #include "data/trial.h"
 #include "base/random.h"
 
 #include <string.h>
 
-/* Row i, feature j: what its label's centre has there, and noise. */
+/* Row i, feature j: the value of its label's centre, and noise. */
 static void fill(const xsmi_trial_shape *shape, const uint64_t *offsets, const uint32_t *labels, float *x)
 {
     for (uint64_t i = 0; i < shape->rows; i++) {
@@ -31,7 +31,7 @@ static bool is_there(const uint32_t *labels, uint64_t first, uint64_t end, uint3
 
 static void choose_labels(const xsmi_trial_shape *shape, uint64_t *offsets, uint32_t *labels)
 {
-    static const uint32_t beyond[] = {0, 1, 3}; /* from a row's first label to its others */
+    static const uint32_t beyond[] = {0, 1, 3}; /* offsets from a row's first label to its others */
     uint32_t used = shape->classes > 2 ? shape->classes - 1 : shape->classes;
     uint64_t total = 0;
     xsmi_stream stream;
@@ -52,7 +52,7 @@ static void choose_labels(const xsmi_trial_shape *shape, uint64_t *offsets, uint
     offsets[shape->rows] = total;
 }
 
-/* Leaves out the zeros: CSR in place, row by row. */
+/* Removes the zeros: CSR in place, row by row. */
 static void compress(const xsmi_trial_shape *shape, float *x, uint64_t *starts, uint32_t *index)
 {
     uint64_t count = 0;

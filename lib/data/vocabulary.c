@@ -1,4 +1,4 @@
-/* Vocabularies: options of text, the words, and shared holds on both. */
+/* Vocabularies: options of text and words, with a reference count. */
 #include "data/vocabulary.h"
 #include "data/text.h"
 
@@ -10,7 +10,7 @@
 struct xsm_vocabulary {
     xsm_context *context;
     atomic_size_t holders;
-    xsm_text_options options; /* the prefix is ours */
+    xsm_text_options options; /* the prefix is the vocabulary's own copy */
     char *prefix;
     xsmi_dictionary words;
 };
@@ -100,7 +100,7 @@ xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t lengt
 
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v)
 {
-    /* Nobody changes a vocabulary; how many hold it is no part of what it says. */
+    /* A vocabulary never changes; its reference count is not part of its contents. */
     xsm_vocabulary *held = (xsm_vocabulary *)(uintptr_t)v;
     if (held) {
         atomic_fetch_add_explicit(&held->holders, 1, memory_order_relaxed);

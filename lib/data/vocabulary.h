@@ -1,6 +1,6 @@
 /*
- * What turns text into features: the words of the training text in the order of their features, and how words and
- * n-grams are taken. Never changed once it is handed out, so datasets and models share one.
+ * A vocabulary turns text into features: the words of the training text in the order of their features, and the rules
+ * for words and n-grams. It never changes once it is made, so that datasets and models share it.
  */
 #ifndef XSMI_VOCABULARY_H
 #define XSMI_VOCABULARY_H
@@ -25,17 +25,17 @@ static inline uint32_t xsmi_text_buckets(const xsm_text_options *o)
     return o->word_ngrams > 1 || o->max_chars > 0 ? o->buckets : 0;
 }
 
-/* A vocabulary without words, for its maker to fill; `options` have been read. */
+/* A vocabulary without words, for the reader to fill; `options` are complete. */
 xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options, xsm_vocabulary **out, xsm_error *err);
-/* Adds the next word. *known: it was there already, and nothing is added. */
+/* Adds the next word. *known: it was present already, and nothing is added. */
 xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err);
-/* Another hold on it; NULL is fine. */
+/* Adds a reference; NULL is allowed. */
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v);
-/* Gives a hold back; NULL is fine. */
+/* Drops a reference; NULL is allowed. */
 void xsmi_vocabulary_release(const xsm_vocabulary *v);
 const xsmi_dictionary *xsmi_vocabulary_dictionary(const xsm_vocabulary *v);
 const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v);
-/* D of rows that are read with it. */
+/* D of rows read with it. */
 uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v);
 
 /* -- on disk (vocabulary_file.c) -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
  *
  *     words=V min_count=1 word_ngrams=2 min_chars=3 max_chars=6 buckets=262144 label_prefix=__label__
  *
- * in which the prefix is last, as it may hold anything but blanks.
+ * in which the prefix is last, as it may contain anything but blanks.
  */
 #include "data/vocabulary.h"
 #include "data/text.h"

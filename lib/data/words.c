@@ -1,4 +1,4 @@
-/* Words out of a stream of bytes, whatever the lines' length. */
+/* Words from a stream of bytes, with lines of any length. */
 #include "data/corpus.h"
 #include "data/grow.h"
 
@@ -30,7 +30,7 @@ void xsmi_words_close(xsmi_words *w)
     w->source.fd = -1;
 }
 
-/* Reads more behind w->end; what begins at `keep` moves to the front. */
+/* Reads more behind w->end; the bytes from `keep` on move to the front. */
 static xsm_status fill(xsmi_words *w, size_t keep, xsm_error *err)
 {
     if (keep > 0) {

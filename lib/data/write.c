@@ -1,4 +1,4 @@
-/* Datasets to files: checks, the buffered output, labels and names. The formats themselves are in write_text.c and
+/* Writing datasets to files: checks, buffered output, labels and names. The formats themselves are in write_text.c and
  * npy.c, caches in cache.c. */
 #include "data/write.h"
 #include "data/cache.h"
@@ -39,7 +39,7 @@ xsm_status xsmi_output_integer(xsmi_output *o, int64_t value, xsm_error *err)
     return xsmi_output_bytes(o, text, (size_t)length, err);
 }
 
-/* `digits` significant digits of value as [-]d.ddde[-]x, trailing zeros left out, whatever the locale's point is. */
+/* `digits` significant digits of value as [-]d.ddde[-]x without trailing zeros, with a point in every locale. */
 static size_t print(char *out, float value, int digits)
 {
     char text[64];
@@ -79,7 +79,7 @@ xsm_status xsmi_output_float(xsmi_output *o, float value, xsm_error *err)
     size_t length = 0;
     for (int digits = 6; digits <= 9; digits++) {
         length = print(text, value, digits);
-        text[length] = '\n'; /* no part of a number */
+        text[length] = '\n'; /* not part of a number */
         const char *end;
         float back = 0;
         if (xsmi_parse_float(text, &end, &back) == XSMI_NUMBER_OK && back == value) {
@@ -113,7 +113,7 @@ static xsm_status write_tsv(xsmi_output *o, xsm_error *err)
     return xsmi_write_dense(o, '\t', err);
 }
 
-/* Line i names the label i, which is the class i. */
+/* Line i is the name of label i, which is class i. */
 static xsm_status write_names(xsmi_output *o, xsm_error *err)
 {
     for (uint32_t k = 0; k < o->d->classes; k++) {
@@ -129,7 +129,7 @@ static xsm_status write_names(xsmi_output *o, xsm_error *err)
     return XSM_OK;
 }
 
-/* Writes beside `path`; the file is not in place yet. */
+/* Writes beside `path`; the file does not replace `path` yet. */
 static xsm_status begin(xsmi_output *o, const char *path, writer write, xsmi_replace **file, xsm_error *err)
 {
     *file = NULL;
@@ -150,7 +150,7 @@ static xsm_status commit(xsmi_replace **file, xsm_error *err)
     return taken ? xsmi_replace_commit(taken, err) : XSM_OK;
 }
 
-/* All files are complete before the first is put in place. */
+/* All files are complete before the first replaces its target. */
 static xsm_status write_files(xsmi_output *o, const char *path, writer write, const char *labels, const char *names,
                               xsm_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * Writing datasets: a buffered file, and what the formats share.
+ * Writing datasets: a buffered file, and code that the formats share.
  */
 #ifndef XSMI_WRITE_H
 #define XSMI_WRITE_H
@@ -15,7 +15,7 @@ typedef struct xsmi_output {
     xsmi_replace *file;
     char *buffer; /* [XSMI_WRITE_BUFFER] */
     size_t used;
-    bool numbers; /* labels are class numbers, as the names go to a file of their own */
+    bool numbers; /* labels are class numbers, as names go to a separate file */
 } xsmi_output;
 
 xsm_status xsmi_output_bytes(xsmi_output *o, const void *data, size_t size, xsm_error *err);
