@@ -8,7 +8,7 @@ xsm_status xsmi_alias_new(xsm_context *ctx, const double *weights, uint32_t coun
     xsmi_alias_column *columns = xsmi_allocate(ctx, count, sizeof *columns);
     double *rest = xsmi_allocate(ctx, count, sizeof *rest);
     uint32_t *stack =
-        xsmi_allocate(ctx, count, sizeof *stack); /* small ones from the bottom, large ones from the top */
+        xsmi_allocate(ctx, count, sizeof *stack); /* small columns from the bottom, large columns from the top */
     if (!columns || !rest || !stack) {
         xsmi_release(ctx, columns, count, sizeof *columns);
         xsmi_release(ctx, rest, count, sizeof *rest);
@@ -40,7 +40,7 @@ xsm_status xsmi_alias_new(xsm_context *ctx, const double *weights, uint32_t coun
             stack[small++] = more;
         }
     }
-    /* What is left has 1, but for rounding; an outcome that must not be drawn can be left by rounding alone. */
+    /* The remaining columns are 1 except for rounding; an outcome of probability 0 can only remain by rounding. */
     while (large < count) {
         uint32_t k = stack[large++];
         columns[k].threshold = UINT32_MAX;

@@ -9,7 +9,7 @@
 #include "base/random.h"
 
 /* A column: itself where 32 random bits are below `threshold`, else its alias. So each outcome's probability is right
- * to 2^-32 of a column's. */
+ * to 2^-32 of a column's probability. */
 typedef struct xsmi_alias_column {
     uint32_t threshold, alias;
 } xsmi_alias_column;
@@ -19,8 +19,8 @@ typedef struct xsmi_alias {
     uint32_t count;
 } xsmi_alias;
 
-/* Makes a table for probabilities in proportion to weights[0..count), finite, none negative, at least one above zero;
- * count >= 1. Needs memory for `count` doubles and integers meanwhile. An outcome of weight 0 is never drawn. */
+/* Makes a table for probabilities in proportion to weights[0..count), which are finite and not negative, at least one
+ * above zero; count >= 1. Temporarily allocates `count` doubles and integers. An outcome of weight 0 is never drawn. */
 xsm_status xsmi_alias_new(xsm_context *ctx, const double *weights, uint32_t count, xsmi_alias *out, xsm_error *err);
 void xsmi_alias_clear(xsm_context *ctx, xsmi_alias *table);
 

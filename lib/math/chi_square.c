@@ -3,7 +3,7 @@
  * of freedom and h = x/2,
  *     n even: sum over j = 0 .. n/2-1 of e^-h h^j / j!
  *     n odd:  erfc(sqrt h) + sum over j = 1 .. (n-1)/2 of e^-h h^(j-1/2) / Gamma(j+1/2).
- * The terms rise up to j = h: they are added up relative to the largest.
+ * The terms rise up to j = h; they are summed relative to the largest.
  */
 #include "math/chi_square.h"
 
@@ -19,7 +19,7 @@ double xsmi_chi_square_tail(double x, uint32_t freedom)
     }
     uint32_t odd = freedom % 2, terms = freedom / 2;
     double half = odd ? 0.5 : 0;
-    /* The largest term's place, its logarithm summed up factor by factor on the way. */
+    /* The index of the largest term; its logarithm is summed factor by factor. */
     double log_term = odd ? -h + 0.5 * log(h) - (HALF_LOG_PI - log(2)) : -h;
     uint32_t largest = 0;
     for (uint32_t j = 1; j < terms && h > j + half; j++) {

@@ -1,8 +1,8 @@
 /*
  * The Wright omega function on the real line, W0(e^t).
  *
- * A start that is right to a few per cent, then two steps of Fritsch, Shafer and Crowley's iteration (CACM algorithm
- * 443, 1973, in the form of Lawrence, Corless and Jeffrey, ACM TOMS algorithm 917, 2012), whose error goes with the
+ * An initial value right to a few per cent, then two steps of Fritsch, Shafer and Crowley's iteration (CACM algorithm
+ * 443, 1973, in the form of Lawrence, Corless and Jeffrey, ACM TOMS algorithm 917, 2012), which raises the error to the
  * fourth power.
  */
 #include "math/omega.h"
@@ -15,7 +15,7 @@ double xsmi_omega(double t)
         return isnan(t) ? t : 0;
     }
     if (t < 0) {
-        /* w = e^t (1 - e^t + ...). The residual is taken relative to e^t: t - log(w) would cancel. */
+        /* w = e^t (1 - e^t + ...). The residual is computed relative to e^t, as t - log(w) would cancel. */
         double e = exp(t);
         if (t < -36.8) {
             return e; /* the second term is below half an ulp */

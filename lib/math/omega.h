@@ -7,11 +7,11 @@
 #include <math.h>
 
 /* Wright omega of a real argument: w + log(w) = t, that is W0(e^t). Cannot overflow; relative error at most 4 ulp over
- * [-745, 1e8] (0 below, where e^t is 0). */
+ * [-745, 1e8] (0 below that, as e^t is 0). */
 double xsmi_omega(double t);
 
-/* One step of Fritsch, Shafer and Crowley's iteration for omega from the guess w, r = t - w - log(w) being its
- * residual; the relative error goes with the fourth power. */
+/* One step of Fritsch, Shafer and Crowley's iteration for omega from the estimate w with the residual r = t - w -
+ * log(w); it raises the relative error to the fourth power. */
 static inline double xsmi_omega_improve(double w, double r)
 {
     double w1 = 1 + w;
@@ -35,7 +35,7 @@ static inline double xsmi_sigmoid(double t)
     return e / (1 + e);
 }
 
-/* A sum of log(1 + e^t): the logarithms of many terms at once, as that of their product. */
+/* A sum of log(1 + e^t): one logarithm of a product in place of the logarithms of many factors. */
 typedef struct xsmi_softplus_sum {
     double total, product;
     unsigned terms;
@@ -62,7 +62,7 @@ static inline double xsmi_softplus_add(xsmi_softplus_sum *s, double t)
 
 static inline double xsmi_softplus_total(const xsmi_softplus_sum *s)
 {
-    /* Where every e is below an ulp of 1, the sum is theirs, which is below an ulp of any loss that counts. */
+    /* If every e is below an ulp of 1, the sum is that of the e, which is below an ulp of any relevant loss. */
     return s->total + log(s->product);
 }
 

@@ -2,10 +2,10 @@
  * Solving the implicit step's equation: Newton's method on u and all c_k at once, several equations side by side (a
  * kernel), or where that does not converge Halley's method on u alone, kept inside a bracket; or the paper's bisection.
  *
- * The kernel takes the equations as they stand before omega enters,
+ * The kernel solves the equations in the form without omega,
  *     C(u) - sum_k c_k = 0,    log(q_k c_k) + q_k c_k + q_y sum_j c_j + u - level_k = 0,
- * whose matrix is a diagonal and a border: one logarithm a class and one exponential an iteration, none waiting for
- * another.
+ * whose matrix is a diagonal with a border. An iteration takes one logarithm a class and one exponential, all
+ * independent.
  */
 #include "math/proximal.h"
 
@@ -19,12 +19,12 @@
 /* F and its first two derivatives at one u. */
 typedef struct point {
     double value, slope, bend;
-    double shift; /* q_y C(u) + u, what the arguments of omega are lowered by */
+    double shift; /* q_y C(u) + u, which is subtracted from the arguments of omega */
     double pace;  /* its derivative, at least 1 */
     double noise; /* rounding error of value */
 } point;
 
-/* omega(t), where it was `last` at t - rise. */
+/* omega(t), given that omega(t - rise) = last. */
 static double follow(double last, double t, double rise)
 {
     double w = last * (1 + rise / (1 + last));
@@ -33,15 +33,15 @@ static double follow(double last, double t, double rise)
             double r = t - w - log(w);
             w = xsmi_omega_improve(w, r);
             if (fabs(r) < 1e-3) {
-                return w; /* the error was below 1e-3 and went with its fourth power */
+                return w; /* the error was below 1e-3 and is raised to the fourth power */
             }
         }
     }
     return xsmi_omega(t);
 }
 
-/* Evaluates F at u. With `near`, the c_k are those at a u where the shift was near->shift, and each omega is followed
- * from there. */
+/* Evaluates F at u. With `near`, the c_k are those at a point with the shift near->shift, and each omega starts from
+ * there. */
 static point evaluate(xsmi_proximal *p, double u, const point *near)
 {
     double decline = expm1(-u);
@@ -78,8 +78,8 @@ double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance)
     double u = p->u_old;
     point at = evaluate(p, u, NULL);
     for (int i = 0; i < 400; i++) {
-        /* Since F rises at least as fast as u, the root lies between u and u - F(u), whichever way: every evaluation
-         * bounds it on both sides. */
+        /* Since F rises at least as fast as u, the root lies between u and u - F(u). So every evaluation bounds it on
+         * both sides. */
         if (fabs(at.value) <= at.noise) {
             break;
         }
@@ -103,7 +103,7 @@ double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance)
             }
         }
         if (next <= low || next >= high) {
-            break; /* the bracket is as narrow as numbers go */
+            break; /* the bracket cannot become narrower in double precision */
         }
         u = next;
         at = evaluate(p, u, &at);
@@ -122,7 +122,7 @@ void xsmi_proximal_solve_lanes(const xsmi_kernels *kernels, const xsmi_equations
         }
         xsmi_proximal one = {e->eta, e->u_old[l], e->q_y[l], (uint32_t)count, level, q, c};
         for (size_t k = 0; k < count; k++) {
-            /* One logarithm, unless the product leaves the normal numbers. */
+            /* One logarithm, unless the product is outside of the normal numbers. */
             q[k] = e->q[k * stride + l];
             double product = q[k] * e->rate;
             double log_product = product > DBL_MIN && product < DBL_MAX ? log(product) : log(q[k]) + log(e->rate);

@@ -1,6 +1,5 @@
 /*
- * The one-dimensional equation that an implicit step on the double sum comes down to (estimator/implicit.c says
- * whence).
+ * The one-dimensional equation of an implicit step on the double sum (derived in estimator/implicit.c).
  */
 #ifndef XSMI_PROXIMAL_H
 #define XSMI_PROXIMAL_H
@@ -11,8 +10,8 @@
 
 enum { XSMI_SOLVER_NEWTON = 0, XSMI_SOLVER_BISECTION = 1 };
 
-/* F(u) = C(u) - sum_k c_k(u), C(u) = eta (1 - e^-u) + u - u_old,
- * c_k(u) = omega(level_k - q_y C(u) - u) / q_k. F rises; its root is the new u, at least 0 when u_old is. */
+/* F(u) = C(u) - sum_k c_k(u), C(u) = eta (1 - e^-u) + u - u_old, c_k(u) = omega(level_k - q_y C(u) - u) / q_k. F rises;
+ * its root is the new u, at least 0 when u_old is. */
 typedef struct xsmi_proximal {
     double eta, u_old, q_y;
     uint32_t count;      /* sampled classes */
@@ -21,13 +20,13 @@ typedef struct xsmi_proximal {
     double *c;           /* [count] result: c_k at the root */
 } xsmi_proximal;
 
-/* Solves until the arguments of omega are right to `tolerance`, so that u is right to as much and each c_k to that part
- * of itself; returns u and leaves the c_k. Cannot fail on finite input. */
+/* Solves until the arguments of omega are right to `tolerance`; u then has this absolute error and each c_k this
+ * relative error. Returns u and sets the c_k. Cannot fail on finite input. */
 double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance);
-/* Solves equations side by side, level_k being log(q_k rate) + margin_k, to e->tolerance, which is as above; the
- * results of each are the same bits whatever it is solved with. e->count may be 0. room: [3*count]. */
+/* Solves equations side by side, level_k being log(q_k rate) + margin_k, to e->tolerance, as above. The results of each
+ * equation have the same bits whatever it is solved with. e->count may be 0. room: [3*count]. */
 void xsmi_proximal_solve_lanes(const xsmi_kernels *kernels, const xsmi_equations *e, int32_t solver, double *room);
-/* F(u), from nothing; leaves c_k(u). */
+/* F(u), computed without a starting point; sets c_k(u). */
 double xsmi_proximal_value(xsmi_proximal *p, double u);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Solving the implicit step of a batch. L-BFGS (Liu and Nocedal 1989, libLBFGS) goes most of the way; its line search
- * compares values of the objective, whose last digits are gone well before those of the gradient, so Newton steps by
- * conjugate gradients, which look at gradients only, finish where it stops.
+ * Solving the implicit step of a batch. L-BFGS (Liu and Nocedal 1989, libLBFGS) does most of the work. Its line search
+ * compares values of the objective, which lose their last digits well before the gradient does. So Newton steps by
+ * conjugate gradients, which use only gradients, finish where it stops.
  */
 #include "math/proximal_batch.h"
 
@@ -19,7 +19,7 @@ static size_t variables(const xsmi_proximal_batch *p)
     return p->classes * (p->rank + p->bias);
 }
 
-/* libLBFGS wants vectors of whole SSE registers; the rest are zeros that stay zeros. */
+/* libLBFGS needs vectors of whole SSE registers; the padding is zeros and stays zero. */
 static size_t padded(size_t count)
 {
     return (count + 15) / 16 * 16;
@@ -38,7 +38,7 @@ size_t xsmi_proximal_batch_work(size_t examples, size_t classes, size_t rank)
 
 typedef struct problem {
     xsmi_proximal_batch *p;
-    double scale;  /* of libLBFGS's variables: the point is scale x */
+    double scale;  /* of libLBFGS's variables x: the point is scale * x */
     double first;  /* value at 0 */
     double *share; /* [n][J] pi_ij = dT_i/dz_ij for the others; at the label -sum */
     double *v;     /* [n] dh_i/dT_i */
@@ -52,7 +52,7 @@ static double settle(double eta, double t, double old, double *u)
 {
     double v = xsmi_omega(log(eta) + t - old + eta);
     double at = old + (v - eta);
-    /* The difference has lost digits where eta is large: Newton steps on eta (1 - e^(T-u)) + u - old, which rises. */
+    /* The difference loses digits where eta is large: Newton steps on eta (1 - e^(T-u)) + u - old, which rises in u. */
     for (int i = 0; i < 3; i++) {
         double e = expm1(t - at);
         double next = at - (-eta * e + (at - old)) / (eta * (e + 1) + 1);
@@ -84,7 +84,7 @@ static void apply(const xsmi_proximal_batch *p, const double *point, const doubl
     }
 }
 
-/* out_j = sum_i c_ij (sqrt(s) q_i, b), the transpose of the above. */
+/* out_j = sum_i c_ij (sqrt(s) q_i, b), the transpose of the function above. */
 static void apply_transposed(const xsmi_proximal_batch *p, const double *c, double *out)
 {
     size_t r = p->rank, each = r + p->bias;
@@ -104,7 +104,7 @@ static void apply_transposed(const xsmi_proximal_batch *p, const double *c, doub
     }
 }
 
-/* Sum of the h_i at a point; leaves u, pull, share and v. */
+/* Sum of the h_i at a point; sets u, pull, share and v. */
 static double losses(problem *s, const double *point)
 {
     xsmi_proximal_batch *p = s->p;
@@ -147,7 +147,7 @@ static double dot(const double *a, const double *b, size_t n)
     return sum;
 }
 
-/* Gradient p - M'c at a point; returns its length relative to M'c's. */
+/* Gradient p - M'c at a point; returns its norm relative to that of M'c. */
 static double gradient(problem *s, const double *point, double *g, double *value)
 {
     *value = losses(s, point) + 0.5 * dot(point, point, s->count);
@@ -194,7 +194,7 @@ static int progress(void *state, const lbfgsfloatval_t *x, const lbfgsfloatval_t
     return gradient_length <= s->tolerance * point_length;
 }
 
-/* out = (1 + M' H M) d, H the Hessians of the h_i at the point where share and v are from. */
+/* out = (1 + M' H M) d, H the Hessians of the h_i at the point of share and v. */
 static void curvature(problem *s, const double *d, double *out)
 {
     const xsmi_proximal_batch *p = s->p;
@@ -208,7 +208,7 @@ static void curvature(problem *s, const double *d, double *out)
         }
         for (size_t j = 0; j < p->classes; j++) {
             if (j != p->own[i]) {
-                /* v falls back by v/(1+v) of what T rises: u follows */
+                /* v changes by v/(1+v) of the change of T, as u follows T */
                 z[j] = v * share[j] * (z[j] - slope) + v / (1 + v) * share[j] * slope;
                 sum += z[j];
             }
@@ -221,7 +221,7 @@ static void curvature(problem *s, const double *d, double *out)
     }
 }
 
-/* Newton's method, its systems by conjugate gradients as far as it is worth. */
+/* Newton's method; conjugate gradients solve its systems as precisely as pays off. */
 static void finish(problem *s, double *point, double *vectors)
 {
     size_t n = s->count, pitch = padded(s->p->classes * (s->p->rank + 1));
@@ -253,14 +253,14 @@ static void finish(problem *s, double *point, double *vectors)
                 point[j] = old[j] - length * step[j];
             }
             gap = gradient(s, point, g, &value);
-            /* The value must fall; where its digits do not tell any more, the gradient must. */
+            /* The value must fall; where rounding hides its change, the gradient must fall. */
             double noise = 1e-13 * (fabs(from) + fabs(value));
             better = value <= from - 1e-4 * length * slope - noise || (fabs(value - from) <= noise && gap < last);
         }
         if (!better) {
             memcpy(point, old, n * sizeof *old);
             gradient(s, point, g, &value);
-            return; /* as near as numbers go */
+            return; /* no improvement in double precision */
         }
     }
 }
@@ -274,12 +274,12 @@ int xsmi_proximal_batch_solve(xsmi_proximal_batch *p, double tolerance)
     memset(point, 0, pitch * sizeof *point);
     double value, *g = vectors;
     gradient(&s, point, g, &value);
-    /* At 0 the gradient is -M'c, the explicit step: its length is the measure of things. */
+    /* At 0 the gradient is -M'c, the explicit step; errors are relative to its norm. */
     s.scale = sqrt(dot(g, g, count));
     s.first = value;
     if (!(s.scale > 0)) {
         p->gap = 0;
-        return XSMI_SOLVED; /* nothing pulls */
+        return XSMI_SOLVED; /* the gradient is 0 */
     }
     lbfgs_parameter_t settings;
     lbfgs_parameter_init(&settings);

@@ -1,5 +1,5 @@
 /*
- * The implicit step on the double sum for several examples at once (estimator/implicit_batch.c says whence): a smooth
+ * The implicit step on the double sum for several examples at once (derived in estimator/implicit_batch.c): a smooth
  * convex problem in the coordinates of the step, solved by libLBFGS.
  */
 #ifndef XSMI_PROXIMAL_BATCH_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /*
- * With q_i the coordinates of example i, s the ridge's shrinkage, b = 1 with a bias and else 0, and y(i) the place of
- * i's label, finds the p_j (rank numbers and, with a bias, one more) that minimise
+ * With q_i the coordinates of example i, s the weight decay factor of the L2 penalty (ridge), b = 1 with a bias and
+ * else 0, and y(i) the index of i's label, finds the p_j (rank numbers and, with a bias, one more) that minimise
  *     1/2 sum_j |p_j|^2 + sum_i h_i(z_i),   z_ij = level_ij - sqrt(s) q_i.p_j - b p_j,rank,
  *     h_i(z) = min_u eta/n (u + e^(T_i - u)) + (u - u_old_i)^2 / 2,   T_i = log(1 + sum_{j != y} e^(z_ij - z_iy) A_j).
  * The u is that of log(eta/n e^(T - u)) = log v, v = omega(log(eta/n) + T - u_old + eta/n): nothing overflows.
@@ -32,12 +32,12 @@ typedef struct xsmi_proximal_batch {
     double gap;                     /* result: |p - M'c| / |M'c|, how far the solution is from stationary */
 } xsmi_proximal_batch;
 
-/* Doubles of workspace; SIZE_MAX when they cannot be addressed. */
+/* Size of the workspace in doubles; SIZE_MAX when it cannot be addressed. */
 size_t xsmi_proximal_batch_work(size_t examples, size_t classes, size_t rank);
 
 enum { XSMI_SOLVED = 0, XSMI_SOLVE_MEMORY = 1 };
-/* Solves until `gap` is at most `tolerance`, or no more progress can be made in double precision (gap says how far that
- * was). Returns XSMI_SOLVE_MEMORY when libLBFGS gets no memory, else XSMI_SOLVED. */
+/* Solves until `gap` is at most `tolerance`, or no more progress can be made in double precision (see `gap`). Returns
+ * XSMI_SOLVE_MEMORY when libLBFGS gets no memory, else XSMI_SOLVED. */
 int xsmi_proximal_batch_solve(xsmi_proximal_batch *p, double tolerance);
 
 #endif

@@ -1,25 +1,25 @@
 /*
  * The bi-simplex projection of Yen, Huang, Zhong, Ravikumar and Dhillon (PD-Sparse, 2016; Yen et al. 2018, eq. 11):
  * alpha = ([b - t_b]_+, -[c - t_c]_+) where, with B(t) = sum w [b - t]_+, C(t) = sum w [c - t]_+ and b shifted by s,
- *     both sums are 1                         if the thresholds for that have t_b + s + t_c >= 0,
+ *     both sums are 1                         if then t_b + s + t_c >= 0,
  *     alpha = 0                               if max b + s + max c <= 0,
  *     t_c = -t_b - s and B(t_b) = C(-t_b - s) otherwise.
- * Each case is the root of a falling piecewise linear function. A bracket is narrowed by pivots taken from the corners
- * that are still in it, and every other time by its middle, so that no list is slow; corners that leave it are kept as
- * sums. Nothing is sorted.
+ * Each case is the root of a falling piecewise linear function. A bracket is narrowed alternately by a pivot among the
+ * corners in it and by its middle, so that no list is slow. Corners outside of it are kept as sums. Nothing is sorted.
  */
 #include "math/simplex.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* A line's corner: a point of b has its part below `at`, one of c (at = -c) above. */
+/* A corner: a point of b contributes below `at`, a point of c (at = -c) above. */
 typedef struct corners {
     double *at, *weight;
     size_t count;
 } corners;
 
-/* F(t) = sum w [b - t]_+ - sum w [t - at]_+ - target over all corners, of which those out of the bracket are here. */
+/* F(t) = sum w [b - t]_+ - sum w [t - at]_+ - target over all corners; here are the sums over those outside of the
+ * bracket. */
 typedef struct falling {
     corners b, c;
     double b_weight, b_sum; /* points of b above the bracket: sum w, sum w b */
@@ -47,14 +47,14 @@ static double middle_of(double a, double b, double c)
     return c < low ? low : c > high ? high : c;
 }
 
-/* A corner in the bracket that is about the median. */
+/* A corner in the bracket near the median. */
 static double pivot_of(const falling *f)
 {
     const corners *of = f->b.count >= f->c.count ? &f->b : &f->c;
     return middle_of(of->at[0], of->at[of->count / 2], of->at[of->count - 1]);
 }
 
-/* Leaves the corners strictly between low and high. */
+/* Keeps the corners strictly between low and high. */
 static void narrow(falling *f, double low, double high)
 {
     size_t kept = 0;
@@ -125,16 +125,16 @@ static double largest(const xsmi_points *p)
     return most;
 }
 
-/* Passes that are tried before a list is known to be a slow one. */
+/* Passes before a list counts as a slow one. */
 #define PASSES 40
 
-/* The threshold above which the weighted sum of a list is 1. The threshold of all points is never above it, so points
- * below that can go, and again, until none does (Michelot 1986). A list that goes on losing few is left to root_of().
- */
+/* The threshold above which the weighted sum of a list is 1. The threshold of any subset of the points is never above
+ * it, so that points below that are dropped, repeatedly, until none is (Michelot 1986). A list that keeps losing few
+ * points is left to root_of(). */
 static double simplex_threshold(const xsmi_points *p, double most, double *scratch)
 {
     falling f = {.b = {scratch, scratch + p->count, 0}, .target = 1};
-    double *at = f.b.at, *weight = f.b.weight, low = -1; /* relative to the largest, which alone has it at -1 */
+    double *at = f.b.at, *weight = f.b.weight, low = -1; /* relative to the largest point, whose own threshold is -1 */
     for (size_t i = 0; i < p->count; i++) {
         at[f.b.count] = p->value[i] - most;
         weight[f.b.count] = p->weight ? p->weight[i] : 1;
@@ -189,7 +189,7 @@ xsmi_bisimplex xsmi_bisimplex_project(const xsmi_points *b, const xsmi_points *c
     falling f = {.target = 0};
     copy_points(b, 1, 0, &f.b, scratch);
     copy_points(c, -1, -shift, &f.c, scratch + 2 * b->count);
-    /* Sums below 1: t_b has grown, and so has t_c. */
+    /* The sums are below 1: t_b and t_c have grown. */
     double low = -most_c - shift, high = -t_c - shift;
     double t = root_of(&f, t_b > low ? t_b : low, high < most_b ? high : most_b);
     double sum = 0;

@@ -12,8 +12,8 @@
  * of each (the first of equal ones) above 0. O(n^3) a sweep, about 8 sweeps. */
 void xsmi_symmetric_eigen(double *a, size_t n, double *values, double *vectors);
 
-/* Makes vectors v [count][d] orthonormal in their order by Gram and Schmidt, each taken twice. One that depends on
- * those before it becomes zero. O(count^2 d). */
+/* Makes vectors v [count][d] orthonormal in their order by Gram-Schmidt, twice for each. A vector that depends on those
+ * before it becomes zero. O(count^2 d). */
 void xsmi_orthonormalise(double *v, size_t count, size_t d);
 
 /* Sum of a[i]*b[i], in eight partial sums. */
