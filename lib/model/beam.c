@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Whether a comes before b: the likelier, of equal ones the one further left. */
+/* Whether a comes before b: by higher probability, then further left. */
 static bool before(const xsmi_beam_node *a, const xsmi_beam_node *b)
 {
     return a->log_q > b->log_q || (!(a->log_q < b->log_q) && a->node < b->node);
@@ -16,10 +16,10 @@ static void swap(xsmi_beam_node *a, xsmi_beam_node *b)
     *b = held;
 }
 
-/* Puts the `keep` first of n nodes in front, in no order (Hoare's selection, the median of three as pivot). */
+/* Moves the first `keep` of n nodes to the front, in no order (Hoare's selection, the median of three as pivot). */
 static void select_first(xsmi_beam_node *nodes, size_t n, size_t keep)
 {
-    size_t low = 0, high = n; /* what is still undecided */
+    size_t low = 0, high = n; /* the undecided range */
     while (high - low > 1 && keep > low && keep < high) {
         size_t middle = low + (high - low) / 2, last = high - 1;
         if (before(&nodes[middle], &nodes[low])) {
@@ -47,7 +47,7 @@ static void select_first(xsmi_beam_node *nodes, size_t n, size_t keep)
     }
 }
 
-/* A child, with what its side of the node adds. */
+/* A child, with the contribution of its side of the node. */
 static xsmi_beam_node child_of(const xsmi_beam_node *parent, bool right, double s, double e)
 {
     xsmi_beam_node child = {.node = 2 * parent->node + right};
@@ -56,7 +56,7 @@ static xsmi_beam_node child_of(const xsmi_beam_node *parent, bool right, double 
     child.product = parent->product * (1 + e);
     child.log_q = -(child.sum + log(child.product));
     if (!(child.log_q > (double)-INFINITY)) {
-        child.log_q = (double)-INFINITY; /* a score that is no number must not spoil the order */
+        child.log_q = (double)-INFINITY; /* a NaN must not break the order */
     }
     return child;
 }

@@ -1,6 +1,5 @@
 /*
- * Beam search in a tree over the classes: from the root down, of each level's nodes those that the tree finds
- * likeliest.
+ * Beam search in a tree over the classes: from the root down it keeps the most probable nodes of each level.
  */
 #ifndef XSMI_BEAM_H
 #define XSMI_BEAM_H
@@ -13,15 +12,15 @@ typedef struct xsmi_beam_node {
     uint64_t node;
 } xsmi_beam_node;
 
-/* Nodes of scratch for a width. */
+/* Nodes of scratch for a beam of that width. */
 static inline size_t xsmi_beam_nodes(uint32_t width)
 {
     return 3 * (size_t)width;
 }
 
-/* The up to `width` classes that are left of the search, in no order, with their log-probabilities to the bit as
- * xsmi_tree_log_probability() has them. A beam of K or more has every class. Returns how many: the smaller of `width`
- * and K. O(width c log K) for codes of c. */
+/* Finds up to `width` classes, in no order, with log-probabilities equal to the bit to those of
+ * xsmi_tree_log_probability(). A beam of K or more finds every class. Returns their number: the smaller of `width` and
+ * K. O(width c log K) for codes of c. */
 uint32_t xsmi_tree_beam(const xsmi_tree *t, const float *code, uint32_t width, xsmi_beam_node *scratch,
                         uint32_t *classes, double *log_q);
 

@@ -10,8 +10,8 @@ typedef struct open {
     uint32_t child; /* as in xsmi_hierarchy.children */
 } open;
 
-/* Whether a comes out before b. Of equal ones nodes first, which may hold a smaller class: classes then come together.
- * As leaves are marked by the highest bit, that is the order of the numbers. */
+/* Whether a is taken before b. Of equal ones nodes come first, as they may hold a smaller class. As leaves are marked
+ * by the highest bit, this is the order of the numbers. */
 static bool before(const open *a, const open *b)
 {
     return a->log_p > b->log_p || (a->log_p == b->log_p && a->child < b->child);
@@ -44,7 +44,7 @@ static open pop(open *heap, uint32_t *count)
 
 size_t xsmi_best_first_scratch(const xsmi_hierarchy *h)
 {
-    return (size_t)h->classes * sizeof(open); /* what is open has classes of its own each */
+    return (size_t)h->classes * sizeof(open); /* each open node has classes of its own */
 }
 
 uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t top, uint32_t *classes, float *scores,

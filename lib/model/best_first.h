@@ -1,7 +1,7 @@
 /*
- * The best classes of a hierarchy without looking at all of it: the most probable node so far is opened first, and as
- * no child is more probable than its parent, the classes come out in the order of their probabilities. O(D + log K) for
- * each node opened: some log K a class where the model is sure, all K-1 where it knows nothing.
+ * The best classes of a hierarchy without scoring all nodes. The most probable node so far is expanded first. As no
+ * child is more probable than its parent, classes are found in the order of their probabilities. O(D + log K) for each
+ * node expanded: some log K nodes a class where the model is sure, all K-1 where it knows nothing.
  */
 #ifndef XSMI_BEST_FIRST_H
 #define XSMI_BEST_FIRST_H
@@ -11,7 +11,7 @@
 /* Bytes of scratch. */
 size_t xsmi_best_first_scratch(const xsmi_hierarchy *h);
 /* The `top` most probable classes of a row under a model with a hierarchy, and their log p, falling, of equal ones the
- * smaller class first. Returns the nodes that were opened, 0 when a score is not finite. */
+ * smaller class first. Returns the number of nodes expanded, 0 when a score is not finite. */
 uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t top, uint32_t *classes, float *scores,
                          void *scratch);
 

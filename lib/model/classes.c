@@ -1,5 +1,5 @@
 /*
- * What a model knows of its classes, their labels and names, and of the text that it reads.
+ * A model's classes, their labels and names, and its vocabulary.
  */
 #include "model/model.h"
 #include "data/vocabulary.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What the struct had in the first release. */
+/* The struct of the first release. */
 #define FIRST_MAP_SIZE offsetof(xsm_class_map, counts)
 
 static void release_names(xsm_context *ctx, char **names, size_t count, size_t filled)

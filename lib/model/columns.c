@@ -1,9 +1,9 @@
 /*
  * Scores of a batch of sparse rows against a range of classes of a feature-major model.
  *
- * Row by row, each row would bring its features' weights from memory. Here the weights that all features of the batch
- * have of a tile of classes are brought once, into a compact matrix that stays in the second cache while all rows pass
- * by. Threads divide the classes. A score is the sum that tiles.c makes, to the bit.
+ * Row by row, each row would read its features' weights from memory. Here the weights of all features of the batch for
+ * a tile of classes are read once, into a compact matrix that stays in the second cache while all rows use it. Threads
+ * divide the classes. Scores equal those of tiles.c to the bit.
  */
 #include "model/tiles.h"
 
@@ -13,8 +13,8 @@ enum {
     COMPACT_FLOATS = 384 << 10, /* 1.5 MB, three quarters of the second cache of a server's core */
     TILE_LEAST = 32,            /* classes */
     TILE_MOST = 256,
-    FLOATS_AHEAD = 256, /* of weights that are asked for: as many lines as a core can wait for */
-    /* Rows that share a feature, on average, from which bringing the weights together pays. */
+    FLOATS_AHEAD = 256, /* of weights prefetched: as many lines as a core can have in flight */
+    /* The least average number of rows a feature for which copying the weights together pays off. */
     ROWS_A_FEATURE = 3,
     JOBS_A_THREAD = 4
 };
@@ -26,7 +26,7 @@ typedef struct columns_job {
     size_t founds;
     const uint32_t *places; /* [entries] of the rows' features in `found`, row after row */
     uint32_t first, end;    /* classes */
-    uint32_t each, tile;    /* of a job, and of a tile */
+    uint32_t each, tile;    /* classes of a job, and of a tile */
     float *scores;
     size_t stride;
     float *compact; /* [threads][founds][tile] */
@@ -68,8 +68,8 @@ static void score_classes(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Lists the features of the batch in rising order, and where each row's are in the list; returns how many there are.
- * `place` and `used` have room for every feature, a number and a bit (zeros, before and after). */
+/* Lists the features of the batch in rising order, and the positions of each row's features in the list; returns their
+ * number. `place` has a number and `used` a bit for every feature (zeros before and after). */
 static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *used, uint32_t *place, uint32_t *found,
                             uint32_t *places)
 {
@@ -123,7 +123,7 @@ xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32
         entries += xsmi_batch_features(batch, (size_t)i).count;
     }
     *done = false;
-    /* The features could not be so few, or finding them would take more than the sums. */
+    /* The batch must have more features than that, or finding them takes longer than the sums. */
     if (batch->count < ROWS_A_FEATURE || count < 2 * TILE_LEAST || m->features / 64 > entries) {
         return XSM_OK;
     }

@@ -8,7 +8,7 @@ struct xsmi_correction {
     xsm_context *context;
     atomic_size_t holders;
     uint32_t classes;
-    /* One of them: */
+    /* One of these is set: */
     float *log_q; /* [classes] */
     xsmi_tree tree;
     xsmi_hierarchy hierarchy;
@@ -44,7 +44,7 @@ xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint
     return XSM_OK;
 }
 
-/* What lies at `part` goes to that place of a new correction, and is left empty. */
+/* Moves the contents of `part` to that member of a new correction; `part` is left empty. */
 static xsm_status take(xsm_context *ctx, uint32_t classes, size_t place, void *part, size_t size, xsmi_correction **out,
                        xsm_error *err)
 {

@@ -1,8 +1,9 @@
 /*
- * Scores that are distances: z_k = w_k . phi - ||w_k||^2/2, which is -||phi - w_k||^2/2 but for ||phi||^2/2, the same
- * for every class (Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, section 2: metric
- * learning as linear scores). The second part is kept as the bias, so that whoever scores or searches sees a linear
- * model; only who changes a row has to know more: its derivative is phi - w_k, and the bias follows the row.
+ * Scores that are distances: z_k = w_k . phi - ||w_k||^2/2 = -||phi - w_k||^2/2 + ||phi||^2/2, whose last term is the
+ * same for every class (Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, section 2:
+ * metric learning as linear scores). -||w_k||^2/2 is stored as the bias, so that scoring and searching see a linear
+ * model. Only code that changes a row must know more: the derivative is phi - w_k, and the bias must be updated with
+ * the row.
  */
 #include "model/model.h"
 

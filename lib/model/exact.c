@@ -1,9 +1,9 @@
 /*
- * Exact scoring: log-sum-exp over all classes, the target's score and the best classes, for blocks of rows.
+ * Exact scores (logits): log-sum-exp over all classes, the target's score and the best classes, for blocks of rows.
  *
- * The sums of a row's tiles join in rising order of classes, in double precision, each tile's relative to the largest
- * score so far. Tile borders are fixed, so a row's result is the same bits whatever rows are scored with it and
- * however many threads there are.
+ * The sums of a row's tiles are added in rising order of classes, in double precision, each relative to the largest
+ * score so far. Tile borders are fixed, so that a row's result has the same bits whatever rows are scored with it and
+ * on any number of threads.
  */
 #include "model/model.h"
 #include "model/tiles.h"
@@ -23,7 +23,7 @@ typedef struct exact_state {
     float *max;       /* [blocks][XSMI_LANES] */
     double *sum;      /* [blocks][XSMI_LANES] */
     float *found;     /* [blocks][XSMI_LANES] targets' scores */
-    uint32_t *target; /* [blocks][XSMI_LANES] their classes, XSMI_NO_CLASS where there is no row or no target */
+    uint32_t *target; /* [blocks][XSMI_LANES] their classes, XSMI_NO_CLASS without a row or a target */
     /* Packed tiles with short top lists: [blocks][top][XSMI_LANES]. Otherwise the lists are made in the results. */
     float *top_score;
     uint32_t *top_class;
@@ -58,7 +58,7 @@ size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, 
     return tiles == SIZE_MAX || !xsmi_add(arena.used, tiles, &total) ? SIZE_MAX : total;
 }
 
-/* A row's list in the results. */
+/* A row's top list in the results. */
 static xsmi_top row_list(const xsmi_exact *block, size_t row)
 {
     xsmi_top list = {block->top_score + row * block->top, block->top_class + row * block->top, block->top};
@@ -112,13 +112,13 @@ static void take_row(exact_state *s, const xsmi_tile *tile)
     for (uint32_t c = 0; c < tile->count; c += TOP_RUN) {
         uint32_t run = tile->count - c < TOP_RUN ? tile->count - c : TOP_RUN;
         float best = kernels->row_max(tile->scores + c, run);
-        if (block->top && !(best <= list.score[0])) { /* also when it is NaN: others of the run may belong */
+        if (block->top && !(best <= list.score[0])) { /* also when it is NaN: others of the run may enter */
             for (uint32_t k = c; k < c + run; k++) {
                 xsmi_top_offer(&list, tile->scores[k], tile->first + k);
             }
         }
         if (best != best) {
-            s->sum[place] = NAN; /* stays: every later sum is added to it */
+            s->sum[place] = NAN; /* it stays NaN, as later sums are added to it */
         } else if (best > max) {
             max = best;
         }

@@ -1,13 +1,13 @@
 /*
- * Models that get more classes and features: a new one is made, filled, and put into the old one's place, so that
- * whatever fails leaves the old one as it was.
+ * Growing models by classes and features: a new model is made, filled, and then replaces the old one, so that a failure
+ * leaves the old one unchanged.
  */
 #include "model/model.h"
 #include "model/parts.h"
 
 #include <string.h>
 
-/* Features can only grow under a transform that does not look at which they are. */
+/* Features can only grow under a transform that does not depend on the feature. */
 static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_error *err)
 {
     const uint32_t before = xsmi_model_input(m);
@@ -26,7 +26,7 @@ static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_erro
     return XSM_OK;
 }
 
-/* Where each class of the model goes. */
+/* The new number of each class of the model. */
 static xsm_status place_classes(const xsm_model *m, const xsm_class_map *map, uint32_t *place, xsm_error *err)
 {
     xsm_class_map own = XSM_CLASS_MAP_INIT;
@@ -48,7 +48,7 @@ static xsm_status place_classes(const xsm_model *m, const xsm_class_map *map, ui
     return XSM_OK;
 }
 
-/* Tied vectors are classes and features in one, and features keep their numbers. */
+/* Tied vectors are classes and features at once, and features keep their numbers. */
 static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t classes, const uint32_t *place,
                              xsm_error *err)
 {
@@ -88,7 +88,7 @@ static void copy_weights(const xsm_model *m, const uint32_t *place, const xsm_pa
     }
 }
 
-/* The rows that both were counted in. `own`: the map is the model's. */
+/* Adds the model's counts of training rows to the map's. `own`: the map is the model's. */
 static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, const uint32_t *place, xsm_error *err)
 {
     if (!m->counts || own) {
@@ -169,7 +169,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     xsm_status status = fill(m, wider, features, map, place, err);
     if (status == XSM_OK) {
         swap(m, wider);
-        /* What does not depend on the shape stays with the model. */
+        /* Members that do not depend on the shape stay with the model. */
         m->metadata = wider->metadata;
         m->metadata_count = wider->metadata_count;
         m->correction = wider->correction;

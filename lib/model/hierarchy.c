@@ -1,4 +1,4 @@
-/* Trees over the classes whose nodes are rows of a model's weights: how they are made, and swept. */
+/* Trees over the classes whose nodes are rows of a model's weights: construction and sweeps. */
 #include "model/hierarchy.h"
 
 #include "base/heap_sort.h"
@@ -34,7 +34,7 @@ void xsmi_hierarchy_clear(xsmi_hierarchy *h)
     memset(h, 0, sizeof *h);
 }
 
-/* Fills what lies above each node and class, from children in preorder. */
+/* Fills the parent of each node and class, from children in preorder. */
 static void look_up(xsmi_hierarchy *h)
 {
     h->above[0] = 0;
@@ -46,10 +46,10 @@ static void look_up(xsmi_hierarchy *h)
     }
 }
 
-/* Finds the depth; `depths` has room for a number a node. */
+/* Computes the depth; `depths` is scratch, a number a node. */
 static void measure(xsmi_hierarchy *h, uint32_t *depths)
 {
-    h->depth = depths[0] = 1; /* of what hangs on the root */
+    h->depth = depths[0] = 1; /* of the root's children */
     for (uint32_t i = 1; i < h->nodes; i++) {
         depths[i] = depths[h->above[i] / 2] + 1;
         h->depth = depths[i] > h->depth ? depths[i] : h->depth;
@@ -58,8 +58,8 @@ static void measure(xsmi_hierarchy *h, uint32_t *depths)
 
 /* -- balanced ------------------------------------------------------------------------------------------------------ */
 
-/* Number of the node over the classes first..first+count of the order is `node`: preorder is then a matter of counting,
- * as a subtree over n classes has n-1 nodes. */
+/* A range of classes first..first+count in the given order, and the number of its node. Preorder numbers follow by
+ * counting, as a subtree over n classes has n-1 nodes. */
 typedef struct range {
     uint32_t node, first, count;
 } range;
@@ -68,7 +68,7 @@ xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint
                                    xsm_error *err)
 {
     XSMI_TRY(start(ctx, classes, h, err));
-    range stack[33]; /* halves: one right side left over at each of 31 levels */
+    range stack[33]; /* halves: at most one pending right side at each of 31 levels */
     uint32_t height = 0;
     stack[height++] = (range){0, 0, classes};
     while (height > 0) {
@@ -108,8 +108,9 @@ static int compare_weights(const void *a, const void *b)
     return by_weight ? by_weight : (x->class > y->class) - (x->class < y->class);
 }
 
-/* Merges the two lightest until one is left: leaves in rising order, and merged nodes, which come in rising order too.
- * Of equal ones the leaf goes first, for the less depth. merged[i] are node i's children, in the order of merging. */
+/* Merges the two lightest until one is left: leaves in rising order, and merged nodes, which are made in rising order
+ * too. Of equal weights the leaf comes first, which gives less depth. merged[i] are node i's children, in the order of
+ * merging. */
 static void merge(const weighted *leaves, uint32_t classes, uint64_t *weights, uint32_t *merged)
 {
     uint32_t leaf = 0, node = 0;
@@ -126,7 +127,7 @@ static void merge(const weighted *leaves, uint32_t classes, uint64_t *weights, u
     }
 }
 
-/* Numbers merged nodes in preorder. `stack` and `number` have room for a number a node. */
+/* Numbers merged nodes in preorder. `stack` and `number` are scratch, a number a node. */
 static void renumber(xsmi_hierarchy *h, const uint32_t *merged, uint32_t *stack, uint32_t *number)
 {
     uint32_t height = 0, next = 0;
@@ -182,8 +183,8 @@ xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uin
 
 /* -- from files ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the children are a tree in preorder: each node comes when it is due, each class once. `due` has room for the
- * nodes, `seen` for the classes, zeros. */
+/* Whether the children are a tree in preorder: each node at its turn, each class once. Scratch: `due` for the nodes,
+ * `seen` for the classes, zeros. */
 static bool is_tree(const xsmi_hierarchy *h, uint32_t *due, uint32_t *seen)
 {
     uint32_t height = 0, classes = 0;
@@ -254,7 +255,7 @@ void xsmi_hierarchy_take(xsmi_hierarchy_sweep *s, const float *scores, uint32_t 
         float both[2 * XSMI_LANES];
         s->height--;
         s->kernels->log_branches(scores + (size_t)i * XSMI_LANES, s->stack + s->height * XSMI_LANES, 1, both);
-        for (uint32_t side = 2; side-- > 0;) { /* the left one ends up on top: its subtree comes next */
+        for (uint32_t side = 2; side-- > 0;) { /* the left one is pushed last, as its subtree comes next */
             float *to = children[side] & XSMI_LEAF ? s->out + (size_t)(children[side] & ~XSMI_LEAF) * XSMI_LANES
                                                    : s->stack + s->height++ * XSMI_LANES;
             memcpy(to, both + side * XSMI_LANES, XSMI_LANES * sizeof *to);

@@ -1,7 +1,7 @@
 /*
  * A binary tree over the classes for hierarchical softmax (Morin and Bengio, Hierarchical probabilistic neural network
  * language model, 2005): row i of a model's weights is the logistic of inner node i, which sends a row of features to
- * the right with probability sigma(w_i.x + b_i), and log p(k|x) is the sum of a path. Unlike the tree of tree.h its
+ * the right with probability sigma(w_i.x + b_i), and log p(k|x) is the sum of a path. Unlike in the tree of tree.h, its
  * logistics are the model itself. Row K-1 of the weights is unused.
  *
  * The K-1 inner nodes are numbered in preorder: node 0 is the root; a node's subtrees follow it, the left one first.
@@ -20,18 +20,18 @@ typedef struct xsmi_hierarchy {
     uint32_t classes, nodes; /* nodes = classes - 1, at least 1 */
     uint32_t depth;          /* of the lowest class */
     uint32_t *children;      /* [nodes][2] left and right: a node, or XSMI_LEAF + class */
-    uint32_t *above;         /* [nodes] 2 * parent + (1 for a right child); of the root nothing */
-    uint32_t *above_class;   /* [classes] the same of the classes */
+    uint32_t *above;         /* [nodes] 2 * parent + (1 for a right child); none for the root */
+    uint32_t *above_class;   /* [classes] the same for the classes */
 } xsmi_hierarchy;
 
-/* Halves of the classes in the order given ([classes], NULL = 0, 1, ...), an odd one more to the left. */
+/* Halves the classes in the given order ([classes], NULL = 0, 1, ...); an odd one goes to the left. */
 xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint32_t classes, xsmi_hierarchy *h,
                                    xsm_error *err);
 /* The tree of least mean depth where class k has weights[k] (Huffman, A method for the construction of
  * minimum-redundancy codes, 1952). O(K log K). */
 xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_hierarchy *h,
                                   xsm_error *err);
-/* From children in preorder, copied, as they lie in a file; *good says whether they are a tree over the classes. */
+/* From a copy of children in preorder, as in a file; *good says whether they are a tree over the classes. */
 xsm_status xsmi_hierarchy_read(xsm_context *ctx, const uint32_t *children, uint32_t classes, xsmi_hierarchy *h,
                                bool *good, xsm_error *err);
 void xsmi_hierarchy_clear(xsmi_hierarchy *h);
@@ -61,7 +61,7 @@ typedef struct xsmi_hierarchy_sweep {
 size_t xsmi_hierarchy_stack(const xsmi_hierarchy *h);
 /* Starts at the root; out and stack are set. */
 void xsmi_hierarchy_start_sweep(xsmi_hierarchy_sweep *s);
-/* Takes the scores [count][XSMI_LANES] of the next nodes; what lies beyond the last node is left aside. */
+/* Consumes the scores [count][XSMI_LANES] of the next nodes; scores beyond the last node are ignored. */
 void xsmi_hierarchy_take(xsmi_hierarchy_sweep *s, const float *scores, uint32_t count);
 
 #endif

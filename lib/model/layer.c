@@ -10,9 +10,9 @@
 const char *const xsmi_activation_names[] = {"identity", "relu", "tanh", NULL};
 const char *const xsmi_pool_names[] = {"sum", "mean", NULL};
 
-/* Features whose values are scaled, or whose vectors change, in one call of a kernel. */
+/* Features whose values are scaled, or whose vectors are changed, in one call of a kernel. */
 #define GROUP 64
-/* Vectors that are one job of setting all. */
+/* Vectors that one job initialises. */
 #define PASS_VECTORS 1024
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
     l->alpha = 1;
     xsm_status status = XSM_OK;
     if (mapped) {
-        /* Never written to: it is copied first. */
+        /* It is never written to, but copied first. */
         l->weight = (float *)(uintptr_t)mapped;
         l->stride = m->features;
     } else if (!l->tied) {
@@ -79,7 +79,7 @@ typedef struct start_job {
     size_t first;
 } start_job;
 
-/* A vector starts with numbers of a stream of its own, whatever others there are. */
+/* Each vector is initialised from its own random stream, whatever other vectors there are. */
 static void start_vectors(void *state, size_t index, uint32_t thread)
 {
     const start_job *job = state;
@@ -104,7 +104,8 @@ static void start_from(xsm_model *m, size_t first)
 {
     start_job job = {m, first};
     size_t jobs = ((size_t)m->layer->features - first + PASS_VECTORS - 1) / PASS_VECTORS;
-    if (xsmi_run(m->context, start_vectors, &job, jobs, NULL) != XSM_OK) { /* a host's runner can fail; not this */
+    if (xsmi_run(m->context, start_vectors, &job, jobs, NULL) !=
+        XSM_OK) { /* a host's runner can fail, but this must not */
         for (size_t i = 0; i < jobs; i++) {
             start_vectors(&job, i, 0);
         }
@@ -250,7 +251,7 @@ void xsmi_layer_hidden(const xsm_model *m, const xsmi_features *x, float *out)
     }
     if (l->made.activation == XSM_ACTIVATION_RELU) {
         for (size_t j = 0; j < h; j++) {
-            out[j] = out[j] < 0 ? 0 : out[j]; /* what is no number stays so, and is found out */
+            out[j] = out[j] < 0 ? 0 : out[j]; /* NaN stays NaN and is detected later */
         }
     } else if (l->made.activation == XSM_ACTIVATION_TANH) {
         for (size_t j = 0; j < h; j++) {
@@ -414,7 +415,7 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
     return xsmi_options_write(&p, sizeof p, sizeof p, parameters, "xsm_embedding_parameters", err);
 }
 
-/* Rows that are one job. */
+/* Rows of one job. */
 #define JOB_ROWS 16
 
 typedef struct hidden_job {

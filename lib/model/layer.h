@@ -1,8 +1,8 @@
 /*
- * The first layer of an embedding model: a vector v_j of H floats for each feature j of a row x; the row's hidden
- * vector, phi = activation(pool),  pool = sum_j x_j v_j, or that over the number of features that the row lists, is
- * what the model's output layer scores as a linear model scores a row. Whoever scores or trains asks here for hidden
- * vectors first, and goes on as with dense rows.
+ * The first layer of an embedding model: a vector v_j of H floats for each feature j of a row x. The row's hidden
+ * vector is phi = activation(pool), where pool = sum_j x_j v_j, or the mean over the features that the row lists. The
+ * output layer scores phi as a linear model scores a row. Scoring and training first compute hidden vectors here and
+ * then continue as with dense rows.
  */
 #ifndef XSMI_LAYER_H
 #define XSMI_LAYER_H
@@ -15,7 +15,7 @@
 
 typedef struct xsmi_layer {
     uint32_t features;           /* F */
-    xsm_embedding_options made;  /* as it was made */
+    xsm_embedding_options made;  /* the options of its making */
     bool tied;                   /* the vectors are the output layer's rows: weight is not used */
     float *weight;               /* [F] rows `stride` floats apart; the vector is alpha * row. Read-only when mapped. */
     size_t stride, weight_count; /* floats allocated; 0 when mapped or tied */
@@ -26,24 +26,25 @@ typedef struct xsmi_layer {
 extern const char *const xsmi_activation_names[];
 extern const char *const xsmi_pool_names[];
 
-/* Gives a model without weights in memory of its own a first layer of vectors that are not set, or none in memory where
- * `mapped` has them. */
+/* Adds a first layer to a model without weights of its own. Its vectors are not initialised; with `mapped` no memory is
+ * allocated for them. */
 xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
                           xsm_error *err);
 void xsmi_layer_free(xsm_model *m);
-/* Sets the vectors to what they are of a new model with these options. */
+/* Initialises the vectors as in a new model with these options. */
 void xsmi_layer_start(xsm_model *m);
-/* Gives `to`, a model without a first layer whose scale `alpha` is set, that of `from` with so many features, not less:
- * new ones start as in a new model. Of tied vectors only the new are set. Does nothing where `from` has none. */
+/* Copies the first layer of `from` to `to`, a model without one whose scale `alpha` is set, with the given number of
+ * features (not fewer). New features start as in a new model. Of tied vectors only the new ones are set. Does nothing
+ * if `from` has no first layer. */
 xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *to, xsm_error *err);
-/* ||V||^2, the scale included; 0 of tied vectors, which are counted with W, and without a first layer. */
+/* ||V||^2, the scale included; 0 for tied vectors, which count in ||W||^2, and without a first layer. */
 double xsmi_layer_squared_norm(const xsm_model *m);
 /* Copies mapped vectors to memory of their own. */
 xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err);
 /* Multiplies alpha into the vectors. */
 void xsmi_layer_fold(xsm_model *m);
 
-/* Refuses to take over the state of a model with another first layer, or takes it over, in memory of m's own. */
+/* Copies the state of another model's first layer to memory of m's own; refuses a different first layer. */
 xsm_status xsmi_layer_check_restore(const xsm_model *m, const xsm_model *from, xsm_error *err);
 void xsmi_layer_restore(xsm_model *m, const xsm_model *from);
 
@@ -51,8 +52,8 @@ void xsmi_layer_restore(xsm_model *m, const xsm_model *from);
 void xsmi_layer_hidden(const xsm_model *m, const xsmi_features *x, float *out);
 /* Turns dL/dphi, in place, into dL/d(sum_j x_j v_j), given phi. */
 void xsmi_layer_before(const xsm_model *m, const xsmi_features *x, const float *hidden, float *gradient);
-/* The part `piece` of `pieces` of: v_j <- v_j - eta x_j g for each feature j of the row, the ridge being in `alpha`,
- * the layer's after the step. Pieces share no vector. */
+/* Part `piece` of `pieces` of the step v_j <- v_j - eta x_j g for each feature j of the row. `alpha` is the layer's
+ * scale after the step, which includes the L2 penalty (ridge). Pieces share no vector. */
 void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, double eta, double alpha,
                      size_t piece, size_t pieces);
 

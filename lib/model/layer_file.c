@@ -58,7 +58,7 @@ xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer 
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
 
-/* Takes the next word, up to a space, of a text; false at its end or when it does not fit. */
+/* Reads the next word of a text, up to a space; false at its end or when it does not fit. */
 static bool next_word(const char **text, char *word, size_t size)
 {
     size_t length = strcspn(*text, " ");

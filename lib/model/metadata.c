@@ -32,7 +32,7 @@ void xsmi_model_clear_metadata(xsm_model *m)
     m->metadata_count = 0;
 }
 
-/* The place of a key, or where it would go. */
+/* The position of a key, or where it would be inserted. */
 static size_t find(const xsm_model *m, const char *key, bool *found)
 {
     size_t low = 0;
@@ -54,7 +54,7 @@ static size_t find(const xsm_model *m, const char *key, bool *found)
     return low;
 }
 
-/* A new array with the entry `skip` left out, or with a free place at `skip`; the entries are moved over. */
+/* A new array without the entry `skip`, or with a free entry at `skip`; the entries are moved to it. */
 static xsm_status resize(xsm_model *m, size_t skip, bool insert, xsm_error *err)
 {
     size_t count = insert ? m->metadata_count + 1 : m->metadata_count - 1;
@@ -133,7 +133,7 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(((const xsmi_metadata *)a)->key, ((const xsmi_metadata *)b)->key);
 }
 
-/* All at once: one by one, as xsm_model_set_metadata() does it, takes time that grows as the square of their number. */
+/* Sets all at once: xsm_model_set_metadata() for each takes time quadratic in their number. */
 xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err)
 {
     const xsmi_entry *entry;
@@ -148,7 +148,7 @@ xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *containe
     if (!m->metadata) {
         return xsmi_fail_memory(err, count * sizeof *m->metadata, "metadata");
     }
-    m->metadata_count = count; /* what is not filled stays NULL, which the release is fine with */
+    m->metadata_count = count; /* entries not filled stay NULL, which the release accepts */
     count = 0;
     for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
         if (xsmi_metadata_reserved(entry->key)) {

@@ -1,8 +1,8 @@
 /*
- * A linear model in memory: its weights, their order, the scales that ridge leaves on them.
+ * A linear model in memory: its weights, their layout, and the scales by which the L2 penalty (ridge) is applied.
  *
- * Only this file allocates, moves and releases weights. What the weights belong to (classes, names, transform,
- * metadata) is in classes.c and metadata.c; scoring in score.c and exact.c; files in model_save.c and model_load.c.
+ * Only this file allocates, moves and releases weights. Classes, names, transform and metadata are in classes.c and
+ * metadata.c; scoring is in score.c and exact.c; files are in model_save.c and model_load.c.
  */
 #include "model/model.h"
 #include "model/parts.h"
@@ -10,11 +10,11 @@
 #include <float.h>
 #include <string.h>
 
-/* Side of a square that is transposed at once: its lines of both matrices stay in the first cache. */
+/* Side of a square that is transposed at once: its cache lines of both matrices stay in the first cache. */
 #define TRANSPOSE_SIDE 32
-/* Rows of the result that are one job. */
+/* Rows of the result of one job. */
 #define TRANSPOSE_ROWS 64
-/* Floats that are one job of a pass over all weights. */
+/* Floats of one job of a pass over all weights. */
 #define PASS_FLOATS ((size_t)1 << 20)
 
 size_t xsmi_row_stride(size_t length)
@@ -35,7 +35,7 @@ static void matrix_shape(const xsm_model *m, int32_t layout, size_t *rows, size_
     *columns = class_major ? m->features : m->classes;
 }
 
-/* Floats of a matrix of its own memory, and its stride; false when they cannot be addressed. */
+/* Floats of an allocated matrix, and its stride; false when they cannot be addressed. */
 static bool matrix_size(const xsm_model *m, int32_t layout, size_t *stride, size_t *count)
 {
     size_t rows;
@@ -44,7 +44,7 @@ static bool matrix_size(const xsm_model *m, int32_t layout, size_t *stride, size
     matrix_shape(m, layout, &rows, &columns);
     *stride = xsmi_row_stride(columns);
     bool fits = xsmi_multiply(rows, *stride, count) && xsmi_multiply(*count, sizeof(float), &bytes);
-    *count = fits && *count == 0 ? 1 : *count; /* without features: memory of its own all the same */
+    *count = fits && *count == 0 ? 1 : *count; /* without features there is an allocation all the same */
     return fits && bytes <= SIZE_MAX / 2;
 }
 
@@ -132,7 +132,7 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
     return XSM_OK;
 }
 
-/* Releases weights and bias, or the mapping that they lie in. */
+/* Releases weights and bias, or their mapping. */
 static void release_weights(xsm_model *m)
 {
     if (m->weight_count > 0) {
@@ -249,7 +249,7 @@ static void transpose_rows(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Weights and bias in memory of the model's own, in the layout asked for; the model is untouched on failure. */
+/* Copies weights and bias to memory of the model's own, in the requested layout; the model is unchanged on failure. */
 static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
 {
     size_t stride;
@@ -316,14 +316,14 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     XSMI_TRY(xsmi_layer_own(m, err));
     xsmi_model_drop_row_lengths(m);
     if (m->row_scale) {
-        XSMI_TRY(xsmi_model_fold(m, err)); /* a class's weights will not lie together any more */
+        XSMI_TRY(xsmi_model_fold(m, err)); /* a class's weights will no longer be contiguous */
     }
     return rebuild(m, layout, err);
 }
 
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
 {
-    XSMI_TRY(xsmi_layer_own(m, err)); /* first: what is copied last lets go of the mapping */
+    XSMI_TRY(xsmi_layer_own(m, err)); /* first, as the last copy releases the mapping */
     m->untouched = false;
     return m->weight_count > 0 ? XSM_OK : rebuild(m, m->layout, err);
 }
@@ -425,7 +425,7 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
         m->alpha = 1.0;
         return XSM_OK;
     }
-    /* Each row notes that it is done, so that the model means the same after a host's runner has failed half-way. */
+    /* Each row is marked when done, so that the model is still correct after a host's runner has failed half-way. */
     XSMI_TRY(xsmi_model_need_row_scale(m, err));
     for (size_t k = 0; k < m->classes; k++) {
         m->row_scale[k] *= m->alpha;
@@ -433,7 +433,7 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
     m->alpha = 1.0;
     fold_job job = {m, rows_of_pass(m->features)};
     XSMI_TRY(xsmi_run(m->context, fold_rows, &job, (m->classes + job.each - 1) / job.each, err));
-    if (!m->row_length) { /* bounded rows are about to be scaled again */
+    if (!m->row_length) { /* bounded rows will soon be scaled again */
         xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
         m->row_scale = NULL;
     }
@@ -446,7 +446,7 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_parameters: %s is NULL", m ? "parameters" : "model");
     }
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    /* A struct that we cannot fill is found out before anything is folded; what it holds does not matter. */
+    /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, sizeof p, parameters, "xsm_parameters", err));
     XSMI_TRY(xsmi_model_own(m, err));
     xsmi_model_drop_row_lengths(m); /* the caller may change the weights */

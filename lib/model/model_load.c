@@ -1,5 +1,5 @@
 /*
- * Loading a model: the file of model_save.c checked and mapped; the weights are used where they lie.
+ * Loading a model: the file of model_save.c is checked and mapped; its weights are used in place.
  */
 #include "model/model.h"
 #include "model/parts.h"
@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file being loaded: the container, and what to call it in messages. */
+/* A file being loaded: the container, and its name in messages. */
 typedef struct source {
     const xsmi_container *container;
     const char *name;
 } source;
 
-/* The tensor of that name and dtype, NULL if there is none; one of another dtype or rank is an error. */
+/* The tensor of that name and dtype, or NULL; another dtype or rank is an error. */
 static xsm_status find_tensor(const source *s, const char *name, xsmi_dtype dtype, uint32_t rank,
                               const xsmi_tensor **out, xsm_error *err)
 {
@@ -45,7 +45,7 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
         "hierarchy",  "embedding",  "pair_counts", "pair_classes", "pair_values"};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
-        /* "state.*": of a checkpoint alone */
+        /* "state.*" is for checkpoints only */
         bool found = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0 &&
                      xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT);
         for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
@@ -86,7 +86,7 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     }
     xsm_model *m = NULL;
     XSMI_TRY(xsmi_model_new_empty(ctx, (uint32_t)weight->shape[1], classes, &m, err));
-    /* Never written to: the mapping is copied first. Its alignment was checked. */
+    /* It is never written to, as the mapping is copied first. Its alignment was checked. */
     m->weight = (float *)(uintptr_t)weight->data;
     m->stride = m->features;
     m->bias = bias ? (float *)(uintptr_t)bias->data : NULL;
@@ -94,7 +94,7 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     return XSM_OK;
 }
 
-/* Splits lines into `count` names that are terminated where the line ends are; `text` is a copy to change. */
+/* Splits lines into `count` names, terminated at the line ends; `text` is a copy that is changed. */
 static xsm_status split_names(const source *s, char *text, size_t length, const char **names, size_t count,
                               xsm_error *err)
 {
@@ -120,7 +120,7 @@ static xsm_status split_names(const source *s, char *text, size_t length, const 
     return XSM_OK;
 }
 
-/* An error found by code that knows nothing of files becomes one of this file; want of memory stays what it is. */
+/* Converts an error of code that knows no files into one of this file; out of memory is unchanged. */
 static xsm_status in_file(const source *s, xsm_status status, const xsm_error *inner, xsm_error *err)
 {
     if (status == XSM_OK || status == XSM_ERROR_MEMORY) {
@@ -144,7 +144,7 @@ static xsm_status load_counts(const source *s, const xsm_model *m, xsm_class_map
                          s->name);
     }
     XSMI_TRY(check_count(s, counts, m->classes, err));
-    /* Read without a sign, so that a count below 0 is above every number of rows. */
+    /* Read as unsigned, so that a negative count is larger than every number of rows. */
     map->counts = (const uint64_t *)(const void *)counts->data;
     map->rows = (uint64_t)rows;
     return XSM_OK;
@@ -227,7 +227,7 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-/* After the first layer and the correction, which it depends on. */
+/* Called after the first layer and the correction, on which it depends. */
 static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *score = xsmi_container_metadata(s->container, XSMI_KEY_SCORE);

@@ -1,5 +1,5 @@
 /*
- * A model on disk: which tensors and metadata a model is, in a container of safetensors.h.
+ * A model on disk: its tensors and metadata, in a container of safetensors.h.
  *
  *     labels       I64 [K]      the file's label of each class, its number if it has no other
  *     class_counts I64 [K]      training rows of each class, if they are known; their sum in the metadata
@@ -13,13 +13,13 @@
  *     vocabulary   U8 [bytes]   a word a line, if rows are text (vocabulary_file.c)
  *
  * A checkpoint is a model with tensors "state.*" (parts.h, train/checkpoint.c) and the metadata entry "checkpoint"; its
- * weights are without the factors that training keeps beside them.
+ * weights do not include the scales that training keeps beside them.
  *
- * In this order, so that each tensor begins at a multiple of its numbers' size without the holes that the format
- * forbids; the header is as long as it takes for the weights to begin at a cache line.
+ * This order lets each tensor begin at a multiple of its element size without holes, which the format forbids. The
+ * header is padded so that the weights begin at a cache line.
  *
  * Saving streams the weights: no second copy of them is made. Loading (model_load.c) maps the file: the weights are
- * used where they lie.
+ * used in place.
  */
 #include "model/model.h"
 #include "model/parts.h"
@@ -29,9 +29,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of weights that are put together before they are written, more if a row is longer. */
+/* Bytes of weights that are buffered before they are written, more if a row is longer. */
 #define WRITE_BYTES ((size_t)1 << 20)
-/* Least classes whose weights are put together from a feature-major model: a cache line of each feature's. */
+/* Least classes whose weights are buffered from a feature-major model: a cache line of each feature. */
 #define WRITE_CLASSES 16
 
 static xsm_status fail_diverged(const float *rows, size_t first, size_t features, xsm_error *err)
@@ -125,7 +125,7 @@ static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_
     return XSM_OK;
 }
 
-/* The tensors of a model in the order of the file, and which of them the weights are. */
+/* The tensors of a model in the order of the file, and the index of the weights. */
 typedef struct contents {
     xsmi_tensor *tensors; /* [capacity] */
     size_t count, capacity, weight;
@@ -134,7 +134,7 @@ typedef struct contents {
     const xsmi_model_extras *extras; /* NULL: the model alone */
 } contents;
 
-/* Most tensors of a model and of the factors of its weights. */
+/* Most tensors of a model and of the scales of its weights. */
 #define MODEL_TENSORS (8 + XSMI_CORRECTION_TENSORS + 5)
 
 static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
@@ -142,7 +142,7 @@ static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t
     c->tensors[c->count++] = (xsmi_tensor){.name = name, .dtype = dtype, .rank = rank, .shape = {rows, columns}};
 }
 
-/* Adds the extras whose numbers have so many bytes. */
+/* Adds the extras whose elements have that many bytes. */
 static void add_extras(contents *c, size_t bytes)
 {
     for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
@@ -206,14 +206,14 @@ static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_w
         const xsmi_tensor *t = &c->extras->tensors[i];
         if (xsmi_dtype_size(t->dtype) == bytes) {
             size_t size = 0;
-            (void)xsmi_tensor_bytes(t, &size); /* counted when the file was begun */
+            (void)xsmi_tensor_bytes(t, &size); /* it was computed when the file was begun */
             XSMI_TRY(xsmi_container_write(w, t->data, size, err));
         }
     }
     return XSM_OK;
 }
 
-/* One part of each row's length. */
+/* One member of each row's norm. */
 static xsm_status write_lengths(const xsm_model *m, bool ages, xsmi_container_writer *w, xsm_error *err)
 {
     enum { TOGETHER = 512 };
@@ -277,7 +277,7 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
     return m->vocabulary ? xsmi_vocabulary_write(m->vocabulary, w, err) : XSM_OK;
 }
 
-/* Begins the file: lists what is in it, and writes that. */
+/* Begins the file: lists its contents and writes the header. */
 static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, xsmi_container_writer **w,
                              xsm_error *err)
 {

@@ -1,6 +1,6 @@
 /*
- * The part of a checkpoint that is the model: weights and factors each as they lie in memory. Factors multiplied into
- * the weights would be a rounding that a run without checkpoints does not have.
+ * The model's part of a checkpoint: weights and scales each as they are in memory. Multiplying scales into the weights
+ * would round them, which a run without checkpoints does not do.
  */
 #include "model/model.h"
 #include "model/parts.h"
@@ -11,7 +11,7 @@
 /* Side of a square that is transposed at once. */
 #define SQUARE 32
 
-/* The numbers of a tensor of one dimension; NULL where there is none, an error where it is another than that. */
+/* The numbers of a tensor of one dimension; NULL if it is missing, an error if its shape or dtype differs. */
 static xsm_status read_numbers(const xsmi_container *file, const char *path, const char *name, uint64_t count,
                                const double **out, xsm_error *err)
 {
@@ -113,7 +113,7 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
         xsmi_release(m->context, lengths, m->classes, sizeof *lengths);
         return xsmi_fail_memory(err, m->classes * sizeof *lengths, "the rows' scales");
     }
-    /* Nothing fails from here on. */
+    /* From here on nothing can fail. */
     copy_weights(m, from);
     xsmi_layer_restore(m, from);
     if (m->bias) {

@@ -1,10 +1,10 @@
-/* Numbers of pairs of a feature and a class. */
+/* Values of pairs of a feature and a class. */
 #include "model/model.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Of p(k|j) over p(k) times K. */
+/* The factor of p(k|j) / (K p(k)). */
 #define RATIO_FACTOR 4.0
 
 xsm_status xsmi_pairs_start(xsm_context *ctx, const uint32_t *counts, uint32_t features, uint32_t classes,
@@ -70,7 +70,7 @@ typedef struct by_class {
     size_t classes, labels;
 } by_class;
 
-/* What is known of each feature at the class that is being counted. */
+/* The state of each feature at the class being counted. */
 typedef struct tally {
     uint32_t *last;   /* the latest class, XSMI_NO_CLASS before the first */
     uint32_t *counts; /* classes so far */
@@ -95,12 +95,12 @@ static void sort_rows(const xsm_dataset *d, by_class *by)
             by->row[by->start[labels[l]]++] = i;
         }
     }
-    /* Each start has become the next one's. */
+    /* Each start is now the start of the next. */
     memmove(by->start + 1, by->start, by->classes * sizeof *by->start);
     by->start[0] = 0;
 }
 
-/* Goes through the rows of each class. With `p` the sums are put there; without, only `counts` are made. */
+/* Passes over the rows of each class. With `p` it stores the sums there; without, it only computes `counts`. */
 static void tally_rows(const xsm_dataset *d, const by_class *by, tally *t, xsmi_pairs *p)
 {
     for (size_t j = 0; j < t->features; j++) {
@@ -181,7 +181,7 @@ xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double stren
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 
-/* The first place of feature j whose class is not below `class`. */
+/* The first position of feature j whose class is not below `class`. */
 static uint64_t find(const xsmi_pairs *p, uint32_t j, uint32_t class)
 {
     uint64_t low = p->start[j], high = p->start[j + 1];

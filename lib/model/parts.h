@@ -1,5 +1,5 @@
 /*
- * What the files of the model floor call of each other; the floors above have model.h.
+ * Functions that the files of this folder share; higher floors include model.h.
  */
 #ifndef XSMI_MODEL_PARTS_H
 #define XSMI_MODEL_PARTS_H
@@ -12,25 +12,24 @@
 #include "model/model.h"
 #include "model/tree_file.h"
 
-/* A class-major model without weights, for a loader to fill. xsm_model_free() takes it as it is. */
+/* A class-major model without weights, for a loader to fill. xsm_model_free() accepts it at any stage. */
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
                                 xsm_error *err);
 
-/* A model whose weights lie in the container's memory; takes its mapping over. `name` is for messages. (model_load.c)
- */
+/* A model whose weights are in the container's memory; the model takes the mapping. `name` is for messages.
+ * (model_load.c) */
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err);
 
-/* What the tensors of a state in a model's file are called (model_state.c): SCALE F64 [1] and ROW_SCALE F64 [K] are
- * the factors of the weights, which are in the file as they lie in memory; ROW_LENGTH F64 [K] and ROW_AGE U64 [K] are
- * an xsmi_row_length. */
+/* Names of the tensors of a state in a model's file (model_state.c): SCALE F64 [1] and ROW_SCALE F64 [K] are the scales
+ * of the weights, which are in the file as in memory; ROW_LENGTH F64 [K] and ROW_AGE U64 [K] are an xsmi_row_length. */
 #define XSMI_STATE_PREFIX "state."
 #define XSMI_STATE_SCALE "state.scale"
 #define XSMI_STATE_LAYER_SCALE "state.layer_scale" /* F64 [1] */
 #define XSMI_STATE_ROW_SCALE "state.row_scale"
 #define XSMI_STATE_ROW_LENGTH "state.row_length"
 #define XSMI_STATE_ROW_AGE "state.row_length_age"
-/* Gives a model that was loaded the factors that its file has. */
+/* Sets the scales of a loaded model from its file. */
 xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err);
 
 /* Releases labels and names (classes.c). */
@@ -39,11 +38,11 @@ void xsmi_model_clear_classes(xsm_model *m);
 void xsmi_model_clear_transform(xsm_model *m);
 /* Releases the metadata (metadata.c). */
 void xsmi_model_clear_metadata(xsm_model *m);
-/* Fills a model that has no metadata with copies of a container's, the library's own entries left out. */
+/* Copies a container's metadata to a model that has none, without the library's own entries. */
 xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err);
 
-/* A correction in a model's file (correction_file.c): the tensors that it is, and their data in that order. Reading
- * gives NULL where there is none. */
+/* A correction in a model's file (correction_file.c): its tensors, and their data in that order. Reading gives NULL if
+ * there is none. */
 #define XSMI_CORRECTION_TENSORS XSMI_TREE_TENSORS
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS]);
 xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer *w, xsm_error *err);
@@ -51,22 +50,22 @@ xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, co
                                 uint32_t features, xsmi_correction **out, xsm_error *err);
 
 /* A first layer in a model's file (layer_file.c): the text of its metadata, its tensor (false: it has none), its data,
- * and back. */
+ * and reading them. */
 #define XSMI_LAYER_TEXT 160
 void xsmi_layer_describe(const xsmi_layer *l, char *text, size_t size);
 bool xsmi_layer_tensor(const xsm_model *m, xsmi_tensor *tensor);
-/* `raw`: as they lie in memory, for a checkpoint. */
+/* `raw`: as in memory, for a checkpoint. */
 xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer *w, xsm_error *err);
 xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err);
 
 /* Metadata of a model's file that only the library writes, besides the container's own. */
 #define XSMI_KEY_TRANSFORM "transform"
 #define XSMI_KEY_INPUT_FEATURES "input_features"
-#define XSMI_KEY_TRAINING_ROWS "training_rows" /* where there are class_counts */
+#define XSMI_KEY_TRAINING_ROWS "training_rows" /* only with class_counts */
 #define XSMI_KEY_FIRST_LAYER "first_layer"
-#define XSMI_KEY_SCORE "score_function"  /* "euclidean"; not there for linear scores */
+#define XSMI_KEY_SCORE "score_function"  /* "euclidean"; absent for linear scores */
 #define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
-/* XSMI_KEY_CHECKPOINT and all that begins with it and a dot (safetensors.h) are the library's as well. */
+/* XSMI_KEY_CHECKPOINT, and all keys that begin with it and a dot (safetensors.h), are also the library's. */
 bool xsmi_metadata_reserved(const char *key);
 
 /* Whether a string is well-formed UTF-8. */

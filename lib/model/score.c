@@ -1,7 +1,7 @@
 /*
  * Scores of chosen classes, and of a range of classes.
  *
- * A chosen class's score is a dot product of its own: the same bits whatever other classes are asked for.
+ * The score of a chosen class is one dot product: it has the same bits whatever other classes are scored.
  */
 #include "model/model.h"
 #include "model/tiles.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows that are one job, so that a job is long against the handing out of it. */
+/* Rows of one job, so that a job takes much longer than starting it. */
 #define JOB_ROWS 32
 
 xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch, xsm_error *err)
@@ -129,7 +129,7 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
 {
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < count; j++) {
-            /* A column: its sum has the order, and so the bits, that it has in a tile. */
+            /* A column, whose sum has the same order, and so the same bits, as in a tile. */
             scores[j] = 0.0f;
             m->kernels->column_sums(m->weight + classes[j], m->stride, x->index, x->values, x->count, 1, &scores[j]);
         }
@@ -151,7 +151,7 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
 /* Nodes of a path that are scored together. */
 #define PATH_NODES 64
 
-/* log p of classes in a hierarchy, each the sum of its path. O(D) a node. */
+/* log p of classes in a hierarchy, each the sum over its path. O(D) a node. */
 static void score_paths(const xsm_model *m, const xsmi_hierarchy *h, const xsmi_features *x, const uint32_t *classes,
                         size_t count, float *scores)
 {
@@ -267,16 +267,16 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
 
 /* -- ranges of classes --------------------------------------------------------------------------------------------- */
 
-/* Multiplications that are worth waking a thread for. */
+/* The least multiplications for which waking a thread pays off. */
 #define WAKING_WORK 2e5
-/* Ranges of classes a thread, so that none waits long for another. */
+/* Ranges of classes for each thread, so that no thread waits long for another. */
 #define PIECES_A_THREAD 4
 
 typedef struct range_job {
     const xsm_model *model;
     const xsm_batch *batch;
     uint32_t first, count;
-    uint32_t pieces, each; /* ranges of classes that are jobs of their own */
+    uint32_t pieces, each; /* ranges of classes, each a job */
     float *scores;
     size_t stride;
     unsigned char *scratch; /* one part a thread */
@@ -325,7 +325,7 @@ static void score_group(void *state, size_t index, uint32_t thread)
                      job->scratch + thread * job->scratch_each, copy_tile, &group);
 }
 
-/* Cuts the classes where there are too few rows to keep the threads busy. */
+/* Divides the classes where there are too few rows to keep the threads busy. */
 static void cut_classes(range_job *job, bool plain, size_t groups)
 {
     const xsm_model *m = job->model;

@@ -1,17 +1,17 @@
 /*
- * Tiles of scores in three ways.
+ * Tiles of scores (logits), computed in three ways.
  *
  * Dense rows, class-major weights: the rows of a block are packed so that the vector lanes run over them, and the
- * weights are read in place (kernels->score_tile). All blocks take their turn with a tile of classes while its
- * weights are in the second cache: main memory is read once for all rows. Of up to XSMI_FEW rows in all the lanes run
+ * weights are read in place (kernels->score_tile). All blocks are scored against a tile of classes while its weights
+ * are in the second cache, so that main memory is read once for all rows. For up to XSMI_FEW rows in all, the lanes run
  * over classes instead (kernels->score_few), with the same bits.
  *
  * Feature-major weights: a row's scores of a tile of classes are the sum of its features' weights, each a contiguous
  * run (kernels->column_sums).
  *
  * Sparse rows, class-major weights: the features that occur in any of the rows are found once; for a tile of classes
- * their weights are gathered into a compact feature-major matrix, which then serves all rows as above. A row's own
- * gathers (kernels->sparse_gather_scores) would touch each weight once for every row that uses it.
+ * their weights are gathered into a compact feature-major matrix, which all rows use as above. Gathering for each row
+ * (kernels->sparse_gather_scores) would read each weight once for every row that uses it.
  *
  * In the last two a score is the sum, in rising order of features, by fused multiply-adds from 0: they give the same
  * bits.
@@ -20,15 +20,15 @@
 
 #include <string.h>
 
-/* Bytes of weights that are to stay in the second cache. */
+/* Bytes of weights that should stay in the second cache. */
 #define CACHE_BYTES ((size_t)1 << 20)
-/* Bytes of gathered weights at once; but a piece of a tile is never narrower than GATHER_LEAST, and the features
- * gathered at once are never more than GATHER_FEATURES, so that scratch is bounded. */
+/* Bytes of weights gathered at once. A piece of a tile is never narrower than GATHER_LEAST, and at most GATHER_FEATURES
+ * features are gathered at once, so that scratch is bounded. */
 #define GATHER_BYTES ((size_t)256 << 10)
 #define GATHER_LEAST 64
 #define GATHER_FEATURES 4096
-/* Bytes of log-probabilities of all classes that a sweep over a hierarchy may take for each thread, more if one block's
- * are. */
+/* Bytes of log-probabilities of all classes that a sweep over a hierarchy may use for each thread, or those of one
+ * block if that is more. */
 #define SWEPT_BYTES ((size_t)32 << 20)
 /* Classes whose weights are gathered together: a cache line of the compact matrix. */
 #define GATHER_CLASSES 16
@@ -41,18 +41,18 @@ typedef struct scratch {
     float *scores;     /* [XSMI_ROW_TILE], for each row when weights are gathered */
     float *scales;     /* [XSMI_ROW_TILE] */
     uint64_t *used;    /* [features/64] a bit for each feature that occurs */
-    uint32_t *place;   /* [features] its column in the compact matrix, set where the bit is */
+    uint32_t *place;   /* [features] its column in the compact matrix, valid where the bit is set */
     uint32_t *list;    /* [GATHER_FEATURES] the features of the compact matrix */
-    uint32_t *columns; /* [GATHER_FEATURES] where one row's features are in it */
+    uint32_t *columns; /* [GATHER_FEATURES] the columns of one row's features */
     float *compact;    /* [features][piece of a tile], at most [GATHER_FEATURES][GATHER_LEAST] floats */
-    size_t *cursor;    /* [XSMI_TILE_ROWS] values of each row that are summed already */
-    /* with a tree for a correction: one block's */
+    size_t *cursor;    /* [XSMI_TILE_ROWS] values of each row summed so far */
+    /* with a tree as correction, for one block */
     float *codes;    /* [XSMI_LANES][dims] */
-    float *sweep;    /* what a sweep needs */
+    float *sweep;    /* scratch of a sweep */
     float *log_tree; /* [classes][XSMI_LANES] */
-    /* with a hierarchy: log_tree for each block of some together, what sweeps result in, and for each */
-    float *stack;  /* its sweep's */
-    float *nodes;  /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, where they come row by row */
+    /* with a hierarchy: log_tree for each of several blocks, and for each */
+    float *stack;  /* stack of its sweep */
+    float *nodes;  /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, when scored row by row */
     float *hidden; /* [blocks][XSMI_LANES][hidden_stride], with a first layer */
 } scratch;
 
@@ -121,10 +121,10 @@ size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks)
 
 /* -- dense rows, class-major --------------------------------------------------------------------------------------- */
 
-/* Classes whose weights fit the second cache beside the packed rows; borders of score_tile do not change a score. */
+/* Classes whose weights fit into the second cache beside the packed rows; the borders of score_tile change no score. */
 static uint32_t piece_classes(const xsm_model *m)
 {
-    /* Every instruction set's kernel takes 42 classes in whole blocks of its own (14, 6 or 4 with a rest of 2). */
+    /* 42 classes are a multiple of the block of every instruction set's kernel (14, 6, or 4 with a rest of 2). */
     uint32_t piece = XSMI_CLASS_TILE;
     while (piece > 42 && (size_t)piece * m->features * sizeof(float) > CACHE_BYTES) {
         piece /= 2;
@@ -145,7 +145,7 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
             m->kernels->pack(x, rows->counts[b], m->features, s->packed[b]);
         }
     }
-    for (size_t b = 0; b < rows->blocks; b++) { /* lanes without a row are read all the same */
+    for (size_t b = 0; b < rows->blocks; b++) { /* lanes without a row are read too */
         if (rows->counts[b] < XSMI_LANES) {
             memset(s->lanes[b], 0, XSMI_CLASS_TILE * XSMI_LANES * sizeof *s->lanes[b]);
         }
@@ -161,7 +161,7 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
         for (uint32_t c = 0; c < count; c += piece) {
             uint32_t some = count - c < piece ? count - c : piece;
             for (size_t b = 0; b < rows->blocks; b++) {
-                /* One buffer for all blocks stays in the first cache, if a block's tile is complete at once. */
+                /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
                 const float *weights = m->weight + (tile + c) * m->stride;
                 const float scale = m->row_scale ? 1.0f : (float)m->alpha;
@@ -186,7 +186,7 @@ static void score_packed(const xsm_model *m, const xsmi_tile_rows *rows, uint32_
 
 /* -- row by row ---------------------------------------------------------------------------------------------------- */
 
-/* Scales of a tile, as each row's sums need them. */
+/* Scales of a tile, for each row's sums. */
 static void prepare_finish(const xsm_model *m, uint32_t first, uint32_t count, float *scales)
 {
     if (m->row_scale) {
@@ -231,7 +231,7 @@ static void score_feature_major(const xsm_model *m, const xsmi_tile_rows *rows, 
     }
 }
 
-/* Marks the features that occur and numbers them in rising order; returns how many there are. */
+/* Marks the features that occur and numbers them in rising order; returns their number. */
 static size_t number_features(const xsm_model *m, const xsmi_tile_rows *rows, scratch *s)
 {
     size_t words = used_words(m);
@@ -299,7 +299,7 @@ static void gather_weights(const xsm_model *m, uint32_t first, uint32_t count, c
     }
 }
 
-/* Adds to each row's scores of `count` classes what the features below `limit` give that are in the compact matrix. */
+/* Adds the contribution of the features below `limit` in the compact matrix to each row's scores of `count` classes. */
 static void add_gathered(const xsm_model *m, const xsmi_tile_rows *rows, scratch *s, uint32_t offset, uint32_t count,
                          size_t width, size_t limit)
 {
@@ -329,7 +329,7 @@ static void sum_gathered(const xsm_model *m, const xsmi_tile_rows *rows, scratch
         memset(s->cursor, 0, rows->blocks * XSMI_LANES * sizeof *s->cursor);
         size_t next = 0;
         for (size_t done = 0; done < total;) {
-            size_t features = total; /* one list serves all tiles, if it holds all features */
+            size_t features = total; /* one list is enough for all tiles, if it holds all features */
             if (total > GATHER_FEATURES) {
                 features = list_features(m, s, &next);
             } else {
@@ -350,7 +350,7 @@ static void score_gathered(const xsm_model *m, const xsmi_tile_rows *rows, uint3
     size_t width = GATHER_BYTES / sizeof(float) / held / GATHER_CLASSES * GATHER_CLASSES;
     width = width < GATHER_LEAST ? GATHER_LEAST : width > XSMI_ROW_TILE ? XSMI_ROW_TILE : width;
     const size_t needed = ((size_t)(end - first) + GATHER_CLASSES - 1) / GATHER_CLASSES * GATHER_CLASSES;
-    width = width < needed ? width : needed; /* lines of the compact matrix that nothing is in are memory for nothing */
+    width = width < needed ? width : needed; /* no memory for empty lines of the compact matrix */
     if (total <= GATHER_FEATURES) {
         size_t next = 0;
         (void)list_features(m, s, &next);
@@ -402,13 +402,13 @@ typedef struct corrected {
     const float *log_q;         /* [classes], or NULL */
     const float *log_tree;      /* [classes][XSMI_LANES] of the block being scored */
     size_t block;               /* its number */
-    const xsmi_pairs *pairs;    /* or NULL, with the */
-    const xsmi_tile_rows *rows; /* as they are */
+    const xsmi_pairs *pairs;    /* or NULL; they need the */
+    const xsmi_tile_rows *rows; /* themselves (not their hidden vectors) */
     xsmi_tile_consumer consume;
     void *state;
 } corrected;
 
-/* Adds the correction to a tile, which lies in scratch memory, and hands it on. */
+/* Adds the correction to a tile, which is in scratch memory, and passes it on. */
 static void correct_tile(void *state, const xsmi_tile *tile)
 {
     const corrected *c = state;
@@ -474,7 +474,7 @@ typedef struct swept {
     const size_t *counts; /* rows of each block */
 } swept;
 
-/* Takes a tile of nodes: as it comes, or when the block's last row's is there. */
+/* Consumes a tile of nodes: at once, or after the tile of the block's last row. */
 static void sweep_tile(void *state, const xsmi_tile *tile)
 {
     swept *w = state;
@@ -491,7 +491,7 @@ static void sweep_tile(void *state, const xsmi_tile *tile)
     }
 }
 
-/* Hands out a block's log-probabilities as tiles. */
+/* Passes a block's log-probabilities on as tiles. */
 static void give_swept(const scratch *s, const float *log_p, size_t block, size_t rows, bool lanes, uint32_t first,
                        uint32_t end, xsmi_tile_consumer consume, void *state)
 {
@@ -513,7 +513,7 @@ static void give_swept(const scratch *s, const float *log_p, size_t block, size_
     }
 }
 
-/* The nodes' scores of some blocks at a time become log-probabilities of all classes, which then are the tiles. */
+/* Converts the nodes' scores of several blocks to log-probabilities of all classes, which are then the tiles. */
 static void score_with_hierarchy(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end,
                                  scratch *s, xsmi_tile_consumer consume, void *state)
 {

@@ -1,9 +1,9 @@
 /*
- * The scores of a few hundred rows against a range of classes, tile by tile: what exact scoring, evaluation and
- * prediction have in common. The N x K matrix of scores never exists; who wants the scores takes each tile as it comes.
+ * The scores (logits) of a few hundred rows against a range of classes, tile by tile, for exact scoring, evaluation and
+ * prediction. The N x K matrix of scores never exists; a callback gets each tile.
  *
- * A score is the same bits whatever other rows and classes are scored with it, and so are the borders of the tiles of a
- * range: what is summed up tile by tile does not depend on how the rows were grouped.
+ * A score has the same bits whatever other rows and classes are scored with it. The borders of the tiles of a range are
+ * fixed too, so that sums over tiles do not depend on the grouping of rows.
  */
 #ifndef XSMI_MODEL_TILES_H
 #define XSMI_MODEL_TILES_H
@@ -15,7 +15,7 @@
 /* Classes of a tile of one row's scores: one row's part of it stays in the first cache. */
 #define XSMI_ROW_TILE 512
 
-/* The rows of one call, as the model takes them. All dense, or all sparse. */
+/* The rows of one call, before the first layer. All dense, or all sparse. */
 typedef struct xsmi_tile_rows {
     const xsmi_features *features; /* [blocks][XSMI_LANES] */
     const size_t *counts;          /* [blocks] rows of the block, at most XSMI_LANES */
@@ -31,10 +31,10 @@ typedef struct xsmi_tile {
     const float *scores; /* scales and bias included */
 } xsmi_tile;
 
-/* Takes a tile. For each row the tiles come in rising order of classes. */
+/* Gets a tile. For each row the tiles come in rising order of classes. */
 typedef void (*xsmi_tile_consumer)(void *state, const xsmi_tile *tile);
 
-/* Whether tiles hold the rows of a block as lanes. */
+/* Whether a tile has the rows of a block as lanes. */
 static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
 {
     return (!sparse || m->layer) && m->layout == XSM_LAYOUT_CLASS_MAJOR;
@@ -46,12 +46,13 @@ size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
 void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, void *scratch,
                       xsmi_tile_consumer consume, void *state);
 
-/* Makes a row's sums of a tile scores: scales and bias. `scales` are of the classes, where each has its own. */
+/* Converts a row's sums of a tile to scores by scales and bias. `scales` are those of the classes, if each has its
+ * own. */
 void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores);
 
 /* Scores of a batch of sparse rows against a range of classes of a feature-major model that has neither a correction
  * nor a first layer, row i's at scores + i*stride: the same bits as xsmi_tiles_score(), faster where rows share
- * features. Where they do not, *done is false, and nothing has been done. (columns.c) */
+ * features. Otherwise *done is false, and nothing was done. (columns.c) */
 xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count, float *scores,
                               size_t stride, xsm_context *ctx, xsmi_score_room *room, bool *done, xsm_error *err);
 

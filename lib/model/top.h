@@ -1,9 +1,9 @@
 /*
- * The best k of many (score, class) pairs: a heap with the worst of them on top, so that a pair that does not belong
- * costs one comparison and one that does costs O(log k).
+ * The best k of many (score, class) pairs: a heap with the worst of them on top, so that a pair that is not among the
+ * best costs one comparison, and one that is costs O(log k).
  *
- * Pairs that are offered must come in rising order of class: of equal scores the smaller class stays then without being
- * looked at. A score of NaN or minus infinity never enters a heap that was started empty.
+ * Pairs must be offered in rising order of class: of equal scores the smaller class then stays without comparing
+ * classes. A score of NaN or minus infinity never enters a heap that was started empty.
  */
 #ifndef XSMI_MODEL_TOP_H
 #define XSMI_MODEL_TOP_H
@@ -27,7 +27,7 @@ static inline void xsmi_top_start(const xsmi_top *top)
     }
 }
 
-/* Puts a pair where it belongs in a heap of `size` below `place`, which is free. */
+/* Moves a pair to its position at or below the free position `place` in a heap of `size`. */
 static inline void xsmi_top_sink_from(const xsmi_top *top, uint32_t size, uint32_t place, float score, uint32_t class)
 {
     for (;;) {

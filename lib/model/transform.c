@@ -1,5 +1,5 @@
 /*
- * The transform of new rows that a model carries, so that who loads it treats rows as its training did.
+ * The transform of new rows that a model stores, so that its users transform rows as its training did.
  */
 #include "model/model.h"
 #include "model/parts.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Levels of a subtree that a sweep takes at once, so that what it needs stays in the first cache. */
+/* Levels of a subtree that a sweep computes at once, so that its data stays in the first cache. */
 #define SUB_LEVELS 6
 #define SUB_LEAVES ((size_t)1 << SUB_LEVELS)
 
@@ -88,7 +88,8 @@ void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code)
     }
 }
 
-/* Adds up log(1 + e^t) = max(t, 0) + log(1 + e^-|t|) over a path, the second parts as a product of numbers up to 2. */
+/* Sums log(1 + e^t) = max(t, 0) + log(1 + e^-|t|) over a path; the second terms as the logarithm of a product of
+ * numbers up to 2. */
 typedef struct path_sum {
     double product, sum; /* a path is at most 31 nodes long: the product stays below 2^31 */
 } path_sum;
@@ -99,7 +100,7 @@ static inline void path_take(path_sum *p, double t, double e)
     p->product *= 1 + e;
 }
 
-/* Asks for the part of the arrays that a descent reads at a node. */
+/* Prefetches the part of the arrays that a descent reads at a node. */
 XSMI_PREFETCHER void fetch_node(const xsmi_tree *t, size_t node, size_t leaves, bool at_leaves)
 {
     if (at_leaves) {
@@ -114,14 +115,15 @@ XSMI_PREFETCHER void fetch_node(const xsmi_tree *t, size_t node, size_t leaves, 
     __builtin_prefetch(last, 0, 3);
 }
 
-/* Below this a path's probability is worked out anew: as a product it might have lost digits. */
+/* Below this a path's probability is computed again, as the product may have lost digits. */
 #define LEAST_PRODUCT 1e-280
 
 void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, const float *const *codes, const double *uniforms,
                     size_t n, uint32_t *classes, double *log_probabilities)
 {
-    /* A level at a time, so that one descent's node comes from memory while the others' are worked on. What is left of
-     * a uniform number in the interval of a side is uniform there: one number leads all the way down. */
+    /* All descents go one level at a time, so that one descent's node is read from memory while the others are
+     * computed. A uniform number, rescaled within the interval of its side, is uniform again: one number serves the
+     * whole descent. */
     const size_t leaves = xsmi_tree_leaves(t), dims = t->dims;
     size_t node[XSMI_TREE_ROWS];
     double at[XSMI_TREE_ROWS], width[XSMI_TREE_ROWS];
@@ -138,8 +140,8 @@ void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, const float
         kernels->logistics(scores, n, sides[0], sides[1], NULL);
         for (size_t i = 0; i < n; i++) {
             const double border = width[i] * (double)sides[0][i];
-            /* Rounding may leave nothing above the border; a side of probability 0 is not taken even then. No branches:
-             * they would be guessed wrong half of the time. */
+            /* Rounding may leave nothing above the border, but a side of probability 0 must never be chosen. There are
+             * no branches, as half of them would be mispredicted. */
             const size_t go = (size_t)(at[i] >= border) & (size_t)(sides[0][i] < 1);
             const double taken[2] = {0, border};
             at[i] -= taken[go];

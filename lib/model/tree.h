@@ -1,12 +1,12 @@
 /*
- * A balanced binary tree over the classes: a distribution that depends on a row's features, of which one class's
- * probability costs a path (Bamler and Mandt, Extreme classification via adversarial softmax approximation, 2020,
- * section 3).
+ * A balanced binary tree over the classes: a distribution that depends on a row's features, in which the probability of
+ * a class costs one path (Bamler and Mandt, Extreme classification via adversarial softmax approximation, 2020, section
+ * 3).
  *
- * Each inner node is a logistic of a row's code, its principal components and a 1. The nodes lie as in a heap: node 1
- * is the root, those of node v are 2v (left) and 2v + 1 (right), leaf i is node 2^height + i. A leaf without a class is
- * reached with probability 0 exactly: the node above it has no weights and a bias of XSMI_TREE_SURE, for which the
- * probability of the other side is 1. Only a leaf can be without one: every inner node has a class below it.
+ * Each inner node is a logistic of a row's code, its principal components and a 1. The nodes are stored as in a heap:
+ * node 1 is the root, those of node v are 2v (left) and 2v + 1 (right), leaf i is node 2^height + i. A leaf without a
+ * class is reached with probability 0 exactly: the node above it has no weights and a bias of XSMI_TREE_SURE, for which
+ * the probability of the other side is 1. Only leaves can lack a class: every inner node has a class below it.
  */
 #ifndef XSMI_TREE_H
 #define XSMI_TREE_H
@@ -17,16 +17,16 @@
 #include <string.h>
 
 #define XSMI_TREE_SURE 1e4f
-/* Rows that a sweep takes together. */
+/* Rows of one sweep. */
 #define XSMI_TREE_ROWS XSMI_LANES
 
 typedef struct xsmi_tree {
     xsm_context *context;
     xsmi_pca pca;
-    uint32_t classes, height; /* 2^height leaves, the least that is no less than classes */
+    uint32_t classes, height; /* 2^height leaves, the smallest such number >= classes */
     uint32_t dims;            /* floats of a code: components, a 1, zeros to a multiple of 4 */
     float *nodes;             /* [2^height][dims], the first unused */
-    uint32_t *leaf_class;     /* [2^height], XSMI_NO_CLASS where there is none */
+    uint32_t *leaf_class;     /* [2^height], XSMI_NO_CLASS if it has none */
     uint32_t *class_leaf;     /* [classes] */
 } xsmi_tree;
 
@@ -36,12 +36,12 @@ static inline size_t xsmi_tree_leaves(const xsmi_tree *t)
 }
 
 /* Makes the arrays for that many classes and the components of a fitted t->pca: nodes of zeros, no class at any leaf.
- * On failure t is empty but for the pca. */
+ * On failure t is empty except for the pca. */
 xsm_status xsmi_tree_start(xsm_context *ctx, uint32_t classes, xsmi_tree *t, xsm_error *err);
 void xsmi_tree_clear(xsmi_tree *t);
 /* Copies a tree into an empty one. */
 xsm_status xsmi_tree_copy(xsm_context *ctx, const xsmi_tree *from, xsmi_tree *to, xsm_error *err);
-/* Fills leaf_class from class_leaf; false when that is not one leaf a class. */
+/* Fills leaf_class from class_leaf; false unless each class has its own leaf. */
 bool xsmi_tree_set_leaves(xsmi_tree *t);
 
 /* A node's score, in four partial sums. */
@@ -60,16 +60,16 @@ static inline float xsmi_tree_node_score(const float *node, const float *code, u
 /* A row's code, [dims]. */
 void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code);
 /* Draws up to XSMI_TREE_ROWS classes side by side: the i-th from codes[i] by uniforms[i] of [0, 1), with its
- * log-probability; none depends on the others. O(k log K) each. Each probability is right to 2^-53, and to the few
- * roundings in float of a logistic; 0 is exact. */
+ * log-probability, independently of the others. O(k log K) each. Each probability is right to 2^-53 and the float
+ * roundings of a logistic; 0 is exact. */
 void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, const float *const *codes, const double *uniforms,
                     size_t n, uint32_t *classes, double *log_probabilities);
-/* log-probability of a class: a path. */
+/* Log-probability of a class: the sum over a path. */
 double xsmi_tree_log_probability(const xsmi_tree *t, const float *code, uint32_t class);
 /* Floats of scratch, aligned to XSMI_ALIGNMENT, that a sweep needs. */
 size_t xsmi_tree_scratch(const xsmi_tree *t);
-/* Log-probabilities of all classes for up to XSMI_TREE_ROWS rows: out[k*XSMI_LANES + row], lanes beyond the rows being
- * junk. O(k K) a row; in float, they may differ from those of a path in their last bits. */
+/* Log-probabilities of all classes for up to XSMI_TREE_ROWS rows: out[k*XSMI_LANES + row], lanes beyond the rows are
+ * undefined. O(k K) a row; computed in float, so that they may differ from those of a path in the last bits. */
 void xsmi_tree_sweep(const xsmi_tree *t, const xsmi_kernels *kernels, const float *const *codes, size_t rows,
                      float *out, float *scratch);
 

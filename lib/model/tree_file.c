@@ -28,8 +28,7 @@ size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSO
     return XSMI_TREE_TENSORS;
 }
 
-/* Whether no draw can reach a leaf without a class: where one side of a node has none, the node is sure of the other.
- */
+/* Whether no draw can reach a leaf without a class: a node with such a side must be sure of the other side. */
 static bool is_closed(const xsmi_tree *t, unsigned char *has_class)
 {
     size_t leaves = xsmi_tree_leaves(t);
@@ -56,7 +55,7 @@ static bool is_closed(const xsmi_tree *t, unsigned char *has_class)
     return true;
 }
 
-/* Infinite where a number is none. */
+/* Infinite if a number is NaN. */
 static double largest(const float *numbers, size_t count)
 {
     double most = 0;
@@ -67,7 +66,7 @@ static double largest(const float *numbers, size_t count)
     return most;
 }
 
-/* Whether scores of nodes are far from overflow, for rows whose numbers are about those of the mean, or 1. */
+/* Whether scores of nodes are far from overflow, for rows with values about as large as the mean's, or 1. */
 static bool is_moderate(const xsmi_tree *t)
 {
     const xsmi_pca *p = &t->pca;

@@ -11,10 +11,10 @@
 #define XSMI_TREE_TENSORS 4
 extern const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS];
 
-/* The tensors that a tree is, their data borrowed from it; returns how many. */
+/* The tensors of a tree, with data borrowed from it; returns their number. */
 size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSORS]);
-/* Fills an empty tree from tensors in the order of the names, NULL where one is not there. `name` begins messages. On
- * failure xsmi_tree_clear() takes what there is. */
+/* Fills an empty tree from tensors in the order of the names, NULL if one is missing. `name` begins messages. On
+ * failure call xsmi_tree_clear(). */
 xsm_status xsmi_tree_restore(xsm_context *ctx, const xsmi_tensor *const tensors[XSMI_TREE_TENSORS], const char *name,
                              uint32_t classes, uint32_t features, xsmi_tree *t, xsm_error *err);
 

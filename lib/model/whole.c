@@ -1,18 +1,18 @@
 /*
- * Passes over all parameters of a model: whether they are zero, zero again, their squared norm.
+ * Passes over all parameters of a model: testing for zeros, zeroing, the squared norm.
  */
 #include "base/random.h"
 #include "model/model.h"
 
 #include <string.h>
 
-/* Floats that are one job. */
+/* Floats of one job. */
 #define PASS_FLOATS ((size_t)1 << 20)
 
 static bool all_zero(const float *values, size_t count)
 {
     for (size_t i = 0; i < count;) {
-        uint32_t differ = 0; /* looked at once in a while, so that the loop below is a vector's */
+        uint32_t differ = 0; /* tested only now and then, so that the loop below is vectorised */
         for (size_t end = count - i < 1024 ? count : i + 1024; i < end; i++) {
             differ |= values[i] != 0;
         }
@@ -23,7 +23,7 @@ static bool all_zero(const float *values, size_t count)
     return true;
 }
 
-/* Whether tied vectors are those that a new model starts with, a check of some. */
+/* Whether tied vectors are those of a new model, tested on some of them. */
 static bool is_started(const xsm_model *m)
 {
     const xsmi_layer *l = m->layer;
@@ -81,7 +81,7 @@ static void zero_rest(xsm_model *m)
 void xsmi_model_zero(xsm_model *m)
 {
     size_t jobs = (m->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
-    if (xsmi_run(m->context, zero_part, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail; this must not */
+    if (xsmi_run(m->context, zero_part, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail, but this must not */
         memset(m->weight, 0, m->weight_count * sizeof *m->weight);
     }
     zero_rest(m);
@@ -108,7 +108,7 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
 typedef struct norm_job {
     const xsm_model *model;
     size_t rows, columns, each;
-    double *parts; /* a job's each */
+    double *parts; /* one for each job */
 } norm_job;
 
 static void norm_part(void *state, size_t index, uint32_t thread)

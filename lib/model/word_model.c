@@ -1,5 +1,5 @@
 /*
- * Word vectors as linear models: made for a corpus, and as text files in word2vec's format (`.vec`).
+ * Word vectors as linear models: making them for a corpus, and text files in word2vec's format (`.vec`).
  */
 #include "base/file.h"
 #include "base/random.h"
@@ -56,7 +56,7 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
 
 enum { NUMBER_SIZE = 32 };
 
-/* A blank and a number with all the digits that float32 needs, with a point whatever the locale. */
+/* A blank and a number with all the digits that float32 needs, with a point in every locale. */
 static size_t print_number(float value, const char *sign, char text[NUMBER_SIZE])
 {
     int length = snprintf(text, NUMBER_SIZE, " %.9g", (double)value);
