@@ -1,5 +1,5 @@
 /*
- * The arrays that a sampler's state is saved as: what save() hands over and load() looks for.
+ * The arrays of a sampler's saved state, which save() adds and load() finds.
  */
 #ifndef XSMI_SAMPLER_ARRAYS_H
 #define XSMI_SAMPLER_ARRAYS_H
@@ -13,7 +13,7 @@ struct xsm_array_writer {
     size_t count, capacity;
 };
 
-/* What there is, and the file's name for messages. */
+/* The arrays of a file, and its name for messages. */
 struct xsm_array_reader {
     const xsmi_tensor *tensors;
     size_t count;
@@ -21,14 +21,14 @@ struct xsm_array_reader {
 };
 
 void xsmi_array_writer_clear(xsm_array_writer *w);
-/* One of ours, by the table's own save(). */
+/* Adds an array, called by the table's save(). */
 xsm_status xsmi_array_put(xsm_array_writer *w, const xsmi_tensor *tensor, xsm_error *err);
-/* The array of that name, NULL if there is none. */
+/* The array of that name, or NULL. */
 const xsmi_tensor *xsmi_array_get(const xsm_array_reader *r, const char *name);
 
-/* Has a bound sampler's table hand over its arrays. */
+/* Calls save() of a bound sampler's table. */
 xsm_status xsmi_sampler_arrays(const xsm_sampler *s, xsm_array_writer *w, xsm_error *err);
-/* Makes a sampler that is not bound bound, from its arrays. */
+/* Binds an unbound sampler from its arrays. */
 xsm_status xsmi_sampler_restore(xsm_sampler *s, const xsm_array_reader *r, uint32_t classes, uint32_t features,
                                 xsm_error *err);
 

@@ -1,4 +1,4 @@
-/* The suite that tries a sampler's table on problems made up here (ext/sampler.h says what it looks at). */
+/* The conformance suite for samplers' tables, on synthetic problems (ext/sampler.h says what it tests). */
 #include "sampler/check.h"
 
 #include "math/chi_square.h"
@@ -8,12 +8,12 @@
 #include <string.h>
 
 enum {
-    LOOKED_AT = 40, /* rows whose log-probabilities are compared: more than a sweep takes */
-    TRIED = 4,      /* rows that are drawn for many times */
+    LOOKED_AT = 40, /* rows whose log-probabilities are compared: more than one sweep */
+    TRIED = 4,      /* rows with many draws */
     TOGETHER = 16,  /* draws a call */
-    GUARD = 8       /* places behind an array that must stay as they are */
+    GUARD = 8       /* slots behind an array that must not change */
 };
-/* Least draws to be expected of a cell of a chi-square: rarer classes share one. */
+/* The least expected draws of a cell of a chi-square test; rarer classes share one. */
 #define CELL 25.0
 #define UNTOUCHED_CLASS 0xfefefefeu
 #define UNTOUCHED 12345.5
@@ -76,7 +76,7 @@ static xsm_status check_codes(const xsmi_sampler_trial *t, const xsm_sampler *s,
         for (int pass = 0; pass < 2; pass++) {
             float *of = code + pass * (length + GUARD);
             for (uint32_t j = 0; j < length + GUARD; j++) {
-                of[j] = j < length && pass ? 7 : (float)UNTOUCHED; /* what was there before must not show */
+                of[j] = j < length && pass ? 7 : (float)UNTOUCHED; /* former contents must not matter */
             }
             encode(t, s, row, of);
             for (uint32_t j = 0; j < length + GUARD; j++) {
@@ -153,7 +153,7 @@ static xsm_status check_probabilities(const xsmi_sampler_trial *t, const xsm_sam
 
 /* -- draws --------------------------------------------------------------------------------------------------------- */
 
-/* Whether t->seen is what `draws` draws from t->q can come to. */
+/* Whether t->seen is plausible for `draws` draws from t->q. */
 static xsm_status check_frequencies(const xsmi_sampler_trial *t, uint64_t draws, uint64_t row, xsm_error *err)
 {
     double chi = 0, rare = 0, rare_seen = 0;
@@ -171,7 +171,7 @@ static xsm_status check_frequencies(const xsmi_sampler_trial *t, uint64_t draws,
     if (rare >= CELL) {
         chi += (rare_seen - rare) * (rare_seen - rare) / rare;
         cells++;
-    } else if (rare_seen > CELL + 20 * sqrt(CELL)) { /* Poisson: far less likely than any false alarm asked for */
+    } else if (rare_seen > CELL + 20 * sqrt(CELL)) { /* Poisson: far less likely than any requested false-alarm rate */
         return xsmi_sampler_fault(t, err,
                                   "classes that are to come up %.3g times in %llu draws for row %u come up %g times",
                                   rare, (unsigned long long)draws, (unsigned)row, rare_seen);
@@ -234,7 +234,7 @@ static xsm_status check_draws(const xsmi_sampler_trial *t, const xsm_sampler *s,
     return check_frequencies(t, calls * TOGETHER, row, err);
 }
 
-/* A bound of P(as far from n p or further) for a binomial number, both sides together (Chernoff): true for any n. */
+/* A bound of the two-sided tail probability of a binomial number (Chernoff), which holds for every n. */
 static double binomial_tail(double seen, double n, double p)
 {
     double share = seen / n, part = 0;
@@ -243,7 +243,7 @@ static double binomial_tail(double seen, double n, double p)
     return 2 * exp(-n * part);
 }
 
-/* Every class but the excluded is drawn equally often: so many are drawn, and all have one probability. */
+/* Every class but the excluded ones must be drawn equally often, in the right number and with one probability. */
 static xsm_status check_others(const xsmi_sampler_trial *t, const xsm_sampler *s, const float *code, uint32_t excluded,
                                uint32_t count, xsm_error *err)
 {
@@ -295,7 +295,7 @@ static xsm_status check_others(const xsmi_sampler_trial *t, const xsm_sampler *s
     return XSM_OK;
 }
 
-/* As many without replacement as there are with a probability above 0. */
+/* Without replacement, as many draws as there are classes of probability above 0. */
 static xsm_status check_distinct(const xsmi_sampler_trial *t, const xsm_sampler *s, uint64_t row, xsm_error *err)
 {
     uint32_t support = 0;

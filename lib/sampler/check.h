@@ -1,6 +1,6 @@
 /*
- * A trial of a sampler's table: check.c looks at what it draws, check_rows.c at what it draws for several
- * rows at once, check_saved.c at what it saves.
+ * A test of a sampler's table: check.c tests its draws, check_rows.c draws for several rows at once, check_saved.c
+ * saving and loading.
  */
 #ifndef XSMI_SAMPLER_CHECK_H
 #define XSMI_SAMPLER_CHECK_H
@@ -9,7 +9,7 @@
 #include "data/trial.h"
 #include "sampler/sampler.h"
 
-/* Draws a row where all rows' draws are compared. */
+/* Draws of each row where the draws of all rows are compared. */
 #define XSMI_TRIAL_DRAWS 3
 
 typedef struct xsmi_sampler_trial {
@@ -17,7 +17,7 @@ typedef struct xsmi_sampler_trial {
     const xsm_sampler_ops *ops;
     const xsm_sampler_check_options *options;
     xsmi_trial_shape shape;
-    uint32_t tests; /* chi-squares of the whole suite, for their share of the false alarms */
+    uint32_t tests; /* chi-square tests of the whole suite, which share the false-alarm rate */
     xsm_dataset *data;
     float *all, *other; /* [LOOKED_AT][K] */
     double *q;          /* [K] */
@@ -29,12 +29,12 @@ typedef struct xsmi_sampler_trial {
     uint32_t *excluded; /* [K] */
 } xsmi_sampler_trial;
 
-/* What the table got wrong. */
+/* Reports an error of the table. */
 xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* xsm_sampler_set(), for xsmi_trial_set(). */
 xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err);
-/* Draws for all rows, together or one after another, into classes[into] and logs[into]. */
+/* Draws for all rows, together or one by one, into classes[into] and logs[into]. */
 xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
                                    xsm_error *err);
 /* Whether both draws are the same bits. */

@@ -1,11 +1,11 @@
-/* What a sampler's table draws for several rows at once, in its trial. */
+/* Tests the draws of a sampler's table for several rows at once. */
 #include "sampler/check.h"
 
 #include <string.h>
 
 enum { LANES = XSM_SAMPLER_LANES, MOST_DRAWS = 40, PLACES = MOST_DRAWS + 2 };
 
-/* What is held of the rows: places before and behind the draws stay as they are. */
+/* Draws of several rows, with slots before and behind them that must not change. */
 typedef struct held {
     uint32_t classes[LANES][PLACES];
     double logs[LANES][PLACES];

@@ -1,10 +1,10 @@
-/* What a sampler's table saves and loads, in its trial. */
+/* Tests what a sampler's table saves and loads. */
 #include "sampler/arrays.h"
 #include "sampler/check.h"
 
 #include <stdio.h>
 
-/* A sampler from those arrays, that is not bound by rows. */
+/* A sampler from those arrays, without training rows. */
 static xsm_status load(const xsmi_sampler_trial *t, xsm_context *ctx, const xsm_array_reader *reader, xsm_sampler **out,
                        xsm_error *err)
 {
@@ -22,7 +22,7 @@ static xsm_status load(const xsmi_sampler_trial *t, xsm_context *ctx, const xsm_
     return XSM_OK;
 }
 
-/* What load() makes of arrays that are not what was saved must be an error, or a sampler. */
+/* From damaged arrays load() must give an error or a working sampler. */
 static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w, const xsm_array_reader *whole,
                                xsm_error *err)
 {
@@ -31,7 +31,7 @@ static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w,
         for (int kind = 0; kind < 3; kind++) {
             xsm_sampler *s = NULL;
             xsm_array_reader reader = *whole;
-            if (kind == 0) { /* not there: the last is in its place */
+            if (kind == 0) { /* missing: replaced by the last */
                 w->tensors[i] = w->tensors[w->count - 1];
                 reader.count--;
             } else if (kind == 1) { /* shorter by one */
@@ -68,7 +68,7 @@ static xsm_status use_loaded(void *state, xsm_context *ctx, xsm_error *err)
     return XSM_OK;
 }
 
-/* `s` has drawn what is in classes[0] and logs[0]. */
+/* `s` has drawn classes[0] and logs[0]. */
 xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
     xsm_array_writer w = {.context = t->context};

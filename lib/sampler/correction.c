@@ -1,4 +1,4 @@
-/* What a sampler leaves in scores, as a part of models. */
+/* The correction of scores learnt with a sampler, as a part of models. */
 #include "sampler/sampler.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * Draws for rows of a batch, with and without replacement, and the lists of classes that sampled estimators work on.
+ * Draws for rows of a batch, with and without replacement, and the class lists of sampled estimators.
  */
 #include "sampler/sampler.h"
 #include "base/heap_sort.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Lists up to this long are searched as they are, longer ones sorted. */
+/* Lists up to this length are searched linearly, longer ones are sorted. */
 #define SHORT_LIST 32
 
 /* -- lists for estimators ------------------------------------------------------------------------------------------ */
@@ -35,7 +35,7 @@ static void sort_classes(uint32_t *classes, double *values, uint32_t n)
     }
 }
 
-/* Place of a class among n distinct ones, n if it is not there; `sorted` lists are searched by halves. */
+/* Position of a class among n distinct ones, n if it is missing; `sorted` lists are searched by bisection. */
 static uint32_t place_of(const uint32_t *classes, uint32_t n, bool sorted, uint32_t class)
 {
     if (!sorted) {
@@ -58,7 +58,7 @@ static uint32_t place_of(const uint32_t *classes, uint32_t n, bool sorted, uint3
     return low < n && classes[low] == class ? low : n;
 }
 
-/* Leaves each class once, with the number of its draws; returns how many there are. */
+/* Keeps each class once, with the number of its draws; returns the number of classes. */
 static uint32_t merge(uint32_t *classes, double *values, uint32_t *draws, uint32_t n, bool sorted)
 {
     uint32_t kept = 0;
@@ -79,7 +79,7 @@ static uint32_t merge(uint32_t *classes, double *values, uint32_t *draws, uint32
     return kept;
 }
 
-/* The labels at the head of a list. */
+/* Writes the labels at the head of a list. */
 static void put_labels(const xsmi_draw_list *l)
 {
     for (uint32_t i = 0; i < l->label_count; i++) {
@@ -89,7 +89,7 @@ static void put_labels(const xsmi_draw_list *l)
     }
 }
 
-/* Makes the list of labels, and behind them n draws with their log-probabilities. */
+/* Makes the list of labels, followed by n draws with their log-probabilities. */
 static uint32_t finish_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const xsmi_draw_list *l)
 {
     uint32_t *others = l->classes + l->label_count, *times = l->draws + l->label_count;
@@ -208,19 +208,19 @@ typedef struct draw_job {
     float *codes;                  /* [threads][code_length] */
     keyed *keys;                   /* [threads][classes], for distinct draws */
     uint64_t *support;             /* [n] classes of probability above 0, for distinct draws */
-    unsigned char *sweep;          /* [threads][sweep_each]: log-probabilities, codes, what the table asks for */
+    unsigned char *sweep;          /* [threads][sweep_each]: log-probabilities, codes, the table's scratch */
     size_t sweep_each, sweep_own;
 } draw_job;
 
-/* Without replacement, in the order of falling log q + Gumbel: that is drawing one after another, each from what is
- * left (M. Vieira, Gumbel-max trick and weighted reservoir sampling, 2014; W. Kool et al., 2019). */
+/* Without replacement, in the order of falling log q + Gumbel, which equals drawing one by one from the remaining
+ * classes (M. Vieira, Gumbel-max trick and weighted reservoir sampling, 2014; W. Kool et al., 2019). */
 static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *stream, uint64_t i, keyed *keys)
 {
     const xsm_sampler *s = job->sampler;
     uint32_t support = 0;
     for (uint32_t k = 0; k < s->classes; k++) {
         double log_q = s->ops.log_probability(s->state, code, k);
-        /* In (0, 1], so that the logarithm is finite; 1 gives the largest of all keys, which is right. */
+        /* In (0, 1], so that the logarithm is finite; 1 correctly gives the largest key. */
         double u = 1 - xsmi_stream_uniform(stream);
         if (log_q > (double)-INFINITY) {
             keys[support++] = (keyed){log_q - log(-log(u)), log_q, k};
@@ -264,7 +264,7 @@ static void run_row(void *state, size_t i, uint32_t thread)
     }
 }
 
-/* Thirty-two rows at once, turned round: a job's rows are lanes of the table's sweep. */
+/* 32 rows at once, transposed: a job's rows are lanes of the table's sweep. */
 static void run_sweep(void *state, size_t index, uint32_t thread)
 {
     const draw_job *job = state;
@@ -280,7 +280,7 @@ static void run_sweep(void *state, size_t index, uint32_t thread)
         list[i] = code;
     }
     s->ops.sweep(s->state, list, (uint32_t)rows, all, scratch + job->sweep_own);
-    enum { TOGETHER = 64 }; /* classes: what is read of them stays in the first cache */
+    enum { TOGETHER = 64 }; /* classes whose data stays in the first cache */
     for (uint32_t k = 0; k < job->count; k += TOGETHER) {
         uint32_t end = k + TOGETHER < job->count ? k + TOGETHER : job->count;
         for (size_t i = 0; i < rows; i++) {
@@ -405,7 +405,7 @@ xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *
         .count = count,
         .many_log_probabilities = log_probabilities,
     };
-    /* Where most classes are wanted, all at once are less work. */
+    /* If most classes are requested, computing all at once is less work. */
     if (s->ops.sweep && count >= s->classes / 16) {
         return run_sweeps(&job, err);
     }

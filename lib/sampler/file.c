@@ -120,7 +120,7 @@ xsm_status xsmi_sampler_arrays(const xsm_sampler *s, xsm_array_writer *w, xsm_er
     return s->ops.save(s->state, w, err);
 }
 
-/* Larger numbers first, so that all begin at a multiple of their size. */
+/* Larger elements first, so that every array begins at a multiple of its element size. */
 static int compare_sizes(const void *a, const void *b)
 {
     const xsmi_tensor *x = a, *y = b;
@@ -128,7 +128,7 @@ static int compare_sizes(const void *a, const void *b)
     return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
 }
 
-/* The options' values as texts in one block: key and value one after the other, each with its end. */
+/* The options' values as texts in one block: keys and values, each terminated. */
 static size_t list_options(const xsm_sampler *s, char *text, size_t room, xsmi_entry *entries)
 {
     size_t used = 0;

@@ -1,6 +1,6 @@
 /*
  * A power of the classes' frequencies: q(k) in proportion to (n_k + smoothing)^power, n_k the training rows that carry
- * class k. Power 1 draws as the data do, 0.75 is that of word2vec (Mikolov et al. 2013), 0 is uniform. A smoothing
+ * class k. Power 1 draws by frequency, 0.75 is used by word2vec (Mikolov et al. 2013), 0 is uniform. A smoothing
  * above 0 gives classes without rows a probability; with 0 they are never drawn.
  */
 #include "sampler/arrays.h"
@@ -63,7 +63,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
             total += weights[k];
         }
         for (uint32_t k = 0; status == XSM_OK && k < s->classes; k++) {
-            s->log_q[k] = log(weights[k] / total); /* of 0: minus infinity */
+            s->log_q[k] = log(weights[k] / total); /* minus infinity for 0 */
         }
         if (status == XSM_OK) {
             status = xsmi_alias_new(s->context, weights, s->classes, &s->alias, err);
@@ -108,7 +108,7 @@ static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *e
     return xsm_array_write(writer, &alias, err);
 }
 
-/* Whether the columns draw what the logarithms say. `share` is scratch, [classes]. */
+/* Whether the columns agree with the logarithms. `share` is scratch, [classes]. */
 static bool fits(const frequency_state *s, double *share)
 {
     double total = 0;
@@ -126,7 +126,7 @@ static bool fits(const frequency_state *s, double *share)
     for (uint32_t k = 0; k < s->classes; k++) {
         double q = exp(s->log_q[k]);
         if (!(fabs(q - share[k]) <= 1e-6 * (q + 1.0 / s->classes)) || (share[k] > 0) != (q > 0)) {
-            return false; /* a logarithm that is no number, too */
+            return false; /* also for a NaN */
         }
         total += q;
     }

@@ -1,4 +1,4 @@
-/* The built-in samplers: a new one is its file and a line in each of these lists. */
+/* The built-in samplers. A new one needs its file and a line in each of these lists. */
 #include "sampler/sampler.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * The layer between samplers' tables and everyone else: it owns the state's memory, sets options, makes codes of rows
+ * The layer between samplers' tables and their users: it owns the state's memory, sets options, computes codes of rows
  * and positions the random streams.
  */
 #include "sampler/sampler.h"
@@ -150,7 +150,7 @@ uint32_t xsm_sampler_classes(const xsm_sampler *s)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* The options, where one of that name may be set now. */
+/* The options, if one of that name may be set now. */
 static xsm_status open_options(xsm_sampler *s, const char *name, xsmi_option_group *group, xsm_error *err)
 {
     if (!s || !name) {

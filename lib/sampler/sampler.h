@@ -1,6 +1,6 @@
 /*
- * Inside of samplers, for the estimators: a distribution given a row's code, and the lists of classes that sampled
- * estimators work on.
+ * Internals of samplers, for the estimators: a distribution given a row's code, and the class lists of sampled
+ * estimators.
  */
 #ifndef XSMI_SAMPLER_H
 #define XSMI_SAMPLER_H
@@ -21,7 +21,7 @@ typedef struct xsmi_sampler_common {
 
 struct xsm_sampler {
     xsm_context *context;
-    xsm_sampler_ops ops; /* a copy: what the host's table lacks is NULL */
+    xsm_sampler_ops ops; /* a copy; members that the host's table lacks are NULL */
     void *state;
     xsmi_sampler_common common;
     bool bound;
@@ -29,12 +29,12 @@ struct xsm_sampler {
     uint32_t code_length;
 };
 
-/* The opaque stream of the host's tables is ours. */
+/* The opaque stream of the hosts' tables is the library's stream. */
 struct xsm_random {
     xsmi_stream stream;
 };
 
-/* Undoes binding; options can be set again. */
+/* Unbinds; options can be set again. */
 void xsmi_sampler_unbind(xsm_sampler *s);
 /* The code of a batch's i-th row, code_length floats. */
 void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code);
@@ -42,45 +42,45 @@ void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, siz
 xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
                                    xsm_error *err);
 
-/* What corrects scores that were learnt against a bound sampler's classes; NULL where that is one constant. Refused:
- * a host's distribution that depends on the row, of which nothing could be saved, and classes of probability 0. */
+/* The correction of scores learnt with a bound sampler's classes; NULL if it is one constant. Refused: a host's
+ * distribution that depends on the row, which could not be saved, and classes of probability 0. */
 xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, xsm_error *err);
-/* The tree of a bound sampler `tree`; NULL of another. */
+/* The tree of a bound sampler `tree`; NULL for other samplers. */
 const xsmi_tree *xsmi_sampler_tree(const xsm_sampler *s);
 
-/* How an estimator wants classes drawn. */
+/* How classes are drawn for an estimator. */
 typedef struct xsmi_draw_rule {
-    uint32_t count;      /* draws an example */
-    bool exclude_labels; /* labels among the draws mean nothing: leave them out, without replacement if that can be */
-    bool label_probabilities; /* log_expected is wanted for the labels too */
+    uint32_t count;           /* draws an example */
+    bool exclude_labels;      /* leave labels out of the draws, drawing without replacement if the sampler can */
+    bool label_probabilities; /* compute log_expected for the labels too */
 } xsmi_draw_rule;
 
-/* The list of one example: its labels in their order, then the distinct other classes drawn. For each place how often
- * it was drawn and the logarithm of how often it was to be expected: count * q(k), or the probability to be among those
- * drawn without replacement. The sum over places of f_k draws_k / expected_k has mean sum_k f_k, over all classes or,
- * with exclude_labels, over the classes other than the labels, whose own draws are then 0. Labels have log_expected
- * where it is wanted or they were drawn, else 0. Returns the length, at most label_count + count. */
+/* The list of one example: its labels in their order, then the distinct other classes drawn. For each slot the number
+ * of its draws and the logarithm of the expected number: count * q(k), or the probability to be drawn without
+ * replacement. The sum over slots of f_k draws_k / expected_k has mean sum_k f_k, over all classes or, with
+ * exclude_labels, over the classes other than the labels, whose own draws are then 0. Labels have log_expected if it
+ * was requested or they were drawn, else 0. Returns the length, at most label_count + count. */
 uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const float *code, uint64_t seed,
                            uint64_t position, const uint32_t *labels, uint32_t label_count, uint32_t *classes,
                            double *log_expected, uint32_t *draws);
 
-/* An example's list that is to be made. */
+/* A request for an example's list. */
 typedef struct xsmi_draw_list {
     const float *code;
     uint64_t position;
     const uint32_t *labels;
     uint32_t label_count;
-    uint32_t *classes; /* from here on results */
+    uint32_t *classes; /* results from here on */
     double *log_expected;
     uint32_t *draws;
     uint32_t *length;
 } xsmi_draw_list;
 
-/* The same lists for up to XSM_SAMPLER_LANES examples, drawn together where the sampler can. */
+/* The same lists for up to XSM_SAMPLER_LANES examples, drawn together if the sampler can. */
 void xsmi_sampler_lists(const xsm_sampler *s, const xsmi_draw_rule *rule, uint64_t seed, const xsmi_draw_list *lists,
                         uint32_t count);
 
-/* The registry: names for an option of that choice, ended by NULL, and a line each in registry.c. */
+/* The registry: names for an option, ended by NULL; each has a line in registry.c. */
 extern const char *const xsmi_sampler_names[];
 extern const xsm_sampler_ops xsmi_uniform_ops;
 extern const xsm_sampler_ops xsmi_frequency_ops;

@@ -1,7 +1,7 @@
 /*
  * The adversarial sampler of R. Bamler and S. Mandt, Extreme classification via adversarial softmax approximation,
  * 2020: a balanced tree over the classes whose inner nodes are logistics of a row's principal components, fitted to the
- * training rows. It draws classes that are likely given the features, which are hard to tell from the label.
+ * training rows. It draws classes that are probable given the features and so hard to tell from the label.
  */
 #include "model/tree_file.h"
 #include "sampler/arrays.h"
@@ -62,8 +62,8 @@ static void run_codes(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Lists the rows by label: all but those of part `fold` of `folds`, or only those when `held`; every row with folds 0.
- */
+/* Lists the rows by label: all but those of part `fold` of `folds`, or only those when `held`; every row with folds
+ * 0. */
 static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held)
 {
     uint32_t classes = f->train->classes;
@@ -75,7 +75,7 @@ static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held)
             bool mine = folds == 0 || (row % folds == fold) == held;
             for (size_t j = 0; mine && j < count; j++) {
                 if (labels[j] >= classes) {
-                    continue; /* one that is not in the class map */
+                    continue; /* a label that is not in the class map */
                 }
                 if (pass == 0) {
                     f->starts[labels[j] + 1]++;
@@ -88,7 +88,7 @@ static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held)
             f->starts[k + 1] += f->starts[k];
         }
     }
-    for (uint32_t k = classes; k > 0; k--) { /* each moved on to where the next begins */
+    for (uint32_t k = classes; k > 0; k--) { /* each has moved to the start of the next */
         f->starts[k] = f->starts[k - 1];
     }
     f->starts[0] = 0;
@@ -172,7 +172,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     };
     if (problem->features > 0) {
         XSMI_TRY(xsmi_pca_fit(ctx, problem->train, &pca, &s->tree.pca, err));
-    } else { /* nothing but the classes' frequencies */
+    } else { /* only the classes' frequencies */
         XSMI_TRY(xsmi_pca_start(ctx, 0, 0, &s->tree.pca, err));
     }
     XSMI_TRY(xsmi_tree_start(ctx, problem->classes, &s->tree, err));

@@ -4,18 +4,18 @@
  * From the root down, each node splits its labels in halves. It alternates: Newton ascent on
  *     sum over rows of log sigma(zeta_y (w.x + b)) - lambda (||w||^2 + b^2)
  * and the split, which puts the half of the labels with the larger Delta_y = sum over the rows of y of (w.x + b) to the
- * right, until no label moves and Newton's method has converged. The start is b = 0 and w the dominant eigenvector of
- * the covariance of the labels' sums. Of an odd number of labels the left side gets one more, so that every side can
- * hold its own all the way down: only nodes above the leaves have a side without a label.
+ * right, until no label moves and Newton's method has converged. It starts from b = 0 and w the dominant eigenvector of
+ * the covariance of the labels' sums. The left side gets one label more if their number is odd. So every subtree has
+ * room for its labels, and only nodes just above the leaves have a side without a label.
  *
- * A split comes after each step of Newton's method, not only where it has converged: both only ever climb, and the end
- * is of the same kind. It costs no pass over the rows, for as log sigma(t) - log sigma(-t) = t, a label that changes
- * sides changes the likelihood by its Delta and the gradient by the sum of its codes, and the Hessian not at all. So a
- * step is one pass, which gives all three at the point that it reached.
+ * A split follows each step of Newton's method, not only its convergence: both increase the objective. A split costs no
+ * pass over the rows: as log sigma(t) - log sigma(-t) = t, a label that changes sides changes the likelihood by its
+ * Delta, the gradient by the sum of its codes, and the Hessian not at all. So a step is one pass, which gives all three
+ * at the new point.
  *
- * A node's rows are copied together first. A pass takes them in blocks through the kernels, in float, and adds the
- * blocks up in double, in chunks whose sums join in their order. Nodes with many rows have their chunks spread over the
- * threads, the others of a level are fitted on one thread each; the bits are the same either way.
+ * A node's rows are copied together first. A pass runs the kernels on blocks of them in float and adds the blocks in
+ * double, in chunks whose sums are added in order. Nodes with many rows have their chunks spread over the threads, the
+ * others of a level are fitted on one thread each; the bits are the same either way.
  */
 #include "sampler/tree_node.h"
 #include "base/heap_sort.h"
@@ -24,12 +24,12 @@
 #include <string.h>
 
 enum {
-    MOST_NEWTON = 200, /* steps of a node, splits between them */
-    MOST_SPLITS = 50,  /* of them that move labels; Newton's method then goes on with the sides as they are */
+    MOST_NEWTON = 200, /* steps of a node, with splits between them */
+    MOST_SPLITS = 50,  /* splits that move labels; Newton's method then continues with fixed sides */
     MOST_POWER = 30,
-    LEAST_CHUNK = 4096, /* rows whose sums one job adds up; a multiple of XSMI_TREE_BLOCK */
-    LABEL_CHUNK = 4096, /* labels that one job looks at */
-    MANY_CHUNKS = 8     /* from which on those of a node are spread over the threads */
+    LEAST_CHUNK = 4096, /* rows of one job; a multiple of XSMI_TREE_BLOCK */
+    LABEL_CHUNK = 4096, /* labels of one job */
+    MANY_CHUNKS = 8     /* the least chunks of a node that are spread over the threads */
 };
 
 /* -- splitting ----------------------------------------------------------------------------------------------------- */
@@ -44,11 +44,11 @@ static int compare_keys(const void *a, const void *b)
     return is_less(a, b) ? -1 : is_less(b, a);
 }
 
-/* Brings the `least` smallest of n keys to the front, in an order that depends on nothing but the keys (C. A. R. Hoare,
- * Find, 1961; sorted where the halves turn out badly too often). */
+/* Moves the `least` smallest of n keys to the front, in an order that depends only on the keys (C. A. R. Hoare, Find,
+ * 1961; sorts them after too many bad pivots). */
 static void find_least(xsmi_tree_key *keys, uint32_t n, uint32_t least)
 {
-    uint32_t low = 0, high = n; /* the border is within */
+    uint32_t low = 0, high = n; /* the border is in this range */
     for (int tries = 0; high - low > 1 && least > low && least < high; tries++) {
         if (tries == 64) {
             xsmi_heap_sort(keys + low, high - low, sizeof *keys, compare_keys);
@@ -76,7 +76,7 @@ static void find_least(xsmi_tree_key *keys, uint32_t n, uint32_t least)
             keys[i] = keys[j];
             keys[j] = held;
         }
-        /* All before i are less than the pivot or it, all from i on are it or above: keys are never alike. */
+        /* Keys before i are <= the pivot, keys from i on >= the pivot; all keys differ. */
         if (least <= i) {
             high = i;
         } else {
@@ -106,8 +106,8 @@ static void run_keys(void *state, size_t index, uint32_t thread)
     take_keys(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
 }
 
-/* Puts the labels with the largest Delta to the right, and changes the sums as those that move there and back do.
- * *moved says whether any did. */
+/* Moves the labels with the largest Delta to the right side and updates the sums for labels that change sides. *moved
+ * says whether any did. */
 static xsm_status split(xsmi_tree_node *f, bool *moved, xsm_error *err)
 {
     const xsmi_tree_fitting *k = f->work;
@@ -140,7 +140,8 @@ static xsm_status split(xsmi_tree_node *f, bool *moved, xsm_error *err)
     return XSM_OK;
 }
 
-/* The dominant eigenvector of the covariance of the labels' sums, by powers of it: a start needs few digits. */
+/* The dominant eigenvector of the covariance of the labels' sums, by power iteration: an initial value needs few
+ * digits. */
 static void start_direction(const xsmi_tree_node *f)
 {
     const xsmi_tree_fitting *k = f->work;
@@ -170,7 +171,7 @@ static void start_direction(const xsmi_tree_node *f)
         most = c[(size_t)a * d + a] > c[(size_t)most * d + most] ? a : most;
     }
     if (used == 0 || !(c[(size_t)most * d + most] > 0)) {
-        return; /* all alike: the split is by number */
+        return; /* all equal: the split is by class number */
     }
     memcpy(f->w, c + (size_t)most * d, used * sizeof *f->w);
     for (int i = 0; i <= MOST_POWER; i++) {
@@ -207,7 +208,7 @@ static void start_direction(const xsmi_tree_node *f)
 
 /* -- nodes --------------------------------------------------------------------------------------------------------- */
 
-/* Copies the rows of the node's labels together, and adds up each label's. */
+/* Copies the rows of the node's labels together, and sums each label's codes. */
 static void gather_labels(const xsmi_tree_node *f, uint32_t from, uint32_t to)
 {
     const xsmi_tree_fitting *k = f->work;
@@ -240,7 +241,7 @@ static void run_gather(void *state, size_t index, uint32_t thread)
     gather_labels(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
 }
 
-/* Puts the labels of the left side first, otherwise in the order that they had. */
+/* Moves the labels of the left side to the front, keeping the order on each side. */
 static void order_labels(const xsmi_tree_node *f)
 {
     const xsmi_tree_fitting *k = f->work;
@@ -256,7 +257,7 @@ static xsm_status fit_node(xsmi_tree_node *f, xsmi_tree_outcome *o, xsm_error *e
 {
     const xsmi_tree_fitting *k = f->work;
     const uint64_t rows = k->first_row[f->first + f->count] - k->first_row[f->first];
-    /* What Newton's step would gain at most: nothing that a draw could tell. */
+    /* The most that Newton's step could gain: too little to change draws. */
     const double enough = 1e-9 * (1 + (double)rows);
     bool moved, stuck = false;
     if (f->spread) {
@@ -297,7 +298,7 @@ static xsm_status fit_node(xsmi_tree_node *f, xsmi_tree_outcome *o, xsm_error *e
     return XSM_OK;
 }
 
-/* Node `index` of the level. */
+/* Fits node `index` of the level. */
 static xsm_status take_node(const xsmi_tree_fitting *k, size_t index, uint32_t thread, bool spread, xsm_error *err)
 {
     const uint32_t first = k->bounds[0][index], end = k->bounds[0][index + 1];
@@ -334,7 +335,7 @@ static void run_node(void *state, size_t index, uint32_t thread)
 {
     const xsmi_tree_fitting *k = state;
     if (!is_large(k, index)) {
-        (void)take_node(k, index, thread, false, NULL); /* on one thread nothing can fail */
+        (void)take_node(k, index, thread, false, NULL); /* this cannot fail on one thread */
     }
 }
 
@@ -406,7 +407,7 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
     k.total_length = xsmi_tree_total_of_v(used - 1) + 3;
     k.scratch_each = 4 * dims + used * used + 3 * k.total_length;
     k.block_each = (XSMI_TREE_BLOCK * (4 + used + 1) + (used + 1) * (used - 1) + dims + 15) / 16 * 16;
-    /* The chunks' sums are to be few beside the rows. */
+    /* The chunks' sums should take little memory beside the rows. */
     k.chunk = LEAST_CHUNK * (uint64_t)((k.total_length + 1023) / 1024);
     const size_t chunks = (size_t)((places + k.chunk - 1) / k.chunk);
     uint32_t *bounds = NULL;

@@ -6,7 +6,7 @@
 
 #include "model/tree.h"
 
-/* What a fit came to. */
+/* The result of a fit. */
 typedef struct xsmi_tree_report {
     double log_likelihood;  /* sum over the rows taken, of every (row, label) */
     uint64_t rows;          /* (row, label) pairs taken */
@@ -19,12 +19,12 @@ typedef struct xsmi_tree_report {
 /* The rows of a fit by label. */
 typedef struct xsmi_tree_rows {
     const float *codes;     /* [rows][dims] by label */
-    const uint64_t *starts; /* [classes+1] where a label's rows begin */
+    const uint64_t *starts; /* [classes+1] the start of each label's rows */
 } xsmi_tree_rows;
 
-/* Fits nodes and leaves of a tree that xsmi_tree_start() made. `ridge` is lambda_n. In parallel over the rows of
- * large nodes, and over the others of a level; the same bits on any number of threads and any instruction set. Takes a
- * second copy of the codes meanwhile. */
+/* Fits nodes and leaves of a tree that xsmi_tree_start() made. `ridge` is the L2 penalty lambda_n. Runs in parallel
+ * over the rows of large nodes and over the other nodes of a level, with the same bits on any number of threads and any
+ * instruction set. Temporarily copies the codes. */
 xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge, xsmi_tree_report *report,
                          xsm_error *err);
 

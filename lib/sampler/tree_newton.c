@@ -1,12 +1,12 @@
 /*
- * Newton's ascent in a node of a tree (tree_fit.c): passes over its rows, and steps along what they add up to.
+ * Newton's ascent in a node of a tree (tree_fit.c): passes over its rows, and steps.
  */
 #include "sampler/tree_node.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Of a step that does not climb. */
+/* The most halvings of a step that does not increase the objective. */
 #define MOST_HALVINGS 30
 
 /* -- a pass -------------------------------------------------------------------------------------------------------- */
@@ -16,7 +16,7 @@ typedef struct pass_job {
     const float *w; /* [dims] */
 } pass_job;
 
-/* Adds rows from..to of a node to the sums; `label` is the place of the first one's. */
+/* Adds rows from..to of a node to the sums; `label` is the position of the first row's label. */
 static void add_block(const xsmi_tree_node *f, const float *w, uint64_t from, uint64_t to, uint32_t *label,
                       float *block, double *sums)
 {
@@ -128,7 +128,7 @@ xsm_status xsmi_tree_pass(const xsmi_tree_node *f, const double *at, double *sum
 /* -- Newton's ascent --------------------------------------------------------------------------------------------- */
 
 /* step = hessian^-1 gradient by Cholesky's decomposition, in place; a direction without curvature (no ridge, rows that
- * do not vary in it) is left alone. Returns gradient . step. */
+ * do not vary in it) gets step 0. Returns gradient . step. */
 static double solve(const xsmi_tree_node *f)
 {
     const uint32_t d = f->work->used;
@@ -174,7 +174,7 @@ static double solve(const xsmi_tree_node *f)
     return product;
 }
 
-/* The objective at a point, of its sums. */
+/* The objective at a point, from its sums. */
 static double value_of(const xsmi_tree_node *f, const double *w, const double *sums)
 {
     const xsmi_tree_fitting *k = f->work;
@@ -208,7 +208,7 @@ xsm_status xsmi_tree_climb(xsmi_tree_node *f, bool *moved, xsm_error *err)
 {
     const uint32_t used = f->work->used;
     const double value = value_of(f, f->w, f->sums);
-    /* The step can overshoot where the logistics are flat: it is halved until it climbs. */
+    /* The step can overshoot where the logistics are flat: it is halved until the objective increases. */
     double size = 1;
     *moved = true;
     for (int half = 0;; half++, size /= 2) {

@@ -1,12 +1,12 @@
 /*
- * A node of a tree that is being fitted (tree_fit.c), and Newton's ascent in it (tree_newton.c).
+ * A node of a tree during its fit (tree_fit.c), and Newton's ascent in it (tree_newton.c).
  */
 #ifndef XSMI_TREE_NODE_H
 #define XSMI_TREE_NODE_H
 
 #include "sampler/tree_fit.h"
 
-/* Rows that go through the kernels together. */
+/* Rows of one call of the kernels. */
 #define XSMI_TREE_BLOCK 128
 
 typedef struct xsmi_tree_key {
@@ -14,7 +14,7 @@ typedef struct xsmi_tree_key {
     uint32_t place;
 } xsmi_tree_key;
 
-/* What a node came to. */
+/* The result of a node. */
 typedef struct xsmi_tree_outcome {
     double log_likelihood;
     uint32_t steps;
@@ -27,40 +27,40 @@ typedef struct xsmi_tree_fitting {
     const xsmi_tree_rows *rows;
     double ridge;
     uint32_t dims, used;  /* floats of a code; components and the 1 */
-    uint32_t *order;      /* [classes] labels, those of a node side by side */
-    uint32_t *spare;      /* [classes] the same while a node's are put in their new order */
-    uint64_t *first_row;  /* [classes+1] by place in `order`: where the rows of a label begin */
+    uint32_t *order;      /* [classes] labels, those of a node contiguous */
+    uint32_t *spare;      /* [classes] scratch for reordering a node's labels */
+    uint64_t *first_row;  /* [classes+1] by position in `order`: the start of a label's rows */
     float *codes;         /* [rows][dims] in that order */
-    float *sums;          /* [classes][dims] by place: sum of a label's codes */
-    unsigned char *right; /* [classes] by place, 1: on the right side of its node */
+    float *sums;          /* [classes][dims] by position: sum of a label's codes */
+    unsigned char *right; /* [classes] by position, 1: on the right side of its node */
     xsmi_tree_key *keys;  /* [classes] by place */
-    uint32_t *bounds[2];  /* [leaves+1] places where the labels of a level's nodes begin: this level and the next */
+    uint32_t *bounds[2];  /* [leaves+1] positions where the labels of a level's nodes begin: this level and the next */
     xsmi_tree_outcome *outcomes; /* [nodes of a level] */
     double *scratch;             /* [threads][scratch_each] of nodes */
     size_t scratch_each;
-    double *chunk_sums; /* [chunks][total_length] of a node whose chunks are spread */
+    double *chunk_sums; /* [chunks][total_length] of a node whose chunks are spread over the threads */
     uint64_t chunk;     /* rows of a chunk */
     float *blocks;      /* [threads][block_each] */
     size_t total_length, block_each;
     size_t nodes; /* of this level */
 } xsmi_tree_fitting;
 
-/* A node being fitted: its places first..first+count, and scratch. */
+/* A node being fitted: its positions first..first+count, and scratch. */
 typedef struct xsmi_tree_node {
     const xsmi_tree_fitting *work;
     uint32_t first, count, thread;
     bool spread;             /* over the threads */
     double *w, *trial;       /* [dims] */
     double *gradient, *step; /* [dims] */
-    double *hessian;         /* [used][used] the negative one's lower triangle */
+    double *hessian;         /* [used][used] the lower triangle of the negative Hessian */
     double *sums;            /* [total_length] at w; see xsmi_tree_pass() */
     double *next;            /* [total_length] at the trial point */
     double *part;            /* [total_length] of a chunk */
 } xsmi_tree_node;
 
-/* The numbers that a pass adds up. For components a, b < c and the constant 1 in the place of code c: [a*c + b] is the
- * sum of v x_a x_b, [c*c + b] that of v x_b, [(c+1)*c + b] that of g x_b, then follow those of v, of g and of the
- * log-likelihood; g = zeta sigma(-zeta s), v = sigma(s) sigma(-s). */
+/* The sums of a pass. For components a, b < c and the constant 1 as component c: [a*c + b] is the sum of v x_a x_b,
+ * [c*c + b] of v x_b, [(c+1)*c + b] of g x_b. Then follow the sums of v, of g and of the log-likelihood; g = zeta
+ * sigma(-zeta s), v = sigma(s) sigma(-s). */
 static inline size_t xsmi_tree_total_of_v(size_t c)
 {
     return (c + 2) * c;
@@ -68,10 +68,10 @@ static inline size_t xsmi_tree_total_of_v(size_t c)
 
 /* The sums at w over all rows of the node. */
 xsm_status xsmi_tree_pass(const xsmi_tree_node *f, const double *at, double *sums, xsm_error *err);
-/* Gradient and Hessian at w from the sums there, and Newton's step. Returns twice what it would gain, were the
- * objective a parabola. */
+/* Gradient and Hessian at w from the sums there, and Newton's step. Returns twice the gain that a parabola would
+ * have. */
 double xsmi_tree_newton(const xsmi_tree_node *f);
-/* Goes along Newton's step as far as the objective climbs; *moved is false where rounding alone is left. */
+/* Moves along Newton's step as far as the objective increases; *moved is false if only rounding errors remain. */
 xsm_status xsmi_tree_climb(xsmi_tree_node *f, bool *moved, xsm_error *err);
 
 #endif
