@@ -1,6 +1,6 @@
 /*
- * What an index is built over: rows of the host's memory, of a model or of a slice of its features, with their bias,
- * looked through for numbers that are not finite; and what keeps it current.
+ * The rows of an index: from the host's memory, a model or a slice of its features, with their bias, and checked for
+ * numbers that are not finite; and updates of the index.
  */
 #include "index/index.h"
 
@@ -85,7 +85,7 @@ static xsm_index_source source_of(const xsm_index *x)
     return source;
 }
 
-/* Rows that are looked through at once. */
+/* Rows that are checked at once. */
 #define CHECK_ROWS 64
 
 typedef struct check_job {
@@ -95,7 +95,7 @@ typedef struct check_job {
     uint32_t count;
     unsigned char *scratch;
     size_t stride;
-    uint32_t *bad; /* by job, the first row that is not finite, or UINT32_MAX */
+    uint32_t *bad; /* for each job, the first row that is not finite, or UINT32_MAX */
 } check_job;
 
 static void run_check(void *state, size_t index, uint32_t thread)
@@ -109,7 +109,7 @@ static void run_check(void *state, size_t index, uint32_t thread)
     for (uint32_t j = count; j-- > 0;) {
         const float *row = block + j * job->stride;
         if (job->kernels->dot(row, row, job->source->width) < INFINITY) {
-            continue; /* else a square may be too large */
+            continue; /* else a square may overflow */
         }
         float most = 0;
         for (uint32_t i = 0; i < job->source->width; i++) {
@@ -122,7 +122,7 @@ static void run_check(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Refuses rows that are not finite: nothing is near them. */
+/* Refuses rows that are not finite, as no search could rank them. */
 static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t count, xsm_error *err)
 {
     xsm_index_source source = source_of(x);
@@ -212,7 +212,7 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
     return build(x, err);
 }
 
-/* Says what an index is to be over. */
+/* Sets the rows of an index. */
 static void aim_at_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted)
 {
     xsmi_index_hold(x, NULL);

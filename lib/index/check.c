@@ -1,4 +1,4 @@
-/* The suite that tries an index's table on problems made up here (ext/index.h says what it looks at). */
+/* The conformance suite for indexes' tables, on synthetic problems (ext/index.h says what it tests). */
 #include "index/index.h"
 
 #include "base/random.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 70, TOP = 10 }; /* more queries than a block takes */
+enum { QUERIES = 70, TOP = 10 }; /* more queries than a block has */
 
 typedef struct problem {
     xsm_context *context;
@@ -24,7 +24,7 @@ typedef struct problem {
 
 enum { BIASED = 1, EQUAL = 2, ZEROS = 4, KINDS = 8 };
 
-/* What the table got wrong. */
+/* Reports an error of the table. */
 #define FAULT(p, err, ...) fault(p, err, __VA_ARGS__)
 static xsm_status fault(const problem *p, xsm_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -40,7 +40,7 @@ static xsm_status fault(const problem *p, xsm_error *err, const char *format, ..
                      p->kind & ZEROS ? ", some of zeros" : "", what);
 }
 
-/* About normal: the sum of four uniform numbers. */
+/* Approximately normal: the sum of four uniform numbers. */
 static float number(xsmi_stream *s)
 {
     double sum = 0;
@@ -95,7 +95,7 @@ static xsm_status search(const problem *p, const xsm_index *x, int into, uint32_
     return xsm_index_query(x, &s, err);
 }
 
-/* Whether the lists of a search are what lists must be. */
+/* Whether the lists of a search are valid. */
 static xsm_status check_lists(const problem *p, int of, uint32_t top, const float *threshold, xsm_error *err)
 {
     for (uint32_t i = 0; i < QUERIES; i++) {
@@ -230,7 +230,7 @@ static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
         status = try_searches(p, x, err);
     }
     xsm_index_free(x);
-    /* Building again, on another number of threads, gives the same. */
+    /* Building again on another number of threads must give the same. */
     for (uint32_t threads = 1; threads < 4 && status == XSM_OK; threads++) {
         uint32_t top = p->rows < TOP ? p->rows : TOP;
         xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
@@ -257,7 +257,7 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
     xsm_context *ctx = p->context;
     p->rows = rows;
     p->width = width;
-    p->top = rows < 200 ? rows : 200; /* all of them, where there are few */
+    p->top = rows < 200 ? rows : 200; /* all of them, if there are few */
     size_t places = (size_t)QUERIES * (p->top > TOP ? p->top : TOP), numbers = (size_t)rows * width;
     p->x = xsmi_allocate(ctx, numbers, sizeof *p->x);
     p->bias = xsmi_allocate(ctx, rows, sizeof *p->bias);

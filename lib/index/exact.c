@@ -1,6 +1,6 @@
 /*
- * The exact index: every row against a block of queries, tile by tile, the best of each kept in heaps. Rows are copied,
- * so that a search reads them in one stream with their bias beside them.
+ * The exact index: every row is scored against a block of queries, tile by tile, and the best of each are kept in
+ * heaps. Rows are copied, so that a search reads them in one stream, each with its bias.
  */
 #include "index/index.h"
 
@@ -17,7 +17,7 @@ typedef struct exact_state {
     size_t stride;
 } exact_state;
 
-/* Rows that one job copies. */
+/* Rows copied by one job. */
 #define COPY_ROWS 4096
 
 typedef struct copy_job {
@@ -94,7 +94,7 @@ static size_t scratch(const void *state, uint32_t top)
     return arena.used;
 }
 
-/* Offers a tile to the lists of its queries; `least` are the scores that they have to beat. */
+/* Offers a tile to the lists of its queries; `least` are the worst scores in full lists. */
 static void take_tile(const float *tile, uint32_t classes, uint32_t first, uint32_t queries, const xsmi_top *lists,
                       float *least)
 {
@@ -113,7 +113,7 @@ static void take_tile(const float *tile, uint32_t classes, uint32_t first, uint3
     }
 }
 
-/* Copies a tile to lists that have room for every row. */
+/* Copies a tile to lists that are long enough for every row. */
 static void copy_tile(const float *tile, uint32_t classes, uint32_t first, uint32_t queries, const xsmi_top *lists)
 {
     for (uint32_t l = 0; l < queries; l++) {
@@ -181,7 +181,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     return XSM_OK;
 }
 
-/* Rows are where they are, whatever has been updated. */
+/* Rows never move, whatever is updated. */
 static uint64_t saved(const void *state, const xsm_index_source *source)
 {
     (void)state;

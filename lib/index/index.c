@@ -1,5 +1,5 @@
 /*
- * The layer between indexes' tables and everyone else: it owns the state's memory and sets options. Building is in
+ * The layer between indexes' tables and their users: it owns the state's memory and sets options. Building is in
  * build.c, searching in query.c.
  */
 #include "index/index.h"
@@ -118,7 +118,7 @@ xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *
 {
     XSMI_TRY(xsm_index_new_from(of->context, &of->ops, out, err));
     (*out)->common = of->common;
-    memcpy((*out)->state, of->state, of->ops.state_size); /* nothing but options, as long as it is not built */
+    memcpy((*out)->state, of->state, of->ops.state_size); /* only options, as long as it is not built */
     return XSM_OK;
 }
 
@@ -156,7 +156,7 @@ const char *xsm_index_name(const xsm_index *x)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* The options, where one of that name may be set now. */
+/* The options, if one of that name may be set now. */
 static xsm_status open_options(xsm_index *x, const char *name, xsmi_option_group *group, xsm_error *err)
 {
     if (!x || !name) {

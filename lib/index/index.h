@@ -1,4 +1,4 @@
-/* Inside of indexes, for prediction and estimators. */
+/* Internals of indexes, for prediction and estimators. */
 #ifndef XSMI_INDEX_H
 #define XSMI_INDEX_H
 
@@ -15,34 +15,35 @@ typedef struct xsmi_index_common {
 
 struct xsm_index {
     xsm_context *context;
-    xsm_index_ops ops; /* a copy: what the host's table lacks is NULL */
+    xsm_index_ops ops; /* a copy; members that the host's table lacks are NULL */
     void *state;
     xsmi_index_common common;
     bool built;
-    bool own_table;                   /* the library's own search: its lists need no looking through */
-    xsm_index_rows rows;              /* what it was built over, */
+    bool own_table;                   /* a built-in table, whose lists need no checks */
+    xsm_index_rows rows;              /* the rows that it was built over, */
     const xsm_model *model;           /* or the model, */
-    xsmi_correction *correction;      /* with what its scores had added then, numbers or NULL; a hold on it */
-    uint32_t count, width, own_width; /* own_width: with the bias, or what is added in its place */
-    bool sliced;                      /* over the model's features first..first+width, without its alpha */
+    xsmi_correction *correction;      /* with its correction at that time, numbers or NULL (a reference) */
+    uint32_t count, width, own_width; /* own_width: including the bias or what replaces it */
+    bool sliced;                      /* over the model's features first..first+width, without its common scale */
     uint32_t first;
-    uint32_t wanted; /* rows that searches will ask for; 0 = not known */
+    uint32_t wanted; /* rows that searches will request; 0 = unknown */
 };
 
-/* Keeps a correction, or none, for as long as the index is built over its model. */
+/* Keeps a reference to a correction, or NULL, as long as the index is built over its model. */
 void xsmi_index_hold(xsm_index *index, xsmi_correction *correction);
-/* Back to an index that is not built. */
+/* Returns the index to the state before it was built. */
 void xsmi_index_clear(xsm_index *index);
-/* An index with the table and the options of one that has not been built. */
+/* A new index with the table and options of an index that is not built. */
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err);
-/* Builds it over the features first..first+width of a class-major model, `wanted` rows a search. Rows leave out the
- * model's alpha, which all share and a step may change: queries have to bring it, and the bias's coordinate too. Where
- * scores are distances that coordinate is the slice's own, -||w_kj||^2/2. */
+/* Builds it over the features first..first+width of a class-major model, `wanted` rows a search. Rows do not include
+ * the model's common scale alpha, which a step may change: queries must include it and the coordinate of the bias. If
+ * scores are distances, that coordinate is the slice's own, -||w_kj||^2/2. */
 xsm_status xsmi_index_build_slice(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width,
                                   uint32_t wanted, xsm_error *err);
 
-/* For checkpoints: how many numbers are saved of an index that is built so, or would be; what they are; and an index
- * from them, whose rows come from a model with the same weights, which xsmi_index_move() then changes for another. */
+/* For checkpoints: the number of saved numbers of an index that is, or would be, built so; the numbers; and an index
+ * made from them. Its rows come from a model with the same weights, which xsmi_index_move() then replaces by another
+ * model. */
 xsm_status xsmi_index_saved(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
                             uint64_t *numbers, xsm_error *err);
 void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
@@ -50,18 +51,18 @@ xsm_status xsmi_index_restore_slice(xsm_index *index, const xsm_model *model, ui
                                     uint32_t wanted, const uint32_t *numbers, xsm_error *err);
 void xsmi_index_move(xsm_index *index, const xsm_model *model);
 
-/* Floats from query to query in memory of ours. */
+/* Floats from query to query in the library's memory. */
 size_t xsmi_index_query_stride(const xsm_index *index);
-/* Bytes of scratch for a block of queries, SIZE_MAX = more than can be. */
+/* Bytes of scratch for a block of queries, SIZE_MAX if they cannot be addressed. */
 size_t xsmi_index_scratch(const xsm_index *index, uint32_t top);
-/* A block for the library's own tables, which a host with another version's header may have made: what it lacks is 0,
- * and `apart` is said. */
+/* Reads a block for the built-in tables, which a host with another version's header may have made: missing members are
+ * 0, and `apart` is set. */
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err);
-/* Searches a block whose queries are xsmi_index_query_stride() apart, aligned, with a 1 behind where there is a bias.
- * Lists and lengths are checked to be such. */
+/* Searches a block whose queries are aligned, xsmi_index_query_stride() floats from each other, and followed by a 1 if
+ * there is a bias. Checks that lists and lengths are valid. */
 xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
 
-/* Names for an option of that choice, ended by NULL. */
+/* Names for an option, ended by NULL. */
 extern const char *const xsmi_index_names[];
 /* Whether a table's searches are those of a built-in index. */
 bool xsmi_index_own_table(const xsm_index_ops *ops);

@@ -1,4 +1,4 @@
-/* Searches: queries cut into blocks for the threads, the lists that a table gives checked, and recall. */
+/* Searches: dividing queries into blocks for the threads, checking the lists of a table, and recall. */
 #include "index/index.h"
 
 #include "model/tiles.h"
@@ -16,7 +16,7 @@ size_t xsmi_index_scratch(const xsm_index *x, uint32_t top)
     return x->ops.scratch ? x->ops.scratch(x->state, top) : 0;
 }
 
-/* Blocks of a program that knows no more than `scratch`. */
+/* The block's size in programs whose header ends with `scratch`. */
 #define FIRST_BLOCK_SIZE (offsetof(xsm_index_block, scratch) + sizeof(((xsm_index_block *)0)->scratch))
 
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err)
@@ -36,7 +36,7 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
     xsm_error unsaid = XSM_ERROR_INIT;
     xsm_status status = x->ops.query(x->state, block, &unsaid);
     if (status != XSM_OK) {
-        /* A host's table may have said nothing. */
+        /* A host's table may return an error without a message. */
         return unsaid.status == status ? xsmi_fail_copy(err, &unsaid)
                                        : xsmi_fail(err, status, "index '%s': a search failed", x->ops.name);
     }
@@ -45,7 +45,7 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
         const uint32_t length = block->lengths[i], listed = x->own_table || length > block->top ? 0 : length;
         const uint32_t *classes = block->classes + i * apart;
         bool bad = length > block->top;
-        for (uint32_t j = 0; j < listed; j++) { /* to the end, so that several are looked at together */
+        for (uint32_t j = 0; j < listed; j++) { /* no early exit, so that the loop is vectorised */
             bad |= classes[j] >= x->count;
         }
         if (bad) {
@@ -83,7 +83,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     for (uint32_t i = 0; i < count; i++) {
         memcpy(queries + i * stride, s->queries + (first + i) * s->stride, x->width * sizeof *queries);
         for (size_t j = x->width; j < stride; j++) {
-            queries[i * stride + j] = j < x->own_width; /* the bias's 1 */
+            queries[i * stride + j] = j < x->own_width; /* 1 for the bias */
         }
         job->probed[first + i] = 0;
     }
@@ -202,7 +202,7 @@ xsm_status xsm_index_recall(const xsm_index *x, const float *queries, size_t str
         double found = 0;
         for (size_t i = 0; i < (size_t)count; i++) {
             float last = want.scores[i * top + top - 1];
-            /* Scores of both are sums in different orders. */
+            /* Both compute scores as sums in different orders. */
             double least = (double)last - 1e-5 * fabs((double)last);
             uint32_t hits = 0;
             for (uint32_t j = 0; j < have.lengths[i]; j++) {

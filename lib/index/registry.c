@@ -1,4 +1,4 @@
-/* The built-in indexes: a new one is its file and a line in each of these lists. */
+/* The built-in indexes. A new one needs its file and a line in each of these lists. */
 #include "index/index.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
 /*
- * The spherical index: its table and its searches (spherical.h says what it is; spherical_build.c makes the clusters,
- * spherical_update.c keeps them current).
+ * The spherical index: its table and its searches (described in spherical.h; spherical_build.c makes the clusters,
+ * spherical_update.c updates them).
  *
- * A search ranks the centres for a block of queries in tiles, gives each query the best clusters until they hold enough
- * rows, and goes through the clusters one by one, so that the rows of one are read once for all queries that probe it.
+ * A search ranks the centres for a block of queries in tiles and assigns the best clusters to each query until they
+ * hold enough rows. Then it scores cluster by cluster, so that the rows of a cluster are read once for all queries that
+ * probe it.
  */
 #include "index/spherical.h"
 
@@ -49,7 +50,7 @@ static xsmi_sphere_settings settings_of(const spherical_state *s, const xsm_inde
     int64_t some = (int64_t)lround(8 * sqrt((double)source->count)), quarter = source->count / 4 + 1;
     if (settings.clusters == 0) {
         settings.clusters = some < quarter ? some : quarter;
-        /* A tenth of what is wanted in each: more of them take longer to rank than to probe. */
+        /* A tenth of the list in each: ranking more clusters takes longer than probing them. */
         int64_t tenths = source->wanted ? 10 * (int64_t)source->count / source->wanted : settings.clusters;
         settings.clusters = tenths < settings.clusters ? tenths : settings.clusters;
     }
@@ -72,7 +73,7 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
     spherical_state *s = state;
     double longest;
     XSMI_TRY(xsmi_sphere_update(&s->sphere, source, rows, count, &s->moved, &longest, err));
-    /* Rows much longer than the longest of then have directions alone to tell them apart. */
+    /* Rows much longer than the longest at the time of building differ only by direction. */
     if ((double)s->moved > s->drift * s->sphere.count || longest > 4 * s->sphere.longest) {
         xsmi_sphere anew;
         xsmi_sphere_settings settings = settings_of(s, source);
@@ -87,25 +88,26 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
 
 /* -- searches ------------------------------------------------------------------------------------------------------ */
 
-/* Ranks that are passed over together when none of them is the next. */
+/* Ranks that are skipped together when none of them is the next. */
 #define RUN 64
 
-/* A list that takes rows as they come, those of each cluster in a place of their own. */
+/* Marks a list that takes rows as they come, each cluster's rows in their own range. */
 #define AS_THEY_COME UINT32_MAX
 
 typedef struct places {
     float *tile;      /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of some rows or centres */
-    float *queries;   /* [XSM_INDEX_QUERIES][quads][XSMI_LINE] as the kernel for clusters takes them */
+    float *queries;   /* [XSM_INDEX_QUERIES][quads][XSMI_LINE] in the layout of the kernel for clusters */
     float *ranks;     /* [XSM_INDEX_QUERIES][C] products with the centres */
     float *best;      /* [C/RUN + 1] */
     uint32_t *chosen; /* [XSM_INDEX_QUERIES][C] clusters of each query */
     uint32_t *counts; /* [XSM_INDEX_QUERIES] */
-    uint32_t *ends;   /* [C] of the list of each cluster that is probed */
+    uint32_t *ends;   /* [C] end of the query list of each probed cluster */
     uint64_t *probed; /* [C/64 + 1] a bit each cluster */
     uint32_t *probes; /* [C] clusters that any query probes */
     uint32_t *askers; /* [XSM_INDEX_QUERIES][C] queries by cluster */
-    uint32_t *filled; /* [XSM_INDEX_QUERIES] rows of a list that takes the best there are, or AS_THEY_COME */
-    uint32_t *places; /* [XSM_INDEX_QUERIES][C] beside them: where a cluster's rows begin in the query's list */
+    uint32_t *filled; /* [XSM_INDEX_QUERIES] rows in a list that keeps the best rows, or AS_THEY_COME */
+    uint32_t
+        *places; /* [XSM_INDEX_QUERIES][C] parallel to `askers`: the start of a cluster's rows in the query's list */
 } places;
 
 static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
@@ -137,7 +139,7 @@ static size_t scratch(const void *state, uint32_t top)
 
 static void rank_centres(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
 {
-    size_t width = (size_t)s->width + 1; /* the last of which is 0 in queries */
+    size_t width = (size_t)s->width + 1; /* the last is 0 in queries */
     for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
         uint32_t some = s->clusters - c < XSMI_LANES ? s->clusters - c : XSMI_LANES;
         s->kernels->score_tile(block->queries, block->stride, block->count, s->packed_centres + c * width, s->width, 1,
@@ -148,20 +150,20 @@ static void rank_centres(const xsmi_sphere *s, const xsm_index_block *block, con
     }
 }
 
-/* A cluster with more rows than that part of a list is large. */
+/* A cluster with more rows than this share of a list is large. */
 #define LARGE 4
 
-/* Whether a cluster takes up much of a list. Most hold a tenth of a long one, and those of their rows will do that it
- * has room for. A short list takes the best of a few clusters: little beside ranking them. Where few rows are long, one
- * holds most of the others: those that lie last in it would be listed for no query at all, clusters that rank behind it
- * for few, and no step would lower the scores of their classes. */
+/* Whether a cluster is large beside a list. Most clusters hold a tenth of a long list, and any of their rows will do. A
+ * short list takes the best rows of a few clusters, which costs little beside ranking. If few rows are long, one
+ * cluster holds most of the others. Rows at its end would then be in no list, clusters ranked behind it in few lists,
+ * and no step would lower the scores of their classes. */
 static bool is_large(uint32_t count, uint32_t top)
 {
     return count > top / LARGE;
 }
 
-/* The best clusters of a query until they hold `rows` rows, of equal ranks the first; returns how many they hold. None
- * counts for more than `most` rows. Ranks become -INFINITY. `best` [C/RUN + 1]. */
+/* Chooses the best clusters of a query until they hold `rows` rows, of equal ranks the first; returns the number of
+ * rows. A cluster counts for at most `most` rows. Ranks become -INFINITY. `best` [C/RUN + 1]. */
 static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, uint32_t most, float *best, uint32_t *chosen,
                        uint32_t *count)
 {
@@ -182,7 +184,7 @@ static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, uint32_
             c++;
         }
         if (c == first + some || best[top] == -INFINITY) {
-            break; /* not a number: the query has none */
+            break; /* NaN: the query gets no clusters */
         }
         chosen[(*count)++] = c;
         held += s->cluster[c].count;
@@ -193,8 +195,8 @@ static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, uint32_
     return held;
 }
 
-/* Lists for each cluster the queries that probe it, and where its rows go when a list takes them as they come. Clusters
- * that none asks for are not looked at. Returns how many there are with any. */
+/* Lists for each cluster the queries that probe it, and the position of its rows in lists that take rows as they come.
+ * Skips clusters without queries. Returns the number of clusters with queries. */
 static uint32_t list_askers(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
 {
     const size_t words = s->clusters / 64 + 1;
@@ -212,7 +214,7 @@ static uint32_t list_askers(const xsmi_sphere *s, const xsm_index_block *block, 
         for (uint64_t left = p->probed[w]; left; left &= left - 1) {
             uint32_t c = (uint32_t)w * 64 + (uint32_t)__builtin_ctzll(left), askers = p->ends[c];
             p->probes[probes++] = c;
-            p->ends[c] = total; /* where its list begins; taking each moves it to the end */
+            p->ends[c] = total; /* the start of its list; each entry moves it towards the end */
             total += askers;
         }
     }
@@ -228,7 +230,7 @@ static uint32_t list_askers(const xsmi_sphere *s, const xsm_index_block *block, 
     return probes;
 }
 
-/* Each four numbers of the queries four times over. */
+/* Writes each group of four numbers of the queries four times. */
 static void spread_queries(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
 {
     for (uint32_t i = 0; i < block->count; i++) {
@@ -255,10 +257,10 @@ static void take_best(const xsm_index_block *block, uint32_t query, const float 
     }
 }
 
-/* Bytes of rows that are asked for before they are scored: what arrives while memory answers. */
+/* Bytes of rows that are prefetched ahead: the amount that arrives within one memory latency. */
 #define AHEAD 8192
 
-/* Rows of a cluster, the one at that place of `probes`, that a list has room for, or that are tried for one. */
+/* The rows of the cluster at that position of `probes` that fit into a list, or are tried for it. */
 static uint32_t rows_wanted(const xsmi_sphere *s, const places *p, uint32_t at, uint32_t top, bool all)
 {
     const uint32_t count = s->cluster[p->probes[at]].count, end = p->ends[p->probes[at]];
@@ -270,17 +272,17 @@ static uint32_t rows_wanted(const xsmi_sphere *s, const places *p, uint32_t at, 
     return room < count ? room : count;
 }
 
-/* Where the rows are that will be asked for next. */
+/* The prefetch position. */
 typedef struct cursor {
     const xsmi_sphere *sphere;
     const places *places;
-    uint32_t next, end; /* clusters that come after, by place of `probes` */
+    uint32_t next, end; /* the following clusters, by position in `probes` */
     uint32_t top;
     bool all;
-    const float *at, *stop; /* in the present one */
+    const float *at, *stop; /* in the present cluster */
 } cursor;
 
-/* Asks for as many floats of rows, cluster after cluster. */
+/* Prefetches that many floats of rows, cluster by cluster. */
 XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
 {
     for (size_t left = floats; left > 0;) {
@@ -305,7 +307,7 @@ XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
 /* Blocks of rows that are scored together. */
 #define PIECE 2
 
-/* Scores `rows` rows from a place of a cluster on, as they are, into a query's list, as far as there is room. */
+/* Scores `rows` rows of a cluster from a position on into a query's list, as long as there is room. */
 static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
                      uint32_t list_place, const float *from, uint32_t rows)
 {
@@ -333,8 +335,8 @@ static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const p
     }
 }
 
-/* Scores `rows` rows from a place of a cluster on into a query's list: as they are while there is room, then in place
- * of worse ones. */
+/* Scores `rows` rows of a cluster from a position on into a query's list: appends them while there is room, then
+ * replaces worse ones. */
 static void take_best_of(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
                          const float *from, uint32_t rows)
 {
@@ -359,8 +361,8 @@ static void take_best_of(const xsmi_sphere *s, const xsm_index_block *block, con
     }
 }
 
-/* Scores the rows of a cluster, the one at that place of `probes`, for the queries that probe it, some blocks of rows
- * for all of them. */
+/* Scores the rows of the cluster at that position of `probes` for the queries that probe it, a few blocks of rows for
+ * all queries at a time. */
 static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t at, cursor *coming,
                   bool all)
 {
@@ -395,7 +397,7 @@ static void probe(const xsmi_sphere *s, const xsm_index_block *block, const plac
     }
 }
 
-/* Chooses the clusters of a query, and says how long its list becomes. */
+/* Chooses the clusters of a query and sets the length of its list. */
 static void choose_for(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
                        uint64_t rows, bool all)
 {
@@ -417,7 +419,7 @@ static void choose_for(const xsmi_sphere *s, const xsm_index_block *block, const
     if (large) {
         p->filled[query] = 0;
     } else {
-        block->probed[query] = block->lengths[query]; /* rows without room are not scored */
+        block->probed[query] = block->lengths[query]; /* rows that do not fit are not scored */
     }
 }
 
@@ -432,7 +434,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     xsmi_arena arena = {block->scratch, 0};
     places p = divide_scratch(s, &arena);
     uint64_t rows = state_of->probe ? (uint64_t)state_of->probe : (uint64_t)ceil(8 * sqrt((double)s->count));
-    /* Without an order, and with a list as long as what is probed, there is nothing to select. */
+    /* Without an order, and if all probed rows fit into the list, nothing must be selected. */
     bool all = block->any_order && block->threshold == -INFINITY && (!state_of->probe || rows <= block->top);
     rows = all || rows < block->top ? block->top : rows;
     rank_centres(s, block, &p);

@@ -1,6 +1,6 @@
 /*
- * Building the clusters: every row goes to its nearest centre (spherical_means.c). Clusters that end up empty take half
- * of the largest.
+ * Building the clusters: every row goes to its nearest centre (spherical_means.c). Empty clusters take half of the
+ * largest one.
  */
 #include "index/spherical.h"
 
@@ -20,7 +20,7 @@ static size_t room_of(const xsmi_sphere *s, uint32_t capacity)
 /* Rows that are read and assigned together. */
 #define ASSIGN_ROWS 65536
 
-/* The cluster of each row, its gap and its number more, [K] each. */
+/* The cluster of each row, its gap and its extra coordinate, [K] each. */
 static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *source, uint32_t *cluster, float *gap,
                              float *rest, xsm_error *err)
 {
@@ -44,8 +44,8 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
     return status;
 }
 
-/* Says where rows are, and gives every empty cluster half of the largest one's, with its centre. `starts` [C+1] and
- * `order` [K] are room for the rows by cluster, `counts` [C] becomes how many each has. */
+/* Sets the positions of rows, and gives every empty cluster half of the rows of the largest one, and its centre.
+ * `starts` [C+1] and `order` [K] are scratch for the rows by cluster; `counts` [C] becomes the size of each. */
 static void repair(xsmi_sphere *s, const uint32_t *cluster, const float *gap, const float *rest, uint32_t *counts,
                    uint32_t *starts, uint32_t *order)
 {
@@ -70,7 +70,7 @@ static void repair(xsmi_sphere *s, const uint32_t *cluster, const float *gap, co
         starts[c] = starts[largest] + counts[largest];
         for (uint32_t j = starts[largest]; j < starts[c] + counts[c]; j++) {
             s->member[order[j]].cluster = j < starts[c] ? largest : c;
-            s->member[order[j]].gap = -1; /* two centres are alike */
+            s->member[order[j]].gap = -1; /* two centres are equal */
         }
     }
 }
@@ -96,7 +96,7 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
     return true;
 }
 
-/* Empty clusters for so many rows each, and some more. */
+/* Makes empty clusters with memory for the given numbers of rows, and some more. */
 static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_error *err)
 {
     s->row_room = 0;
@@ -117,7 +117,7 @@ static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_erro
     return XSM_OK;
 }
 
-/* Puts all rows into their clusters, by cluster in the order given. */
+/* Copies all rows to their clusters, each cluster in the given order. */
 static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm_index_source *source, xsm_error *err)
 {
     float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
@@ -162,7 +162,7 @@ static uint32_t clusters_of(const xsmi_sphere_settings *settings, const xsm_inde
     return settings->clusters < source->count ? (uint32_t)settings->clusters : source->count;
 }
 
-/* An empty sphere with room for what its clusters are; false without memory. */
+/* An empty sphere with memory for its clusters; false without memory. */
 static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source)
 {
     memset(s, 0, sizeof *s);
@@ -257,7 +257,7 @@ void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
 
 #define SAVED "numbers of a spherical index: "
 
-/* Says which cluster each row is in. Members' start as UINT32_MAX. */
+/* Sets the cluster of each row. Initially the members' clusters are UINT32_MAX. */
 static xsm_status read_order(xsmi_sphere *s, const uint32_t *counts, const uint32_t *order, xsm_error *err)
 {
     uint32_t done = 0;
@@ -279,7 +279,7 @@ static xsm_status read_order(xsmi_sphere *s, const uint32_t *counts, const uint3
                : xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "clusters have %u rows; there are %u", done, s->count);
 }
 
-/* What rows are measured by. */
+/* The mean, M^2 and the centres. */
 static xsm_status check_measures(const xsmi_sphere *s, xsm_error *err)
 {
     if (!(s->longest >= 0 && s->longest < INFINITY)) {
@@ -294,7 +294,7 @@ static xsm_status check_measures(const xsmi_sphere *s, xsm_error *err)
     for (uint32_t c = 0; c < s->clusters; c++) {
         const float *centre = s->centres + c * s->stride;
         double square = (double)s->kernels->dot(centre, centre, (size_t)s->width + 1);
-        if (!(square < 4)) { /* about 1, where squares are not too small for a float */
+        if (!(square < 4)) { /* about 1, unless squares underflow */
             return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "centre %u has length %g, not 1", c, sqrt(square));
         }
     }
@@ -316,7 +316,7 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
         memcpy(s->centres + c * s->stride, numbers, (width + 1) * sizeof *numbers);
     }
     for (uint32_t k = 0; k < s->count; k++) {
-        s->member[k] = (xsmi_member){UINT32_MAX, 0, -1, 0}; /* the gap is found again when the row changes */
+        s->member[k] = (xsmi_member){UINT32_MAX, 0, -1, 0}; /* the gap is computed again when the row changes */
     }
     xsm_status status = check_measures(s, err);
     if (status == XSM_OK) {

@@ -1,8 +1,8 @@
 /*
- * The clusters' centres: spherical k-means on a sample of the rows, begun as k-means++ does (Arthur and Vassilvitskii
- * 2007), and which centre a row is nearest to.
+ * The clusters' centres: spherical k-means on a sample of the rows, initialised as in k-means++ (Arthur and
+ * Vassilvitskii 2007), and the nearest centre of a row.
  *
- * Sums run in orders that do not depend on the threads, so the centres do not either.
+ * Sums have an order that does not depend on the threads, and so the centres do not.
  */
 #include "index/spherical.h"
 
@@ -13,15 +13,15 @@
 #include <string.h>
 
 enum {
-    PIECE = 512,      /* rows that a job takes */
-    START_SAMPLES = 4 /* a centre, for k-means++ */
+    PIECE = 512,      /* rows of one job */
+    START_SAMPLES = 4 /* samples for each centre, for k-means++ */
 };
 
 double xsmi_sphere_prepare(const xsmi_sphere *s, float *row)
 {
     s->kernels->axpby(row, s->mean, s->width, -1, 1);
     double square = (double)s->kernels->dot(row, row, s->width), rest = s->longest - square;
-    row[s->width] = s->longest > 0 ? rest > 0 ? (float)sqrt(rest) : 0.0f : 1.0f; /* 1: all rows are alike */
+    row[s->width] = s->longest > 0 ? rest > 0 ? (float)sqrt(rest) : 0.0f : 1.0f; /* 1: all rows are equal */
     return square;
 }
 
@@ -55,7 +55,7 @@ typedef struct assign_places {
     float *scores; /* [ASSIGN_GROUP][C rounded up] */
 } assign_places;
 
-/* Rows that are held against the centres together. */
+/* Rows that are compared with the centres together. */
 #define ASSIGN_GROUP 56
 
 static assign_places divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
@@ -66,7 +66,7 @@ static assign_places divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
     return p;
 }
 
-/* The first place of the largest of n scores, and what it is above all others; 0 and -1 where one is not a number. */
+/* The first index of the largest of n scores, and its gap to all others; 0 and -1 if one is NaN. */
 static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32_t n, float *gap)
 {
     enum { RUN = 64 };
@@ -138,7 +138,7 @@ xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t 
 
 /* -- samples ------------------------------------------------------------------------------------------------------- */
 
-/* Rows at even steps, with their number more, of length 1. */
+/* Rows at even steps, with the extra coordinate, of norm 1. */
 typedef struct row_sample {
     float *rows; /* [count][stride] */
     uint32_t *cluster;
@@ -150,7 +150,7 @@ typedef struct read_job {
     const xsm_index_source *source;
     float *rows;
     uint32_t count;
-    double *longest; /* by job, NULL when the length is known and rows are to be extended */
+    double *longest; /* by job; NULL when the norm is known and rows get their extra coordinate */
 } read_job;
 
 static void run_read(void *state, size_t index, uint32_t thread)
@@ -255,7 +255,7 @@ xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *sour
 typedef struct start_job {
     const xsmi_sphere *sphere;
     const row_sample *sample;
-    uint32_t step, count; /* every so many-th row of the sample */
+    uint32_t step, count; /* take every step-th row of the sample */
     const float *centre;
     double *distance; /* [count] to the nearest centre so far: half its square */
 } start_job;
@@ -274,7 +274,7 @@ static void run_distances(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* The point that a uniform number falls on when points have the room of their distance. */
+/* The point that a uniform number selects with probabilities in proportion to distance. */
 static uint32_t draw(const start_job *job, xsmi_stream *stream)
 {
     double total = 0;

@@ -1,9 +1,9 @@
 /*
- * Keeping clusters current: rows that have changed are read again.
+ * Updating clusters: changed rows are read again.
  *
- * Most of them stay where they are. Centres have length 1, so that a row which moves by d brings its products with its
- * own and with another centre nearer to each other by 2 d at most; as long as that does not use up the gap between
- * them, which is kept, nothing needs to be held against all centres (Hamerly, Making k-means even faster, SDM 2010).
+ * Most of them stay in their cluster. Centres have norm 1. If a row moves by d, the gap between its products with its
+ * own and with another centre shrinks by at most 2 d. A lower bound of the gap is stored; as long as it stays positive,
+ * the row need not be compared with all centres (Hamerly, Making k-means even faster, SDM 2010).
  */
 #include "index/spherical.h"
 
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows whose places are asked for before they are looked at. */
+/* Rows whose slots are prefetched ahead. */
 #define ROWS_AHEAD 8
 
 static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
@@ -38,7 +38,7 @@ static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
     xsmi_cluster_put(s, into, of->place, row);
 }
 
-/* Asks for what is known of rows. */
+/* Prefetches the records of rows. */
 XSMI_PREFETCHER void fetch_members(const xsmi_sphere *s, const uint32_t *rows, uint32_t count)
 {
     for (uint32_t j = 0; j < count; j++) {
@@ -46,7 +46,7 @@ XSMI_PREFETCHER void fetch_members(const xsmi_sphere *s, const uint32_t *rows, u
     }
 }
 
-/* Asks for the place that a row has now. */
+/* Prefetches the present slot of a row. */
 XSMI_PREFETCHER void fetch_row(const xsmi_sphere *s, uint32_t k)
 {
     const xsmi_member *of = &s->member[k];
@@ -56,11 +56,11 @@ XSMI_PREFETCHER void fetch_row(const xsmi_sphere *s, uint32_t k)
     }
 }
 
-/* A gap that is left when a row becomes `row`, with that number more, or below 0 when none is sure to be. `old`
+/* The remaining gap when a row becomes `row` with that extra coordinate, or below 0 if no gap is certain. `old`
  * [stride]. */
 static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *row, float rest, float *old)
 {
-    /* What products of float sums may be off by, each of two, before and after; rows are not longer than 2 M. */
+    /* The rounding error of two products, before and after; norms of rows are at most 2 M. */
     const double slack = 16 * (s->width + 2.0) * 0x1p-24 * sqrt(s->longest);
     if (!((double)of->gap > slack)) {
         return -1;
@@ -69,11 +69,11 @@ static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *
     s->kernels->axpby(old, row, s->width, -1, 1);
     double more = (double)rest - (double)of->rest;
     double moved = sqrt((double)s->kernels->dot(old, old, s->width) + more * more);
-    double left = (double)of->gap - 2.001 * moved - 1e-6 * sqrt(s->longest); /* with what rounding takes */
+    double left = (double)of->gap - 2.001 * moved - 1e-6 * sqrt(s->longest); /* less rounding errors */
     return left > slack ? (float)left : -1;
 }
 
-/* The rows that may have to move, by place in the list. */
+/* The rows that may have to move, by position in the list. */
 typedef struct movers {
     uint32_t *which, *cluster; /* [count] */
     float *rows, *gap;         /* [count][stride], prepared; [count] */
@@ -99,9 +99,9 @@ static xsm_status move_all(xsmi_sphere *s, const uint32_t *rows, const float *bl
     return XSM_OK;
 }
 
-/* What an update needs, in one piece that the sphere keeps. */
+/* Scratch of an update, in one block that the sphere keeps. */
 typedef struct update_places {
-    float *block, *old; /* [count][stride] rows as they are read; [stride] */
+    float *block, *old; /* [count][stride] rows just read; [stride] */
     movers m;
 } update_places;
 
