@@ -1,6 +1,6 @@
 /*
- * Cross-entropy and neighbourhood component analysis (Yen et al. 2018, eq. 2 and 6): one function of the scores, which
- * are negative distances in the second; the first takes the mean over P where the second has the sum.
+ * Cross-entropy and neighbourhood component analysis (Yen et al. 2018, eq. 2 and 6): the same function of the scores
+ * (logits), which are negative distances in the second. The first takes the mean over P, the second the sum.
  */
 #include "loss/loss.h"
 
@@ -57,7 +57,7 @@ static double cross_entropy_lipschitz(double positives, double negatives)
 {
     (void)positives;
     (void)negatives;
-    return 2; /* |p - target|_1, both of them distributions */
+    return 2; /* |p - target|_1, as both are distributions */
 }
 
 static double nca_lipschitz(double positives, double negatives)

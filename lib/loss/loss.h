@@ -1,6 +1,6 @@
 /*
- * Losses of score vectors with one or several true classes P (Yen et al., Loss Decomposition for Fast Learning in Large
- * Output Spaces, 2018, section 2): value and gradient where only some of the scores are known.
+ * Losses of score (logit) vectors with one or several true classes P (Yen et al., Loss Decomposition for Fast Learning
+ * in Large Output Spaces, 2018, section 2): value and gradient where only some of the scores are known.
  *
  * Notation: N the other classes, z_k the score of a class, p_k = e^z_k / sum_j e^z_j.
  *
@@ -19,14 +19,14 @@
  *     nca             2 |P|         |P|/2
  *
  * C is the bi-simplex {alpha >= 0 on N, <= 0 on P, sum over N = -sum over P <= 1}. `margin` is the loss of Crammer and
- * Singer, [max_N z_j - min_P z_k + 1]_+, smoothed as Nesterov does: it lies below it by mu at most. All are convex.
+ * Singer, [max_N z_j - min_P z_k + 1]_+, smoothed as Nesterov does: it is smaller by at most mu. All losses are convex.
  */
 #ifndef XSMI_LOSS_H
 #define XSMI_LOSS_H
 
 #include <stddef.h>
 
-/* The scores that are known. Beside those of the lists, `missing` classes of N have the score 0. */
+/* The known scores. Besides those in the lists, `missing` classes of N have the score 0. */
 typedef struct xsmi_loss_scores {
     const double *positive; /* [positives] of P, finite */
     const double *negative; /* [negatives] of classes of N, finite */
@@ -35,7 +35,7 @@ typedef struct xsmi_loss_scores {
     double missing; /* a whole number, 0 or more */
 } xsmi_loss_scores;
 
-/* dL/dz in the same places. */
+/* dL/dz of the same entries. */
 typedef struct xsmi_loss_gradient {
     double *positive, *negative;
     double missing; /* of each of the missing classes */
@@ -43,16 +43,16 @@ typedef struct xsmi_loss_gradient {
 
 typedef struct xsmi_loss {
     const char *name;
-    /* Fills *g and returns L. `scratch` as below. `mu` is above 0; only margin looks at it. */
+    /* Fills *g and returns L. `scratch` as below. `mu` is above 0; only margin uses it. */
     double (*gradient)(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g, double *scratch);
-    /* Doubles of scratch for lists of that length. NULL = none. */
+    /* Doubles of scratch for lists of that length; NULL = no scratch. */
     size_t (*scratch)(size_t positives, size_t negatives);
     /* The Lipschitz constant of L in the largest change of a score, for |P| and |N|. */
     double (*lipschitz)(double positives, double negatives);
     /* The Lipschitz constant of the gradient, in the Euclidean norm; INFINITY = none. */
     double (*smoothness)(double mu, double positives);
-    /* A score such that classes of N at or below it have no part in L and its gradient, given the least score of P and
-     * the largest of N. NULL = every score has a part. */
+    /* A threshold: classes of N with scores at or below it contribute nothing to L and its gradient, given the least
+     * score of P and the largest of N. NULL = every class contributes. */
     double (*least)(double mu, double least_positive, double largest_negative);
 } xsmi_loss;
 
@@ -61,13 +61,13 @@ extern const xsmi_loss xsmi_loss_margin;
 extern const xsmi_loss xsmi_loss_triplet;
 extern const xsmi_loss xsmi_loss_nca;
 
-/* A bar as least() of the margin's, or a higher one, given also the best score of each of some runs of classes of N:
- * the best of the runs alone have a projection, whose threshold is at or below that of all. 3 doubles of scratch a run.
- */
+/* The threshold of the margin's least(), or a higher one, given also the best score in each of several runs of classes
+ * of N: the projection of these best scores alone has a threshold at or below that of all scores. 3 doubles of scratch
+ * a run. */
 double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
                        double *scratch);
 
-/* All of them, ended by NULL; and their names, ended by NULL, for tables of options. */
+/* All losses, ended by NULL; and their names, ended by NULL, for tables of options. */
 extern const xsmi_loss *const xsmi_losses[];
 extern const char *const xsmi_loss_names[];
 

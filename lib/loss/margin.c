@@ -10,7 +10,7 @@
 
 static size_t scratch_count(size_t positives, size_t negatives)
 {
-    size_t places = negatives + 1; /* the missing ones are one more point */
+    size_t places = negatives + 1; /* the missing classes are one more point */
     return 2 * places + positives + xsmi_bisimplex_scratch(places, positives);
 }
 
@@ -24,8 +24,8 @@ static double margin(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g
     for (size_t i = 0; i < z->negatives; i++) {
         most = z->negative[i] > most ? z->negative[i] : most;
     }
-    /* Scores from the best of N and the worst of P on: differences stay exact where scores are far out or mu is small.
-     */
+    /* Scores relative to the best of N and the worst of P, so that differences are exact for large scores or small
+     * mu. */
     size_t places = 0, kept = 0;
     for (size_t i = 0; i < z->positives; i++) {
         g->positive[i] = 0;
@@ -92,7 +92,7 @@ static double lipschitz(double positives, double negatives)
 static double smoothness(double mu, double positives)
 {
     (void)positives;
-    return 1 / mu; /* a projection does not lengthen */
+    return 1 / mu; /* a projection increases no distance */
 }
 
 static double least_score(double mu, double least_positive, double largest_negative)
@@ -116,7 +116,7 @@ double xsmi_margin_bar(double mu, double least_positive, double largest_negative
         double among = largest_negative + mu * xsmi_simplex_threshold(&points, scratch + runs);
         bar = among > bar ? among : bar;
     }
-    return bar - 1e-12 * fabs(bar); /* beyond rounding */
+    return bar - 1e-12 * fabs(bar); /* less rounding errors */
 }
 
 const xsmi_loss xsmi_loss_margin = {

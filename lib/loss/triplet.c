@@ -2,7 +2,7 @@
  * The triplet loss over all pairs (Weinberger and Saul 2009; Yen et al. 2018, eq. 7, where the sign of the difference
  * is misprinted): sum over k in P, j in N of [z_j - z_k + 1]_+. Its gradient counts the pairs that are violated.
  *
- * The scores of P are sorted, with running sums; each class of N then looks its violated pairs up.
+ * The scores of P are sorted, with running sums; each class of N then finds its violated pairs by bisection.
  */
 #include "loss/loss.h"
 
@@ -22,7 +22,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How many of the rising values lie below x. */
+/* How many of the rising values are below x. */
 static size_t below(const double *values, size_t count, double x)
 {
     size_t low = 0, high = count;
@@ -67,7 +67,7 @@ static double triplet(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *
             g->missing = times > 0 ? (double)pairs : 0;
         }
     }
-    /* A positive is violated by all whose count of pairs reaches its rank. */
+    /* A positive is violated by all negatives whose count of pairs reaches its rank. */
     for (size_t i = n; i-- > 1;) {
         hits[i - 1] += hits[i];
     }
