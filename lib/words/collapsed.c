@@ -1,9 +1,10 @@
 /*
  * Yen et al., Loss decomposition for fast learning in large output spaces, 2018, eq. 9: the skip-gram objective with
- * equal pairs taken together, f = sum_x q_x [ logsum_k exp(w_k . phi_x) - sum_y q_{y|x} w_y . phi_x ], df/dphi_x = q_x
- * sum_k (p_{k|x} - q_{k|x}) w_k,   df/dw_k = sum_x q_x (p_{k|x} - q_{k|x}) phi_x, and full-gradient steps of input and
- * output vectors in turn. Scores exist for a group of centres at a time. With an estimator that searches, the classes
- * of a centre are those found (collapsed_search.c).
+ * equal pairs combined,
+ *     f = sum_x q_x [ logsum_k exp(w_k . phi_x) - sum_y q_{y|x} w_y . phi_x ],
+ *     df/dphi_x = q_x sum_k (p_{k|x} - q_{k|x}) w_k,   df/dw_k = sum_x q_x (p_{k|x} - q_{k|x}) phi_x,
+ * with full-gradient steps of input and output vectors in turn. Scores (logits) are computed for one group of centres
+ * at a time. With an estimator that searches, the classes of a centre are those found (collapsed_search.c).
  */
 #include "words/collapsed_search.h"
 
@@ -11,8 +12,8 @@
 #include <string.h>
 
 enum {
-    GROUP = 64, /* centres whose scores exist at once */
-    TILE = 512, /* words that one job changes the gradient of */
+    GROUP = 64, /* centres scored at once */
+    TILE = 512, /* words whose gradient one job changes */
     HALVINGS = 30
 };
 
@@ -29,7 +30,7 @@ struct xsmi_collapsed {
     float *scores;   /* [GROUP][score_stride], without an estimator */
     float *gradient; /* [V][stride] */
     double losses[GROUP];
-    uint64_t *pairs[2]; /* [V] by word as centre, as context */
+    uint64_t *pairs[2]; /* [V] pairs of each word as centre, as context */
     uint64_t all;
     uint32_t most_contexts; /* of a centre */
     bool counted;
@@ -114,7 +115,7 @@ typedef struct group {
     uint32_t first, count;
 } group;
 
-/* Turns a centre's scores into n_x p_k - n_xk, and takes its loss; its own gradient when that is wanted. */
+/* Converts a centre's scores to n_x p_k - n_xk and computes its loss, and its own gradient if requested. */
 static void turn_row(void *state, size_t index, uint32_t thread)
 {
     const group *g = state;
@@ -171,7 +172,7 @@ static xsm_status take_group(xsmi_collapsed *c, int side, uint32_t first, uint32
     return side == XSMI_OUTPUT ? xsmi_run(c->context, add_tile, &g, (c->words + TILE - 1) / TILE, err) : XSM_OK;
 }
 
-/* Counts all pairs, by centre and by context. With a text whose counts do not fit this is a pass over its parts. */
+/* Counts all pairs, by centre and by context. If the counts of the text do not fit, this passes over its parts. */
 static xsm_status count_pairs(xsmi_collapsed *c, xsm_error *err)
 {
     const xsmi_cooccurrence *n = &c->counts;
@@ -206,7 +207,7 @@ static xsm_status prepare(xsmi_collapsed *c, int side, xsm_error *err)
     if (c->estimator && !c->search) {
         XSMI_TRY(xsmi_collapsed_search_new(c->context, c->estimator, c->input, c->output, c->pairs[XSMI_INPUT],
                                            c->most_contexts, &c->search, err));
-    } else if (c->search && side == XSMI_INPUT) { /* it is asked for after a step of the output vectors */
+    } else if (c->search && side == XSMI_INPUT) { /* called after a step of the output vectors */
         XSMI_TRY(xsmi_collapsed_search_moved(c->search, err));
     }
     return XSM_OK;
@@ -277,7 +278,7 @@ typedef struct descent {
     double start;
 } descent;
 
-/* The vectors of one side: those before the step, less eta times the gradient. */
+/* Sets the vectors of one side to those before the step, less eta times the gradient. */
 static void move(const descent *d, int side, double eta)
 {
     xsm_model *m = d->models[side];
@@ -311,7 +312,7 @@ static bool tell(const descent *d, double eta)
     return d->options.progress(d->options.progress_user, &p) != 0;
 }
 
-/* A step of one side, from the gradient that is there; leaves the gradient of the other side. *moved = false when no
+/* A step of one side along its present gradient; then computes the gradient of the other side. *moved = false when no
  * step lowers the objective. */
 static xsm_status take_step(descent *d, int side, bool *moved, xsm_error *err)
 {
@@ -356,7 +357,7 @@ static xsm_status run(descent *d, xsm_error *err)
             stop = tell(d, moved ? d->eta[side] : 0);
             d->eta[side] *= 1.1;
             if (!moved) {
-                double same; /* the gradient is that of a step that was taken back */
+                double same; /* the gradient belongs to a step that was undone */
                 XSMI_TRY(xsmi_collapsed_at(d->at, !side, &same, err));
             }
         }

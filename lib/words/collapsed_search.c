@@ -1,10 +1,9 @@
 /*
  * The search-based gradients of Yen et al. 2018 (Algorithms 1 and 2: `mips`, `decomp-mips`) for the collapsed skip-gram
  * objective, eq. 9. A centre x is an example whose labels are its contexts, with the target q_{y|x} = n_xy/n_x on each.
- * Estimators know the target 1/|P| alone, but the labels enter cross-entropy by a linear term, which goes through
- * Algorithm 2 as it is, the scores of labels being known in all blocks: what the estimator says of the loss and of the
- * coefficients of the labels is put right by sum_y (1/|P| - q_{y|x}) z_y and its derivative. As in the paper, the
- * positive part is thus a plain sum over the pairs.
+ * Estimators use the target 1/|P|. The labels enter cross-entropy through a linear term, and Algorithm 2 knows their
+ * scores in all blocks. So the estimator's loss and its coefficients of the labels are corrected by sum_y (1/|P| -
+ * q_{y|x}) z_y and its derivative. As in the paper, the positive part is then a plain sum over the pairs.
  */
 #include "words/collapsed_search.h"
 #include "estimator/estimator.h"
@@ -19,12 +18,12 @@ struct xsmi_collapsed_search {
     const xsmi_kernels *kernels;
     xsm_estimator *estimator;
     const xsm_model *input, *output;
-    const uint64_t *pairs; /* [V] of each centre */
+    const uint64_t *pairs; /* [V] pairs of each centre */
     xsm_gradient *gradient;
     size_t dimension, stride;
     uint32_t parts, threads;
-    size_t label_most, list_most; /* contexts of a centre; places of a list of either kind */
-    /* By thread. */
+    size_t label_most, list_most; /* most contexts of a centre; most slots of a list of either kind */
+    /* For each thread. */
     uint32_t *rows; /* [threads][list_most] */
     float *amounts; /* [threads][list_most] */
     double lost[BATCH];
@@ -101,7 +100,7 @@ void xsmi_collapsed_search_free(xsmi_collapsed_search *s)
     if (s) {
         xsm_context *ctx = s->context;
         if (s->estimator->model == s->output) {
-            xsmi_estimator_unbind(s->estimator); /* the vectors are the caller's to release */
+            xsmi_estimator_unbind(s->estimator); /* the caller releases the vectors */
         }
         xsm_gradient_free(s->gradient);
         xsmi_release(ctx, s->rows, s->threads * s->list_most, sizeof *s->rows);
@@ -132,7 +131,7 @@ static const float *vector_of(const group *g, uint32_t i)
     return g->s->input->weight + (size_t)(g->first + i) * g->s->input->stride;
 }
 
-/* A centre's loss, and its own gradient where that is wanted. */
+/* A centre's loss, and its own gradient if requested. */
 static void take_centre(void *state, size_t index, uint32_t thread)
 {
     const group *g = state;
@@ -160,7 +159,7 @@ static void take_centre(void *state, size_t index, uint32_t thread)
         }
         s->kernels->column_sums(s->output->weight, s->output->stride, contexts, amounts, labels, s->dimension,
                                 gradient);
-        for (uint32_t j = 0; j < found->lengths[i]; j++) { /* the library has taken the mean */
+        for (uint32_t j = 0; j < found->lengths[i]; j++) { /* the library has computed the mean */
             amounts[j] = (float)g->count * found->coefficients[place + j];
         }
         s->kernels->column_sums(s->output->weight, s->output->stride, found->classes + place, amounts,
@@ -217,7 +216,7 @@ static xsm_status take_group(group *g, double *loss, xsm_error *err)
     bool finite = false;
     double largest;
     XSMI_TRY(xsmi_estimator_search(s->estimator, &batch, 1, s->gradient, NULL, &finite, &largest, err));
-    xsmi_searcher_change_none(s->estimator->searcher); /* no step is taken yet */
+    xsmi_searcher_change_none(s->estimator->searcher); /* there was no step yet */
     if (!finite) {
         *loss = (double)NAN;
         return XSM_OK;

@@ -1,12 +1,12 @@
-/* A hash table of pairs that gives up centres when it is full, and rows made from it. */
+/* A hash table of pairs that drops centres when it is full, and rows made from it. */
 #include "words/cooccurrence.h"
 
 #include <string.h>
 
-/* Bytes a slot of the table takes, with its share of the rows: at most half of the slots are in use. */
+/* Bytes of a slot of the table, with its share of the rows: at most half of the slots are in use. */
 #define SLOT_BYTES (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint32_t))
 
-/* Different pairs that there can be. */
+/* The most different pairs. */
 static uint64_t most_pairs(const xsm_corpus *corpus, uint32_t window)
 {
     const uint64_t words = corpus->info.words, all = words * words;
@@ -21,7 +21,8 @@ xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const
     c->text.words.source.fd = -1;
     c->context = ctx;
     c->words = corpus->info.words;
-    /* A centre has at most `words` contexts: it must fit. What no text of this length can fill is not taken. */
+    /* A centre has at most `words` contexts and must fit. Memory that a text of this length cannot fill is not
+     * allocated. */
     const size_t least = 4 * (size_t)c->words;
     const uint64_t pairs = most_pairs(corpus, window);
     c->slots = 1024;
@@ -62,7 +63,7 @@ static size_t slot_of(const xsmi_cooccurrence *c, uint64_t key)
     return s;
 }
 
-/* Gives up the later centres, those that hold more than half of what is there, but never the first. */
+/* Drops the later centres, which have more than half of the pairs, but never the first. */
 static void narrow(xsmi_cooccurrence *c)
 {
     memset(c->offsets, 0, ((size_t)c->end - c->first + 1) * sizeof *c->offsets);
@@ -76,7 +77,7 @@ static void narrow(xsmi_cooccurrence *c)
         end++;
     }
     c->end = end;
-    /* The kept ones wait in the rows' memory while the table is made anew. */
+    /* The kept pairs are stored in the rows' memory while the table is rebuilt. */
     size_t n = 0, saved = 0;
     uint64_t *offsets = c->offsets;
     offsets[0] = 0;

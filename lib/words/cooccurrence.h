@@ -1,6 +1,6 @@
 /*
- * How often words stand in each other's windows, counted in bounded memory: for as many centres at once as there is
- * room, in as many passes over the text as that takes.
+ * Counts how often words occur in each other's windows, in bounded memory: for as many centres at once as fit, in as
+ * many passes over the text as needed.
  */
 #ifndef XSMI_COOCCURRENCE_H
 #define XSMI_COOCCURRENCE_H
@@ -24,12 +24,12 @@ typedef struct xsmi_cooccurrence {
     size_t capacity;
 } xsmi_cooccurrence;
 
-/* `memory`: bytes for the table and the rows. Fine to clear after a failure. */
+/* `memory`: bytes for the table and the rows. Clearing is allowed after a failure. */
 xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
                                    double subsample, uint64_t seed, uint64_t memory, xsm_error *err);
 void xsmi_cooccurrence_clear(xsmi_cooccurrence *c);
-/* Counts the centres from `first` on, up to c->end; what is drawn from the text is the same in every pass. Does nothing
- * when they are there already. */
+/* Counts the centres from `first` on, up to c->end; the draws from the text are the same in every pass. Does nothing if
+ * these centres are counted already. */
 xsm_status xsmi_cooccurrence_count(xsmi_cooccurrence *c, uint32_t first, xsm_error *err);
 
 #endif

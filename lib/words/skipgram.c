@@ -11,7 +11,7 @@
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
 #define WINDOW_MOST 256
-/* Rate times changes of the most frequent word in a batch: 70 changes at 0.05. */
+/* The limit of rate times changes of the most frequent word in a batch: 70 changes at 0.05. */
 #define CHANGES_AT_ETA 3.5
 
 struct xsm_skipgram {
@@ -27,17 +27,17 @@ struct xsm_skipgram {
     uint64_t epoch, step, pairs;    /* step: words of the complete epochs and of this one */
     uint64_t epoch_pairs, position; /* position: centres taken */
     double loss_sum, eta, seconds, last_call;
-    bool open;    /* the text stands within the epoch */
-    bool pending; /* a complete epoch has not been told of */
+    bool open;    /* the text is within the epoch */
+    bool pending; /* a complete epoch has not been reported */
 };
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
 
 /*
- * Centres whose steps can be taken together. A batch adds up all changes of a word from one and the same place, so that
- * it overshoots where a word is in too many of them, and the most frequent word is in most. Penn Treebank, window 8, 15
- * words drawn, rate 0.05, loss after an epoch: 3.93 with 50 changes of it a batch, 4.07 with 150, 4.40 with 380, which
- * diverges when the rate stays there longer.
+ * The number of centres whose steps can be taken together. A batch sums all changes of a word from the same starting
+ * point. It overshoots if a word is in too many of them, and the most frequent word is in most. Penn Treebank, window
+ * 8, 15 words drawn, rate 0.05, loss after an epoch: 3.93 with 50 changes of that word a batch, 4.07 with 150, 4.40
+ * with 380, which diverges in a longer run.
  */
 static uint32_t choose_batch(const xsm_skipgram_options *o, const xsm_corpus *corpus)
 {
@@ -116,7 +116,7 @@ xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xs
     }
     xsm_model *both[2] = {input, output};
     for (int i = 0; i < 2; i++) {
-        xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales out, and copies what is mapped */
+        xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales into the rows, and copies mapped weights */
         XSMI_TRY(xsm_model_set_layout(both[i], XSM_LAYOUT_CLASS_MAJOR, err));
         XSMI_TRY(xsm_model_parameters(both[i], &p, err));
     }
@@ -220,7 +220,7 @@ void xsm_skipgram_free(xsm_skipgram *t)
         xsm_context *ctx = t->context;
         const uint32_t words = t->corpus->info.words;
         if (t->estimator && t->rows && t->estimator->train == t->rows) {
-            xsmi_estimator_unbind(t->estimator); /* the rows go */
+            xsmi_estimator_unbind(t->estimator); /* the rows are released */
         }
         xsmi_skipgram_batch_free(t->batch);
         xsmi_centres_close(&t->text, ctx);
@@ -260,7 +260,7 @@ xsm_status xsm_skipgram_get_progress(const xsm_skipgram *t, xsm_progress *progre
     return xsmi_options_write(&p, sizeof p, sizeof p, progress, "xsm_progress", err);
 }
 
-/* Tells the callback; true if it wants to stop. */
+/* Calls the callback; true if it requests to stop. */
 static bool tell(xsm_skipgram *t)
 {
     if (!t->options.progress) {
@@ -274,7 +274,7 @@ static bool tell(xsm_skipgram *t)
 
 /* -- running ------------------------------------------------------------------------------------------------------- */
 
-/* Takes the next batch; *last = true with the epoch's last. */
+/* Runs the next batch; *last = true for the epoch's last. */
 static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
 {
     const uint64_t known = t->corpus->info.known;
@@ -285,7 +285,7 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
         t->epoch_pairs = 0;
     }
     double left = 1 - (double)t->step / (double)(t->options.epochs * known);
-    /* The last steps' rate must be one that steps can be taken with. */
+    /* The rate of the last steps must be valid for a step. */
     t->eta = t->options.eta * (left > 1e-4 ? left : 1e-4);
     xsmi_taken taken;
     xsm_status status = xsmi_skipgram_batch_run(t->batch, &t->text, t->position, t->eta, &taken, err);

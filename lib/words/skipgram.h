@@ -1,5 +1,5 @@
 /*
- * Inside of skip-gram training: centres and their contexts out of a text, batches of steps.
+ * Internals of skip-gram training: centres and their contexts from a text, and batches of steps.
  */
 #ifndef XSMI_SKIPGRAM_H
 #define XSMI_SKIPGRAM_H
@@ -13,17 +13,17 @@
 
 /* Most centres of a batch. */
 #define XSMI_BATCH_MOST 65536
-/* Words of a line that are seen together. */
+/* Most words of a line, or piece of a line, that share windows. */
 #define XSMI_LINE_WORDS 1024
 
 /* -- centres and contexts (skipgram_text.c) ------------------------------------------------------------------------ */
 
 typedef struct xsmi_centres {
     const xsm_corpus *corpus;
-    uint32_t *keep; /* [V] an occurrence stays when 32 random bits are not above it */
+    uint32_t *keep; /* [V] an occurrence is kept when 32 random bits are not above it */
     uint32_t window;
     uint64_t seed;
-    uint64_t lines; /* pieces of lines handed out over all epochs: name the random streams */
+    uint64_t lines; /* pieces of lines read over all epochs; they number the random streams */
     uint64_t known; /* words of the vocabulary read in this pass */
     xsmi_words words;
     xsmi_stream stream;
@@ -37,10 +37,10 @@ typedef struct xsmi_centre {
     uint32_t before, after;
 } xsmi_centre;
 
-/* What words of the vocabulary are kept with; t >= 1 keeps all. */
+/* The probability of keeping each word of the vocabulary; t >= 1 keeps all. */
 xsm_status xsmi_centres_open(xsmi_centres *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
                              double subsample, uint64_t seed, xsm_error *err);
-/* Fine on zeroed memory with words.source.fd = -1. */
+/* Allowed on zeroed memory with words.source.fd = -1. */
 void xsmi_centres_close(xsmi_centres *c, xsm_context *ctx);
 /* Goes to the start of the text. */
 xsm_status xsmi_centres_rewind(xsmi_centres *c, xsm_error *err);
@@ -50,19 +50,19 @@ xsm_status xsmi_centres_next(xsmi_centres *c, xsmi_centre *centre, bool *found, 
 /* Settings with their defaults, checked; `given` may be NULL. */
 xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const xsm_corpus *corpus,
                                       xsm_skipgram_options *o, xsm_error *err);
-/* Checks that two models go with a corpus and each other, and puts them in a shape that steps can be taken on. */
+/* Checks that two models match a corpus and each other, and converts them to a layout for steps. */
 xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xsm_model *output, xsm_error *err);
 
 /* -- batches (skipgram_batch.c) ------------------------------------------------------------------------------------ */
 
-/* Steps as they come out of the text. */
+/* Steps in the order of the text. */
 typedef struct xsmi_drawn {
     uint32_t steps;
     uint32_t *centres;  /* [batch] */
     uint32_t *starts;   /* [batch+1] of their contexts */
     uint32_t *contexts; /* [batch * 2 window] */
     uint64_t known;     /* words of the text read when it was filled */
-    bool last;          /* the text ended with it */
+    bool last;          /* it is the last of the text */
 } xsmi_drawn;
 
 typedef struct xsmi_skipgram_batch xsmi_skipgram_batch;
@@ -72,10 +72,10 @@ xsm_status xsmi_skipgram_batch_new(xsm_context *ctx, const xsm_corpus *corpus, x
                                    xsm_estimator *e, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
                                    xsm_error *err);
 void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b);
-/* Takes the steps that are ready, the first of which is step `position` of the run, while it fills what comes next from
- * the text, up to its end. The first call of a pass finds nothing ready and takes none; the one that takes what was
- * last in the text says so. *taken: what was taken, the loss summed over pairs. XSM_ERROR_DIVERGED without a message
- * when something is not finite: nothing was taken then, or, where steps are taken one by one, the ones before. */
+/* Runs the steps that are ready, the first of which is step `position` of the run, and meanwhile reads the next ones
+ * from the text. The first call of a pass has no ready steps and runs none; the call that runs the text's last steps
+ * says so. *taken: the steps run, with the loss summed over pairs. Returns XSM_ERROR_DIVERGED without a message when
+ * something is not finite: then no step was applied, or, if steps are applied one by one, only those before. */
 typedef struct xsmi_taken {
     uint64_t steps, pairs, known;
     double loss;

@@ -1,9 +1,9 @@
 /*
  * A batch of skip-gram steps. First every step is scored with the vectors from before the batch, steps on all threads:
- * scores of its contexts and of the classes drawn against them, coefficients, the change of its input vector. Then the
- * changes are added, words on all threads: each thread has the words of one residue, and adds what touches them in the
- * order of the steps. So the bits do not depend on the threads, and none waits for another within a phase. While
- * changes are added, one piece of work reads the next batch from the text.
+ * scores (logits) of its contexts and of the classes drawn against them, coefficients, and the change of its input
+ * vector. Then the changes are added, with the words divided among the threads by residue; each thread adds the changes
+ * of its words in the order of the steps. So the bits do not depend on the threads, and no thread waits for another
+ * within a phase. While changes are added, one job reads the next batch from the text.
  */
 #include "words/skipgram.h"
 
@@ -12,7 +12,7 @@
 
 enum {
     CHUNK = 16,      /* steps scored by one job */
-    PARTS_MOST = 64, /* that words are divided into for the second phase */
+    PARTS_MOST = 64, /* most parts of the words in the second phase */
     FOLD = 512       /* factors up to 2 whose product is a double */
 };
 
@@ -21,14 +21,14 @@ struct xsmi_skipgram_batch {
     const xsmi_kernels *kernels;
     xsm_model *input, *output;
     xsm_estimator *estimator;
-    bool in_order; /* step by step, for estimators whose state or steps ask for it */
+    bool in_order; /* step by step, for estimators whose state or steps need it */
     uint32_t batch, window, negatives;
     uint64_t seed;
-    uint32_t pair_width; /* places a pair */
+    uint32_t pair_width; /* slots a pair */
     size_t dimension, stride;
     xsmi_alias alias;
     xsmi_drawn drawn[2];
-    uint32_t at; /* which of the two is being taken */
+    uint32_t at; /* which of the two is being run */
     uint32_t parts;
     size_t places;
 
@@ -36,12 +36,12 @@ struct xsmi_skipgram_batch {
     float *x;          /* [batch][stride] input vectors before the batch */
     float *change;     /* [batch][stride] of them */
     double *losses;    /* [batch] */
-    uint32_t *lengths; /* [batch] places in use */
-    uint32_t *bounds;  /* [batch][parts+1] where each part's places begin */
-    /* By place; step s has its places from starts[s] * pair_width on. */
+    uint32_t *lengths; /* [batch] slots in use */
+    uint32_t *bounds;  /* [batch][parts+1] where each part's slots begin */
+    /* By slot; step s has its slots from starts[s] * pair_width on. */
     uint32_t *rows;
     float *amounts; /* -eta g */
-    /* By thread: a step's places before they are in order of their part. */
+    /* By thread: a step's slots before they are ordered by part. */
     uint32_t *thread_rows;
     float *thread_amounts;
     xsm_gradient **gradients; /* [threads], with an estimator */
@@ -216,7 +216,7 @@ static float *input_row(const xsmi_skipgram_batch *b, uint32_t word)
     return b->input->weight + (size_t)word * b->input->stride;
 }
 
-/* Lists a step's places: each context, then the words drawn against it. Returns their number. */
+/* Lists a step's slots: each context, then the words drawn against it. Returns their number. */
 static uint32_t draw(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t s, uint64_t position, uint32_t *rows)
 {
     xsmi_stream stream;
@@ -236,8 +236,8 @@ static uint32_t draw(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t
     return n;
 }
 
-/* Scores to amounts, eta (y - sigma(z)) with y = 1 for every pair_width-th; adds to *loss. Returns false for scores
- * that are not finite. */
+/* Converts scores to amounts, eta (y - sigma(z)) with y = 1 for every pair_width-th; adds to *loss. Returns false for
+ * scores that are not finite. */
 static bool turn(const xsmi_skipgram_batch *b, const float *scores, uint32_t n, float eta, float *amounts, double *loss)
 {
     for (uint32_t j = 0; j < n; j++) {
@@ -257,7 +257,7 @@ static bool turn(const xsmi_skipgram_batch *b, const float *scores, uint32_t n, 
     }
     for (uint32_t j = 0; j < n; j++) {
         const float z = scores[j], e = amounts[j], share = 1 / (1 + e);
-        /* Sizes compare as their bits do, infinity and NaN above all others. */
+        /* Absolute values compare as their bits, with infinity and NaN above all others. */
         uint32_t bits;
         memcpy(&bits, &z, sizeof bits);
         bits &= 0x7fffffff;
@@ -275,7 +275,7 @@ static bool turn(const xsmi_skipgram_batch *b, const float *scores, uint32_t n, 
     return largest < (float)XSMI_STEP_LIMIT;
 }
 
-/* Puts a step's places into the order of their parts, keeping the order within each. */
+/* Orders a step's slots by part, keeping the order within each. */
 static void divide(const xsmi_skipgram_batch *b, uint32_t s, const uint32_t *rows, const float *amounts, uint32_t n,
                    size_t place)
 {
@@ -296,7 +296,7 @@ static void divide(const xsmi_skipgram_batch *b, uint32_t s, const uint32_t *row
     }
 }
 
-/* Some pairs of a step as examples of the estimator. Returns false for what is not finite. */
+/* Passes some pairs of a step to the estimator as examples. Returns false if something is not finite. */
 static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, uint32_t thread, uint32_t *rows,
                      float *amounts, uint32_t *length, double *loss)
 {
@@ -332,7 +332,7 @@ static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, u
     return true;
 }
 
-/* Step by step and pair by pair, each with the vectors that the one before it left. Returns false for what is not
+/* Runs step by step and pair by pair, each with the vectors left by the one before. Returns false if something is not
  * finite. */
 static bool take_in_order(const run *r)
 {
@@ -370,7 +370,7 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
         const size_t place = (size_t)r->d->starts[s] * b->pair_width;
         const float *x = input_row(b, r->d->centres[s]);
         float *copy = b->x + s * b->stride, *change = b->change + s * b->stride;
-        /* What is divided into parts is made elsewhere first. */
+        /* Slots are made in scratch before they are divided into parts. */
         uint32_t *rows = b->parts > 1 ? own_rows : b->rows + place;
         float *amounts = b->amounts + place;
         uint32_t n;
@@ -400,7 +400,7 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
 
 /* -- adding -------------------------------------------------------------------------------------------------------- */
 
-/* Adds what touches the words of one part. */
+/* Adds the changes of the words of one part. */
 static void add_part(const run *r, uint32_t part)
 {
     xsmi_skipgram_batch *b = r->b;
@@ -417,7 +417,7 @@ static void add_part(const run *r, uint32_t part)
     }
 }
 
-/* Text first: it is the longest piece. */
+/* The text comes first, as it is the longest job. */
 static void fill_or_add(void *state, size_t index, uint32_t thread)
 {
     run *r = state;

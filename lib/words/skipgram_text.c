@@ -1,5 +1,5 @@
 /*
- * Centres and contexts out of a text: frequent words dropped, lines cut, windows drawn (Mikolov et al. 2013; the rules
+ * Centres and contexts from a text: frequent words dropped, lines cut, windows drawn (Mikolov et al. 2013; the rules
  * of word2vec's program).
  */
 #include "words/skipgram.h"
