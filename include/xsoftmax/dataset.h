@@ -211,7 +211,7 @@ typedef struct xsm_labels {
 enum {
     XSM_COPY = 0,  /**< The dataset keeps a copy. */
     XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it and stay unchanged. Features
-                      are not copied unless a transform has to change them; labels likewise. */
+                        are not copied unless a transform has to change them; labels likewise. */
 };
 
 /** What a dataset holds. */

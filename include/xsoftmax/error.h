@@ -72,7 +72,7 @@ typedef struct xsm_error {
     uint64_t line;     /**< Line of the file, from 1; 0 = not about a line. */
     uint64_t column;   /**< Column in bytes, from 1; 0 = not about a column. */
     char message[480]; /**< One sentence without a line end, UTF-8, always terminated; numbers have a decimal point in
-                          any locale. One that is longer, as by a path in it, has "..." in place of its middle. */
+                            any locale. One that is longer, as by a path in it, has "..." in place of its middle. */
 } xsm_error;
 
 /** Starting value of an #xsm_error. */

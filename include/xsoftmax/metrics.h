@@ -86,8 +86,8 @@ typedef struct xsm_metrics {
 typedef struct xsm_ranks_options {
     size_t size;                     /**< sizeof(xsm_ranks_options). */
     const xsm_dataset *const *known; /**< [known_count] datasets, read against the model's class map and transformed,
-                                        whose labels are known to be right for rows with the same features: the training
-                                          rows, say. Borrowed. */
+                                          whose labels are known to be right for rows with the same features: the
+                                          training rows, say. Borrowed. */
     size_t known_count;              /**< Datasets. */
 } xsm_ranks_options;
 
