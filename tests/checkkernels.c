@@ -15,7 +15,7 @@
 
 const xsmi_kernels *const check_tables[] = {
     &xsmi_kernels_scalar,
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
     &xsmi_kernels_avx2,
     &xsmi_kernels_avx512,
 #elif defined(__aarch64__)
@@ -177,7 +177,7 @@ static void test_select(void **state)
     assert_ptr_equal(xsmi_kernels_select(~0u), &xsmi_kernels_scalar);
     assert_true(check_available(xsmi_kernels_select(0)));
     uint32_t features = xsmi_cpu_features();
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
     if (features & XSMI_CPU_AVX512) {
         assert_ptr_equal(xsmi_kernels_select(0), &xsmi_kernels_avx512);
     }

@@ -216,8 +216,10 @@ static void test_sparse_far(void **state)
 {
     const xsmi_kernels *k = check_table(state);
     enum { nnz = 48 };
-    size_t bytes = ((size_t)1 << 32) * sizeof(float);
-    float *w = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t all = ((uint64_t)1 << 32) * sizeof(float);
+    size_t bytes = all <= SIZE_MAX ? (size_t)all : 0;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    float *w = bytes == 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (w == MAP_FAILED) {
         print_message("skipped: no 16 GiB of addresses\n");
         skip();

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "base/pool.h"
+#include "base/system.h"
 
 #define HUGE ((size_t)2 << 20)
 

@@ -730,7 +730,8 @@ static void orders_of_large_files(void **state)
     assert_non_null(order);
     assert_non_null(seen);
     size_t jumps[2];
-    for (int large = 0; large < 2; large++) {
+    const int most = UINT64_C(64000) * ROWS <= SIZE_MAX / 2; /* else no file is large */
+    for (int large = 0; large <= most; large++) {
         xsm_dataset view = *d;
         view.value_capacity = 0;
         view.mapping_count = 1;
@@ -758,7 +759,7 @@ static void orders_of_large_files(void **state)
         assert_true(neighbours < 20);
     }
     assert_true(jumps[0] > 1400); /* of 1539, nearly all */
-    assert_true(jumps[1] >= 64 && jumps[1] <= 66);
+    assert_true(most == 0 || (jumps[1] >= 64 && jumps[1] <= 66));
     free(order);
     free(seen);
     xsm_dataset_free(d);

@@ -7,7 +7,7 @@
 #include <time.h>
 
 extern const peak_loops peak_scalar;
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
 extern const peak_loops peak_avx2;
 extern const peak_loops peak_avx512;
 #elif defined(__aarch64__)
@@ -18,7 +18,7 @@ const peak_loops *peak_find(const char *name)
 {
     static const peak_loops *const all[] = {
         &peak_scalar,
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
         &peak_avx2,
         &peak_avx512,
 #elif defined(__aarch64__)

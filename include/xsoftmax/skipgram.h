@@ -69,7 +69,7 @@ typedef struct xsm_skipgram_fit_options {
     double eta;          /**< Size of the first steps, above 0; 0 = 0.5. */
     double subsample;    /**< As in #xsm_skipgram_options. */
     uint64_t seed;       /**< Of what is drawn from the text. */
-    uint64_t memory;     /**< Most bytes for counts of pairs, at least 64 V; 0 = 2^30. */
+    uint64_t memory;     /**< Most bytes for counts of pairs, at least 64 V; 0 = 2^30, a byte less with 32 bits. */
     uint32_t window;     /**< As in #xsm_skipgram_options. */
     int32_t reserved;    /**< Zero. */
     /** Or NULL. Called before the first step and after each: `step` counts the steps of either kind, `epoch` the

@@ -25,7 +25,7 @@ xsm_status xsmi_fail(xsm_error *err, xsm_status status, const char *format, ...)
 xsm_status xsmi_fail_at(xsm_error *err, xsm_status status, uint64_t line, uint64_t column, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Out of memory while getting `bytes` for `what`. */
-xsm_status xsmi_fail_memory(xsm_error *err, size_t bytes, const char *what);
+xsm_status xsmi_fail_memory(xsm_error *err, uint64_t bytes, const char *what);
 /* Copies src's contents to err (may be NULL), for errors that were gathered elsewhere (in a job, say). */
 xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
 
@@ -66,27 +66,32 @@ xsm_context *xsmi_context_retain(xsm_context *ctx);
 const xsmi_kernels *xsmi_context_kernels(const xsm_context *ctx);
 void xsmi_log(const xsm_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* a*b or a+b; false when the result does not fit. */
-static inline bool xsmi_multiply(size_t a, size_t b, size_t *result)
+/* a*b or a+b; false when the result does not fit. (Counts are of 64 bits here and below: what does not fit into a
+ * size_t of 32 is found out, not cut off.) */
+static inline bool xsmi_multiply(uint64_t a, uint64_t b, size_t *result)
 {
     return !__builtin_mul_overflow(a, b, result);
 }
-static inline bool xsmi_add(size_t a, size_t b, size_t *result)
+static inline bool xsmi_add(uint64_t a, uint64_t b, size_t *result)
 {
     return !__builtin_add_overflow(a, b, result);
 }
 
+/* With 32 bits, XSM_ERROR_LIMIT for more than 2^24 features or classes: scratch memory takes some hundred floats for each
+ * of them, and its size must fit a size_t. */
+xsm_status xsmi_check_dimensions(uint64_t features, uint64_t classes, xsm_error *err);
+
 /* Memory of `count` elements of `each` bytes, aligned to XSMI_ALIGNMENT; NULL when there is no memory or the product
  * does not fit. count = 0 gives a valid pointer. Blocks of 2 MiB and more are aligned to 2 MiB and advised to use huge
  * pages. Release with the same count and size. */
-void *xsmi_allocate(xsm_context *ctx, size_t count, size_t each);
-void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each);
+void *xsmi_allocate(xsm_context *ctx, uint64_t count, size_t each);
+void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each);
 /* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. */
-void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, size_t new_count, size_t each);
+void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, uint64_t new_count, size_t each);
 void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
 /* Makes the array that `array` points to hold at least `count`; its contents are not kept. False when there is no
  * memory; the array is then unchanged. */
-bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count, size_t each);
+bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, uint64_t count, size_t each);
 /* Arrays that share a capacity: XSMI_ARRAYS(XSMI_ARRAY(p), XSMI_ARRAY(q)) are the arrays that p and q point to. */
 typedef struct xsmi_array_ref {
     void *pointer; /* the pointer's address */
@@ -95,7 +100,7 @@ typedef struct xsmi_array_ref {
 #define XSMI_ARRAY(p) ((xsmi_array_ref){&(p), sizeof *(p)})
 #define XSMI_ARRAYS(...) ((const xsmi_array_ref[]){__VA_ARGS__, {NULL, 0}})
 /* xsmi_reserve() for all of them: if memory is missing for one, none is changed. */
-bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, size_t count);
+bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, uint64_t count);
 /* Releases them; their pointers become NULL, the capacity 0. */
 void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity);
 /* A new object of a public type, `size` bytes of zeros, and the reference to a context (a new one for NULL) that the

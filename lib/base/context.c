@@ -5,12 +5,12 @@
  */
 #include "base/base.h"
 #include "base/pool.h"
+#include "base/system.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #define THREADS_MAX 4096
@@ -169,6 +169,17 @@ void xsmi_log(const xsm_context *ctx, int32_t level, const char *format, ...)
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
 
+xsm_status xsmi_check_dimensions(uint64_t features, uint64_t classes, xsm_error *err)
+{
+    const uint64_t most = SIZE_MAX > UINT32_MAX ? UINT32_MAX : UINT32_C(1) << 24;
+    if (features <= most && classes <= most) {
+        return XSM_OK;
+    }
+    return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu classes of %llu features: a process of %zu bits takes at most %llu",
+                     (unsigned long long)classes, (unsigned long long)features, 8 * sizeof(size_t),
+                     (unsigned long long)most);
+}
+
 static size_t alignment_for(size_t bytes)
 {
     return bytes >= HUGE_PAGE ? HUGE_PAGE : XSMI_ALIGNMENT;
@@ -185,12 +196,12 @@ static void *allocate_bytes(xsm_context *ctx, size_t bytes)
     if (memory && bytes >= HUGE_PAGE) {
         /* Random rows of a large matrix would otherwise miss the TLB each time. This is advice only; a refusal does no
          * harm. */
-        (void)madvise(memory, bytes & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
+        xsmi_advise_huge(memory, bytes & ~(HUGE_PAGE - 1));
     }
     return memory;
 }
 
-void *xsmi_allocate(xsm_context *ctx, size_t count, size_t each)
+void *xsmi_allocate(xsm_context *ctx, uint64_t count, size_t each)
 {
     size_t bytes;
     return xsmi_multiply(count, each, &bytes) ? allocate_bytes(ctx, bytes) : NULL;
@@ -213,7 +224,7 @@ static void clear_piece(void *state, size_t index, uint32_t thread)
     memset(job->memory + start, 0, bytes);
 }
 
-bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count, size_t each)
+bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, uint64_t count, size_t each)
 {
     if (count <= *capacity) {
         return true;
@@ -224,7 +235,7 @@ bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, size_t count,
     }
     xsmi_release(ctx, *at, *capacity, each);
     *at = larger;
-    *capacity = count;
+    *capacity = (size_t)count;
     return true;
 }
 
@@ -240,7 +251,7 @@ static void *exchange(const xsmi_array_ref *a, void *block)
     return old;
 }
 
-bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, size_t count)
+bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity, uint64_t count)
 {
     void *larger[ARRAYS_MOST];
     size_t made = 0;
@@ -251,7 +262,7 @@ bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *ca
         larger[made] = xsmi_allocate(ctx, count, arrays[made].each);
         if (!larger[made]) {
             while (made-- > 0) {
-                xsmi_release(ctx, larger[made], count, arrays[made].each);
+                xsmi_release(ctx, larger[made], (size_t)count, arrays[made].each);
             }
             return false;
         }
@@ -259,7 +270,7 @@ bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *ca
     for (size_t i = 0; i < made; i++) {
         xsmi_release(ctx, exchange(&arrays[i], larger[i]), *capacity, arrays[i].each);
     }
-    *capacity = count;
+    *capacity = (size_t)count;
     return true;
 }
 
@@ -271,11 +282,11 @@ void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *ca
     *capacity = 0;
 }
 
-void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each)
+void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each)
 {
     void *memory = xsmi_allocate(ctx, count, each);
     if (memory) {
-        clear_job job = {memory, count * each};
+        clear_job job = {memory, (size_t)count * each};
         if (xsmi_run(ctx, clear_piece, &job, (job.bytes + CLEAR_PIECE - 1) / CLEAR_PIECE, NULL) != XSM_OK) {
             memset(memory, 0, job.bytes); /* a runner that failed may have done half of the work */
         }
@@ -283,11 +294,11 @@ void *xsmi_allocate_zero(xsm_context *ctx, size_t count, size_t each)
     return memory;
 }
 
-void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, size_t new_count, size_t each)
+void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, uint64_t new_count, size_t each)
 {
     void *grown = xsmi_allocate(ctx, new_count, each);
     if (grown && memory) {
-        memcpy(grown, memory, (old_count < new_count ? old_count : new_count) * each);
+        memcpy(grown, memory, (old_count < new_count ? old_count : (size_t)new_count) * each);
         xsmi_release(ctx, memory, old_count, each);
     }
     return grown;

@@ -1,5 +1,6 @@
 /* Statuses and error messages. */
 #include "base/base.h"
+#include "base/system.h"
 
 #include <langinfo.h>
 #include <limits.h>
@@ -7,6 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#if XSMI_HAVE_XLOCALE_H
+#include <xlocale.h>
+#endif
 
 const char *xsm_status_name(xsm_status status)
 {
@@ -184,9 +188,9 @@ xsm_status xsmi_fail_at(xsm_error *err, xsm_status status, uint64_t line, uint64
     return status;
 }
 
-xsm_status xsmi_fail_memory(xsm_error *err, size_t bytes, const char *what)
+xsm_status xsmi_fail_memory(xsm_error *err, uint64_t bytes, const char *what)
 {
-    return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+    return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: %llu bytes for %s", (unsigned long long)bytes, what);
 }
 
 xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src)

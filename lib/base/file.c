@@ -1,5 +1,6 @@
 /* Mapping files, and replacing files atomically. */
 #include "base/file.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,15 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* The system's text for an error number, without strerror()'s shared buffer. */
-static const char *reason(int number, char *buffer, size_t size)
-{
-    return strerror_r(number, buffer, size); /* the GNU form, which returns the text */
-}
 
 xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
 {
@@ -24,7 +18,7 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
     /* Without O_NONBLOCK, opening a pipe would wait for a writer; on a regular file it means nothing. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot open: %s", path, reason(errno, text, sizeof text));
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot open: %s", path, xsmi_error_text(errno, text, sizeof text));
     }
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
@@ -37,11 +31,17 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
         out->size = 0;
         return XSM_OK;
     }
+    if ((uint64_t)st.st_size > SIZE_MAX / 2) {
+        close(fd);
+        return xsmi_fail(err, XSM_ERROR_LIMIT,
+                         "%s: cannot map: %llu bytes are more than a %zu-bit process has room for", path,
+                         (unsigned long long)st.st_size, 8 * sizeof(void *));
+    }
     void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     int failure = errno;
     close(fd);
     if (data == MAP_FAILED) {
-        return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot map: %s", path, reason(failure, text, sizeof text));
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot map: %s", path, xsmi_error_text(failure, text, sizeof text));
     }
     out->data = data;
     out->size = (size_t)st.st_size;
@@ -90,49 +90,28 @@ static const char *folder_of(const char *path, char *folder, size_t room)
     return folder;
 }
 
-/* The name of an open file in /proc, through which an unnamed file gets a name. */
-static const char *proc_name(int fd, char *name, size_t room)
-{
-    snprintf(name, room, "/proc/self/fd/%d", fd);
-    return name;
-}
-
 /* Opens an unnamed file in the folder of `path`, which disappears when the process is killed. Returns -1 where the
  * system has no such files. `name` is scratch for the folder's name. */
 static int open_nameless(const char *path, char *name, size_t room)
 {
-#ifdef O_TMPFILE
-    char proc[64];
-    int fd = open(folder_of(path, name, room), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
-    if (fd >= 0 && access(proc_name(fd, proc, sizeof proc), F_OK) != 0) {
+    int fd = xsmi_open_nameless(folder_of(path, name, room), O_WRONLY, 0666);
+    if (fd >= 0 && !xsmi_can_name_nameless(fd)) {
         close(fd); /* it could not be named later */
         fd = -1;
     }
     return fd;
-#else
-    (void)path;
-    (void)name;
-    (void)room;
-    return -1;
-#endif
 }
 
 /* Makes a new file beside `path` with the rights that the process's mask allows (mkstemp() would not), or names a file
  * that has no name. Returns the file, or -1 on failure. */
 static int open_temporary(const char *path, int nameless, char *name, size_t room)
 {
-    char proc[64];
     int fd = -1;
-    uint64_t number = 0;
-    snprintf(name, room, "%s.%016llx.tmp", path, (unsigned long long)number);
-    for (int attempt = 0; attempt < 100; attempt++) {
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
-            return -1;
-        }
-        snprintf(name, room, "%s.%016llx.tmp", path, (unsigned long long)number);
+    for (uint32_t attempt = 0; attempt < 100; attempt++) {
+        snprintf(name, room, "%s.%016llx.tmp", path, (unsigned long long)xsmi_name_number(attempt));
         if (nameless < 0) {
             fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        } else if (linkat(AT_FDCWD, proc_name(nameless, proc, sizeof proc), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
+        } else if (xsmi_name_nameless(nameless, name) == 0) {
             fd = nameless;
         }
         if (fd >= 0 || errno != EEXIST) {
@@ -167,7 +146,7 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     char *real = exists ? xsmi_allocate(ctx, PATH_MAX, 1) : NULL;
     if (exists && (!real || !realpath(path, real))) {
         xsm_status status =
-            real ? xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, reason(errno, text, sizeof text))
+            real ? xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, xsmi_error_text(errno, text, sizeof text))
                  : xsmi_fail_memory(err, PATH_MAX, "a path");
         xsmi_release(ctx, real, PATH_MAX, 1);
         release(file);
@@ -205,7 +184,7 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     if (file->fd < 0) {
         int failure = errno;
         xsm_status status =
-            xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, reason(failure, text, sizeof text));
+            xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, xsmi_error_text(failure, text, sizeof text));
         release(file);
         return status;
     }
@@ -224,7 +203,8 @@ static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size
             if (errno == EINTR) {
                 continue;
             }
-            return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path, reason(errno, text, sizeof text));
+            return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path,
+                             xsmi_error_text(errno, text, sizeof text));
         }
         bytes += written;
         offset += (uint64_t)written;
@@ -262,8 +242,8 @@ xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err)
         int fd = file->fd;
         file->fd = -1;
         if (close(fd) != 0) {
-            xsm_status status =
-                xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path, reason(errno, text, sizeof text));
+            xsm_status status = xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path,
+                                          xsmi_error_text(errno, text, sizeof text));
             release(file);
             return status;
         }
@@ -281,7 +261,7 @@ xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err)
     failed = failed || rename(file->temporary, file->path) != 0;
     if (failed) {
         xsm_status status =
-            xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path, reason(errno, text, sizeof text));
+            xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path, xsmi_error_text(errno, text, sizeof text));
         if (file->named) {
             unlink(file->temporary);
         }

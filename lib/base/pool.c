@@ -4,9 +4,10 @@
  * A run is published in one atomic word: its number in the upper half, the next piece to be taken in the lower half. A
  * thread takes a piece by incrementing the lower half. This fails if the run has changed meanwhile, so that a late
  * worker takes nothing. Between runs the lower half is CLOSED, larger than any count. Workers spin for a moment for the
- * next run, then sleep.
+ * next run, then sleep. Where the processor has no atomic words of 64 bits, a mutex guards the word.
  */
 #include "base/pool.h"
+#include "base/system.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -37,7 +38,12 @@ struct xsmi_pool {
     pthread_mutex_t busy; /* held for a run */
 
     /* The run. */
+#if XSMI_HAVE_ATOMIC_64
     _Alignas(XSMI_ALIGNMENT) _Atomic uint64_t ticket;
+#else
+    _Alignas(XSMI_ALIGNMENT) uint64_t ticket;
+    pthread_mutex_t ticket_lock;
+#endif
     _Atomic(xsm_job) job;
     _Atomic(void *) state;
     _Atomic uint32_t count;
@@ -60,30 +66,62 @@ static void relax(void)
 #endif
 }
 
-uint32_t xsmi_processors(void)
+#if XSMI_HAVE_ATOMIC_64
+static uint64_t load_ticket(xsmi_pool *p)
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        int count = CPU_COUNT(&set);
-        return count > 0 ? (uint32_t)count : 1;
-    }
-    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more than CPU_SETSIZE processors */
-    return online > 0 ? (uint32_t)online : 1;
+    return atomic_load_explicit(&p->ticket, memory_order_seq_cst);
 }
+
+static void store_ticket(xsmi_pool *p, uint64_t ticket)
+{
+    atomic_store_explicit(&p->ticket, ticket, memory_order_seq_cst);
+}
+
+/* Increments the ticket if it is still the expected one; may fail without a reason. */
+static bool raise_ticket(xsmi_pool *p, uint64_t expected)
+{
+    return atomic_compare_exchange_weak_explicit(&p->ticket, &expected, expected + 1, memory_order_acq_rel,
+                                                 memory_order_relaxed);
+}
+#else
+static uint64_t load_ticket(xsmi_pool *p)
+{
+    pthread_mutex_lock(&p->ticket_lock);
+    const uint64_t ticket = p->ticket;
+    pthread_mutex_unlock(&p->ticket_lock);
+    return ticket;
+}
+
+static void store_ticket(xsmi_pool *p, uint64_t ticket)
+{
+    pthread_mutex_lock(&p->ticket_lock);
+    p->ticket = ticket;
+    pthread_mutex_unlock(&p->ticket_lock);
+}
+
+/* Increments the ticket if it is still the expected one. */
+static bool raise_ticket(xsmi_pool *p, uint64_t expected)
+{
+    pthread_mutex_lock(&p->ticket_lock);
+    const bool same = p->ticket == expected;
+    p->ticket += same;
+    pthread_mutex_unlock(&p->ticket_lock);
+    return same;
+}
+#endif
 
 /* Runs pieces until none is left. */
 static void take_pieces(xsmi_pool *p, uint32_t thread)
 {
     for (;;) {
-        uint64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
+        uint64_t ticket = load_ticket(p);
         xsm_job job = atomic_load_explicit(&p->job, memory_order_relaxed);
         void *state = atomic_load_explicit(&p->state, memory_order_relaxed);
         uint32_t piece = (uint32_t)ticket;
         if (piece >= atomic_load_explicit(&p->count, memory_order_relaxed)) {
             return;
         }
-        if (!atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket + 1, memory_order_acq_rel,
-                                                   memory_order_relaxed)) {
+        if (!raise_ticket(p, ticket)) {
             continue;
         }
         job(state, piece, thread);
@@ -98,8 +136,7 @@ static void take_pieces(xsmi_pool *p, uint32_t thread)
 
 static bool has_pieces(xsmi_pool *p)
 {
-    return (uint32_t)atomic_load_explicit(&p->ticket, memory_order_seq_cst) <
-           atomic_load_explicit(&p->count, memory_order_seq_cst);
+    return (uint32_t)load_ticket(p) < atomic_load_explicit(&p->count, memory_order_seq_cst);
 }
 
 static void *work(void *argument)
@@ -148,7 +185,12 @@ xsm_status xsmi_pool_new(const xsm_allocator *allocator, uint32_t threads, xsmi_
     p->process = getpid();
     p->threads = threads;
     p->workers = workers;
+#if XSMI_HAVE_ATOMIC_64
     atomic_init(&p->ticket, CLOSED);
+#else
+    p->ticket = CLOSED;
+    pthread_mutex_init(&p->ticket_lock, NULL);
+#endif
     atomic_init(&p->job, (xsm_job)NULL);
     atomic_init(&p->state, (void *)NULL);
     atomic_init(&p->count, 0u);
@@ -181,6 +223,9 @@ void xsmi_pool_free(xsmi_pool *p)
         pthread_cond_destroy(&p->ended);
         pthread_cond_destroy(&p->published);
         pthread_mutex_destroy(&p->lock);
+#if !XSMI_HAVE_ATOMIC_64
+        pthread_mutex_destroy(&p->ticket_lock);
+#endif
         pthread_mutex_destroy(&p->busy);
     }
     xsm_allocator allocator = p->allocator;
@@ -230,12 +275,12 @@ static void wait_for_end(xsmi_pool *p)
 
 static void run_published(xsmi_pool *p, xsm_job job, void *state, uint32_t count)
 {
-    uint64_t number = (atomic_load_explicit(&p->ticket, memory_order_relaxed) >> 32) + 1;
+    uint64_t number = (load_ticket(p) >> 32) + 1;
     atomic_store_explicit(&p->job, job, memory_order_relaxed);
     atomic_store_explicit(&p->state, state, memory_order_relaxed);
     atomic_store_explicit(&p->left, count, memory_order_relaxed);
     atomic_store_explicit(&p->count, count, memory_order_seq_cst);
-    atomic_store_explicit(&p->ticket, number << 32, memory_order_seq_cst);
+    store_ticket(p, number << 32);
     if (atomic_load_explicit(&p->sleepers, memory_order_seq_cst) > 0) {
         pthread_mutex_lock(&p->lock);
         for (uint32_t i = 1; i < count && i < p->threads; i++) {
@@ -245,7 +290,7 @@ static void run_published(xsmi_pool *p, xsm_job job, void *state, uint32_t count
     }
     take_pieces(p, 0);
     /* All pieces are taken. A thread that still holds an old ticket must find it changed before the fields change. */
-    atomic_store_explicit(&p->ticket, number << 32 | CLOSED, memory_order_seq_cst);
+    store_ticket(p, number << 32 | CLOSED);
     wait_for_end(p);
 }
 

@@ -19,7 +19,5 @@ void xsmi_pool_free(xsmi_pool *pool);
 /* Calls job for each index in [0, count) and returns when all have finished. The caller does everything itself when the
  * pool is in use (by another thread or by a job that calls this) or belongs to the parent of this process. */
 void xsmi_pool_run(xsmi_pool *pool, xsm_job job, void *state, size_t count);
-/* Processors that this process may run on, at least 1. */
-uint32_t xsmi_processors(void);
 
 #endif

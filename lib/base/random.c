@@ -1,5 +1,6 @@
 /* Counter-based streams by Random123's Philox4x32-10, and the draws that the library needs. */
 #include "base/random.h"
+#include "base/system.h"
 
 #include <Random123/philox.h>
 
@@ -53,15 +54,15 @@ uint64_t xsmi_stream_below(xsmi_stream *s, uint64_t n)
         }
         return product >> 32;
     }
-    __extension__ typedef unsigned __int128 wide;
-    wide product = (wide)next64(s) * n;
-    if ((uint64_t)product < n) {
+    uint64_t high, low;
+    xsmi_multiply_wide(next64(s), n, &high, &low);
+    if (low < n) {
         uint64_t threshold = -n % n;
-        while ((uint64_t)product < threshold) {
-            product = (wide)next64(s) * n;
+        while (low < threshold) {
+            xsmi_multiply_wide(next64(s), n, &high, &low);
         }
     }
-    return (uint64_t)(product >> 64);
+    return high;
 }
 
 double xsmi_stream_uniform(xsmi_stream *s)

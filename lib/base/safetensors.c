@@ -35,13 +35,16 @@ bool xsmi_dtype_parse(const char *name, xsmi_dtype *dtype)
 
 bool xsmi_tensor_bytes(const xsmi_tensor *t, size_t *bytes)
 {
-    size_t product = xsmi_dtype_size(t->dtype);
+    uint64_t product = xsmi_dtype_size(t->dtype); /* in 64 bits: one dimension may be 0 */
     for (uint32_t i = 0; i < t->rank; i++) {
-        if (t->shape[i] > SIZE_MAX || !xsmi_multiply(product, (size_t)t->shape[i], &product)) {
+        if (__builtin_mul_overflow(product, t->shape[i], &product)) {
             return false;
         }
     }
-    *bytes = product;
+    if (product > SIZE_MAX) {
+        return false;
+    }
+    *bytes = (size_t)product;
     return true;
 }
 

@@ -257,7 +257,7 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
 
 static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
 {
-    size_t length;
+    size_t length = 0;
     XSMI_TRY(parse_header(c, &length, err));
     XSMI_TRY(read_metadata(c, err));
     XSMI_TRY(check_version(c, err));

@@ -76,7 +76,7 @@ static xsm_status put_tensors(json_t *header, const xsmi_tensor *tensors, size_t
     for (size_t i = 0; i < count; i++) {
         size_t bytes;
         size_t end;
-        if (!xsmi_tensor_bytes(&tensors[i], &bytes) || !xsmi_add(place, bytes, &end) || end > INT64_MAX) {
+        if (!xsmi_tensor_bytes(&tensors[i], &bytes) || !xsmi_add(place, bytes, &end) || end > SIZE_MAX / 2) {
             return xsmi_fail(err, XSM_ERROR_LIMIT, "tensor '%s' is larger than a file can be", tensors[i].name);
         }
         if (place % xsmi_dtype_size(tensors[i].dtype) != 0) {

@@ -1,13 +1,12 @@
 /* Temporary files as memory. Blocks are reserved on the disk before they are mapped: a full disk is an error here and
  * not a signal later. */
 #include "base/spool.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define SMALLEST ((size_t)1 << 20)
@@ -15,7 +14,7 @@
 void xsmi_mapping_forget(const xsmi_mapping *mapping)
 {
     if (mapping->size > 0) {
-        (void)madvise((void *)(uintptr_t)mapping->data, mapping->size, MADV_DONTNEED);
+        xsmi_advise_forget(mapping->data, mapping->size);
     }
 }
 
@@ -23,20 +22,16 @@ static xsm_status fail(const char *folder, const char *what, int number, xsm_err
 {
     char text[128];
     return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot %s a temporary file: %s", folder, what,
-                     strerror_r(number, text, sizeof text)); /* the GNU form, which returns the text */
+                     xsmi_error_text(number, text, sizeof text));
 }
 
 static xsm_status open_file(const char *folder, int *out, xsm_error *err)
 {
-    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int fd = xsmi_open_nameless(folder, O_RDWR, 0600);
     char name[4096];
     /* Some file systems have no unnamed files; there a named one is unlinked at once. */
-    for (int attempt = 0; fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EEXIST) && attempt < 100;
-         attempt++) {
-        uint64_t number = 0;
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
-            break;
-        }
+    for (uint32_t attempt = 0; fd < 0 && (xsmi_lacks_nameless(errno) || errno == EEXIST) && attempt < 100; attempt++) {
+        const uint64_t number = xsmi_name_number(attempt);
         if (snprintf(name, sizeof name, "%s/.%016llx.tmp", folder, (unsigned long long)number) >= (int)sizeof name) {
             errno = ENAMETOOLONG;
             break;
@@ -67,13 +62,12 @@ xsm_status xsmi_spool_grow(xsmi_spool *s, const char *folder, size_t bytes, xsm_
         XSMI_TRY(open_file(folder, &fd, err));
         s->file = fd + 1;
     }
-    int failure = posix_fallocate(fd, (off_t)s->bytes, (off_t)(wanted - s->bytes));
+    int failure = xsmi_reserve_blocks(fd, s->bytes, wanted);
     if (failure) {
         return fail(folder, "extend", failure, err);
     }
-    void *data = s->data ? mremap(s->data, s->bytes, wanted, MREMAP_MAYMOVE)
-                         : mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (data == MAP_FAILED) {
+    void *data = xsmi_remap(fd, s->data, s->bytes, wanted);
+    if (!data) {
         return fail(folder, "map", errno, err);
     }
     s->data = data;

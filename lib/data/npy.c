@@ -311,8 +311,12 @@ xsm_status xsmi_read_npy(xsmi_reader *r, xsm_error *err)
     npy l = {.name = NULL};
     uint64_t column;
     XSMI_TRY(read_header(&r->source, &n, err));
-    if (n.kind != 'f' || (n.size != 4 && n.size != 8) || n.rank != 2 || n.columns > SIZE_MAX / 16) {
+    if (n.kind != 'f' || (n.size != 4 && n.size != 8) || n.rank != 2) {
         return FAIL(&n, err, "%u dimensions of '%c%u'; a matrix of '<f4' or '<f8' is read", n.rank, n.kind, n.size);
+    }
+    if (n.columns > SIZE_MAX / 16) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu columns are more than this process can address", n.name,
+                         (unsigned long long)n.columns);
     }
     XSMI_TRY(label_column(r, &n, &column, err));
     XSMI_TRY(set_features(r, &n, n.columns - (column != UINT64_MAX), err));

@@ -293,8 +293,8 @@ static xsm_status finish(const pca_work *w, const xsmi_pca_options *o, const dou
 static xsm_status iterate(pca_work *w, const xsmi_pca_options *o, xsmi_pca *out, xsm_error *err)
 {
     size_t l = w->l;
-    double *inner = xsmi_allocate(w->context, l * l, sizeof *inner);
-    double *vectors = xsmi_allocate(w->context, l * l, sizeof *vectors);
+    double *inner = xsmi_allocate(w->context, (uint64_t)l * l, sizeof *inner);
+    double *vectors = xsmi_allocate(w->context, (uint64_t)l * l, sizeof *vectors);
     double *values = xsmi_allocate(w->context, l, sizeof *values);
     xsm_status status = XSM_OK;
     if (!inner || !vectors || !values) {
@@ -340,11 +340,12 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u principal components asked for; rows of %u features have 1 to %u",
                          options->components, data->features, data->features);
     }
+    XSMI_TRY(xsmi_check_dimensions(data->features, 1, err));
     pca_work w = {.context = ctx, .kernels = xsmi_context_kernels(ctx), .data = data, .d = data->features};
     w.l = (size_t)options->components + EXTRA < w.d ? (size_t)options->components + EXTRA : w.d;
     w.threads = xsm_context_threads(ctx);
-    size_t each = w.l * w.d * sizeof *w.sums;
-    w.pieces = PIECE_BYTES / each < MOST_PIECES ? PIECE_BYTES / each : MOST_PIECES;
+    const uint64_t each = (uint64_t)w.l * w.d * sizeof *w.sums;
+    w.pieces = PIECE_BYTES / each < MOST_PIECES ? (size_t)(PIECE_BYTES / each) : MOST_PIECES;
     w.pieces = w.pieces < data->rows / 64 ? w.pieces : (size_t)(data->rows / 64);
     w.pieces = w.pieces > 0 ? w.pieces : 1;
     /* dense: a block centred, packed, scored and transposed */
@@ -356,17 +357,19 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
     } parts[] = {
         {(w.mean = xsmi_allocate(ctx, w.d, sizeof *w.mean)), w.d, sizeof *w.mean},
         {(w.scale = xsmi_allocate(ctx, w.d, sizeof *w.scale)), w.d, sizeof *w.scale},
-        {(w.basis = xsmi_allocate(ctx, w.l * w.d, sizeof *w.basis)), w.l * w.d, sizeof *w.basis},
-        {(w.q = xsmi_allocate(ctx, w.l * w.d, sizeof *w.q)), w.l * w.d, sizeof *w.q},
+        {(w.basis = xsmi_allocate(ctx, (uint64_t)w.l * w.d, sizeof *w.basis)), w.l * w.d, sizeof *w.basis},
+        {(w.q = xsmi_allocate(ctx, (uint64_t)w.l * w.d, sizeof *w.q)), w.l * w.d, sizeof *w.q},
         {(w.q_mean = xsmi_allocate(ctx, w.l, sizeof *w.q_mean)), w.l, sizeof *w.q_mean},
-        {(w.sums = xsmi_allocate(ctx, w.pieces * w.l * w.d, sizeof *w.sums)), w.pieces * w.l * w.d, sizeof *w.sums},
-        {(w.gram = xsmi_allocate(ctx, w.pieces * w.l * w.l, sizeof *w.gram)), w.pieces * w.l * w.l, sizeof *w.gram},
-        {(w.ysums = xsmi_allocate(ctx, w.pieces * w.l, sizeof *w.ysums)), w.pieces * w.l, sizeof *w.ysums},
-        {(w.image = xsmi_allocate(ctx, w.l * w.d, sizeof *w.image)), w.l * w.d, sizeof *w.image},
-        {(w.moments = xsmi_allocate(ctx, w.pieces * 2 * w.d, sizeof *w.moments)), w.pieces * 2 * w.d,
+        {(w.sums = xsmi_allocate(ctx, (uint64_t)w.pieces * w.l * w.d, sizeof *w.sums)), w.pieces * w.l * w.d,
+         sizeof *w.sums},
+        {(w.gram = xsmi_allocate(ctx, (uint64_t)w.pieces * w.l * w.l, sizeof *w.gram)), w.pieces * w.l * w.l,
+         sizeof *w.gram},
+        {(w.ysums = xsmi_allocate(ctx, (uint64_t)w.pieces * w.l, sizeof *w.ysums)), w.pieces * w.l, sizeof *w.ysums},
+        {(w.image = xsmi_allocate(ctx, (uint64_t)w.l * w.d, sizeof *w.image)), w.l * w.d, sizeof *w.image},
+        {(w.moments = xsmi_allocate(ctx, (uint64_t)w.pieces * 2 * w.d, sizeof *w.moments)), w.pieces * 2 * w.d,
          sizeof *w.moments},
-        {(w.scratch = xsmi_allocate(ctx, w.threads * w.scratch_each, sizeof *w.scratch)), w.threads * w.scratch_each,
-         sizeof *w.scratch},
+        {(w.scratch = xsmi_allocate(ctx, (uint64_t)w.threads * w.scratch_each, sizeof *w.scratch)),
+         w.threads * w.scratch_each, sizeof *w.scratch},
     };
     enum { PARTS = sizeof parts / sizeof *parts };
     xsm_status status = XSM_OK;

@@ -1,4 +1,5 @@
 /* Bytes from a file descriptor or the host, through gunzip when they start with gzip's magic bytes. */
+#include "base/system.h"
 #include "data/source.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 static xsm_status system_failure(const xsmi_source *s, const char *what, int number, xsm_error *err)
 {
     char text[128];
-    return xsmi_fail(err, XSM_ERROR_IO, "%s: %s: %s", s->name, what, strerror_r(number, text, sizeof text));
+    return xsmi_fail(err, XSM_ERROR_IO, "%s: %s: %s", s->name, what, xsmi_error_text(number, text, sizeof text));
 }
 
 static xsm_status read_raw(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)

@@ -169,6 +169,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u rows of %u numbers; accepted is 1 to %u", rows.count, rows.width,
                          XSM_CLASSES_MAX);
     }
+    XSMI_TRY(xsmi_check_dimensions(rows.width, rows.count, err));
     if (rows.stride < rows.width) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u numbers %zu floats apart", rows.width, rows.stride);
     }

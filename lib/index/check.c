@@ -261,7 +261,7 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
     size_t places = (size_t)QUERIES * (p->top > TOP ? p->top : TOP), numbers = (size_t)rows * width;
     p->x = xsmi_allocate(ctx, numbers, sizeof *p->x);
     p->bias = xsmi_allocate(ctx, rows, sizeof *p->bias);
-    p->queries = xsmi_allocate(ctx, (size_t)QUERIES * width, sizeof *p->queries);
+    p->queries = xsmi_allocate(ctx, (uint64_t)QUERIES * width, sizeof *p->queries);
     bool whole = p->x && p->bias && p->queries;
     for (int i = 0; i < 2; i++) {
         p->classes[i] = xsmi_allocate(ctx, places, sizeof **p->classes);

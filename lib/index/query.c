@@ -79,7 +79,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     uint32_t count = (uint32_t)(left < XSM_INDEX_QUERIES ? left : XSM_INDEX_QUERIES);
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
     size_t stride = xsmi_index_query_stride(x);
-    float *queries = xsmi_arena_take(&arena, XSM_INDEX_QUERIES * stride, sizeof *queries);
+    float *queries = xsmi_arena_take(&arena, (uint64_t)XSM_INDEX_QUERIES * stride, sizeof *queries);
     for (uint32_t i = 0; i < count; i++) {
         memcpy(queries + i * stride, s->queries + (first + i) * s->stride, x->width * sizeof *queries);
         for (size_t j = x->width; j < stride; j++) {
@@ -132,7 +132,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     size_t jobs = (size_t)((s.count + XSM_INDEX_QUERIES - 1) / XSM_INDEX_QUERIES);
     size_t threads = jobs > 1 ? xsm_context_threads(x->context) : 1;
     xsmi_arena arena = {NULL, 0};
-    (void)xsmi_arena_take(&arena, XSM_INDEX_QUERIES * xsmi_index_query_stride(x), sizeof(float));
+    (void)xsmi_arena_take(&arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(x), sizeof(float));
     (void)xsmi_arena_take(&arena, xsmi_index_scratch(x, s.top), 1);
     query_job job = {.index = x, .search = &s, .scratch_each = arena.used};
     job.scratch = xsmi_allocate(x->context, threads, job.scratch_each);

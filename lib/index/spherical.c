@@ -114,8 +114,8 @@ static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
 {
     places p;
     size_t c = s->clusters, all = c * XSM_INDEX_QUERIES;
-    p.tile = xsmi_arena_take(arena, XSM_INDEX_QUERIES * XSMI_LANES, sizeof *p.tile);
-    p.queries = xsmi_arena_take(arena, XSM_INDEX_QUERIES * (size_t)s->quads, XSMI_LINE * sizeof *p.queries);
+    p.tile = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * XSMI_LANES, sizeof *p.tile);
+    p.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * s->quads, XSMI_LINE * sizeof *p.queries);
     p.ranks = xsmi_arena_take(arena, all, sizeof *p.ranks);
     p.best = xsmi_arena_take(arena, c / RUN + 1, sizeof *p.best);
     p.chosen = xsmi_arena_take(arena, all, sizeof *p.chosen);

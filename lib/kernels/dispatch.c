@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
 /* The vector state that the system saves at a context switch (XCR0), which a processor's flags do not tell. */
@@ -57,7 +57,7 @@ uint32_t xsmi_cpu_features(void)
 const xsmi_kernels *xsmi_kernels_select(uint32_t disabled)
 {
     uint32_t features = xsmi_cpu_features() & ~disabled;
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
     if (features & XSMI_CPU_AVX512) {
         return &xsmi_kernels_avx512;
     }

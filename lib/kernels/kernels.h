@@ -228,7 +228,7 @@ const xsmi_kernels *xsmi_kernels_select(uint32_t disabled);
 uint32_t xsmi_cpu_features(void);
 
 extern const xsmi_kernels xsmi_kernels_scalar;
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
 extern const xsmi_kernels xsmi_kernels_avx2;
 extern const xsmi_kernels xsmi_kernels_avx512;
 #elif defined(__aarch64__)

@@ -43,8 +43,8 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint3
     s->found = xsmi_arena_take(arena, rows, sizeof *s->found);
     s->target = xsmi_arena_take(arena, rows, sizeof *s->target);
     if (lists_in_lanes(m, sparse, top)) {
-        s->top_score = xsmi_arena_take(arena, rows * top, sizeof *s->top_score);
-        s->top_class = xsmi_arena_take(arena, rows * top, sizeof *s->top_class);
+        s->top_score = xsmi_arena_take(arena, (uint64_t)rows * top, sizeof *s->top_score);
+        s->top_class = xsmi_arena_take(arena, (uint64_t)rows * top, sizeof *s->top_class);
     }
 }
 

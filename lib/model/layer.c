@@ -37,6 +37,7 @@ static xsm_status allocate(xsm_model *m, uint32_t features, float **weight, size
 xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
                           xsm_error *err)
 {
+    XSMI_TRY(xsmi_check_dimensions(features, 1, err));
     xsmi_layer *l = xsmi_allocate(m->context, 1, sizeof *l);
     if (!l) {
         return xsmi_fail_memory(err, sizeof *l, "a first layer");

@@ -65,6 +65,7 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
 {
     xsm_context *ctx;
     void *memory;
+    XSMI_TRY(xsmi_check_dimensions(features, classes, err));
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_model), "a model", &ctx, &memory, err));
     xsm_model *m = memory;
     m->context = ctx;

@@ -75,7 +75,7 @@ static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_wri
     size_t together = WRITE_BYTES / sizeof(float) / (d ? d : 1);
     together = together < least ? least : together;
     together = together < m->classes ? together : m->classes;
-    float *rows = xsmi_allocate(m->context, together * d, sizeof *rows);
+    float *rows = xsmi_allocate(m->context, (uint64_t)together * d, sizeof *rows);
     if (!rows) {
         return xsmi_fail_memory(err, together * d * sizeof *rows, "weights on their way to a file");
     }

@@ -62,7 +62,7 @@ typedef struct xsmi_arena {
     size_t used; /* SIZE_MAX = more than can be counted */
 } xsmi_arena;
 
-static inline void *xsmi_arena_take(xsmi_arena *arena, size_t count, size_t each)
+static inline void *xsmi_arena_take(xsmi_arena *arena, uint64_t count, size_t each)
 {
     size_t bytes;
     size_t start = arena->used;

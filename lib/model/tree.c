@@ -18,7 +18,7 @@ xsm_status xsmi_tree_start(xsm_context *ctx, uint32_t classes, xsmi_tree *t, xsm
     }
     t->dims = (t->pca.components + 1 + 3) / 4 * 4;
     size_t leaves = xsmi_tree_leaves(t);
-    t->nodes = xsmi_allocate_zero(ctx, leaves * t->dims, sizeof *t->nodes);
+    t->nodes = xsmi_allocate_zero(ctx, (uint64_t)leaves * t->dims, sizeof *t->nodes);
     t->leaf_class = xsmi_allocate(ctx, leaves, sizeof *t->leaf_class);
     t->class_leaf = xsmi_allocate_zero(ctx, classes, sizeof *t->class_leaf);
     if (!t->nodes || !t->leaf_class || !t->class_leaf) {

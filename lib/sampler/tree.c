@@ -178,7 +178,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     XSMI_TRY(xsmi_tree_start(ctx, problem->classes, &s->tree, err));
     fit_rows f = {.context = ctx, .train = problem->train, .tree = &s->tree};
     uint64_t places = problem->train->label_total;
-    f.codes = xsmi_allocate(ctx, places * s->tree.dims, sizeof *f.codes);
+    f.codes = xsmi_allocate(ctx, (uint64_t)places * s->tree.dims, sizeof *f.codes);
     f.starts = xsmi_allocate(ctx, (size_t)problem->classes + 1, sizeof *f.starts);
     f.row_of = xsmi_allocate(ctx, places, sizeof *f.row_of);
     xsm_status status = XSM_OK;

@@ -60,8 +60,8 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
 {
     places p;
     p.room = xsmi_arena_take(arena, 1, sizeof *p.room);
-    p.top_score = xsmi_arena_take(arena, JOB_ROWS * (size_t)job->top, sizeof *p.top_score);
-    p.top_class = xsmi_arena_take(arena, JOB_ROWS * (size_t)job->top, sizeof *p.top_class);
+    p.top_score = xsmi_arena_take(arena, (uint64_t)JOB_ROWS * job->top, sizeof *p.top_score);
+    p.top_class = xsmi_arena_take(arena, (uint64_t)JOB_ROWS * job->top, sizeof *p.top_class);
     p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
     const xsmi_correction *correction = job->model->correction;
     p.code = xsmi_arena_take(arena, correction ? xsmi_correction_code(correction) : 0, sizeof *p.code);

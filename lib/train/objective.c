@@ -93,8 +93,9 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
     }
     o->passes = (o->rows * o->columns + PASS - 1) / PASS;
     size_t bytes;
-    o->sums =
-        xsmi_multiply(o->stride, sizeof *o->sums, &bytes) ? xsmi_allocate_zero(ctx, o->runs * o->rows, bytes) : NULL;
+    o->sums = xsmi_multiply(o->stride, sizeof *o->sums, &bytes)
+                  ? xsmi_allocate_zero(ctx, (uint64_t)o->runs * o->rows, bytes)
+                  : NULL;
     o->touched = xsmi_allocate_zero(ctx, o->runs, o->rows);
     o->bias_sums = xsmi_allocate_zero(ctx, o->runs, m->classes * sizeof *o->bias_sums);
     o->partials = xsmi_allocate(ctx, o->passes, sizeof *o->partials);

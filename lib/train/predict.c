@@ -21,7 +21,7 @@ typedef struct search_places {
 static search_places divide_search(const xsm_index *index, uint32_t top, xsmi_arena *arena)
 {
     search_places p;
-    p.queries = xsmi_arena_take(arena, XSM_INDEX_QUERIES * xsmi_index_query_stride(index), sizeof *p.queries);
+    p.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(index), sizeof *p.queries);
     p.scratch = xsmi_arena_take(arena, xsmi_index_scratch(index, top), 1);
     return p;
 }
@@ -138,8 +138,8 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->width = model->features;
     p->index = o.index;
     p->scratch_size = scratch_needed(p);
-    p->top_score = xsmi_allocate(ctx, XSMI_PIECE * (size_t)top, sizeof *p->top_score);
-    p->top_class = xsmi_allocate(ctx, XSMI_PIECE * (size_t)top, sizeof *p->top_class);
+    p->top_score = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
+    p->top_class = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
     p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
     if (!p->top_score || !p->top_class || !p->scratch) {
         xsm_status status = xsmi_fail_memory(err, p->scratch_size, "a predictor");

@@ -104,8 +104,8 @@ static xsm_status make_pair(const xsm_model *model, const xsm_predictor_options 
     all.top = top;
     XSMI_TRY(xsm_predictor_new(model, &all, &p->exact, err));
     XSMI_TRY(xsm_predictor_new(model, o, &p->searching, err));
-    p->want = xsmi_allocate(ctx, JOB_ROWS * (size_t)top, sizeof *p->want);
-    p->have = xsmi_allocate(ctx, JOB_ROWS * (size_t)top, sizeof *p->have);
+    p->want = xsmi_allocate(ctx, (uint64_t)JOB_ROWS * top, sizeof *p->want);
+    p->have = xsmi_allocate(ctx, (uint64_t)JOB_ROWS * top, sizeof *p->have);
     return p->want && p->have ? XSM_OK : xsmi_fail_memory(err, JOB_ROWS * (size_t)top * 8, "an evaluation");
 }
 

@@ -56,9 +56,9 @@ xsm_status xsmi_collapsed_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_mo
     c->estimator = o->estimator;
     c->score_stride = c->estimator ? 0 : xsmi_row_stride(c->words);
     if (!c->estimator) {
-        c->scores = xsmi_allocate(ctx, GROUP * c->score_stride, sizeof *c->scores);
+        c->scores = xsmi_allocate(ctx, (uint64_t)GROUP * c->score_stride, sizeof *c->scores);
     }
-    c->gradient = xsmi_allocate(ctx, c->words * c->stride, sizeof *c->gradient);
+    c->gradient = xsmi_allocate(ctx, (uint64_t)c->words * c->stride, sizeof *c->gradient);
     c->pairs[0] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     c->pairs[1] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     xsm_status status = XSM_OK;
@@ -256,7 +256,7 @@ static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_
     o->subsample = text.subsample;
     o->eta = text.eta;
     o->iterations = o->iterations ? o->iterations : 10;
-    o->memory = o->memory ? o->memory : UINT64_C(1) << 30;
+    o->memory = o->memory ? o->memory : SIZE_MAX / 4 < UINT64_C(1) << 30 ? SIZE_MAX / 4 : UINT64_C(1) << 30;
     if (o->memory < UINT64_C(64) * corpus->info.words || o->memory > SIZE_MAX / 4) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "%llu bytes for counts of pairs; accepted are %llu (64 for each word) and "

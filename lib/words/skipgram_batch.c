@@ -80,15 +80,15 @@ static bool take_memory(xsmi_skipgram_batch *b)
         whole = whole && d->centres && d->starts && d->contexts;
     }
     if (whole) {
-        b->x = xsmi_allocate(ctx, n * b->stride, sizeof *b->x);
-        b->change = xsmi_allocate(ctx, n * b->stride, sizeof *b->change);
+        b->x = xsmi_allocate(ctx, (uint64_t)n * b->stride, sizeof *b->x);
+        b->change = xsmi_allocate(ctx, (uint64_t)n * b->stride, sizeof *b->change);
         b->losses = xsmi_allocate(ctx, n, sizeof *b->losses);
         b->lengths = xsmi_allocate(ctx, n, sizeof *b->lengths);
-        b->bounds = xsmi_allocate(ctx, n * (b->parts + 1), sizeof *b->bounds);
+        b->bounds = xsmi_allocate(ctx, (uint64_t)n * (b->parts + 1), sizeof *b->bounds);
         b->rows = xsmi_allocate(ctx, b->places, sizeof *b->rows);
         b->amounts = xsmi_allocate(ctx, b->places, sizeof *b->amounts);
-        b->thread_rows = xsmi_allocate(ctx, b->threads * b->step_places, sizeof *b->thread_rows);
-        b->thread_amounts = xsmi_allocate(ctx, b->threads * b->step_places, sizeof *b->thread_amounts);
+        b->thread_rows = xsmi_allocate(ctx, (uint64_t)b->threads * b->step_places, sizeof *b->thread_rows);
+        b->thread_amounts = xsmi_allocate(ctx, (uint64_t)b->threads * b->step_places, sizeof *b->thread_amounts);
         b->gradients = xsmi_allocate_zero(ctx, b->threads, sizeof(xsm_gradient *));
     }
     return whole && b->x && b->change && b->losses && b->lengths && b->bounds && b->rows && b->amounts &&
