@@ -52,13 +52,11 @@ static void expect_little(const char *path)
 }
 
 /* 30 epochs that lower the loss to less than half of log K, the loss of a model that knows nothing. */
-static xsm_model *train(const test_problem *p, xsm_context *ctx, xsm_trainer **trainer)
+static xsm_model *train(const test_problem *p, xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
+                        xsm_trainer **trainer)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-    xsm_estimator *e = test_estimator(ctx, "softmax", "");
-    xsm_optimizer *o = NULL;
-    assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = 30;
     options.eta = 0.5;
@@ -78,8 +76,6 @@ static xsm_model *train(const test_problem *p, xsm_context *ctx, xsm_trainer **t
     }
     free(scores);
     assert_true(loss / (double)p->rows < 0.5 * log(p->classes));
-    xsm_estimator_free(e);
-    xsm_optimizer_free(o);
     return m;
 }
 
@@ -89,8 +85,11 @@ static void test_files(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(2, TEST_BUILT_IN, 0);
     test_problem p = test_problem_new(20, 16, 5, false, 7); /* few enough rows to be told apart */
+    xsm_estimator *e = test_estimator(ctx, "softmax", "");
+    xsm_optimizer *o = NULL;
     xsm_trainer *trainer = NULL;
-    xsm_model *m = train(&p, ctx, &trainer);
+    assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
+    xsm_model *m = train(&p, ctx, e, o, &trainer);
 
     const char *path = path_of("model");
     xsm_status status = xsm_model_save(m, path, &err);
@@ -121,6 +120,8 @@ static void test_files(void **state)
         expect_little(path);
     }
     xsm_trainer_free(trainer);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
     xsm_model_free(m);
     test_problem_free(&p);
     xsm_context_free(ctx);

@@ -133,7 +133,8 @@ XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_ARGUMENT for a host's estimator that names two tensors of its state
  * alike; #XSM_ERROR_UNSUPPORTED for one that keeps something by row and does not say what
- *          (xsm_estimator_ops::state_tensor), and for a host's index without save(); #XSM_ERROR_DIVERGED when something
+ *          (xsm_estimator_ops::state_tensor), for a host's index without save(), and on a big-endian machine;
+ *          #XSM_ERROR_DIVERGED when something
  * is not finite; #XSM_ERROR_STATE as xsm_trainer_run(); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path, xsm_error *err);
 /** Puts a trainer where the one was that saved a checkpoint. The model, the estimator and the optimizer that the
