@@ -131,7 +131,8 @@ static void test_files(void **state)
 static void test_load(void **state)
 {
     (void)state;
-    static const char header[] = "{\"weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}  ";
+    static const char header[] = "{\"weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}   ";
+    _Static_assert((sizeof header - 1) % sizeof(float) == 0, "the tensor begins at a multiple of its dtype's size");
     unsigned char bytes[8 + sizeof header - 1 + 8] = {sizeof header - 1};
     memcpy(bytes + 8, header, sizeof header - 1);
     bytes[8 + sizeof header - 1 + 2] = 0x80; /* 1.0f */
