@@ -55,6 +55,7 @@ bench_result bench_step_implicit_sparse(uint32_t threads);
 bench_result bench_step_softmax_sparse(uint32_t threads);
 bench_result bench_batch_softmax(uint32_t threads);
 bench_result bench_batch_softmax_sparse(uint32_t threads);
+bench_result bench_batch_sampled_shared(uint32_t threads);
 bench_result bench_evaluate_exact(uint32_t threads);
 bench_result bench_layout_sampled(uint32_t threads);
 bench_result bench_layout_exact(uint32_t threads);

@@ -21,7 +21,11 @@ void training_start(training *t, xsm_context *ctx, xsm_dataset *data, const char
     t->data = data;
     t->epochs = 1;
     bench_check(xsm_dataset_get_info(data, &info, &err), &err);
-    bench_check(xsm_model_new_linear(ctx, info.features, info.classes, NULL, &t->model, &err), &err);
+    if (t->hidden > 0) {
+        bench_check(xsm_model_new_embedding(ctx, info.features, t->hidden, info.classes, NULL, &t->model, &err), &err);
+    } else {
+        bench_check(xsm_model_new_linear(ctx, info.features, info.classes, NULL, &t->model, &err), &err);
+    }
     bench_check(xsm_estimator_new(ctx, estimator, &t->estimator, &err), &err);
     if (negatives > 0) {
         bench_check(xsm_estimator_set_int(t->estimator, "negatives", negatives, &err), &err);
@@ -29,7 +33,10 @@ void training_start(training *t, xsm_context *ctx, xsm_dataset *data, const char
     if (t->sampler) {
         bench_check(xsm_estimator_set(t->estimator, "sampler", t->sampler, &err), &err);
     }
-    bench_check(xsm_optimizer_new(ctx, "sgd", &t->optimizer, &err), &err);
+    if (t->shared) {
+        bench_check(xsm_estimator_set(t->estimator, "shared", "yes", &err), &err);
+    }
+    bench_check(xsm_optimizer_new(ctx, t->rule ? t->rule : "sgd", &t->optimizer, &err), &err);
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = UINT64_MAX / info.rows;
     options.batch = batch;

@@ -13,12 +13,16 @@ typedef struct training {
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsm_trainer *trainer;
-    const char *sampler; /* set before the start: option of the estimator, or NULL */
+    /* Set before the start. */
+    const char *sampler; /* option of the estimator, or NULL */
+    bool shared;         /* whether the examples of a batch share their draws */
+    uint32_t hidden;     /* of an embedding model; 0 = linear */
+    const char *rule;    /* the optimizer; NULL = sgd */
     uint64_t epochs;     /* of one measured run */
     uint64_t ends;       /* of them, ended so far */
 } training;
 
-/* Plain SGD, without bias. `negatives` 0: the estimator has no such option. The training must stay where it is. */
+/* Without bias. `negatives` 0: the estimator has no such option. The training must stay where it is. */
 void training_start(training *t, xsm_context *ctx, xsm_dataset *data, const char *estimator, uint32_t negatives,
                     uint64_t batch, double eta);
 /* Releases all of it, the data and the context too. */

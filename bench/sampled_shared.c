@@ -1,0 +1,60 @@
+/*
+ * Minibatches of sparse rows on an embedding model, with a sampled softmax whose draws the batch shares: where the
+ * automatic choice spends its time. A batch makes three products of examples x draws x H, for scores, for the gradient
+ * of the hidden vectors and for that of the classes; nothing else is counted. The ceiling is fused multiply-adds that
+ * never leave the registers.
+ */
+#include "ceilings.h"
+#include "data.h"
+#include "training.h"
+
+#include <stdlib.h>
+
+enum { ROWS = 16384, FEATURES = 20000, ROW_FEATURES = 10, CLASSES = 100000, HIDDEN = 256, BATCH = 128, DRAWS = 1000 };
+
+/* Rows of ROW_FEATURES features of equal value, each from a range of its own. */
+static xsm_dataset *rows_of(xsm_context *ctx)
+{
+    enum { RANGE = FEATURES / ROW_FEATURES };
+    bench_random random = {7};
+    uint64_t *offsets = bench_memory(ROWS + 1, sizeof *offsets);
+    uint32_t *index = bench_memory((size_t)ROWS * ROW_FEATURES, sizeof *index);
+    float *values = bench_memory((size_t)ROWS * ROW_FEATURES, sizeof *values);
+    uint32_t *labels = bench_memory(ROWS, sizeof *labels);
+    for (size_t i = 0; i < ROWS; i++) {
+        for (uint32_t j = 0; j < ROW_FEATURES; j++) {
+            index[i * ROW_FEATURES + j] = j * RANGE + (uint32_t)bench_below(&random, RANGE);
+            values[i * ROW_FEATURES + j] = 0.316f;
+        }
+        offsets[i + 1] = (i + 1) * ROW_FEATURES;
+        labels[i] = (uint32_t)bench_below(&random, CLASSES);
+    }
+    xsm_labels of = {sizeof of, CLASSES, 0, NULL, labels};
+    xsm_dataset *data = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    bench_check(xsm_dataset_from_csr(ctx, offsets, index, values, ROWS, FEATURES, &of, XSM_COPY, &data, &err), &err);
+    free(offsets);
+    free(index);
+    free(values);
+    free(labels);
+    return data;
+}
+
+static double train(void *state)
+{
+    return 3.0 * 2.0 * DRAWS * HIDDEN * training_rate(state);
+}
+
+bench_result bench_batch_sampled_shared(uint32_t threads)
+{
+    xsm_context *ctx = bench_context(threads);
+    training t = {.sampler = "frequency", .shared = true, .hidden = HIDDEN, .rule = "adagrad"};
+    training_start(&t, ctx, rows_of(ctx), "sampled-softmax", DRAWS, BATCH, 0.05);
+    ceilings c = ceilings_new(threads, NULL, 0, 0);
+    bench_result result = bench_measure(train, &t, ceiling_fma, &c, "GFLOP/s");
+    ceilings_free(&c);
+    training_end(&t);
+    result.value *= 1e-9;
+    result.ceiling *= 1e-9;
+    return result;
+}
