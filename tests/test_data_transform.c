@@ -1,4 +1,4 @@
-/* Transforms: descriptions, fitting, applying; against rows that NumPy has transformed (golden/make_dataset.py). */
+/* Transforms: descriptions, fitting, applying; against rows transformed in decimal arithmetic (golden/dataset.py). */
 #include "support.h"
 
 #include "data/dataset.h"
@@ -153,7 +153,7 @@ static void golden(void **state)
                 float expected = strtof(end + 1, &end);
                 p = *end == ' ' ? end + 1 : end;
                 assert_int_equal(f.index[j], index);
-                /* One rounding of the weight and one of the product may differ from NumPy's. */
+                /* One rounding of the weight and one of the product may differ. */
                 if (!(fabsf(f.values[j] - expected) <= 2.4e-7f * fabsf(expected))) {
                     fail_msg("%s: row %d, feature %lu: %.9g instead of %.9g", description, (int)i, index,
                              (double)f.values[j], (double)expected);

@@ -1,5 +1,5 @@
 /*
- * The implicit step of several examples: against SciPy's solution of the whole dense proximal problem
+ * The implicit step of several examples: against the solution of the whole dense proximal problem
  * (golden/implicit_batch.py), against the one-example step, its solver's stationarity, extremes, what it draws, and the
  * minibatches that a trainer keeps.
  */
@@ -21,7 +21,7 @@
 
 enum { ROWS = 60, FEATURES = 7, CLASSES = 11 };
 
-/* -- against SciPy ------------------------------------------------------------------------------------------------ */
+/* -- against golden solutions ------------------------------------------------------------------------------------ */
 
 /* The problem of the generator, in its first n rows; the others are there for N. */
 static test_problem golden_problem(uint32_t n, bool sparse)
@@ -162,7 +162,7 @@ static void check_golden(size_t c, bool sparse)
     test_problem_free(&p);
 }
 
-static void steps_are_scipys(void **state)
+static void steps_are_golden(void **state)
 {
     (void)state;
     for (size_t c = 0; c < sizeof golden / sizeof *golden; c++) {
@@ -172,7 +172,7 @@ static void steps_are_scipys(void **state)
 }
 
 /* With all other classes the one-example step is the exact proximal step: the same solutions, through the library. */
-static void exact_steps_are_scipys(void **state)
+static void exact_steps_are_golden(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
@@ -639,8 +639,8 @@ static void few_classes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_scipys),
-        cmocka_unit_test(exact_steps_are_scipys),
+        cmocka_unit_test(steps_are_golden),
+        cmocka_unit_test(exact_steps_are_golden),
         cmocka_unit_test(solver_is_stationary),
         cmocka_unit_test(extremes_are_solved),
         cmocka_unit_test(one_example_is_the_one_dimensional_step),

@@ -1,12 +1,14 @@
 /*
- * Full-batch fits: their optima against SciPy's (golden/optimum.py), the objective and its gradient against a naive
- * computation in double, the same bits whoever runs the jobs, and all the ways in which a fit ends.
+ * Full-batch fits: their optima against golden ones (golden/optimum.py, optimum_data.py), the objective and its
+ * gradient against a naive computation in double, the same bits whoever runs the jobs, and all the ways in which a fit
+ * ends.
  */
 #include "training.h"
 
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/fit.h>
 
+#include "golden/optimum_data_golden.h"
 #include "golden/optimum_golden.h"
 
 #include <math.h>
@@ -111,7 +113,7 @@ static const subject subjects[] = {
 };
 #define SUBJECTS (sizeof subjects / sizeof subjects[0])
 
-static void optima_are_scipys(void **state)
+static void optima_are_golden(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
@@ -129,7 +131,7 @@ static void optima_are_scipys(void **state)
             xsm_fit_result r = XSM_FIT_RESULT_INIT;
             assert_ok(xsm_fit_batch(NULL, m, p.data, e, &options, &r, &err), err);
             double f = naive_objective(of->kind, m, &p, 1, &norm), want = of->optimum[bias] * (double)p.rows;
-            print_message("%s, bias %d: %.9g, SciPy %.9g; %llu iterations, gradient %.3g of %.3g\n", of->estimator,
+            print_message("%s, bias %d: %.9g, golden %.9g; %llu iterations, gradient %.3g of %.3g\n", of->estimator,
                           bias, f, want, (unsigned long long)r.iterations, norm, first);
             assert_true(fabs(f - want) <= 1e-6 * want);
             assert_true(fabs(r.objective - f) <= 1e-6 * f);
@@ -151,7 +153,7 @@ static void optima_are_scipys(void **state)
 }
 
 /* First label, unit rows, no bias. */
-static void bibtex_optima_are_scipys(void **state)
+static void bibtex_optima_are_golden(void **state)
 {
     (void)state;
     const char *path = test_data("bibtex/bibtex_train.txt.gz");
@@ -182,7 +184,7 @@ static void bibtex_optima_are_scipys(void **state)
         xsm_fit_result r = XSM_FIT_RESULT_INIT;
         assert_ok(xsm_fit_batch(NULL, m, data, e, NULL, &r, &err), err);
         double f = r.objective / BIBTEX_ROWS;
-        print_message("%s: %.9g, SciPy %.9g\n", of[i].estimator, f, of[i].optimum);
+        print_message("%s: %.9g, golden %.9g\n", of[i].estimator, f, of[i].optimum);
         assert_true(fabs(f / of[i].optimum - 1) < 2e-6);
         xsm_estimator_free(e);
         xsm_model_free(m);
@@ -436,8 +438,8 @@ static void divergence_leaves_the_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(optima_are_scipys),
-        cmocka_unit_test(bibtex_optima_are_scipys),
+        cmocka_unit_test(optima_are_golden),
+        cmocka_unit_test(bibtex_optima_are_golden),
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(callback_sees_and_stops),
         cmocka_unit_test(failures_are_told),

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-static void tails_are_those_of_scipy(void **state)
+static void tails_are_golden(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof golden_tails / sizeof *golden_tails; i++) {
@@ -390,7 +390,7 @@ static void what_cannot_be_tried_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tails_are_those_of_scipy),
+        cmocka_unit_test(tails_are_golden),
         cmocka_unit_test(built_in_samplers_pass),
         cmocka_unit_test(faults_are_found),
         cmocka_unit_test(the_false_alarm_decides),

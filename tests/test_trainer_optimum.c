@@ -1,11 +1,12 @@
 /*
- * Where training ends, against the optima that SciPy's L-BFGS finds (golden/optimum.py), on a small problem and on
+ * Where training ends, against golden optima (golden/optimum.py, optimum_data.py), on a small problem and on
  * Bibtex, and against the figures of Fagan and Iyengar's own runs.
  */
 #include "training.h"
 
 #include <xsoftmax/trainer.h>
 
+#include "golden/optimum_data_golden.h"
 #include "golden/optimum_golden.h"
 
 #include <math.h>

@@ -1,14 +1,12 @@
 #!/usr/bin/python3
-"""Training with Adagrad, by NumPy in double. Run as: adagrad.py > adagrad_golden.h; with that file as argument it is
+"""Training with Adagrad, in 40 decimal digits. Run as: adagrad.py > adagrad_golden.h; with that file as argument it is
 compared.
 
 The problem is made by the formulas below, which test_adagrad.c repeats. One step on a batch: G = mean over its examples
 of the outer products of score gradients and features, s += G^2, W -= eta G / sqrt(s), both element by element and the
 bias as one more feature that is 1. Nothing is done where G is 0, as s > 0.
 """
-import numpy as np
-
-from golden import finish
+from golden import Decimal, digits, finish, sigmoid
 
 ROWS, FEATURES, CLASSES, STEPS, ETA = 24, 7, 5, 12, 0.3
 CASES = [(loss, sparse, n, initial) for loss in ("softmax", "pairs") for sparse in (0, 1) for n in (1, 4)
@@ -16,7 +14,7 @@ CASES = [(loss, sparse, n, initial) for loss in ("softmax", "pairs") for sparse 
 
 
 def feature(i, j, sparse):
-    return 0.0 if sparse and (i + j) % 3 else ((5 * i + 3 * j + i * j) % 11 - 5) / 4
+    return Decimal(0) if sparse and (i + j) % 3 else Decimal((5 * i + 3 * j + i * j) % 11 - 5) / 4
 
 
 def label(i):
@@ -24,29 +22,35 @@ def label(i):
 
 
 def score_gradient(loss, z, y):
-    g = np.zeros(CLASSES)
     if loss == "softmax":
-        e = np.exp(z - z.max())
-        g = e / e.sum()
+        e = [v.exp() for v in z]
+        g = [v / sum(e) for v in e]
         g[y] -= 1
     else:  # 1.5 softplus(z_m - z_y) for the classes one and three further on
+        g = [Decimal(0)] * CLASSES
         for m in ((y + 1) % CLASSES, (y + 3) % CLASSES):
-            c = 1.5 / (1 + np.exp(z[y] - z[m]))
+            c = Decimal("1.5") * sigmoid(z[m] - z[y])
             g[m] += c
             g[y] -= c
     return g
 
 
 def train(loss, sparse, n, initial):
-    x = np.array([[feature(i, j, sparse) for j in range(FEATURES)] + [1.0] for i in range(ROWS)])
-    w = np.array([[((3 * k + 5 * j) % 7 - 3) / 8 for j in range(FEATURES)] + [((2 * k) % 5 - 2) / 8]
-                  for k in range(CLASSES)])
-    s = np.full_like(w, initial)
+    x = [[feature(i, j, sparse) for j in range(FEATURES)] + [Decimal(1)] for i in range(ROWS)]
+    w = [[Decimal((3 * k + 5 * j) % 7 - 3) / 8 for j in range(FEATURES)] + [Decimal(2 * k % 5 - 2) / 8]
+         for k in range(CLASSES)]
+    s = [[Decimal(initial)] * (FEATURES + 1) for _ in range(CLASSES)]
     for step in range(STEPS):
-        rows = [(step * n + r) % ROWS for r in range(n)]
-        g = sum(np.outer(score_gradient(loss, w @ x[i], label(i)), x[i]) for i in rows) / n
-        s += g * g
-        w -= ETA * g / np.sqrt(s)
+        sums = [[Decimal(0)] * (FEATURES + 1) for _ in range(CLASSES)]
+        for i in ((step * n + r) % ROWS for r in range(n)):
+            z = [sum(a * b for a, b in zip(row, x[i])) for row in w]
+            for k, gradient in enumerate(score_gradient(loss, z, label(i))):
+                for j, feature_value in enumerate(x[i]):
+                    sums[k][j] += gradient * feature_value / n
+        for k in range(CLASSES):
+            for j in range(FEATURES + 1):
+                s[k][j] += sums[k][j] ** 2
+                w[k][j] -= Decimal(ETA) * sums[k][j] / s[k][j].sqrt()
     return w
 
 
@@ -61,9 +65,9 @@ def lines():
     for case in CASES:
         yield '    {"%s", %d, %d, %r,\n     {' % case
         for row in train(*case):
-            yield "      {%s}," % ", ".join("%.12g" % v for v in row)
+            yield "      {%s}," % ", ".join(digits(v) for v in row)
         yield "     }},"
     yield "};"
 
 
-finish(lines(), relative=1e-8, absolute=1e-11)
+finish(lines())

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Training embedding models with Adagrad, by NumPy in double. Run as: adagrad_embedding.py > adagrad_embedding_golden.h;
-with that file as argument it is compared.
+"""Training embedding models with Adagrad, in 40 decimal digits. Run as:
+adagrad_embedding.py > adagrad_embedding_golden.h; with that file as argument it is compared.
 
 The problem is made by the formulas below, which test_adagrad_embedding.c repeats. One step on a batch of n rows x with
 labels y: phi = act(x V) or act(x V / (features of x)), z = phi W' + b, G = softmax(z) - [y]; with all gradients taken
@@ -8,9 +8,7 @@ at the old weights,
     T_W = G' phi / n, T_b = mean G, T_V = x' ((G W) act'(.) pool) / n,
 and each weight takes s += t^2, w -= eta t / sqrt(s). Tied vectors, V = W, take T_W first, then T_V, both with one s.
 """
-import numpy as np
-
-from golden import finish
+from golden import Decimal, digits, finish
 
 ROWS, FEATURES, HIDDEN, STEPS, ETA = 24, 7, 3, 12, 0.2
 CASES = [(act, mean, tied, n, initial) for act, mean, tied in (("identity", 0, 0), ("tanh", 1, 0), ("relu", 0, 0),
@@ -19,45 +17,65 @@ CASES = [(act, mean, tied, n, initial) for act, mean, tied in (("identity", 0, 0
 
 
 def feature(i, j):
-    return 0.0 if (i + j) % 3 else ((5 * i + 3 * j + i * j) % 10 - 4.5) / 4
+    return Decimal(0) if (i + j) % 3 else (Decimal((5 * i + 3 * j + i * j) % 10) - Decimal("4.5")) / 4
 
 
 def start(j, h, shift):
-    return ((3 * j + 5 * h + shift) % 7 - 3) / 8 + 1 / 64
+    return Decimal((3 * j + 5 * h + shift) % 7 - 3) / 8 + Decimal(1) / 64
+
+
+def activate(act, before):
+    """A hidden value and its slope."""
+    if act == "tanh":
+        e = (2 * before).exp()
+        value = (e - 1) / (e + 1)
+        return value, 1 - value * value
+    if act == "relu" and before <= 0:
+        return Decimal(0), Decimal(0)
+    return before, Decimal(1)
+
+
+def zeros(rows, columns):
+    return [[Decimal(0)] * columns for _ in range(rows)]
+
+
+def dot(a, b):
+    return sum(p * q for p, q in zip(a, b))
+
+
+def step_by(weights, squares, gradient):
+    for row, square, slope in zip(weights, squares, gradient):
+        for j, t in enumerate(slope):
+            square[j] += t * t
+            row[j] -= Decimal(ETA) * t / square[j].sqrt()
 
 
 def train(act, mean, tied, n, initial):
-    x = np.array([[feature(i, j) for j in range(FEATURES)] for i in range(ROWS)])
-    y = [(7 * i + i // 3) % FEATURES for i in range(ROWS)]
-    w = np.array([[start(k, h, 0) for h in range(HIDDEN)] for k in range(FEATURES)])
-    b = np.array([(2 * k % 5 - 2) / 8 for k in range(FEATURES)])
-    v = w if tied else np.array([[start(j, h, 2) for h in range(HIDDEN)] for j in range(FEATURES)])
-    sw, sb = np.full_like(w, initial), np.full_like(b, initial)
-    sv = sw if tied else np.full_like(v, initial)
-
-    def take(weights, squares, t):
-        squares += t * t
-        weights -= ETA * t / np.sqrt(squares)
-
+    x = [[feature(i, j) for j in range(FEATURES)] for i in range(ROWS)]
+    w = [[start(k, h, 0) for h in range(HIDDEN)] for k in range(FEATURES)]
+    b = [[Decimal(2 * k % 5 - 2) / 8 for k in range(FEATURES)]]
+    v = w if tied else [[start(j, h, 2) for h in range(HIDDEN)] for j in range(FEATURES)]
+    sw, sb = ([[Decimal(initial)] * len(m[0]) for _ in m] for m in (w, b))
+    sv = sw if tied else [[Decimal(initial)] * HIDDEN for _ in v]
     for step in range(STEPS):
-        rows = [(step * n + r) % ROWS for r in range(n)]
-        tw, tb, tv = np.zeros_like(w), np.zeros_like(b), np.zeros_like(v)
-        for i in rows:
-            pool = 1 / np.count_nonzero(x[i]) if mean else 1.0
-            before = pool * (x[i] @ v)
-            phi = {"identity": before, "tanh": np.tanh(before), "relu": np.maximum(before, 0)}[act]
-            slope = {"identity": np.ones(HIDDEN), "tanh": 1 - phi * phi, "relu": (before > 0).astype(float)}[act]
-            z = w @ phi + b
-            g = np.exp(z - z.max())
-            g /= g.sum()
-            g[y[i]] -= 1
-            tw += np.outer(g, phi) / n
-            tb += g / n
-            tv += np.outer(x[i], (g @ w) * slope * pool) / n
-        take(w, sw, tw)
-        take(b, sb, tb)
-        take(v, sv, tv)
-    return np.concatenate([w, b[:, None], v], axis=1)
+        tw, tb, tv = zeros(FEATURES, HIDDEN), zeros(1, FEATURES), zeros(FEATURES, HIDDEN)
+        for i in ((step * n + r) % ROWS for r in range(n)):
+            pool = Decimal(1) / sum(1 for value in x[i] if value) if mean else Decimal(1)
+            columns = zip(*(activate(act, pool * dot(x[i], column)) for column in zip(*v)))
+            phi, slope = (list(column) for column in columns)
+            e = [(dot(row, phi) + shift).exp() for row, shift in zip(w, b[0])]
+            g = [value / sum(e) for value in e]
+            g[(7 * i + i // 3) % FEATURES] -= 1
+            back = [dot(g, column) * slope[h] * pool for h, column in enumerate(zip(*w))]
+            for k in range(FEATURES):
+                tb[0][k] += g[k] / n
+                for h in range(HIDDEN):
+                    tw[k][h] += g[k] * phi[h] / n
+                    tv[k][h] += x[i][k] * back[h] / n
+        step_by(w, sw, tw)
+        step_by(b, sb, tb)
+        step_by(v, sv, tv)
+    return [row + [shift] + vector for row, shift, vector in zip(w, b[0], v)]
 
 
 def lines():
@@ -71,9 +89,9 @@ def lines():
     for case in CASES:
         yield '    {"%s", %d, %d, %d, %r,\n     {' % case
         for row in train(*case):
-            yield "      {%s}," % ", ".join("%.12g" % value for value in row)
+            yield "      {%s}," % ", ".join(digits(value) for value in row)
         yield "     }},"
     yield "};"
 
 
-finish(lines(), relative=1e-8, absolute=1e-11)
+finish(lines())

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""What rankings are worth, by NumPy in double. Run as: metrics.py > metrics_golden.h; with that file as argument it is
+"""What rankings are worth, in 40 decimal digits. Run as: metrics.py > metrics_golden.h; with that file as argument it is
 compared.
 
 The problem is made by the formulas below, which test_evaluate.c repeats. Definitions: Bhatia et al., The extreme
 classification repository; propensities by Jain, Prabhu and Varma (2016).
 """
-import numpy as np
+from itertools import accumulate
 
-from golden import finish
+from golden import Decimal, digits, finish
 
 ROWS, CLASSES, TRAINING_ROWS, TOP = 60, 40, 5000, 7
 
@@ -26,32 +26,29 @@ def count(k):
 
 
 def measures(a, b):
-    c = (np.log(TRAINING_ROWS) - 1) * (b + 1) ** a
-    counts = np.array([count(k) for k in range(CLASSES)] + [0] * 4, float)
-    inverse = 1 + c * (counts + b) ** -a
-    discount = 1 / np.log2(np.arange(TOP) + 2)
-    columns = {name: [] for name in ("precision", "ndcg", "ps", "ps_best", "psn", "psn_best")}
+    a, b = Decimal(a), Decimal(b)
+    c = (Decimal(TRAINING_ROWS).ln() - 1) * (b + 1) ** a
+    inverse = [1 + c * (count(k) + b) ** -a for k in range(CLASSES + 4)]
+    discount = [Decimal(2).ln() / Decimal(place + 2).ln() for place in range(TOP)]
+    names = ("precision", "ndcg", "ps", "ps_best", "psn", "psn_best")
+    sums = {name: [Decimal(0)] * TOP for name in names}
     for i in range(ROWS):
         truth = labels(i)
         if not truth:
             continue
-        order = np.argsort([-score(i, k) for k in range(CLASSES)], kind="stable")[:TOP]
-        hit = np.isin(order, truth).astype(float)
-        weight = inverse[order] * hit
-        best = np.zeros(TOP)
-        some = np.sort(inverse[truth])[::-1][:TOP]
-        best[: len(some)] = some
-        places = np.arange(1, TOP + 1)
-        ideal = np.cumsum(discount)[np.minimum(places, len(truth)) - 1]
-        columns["precision"].append(np.cumsum(hit) / places)
-        columns["ndcg"].append(np.cumsum(hit * discount) / ideal)
-        columns["ps"].append(np.cumsum(weight) / places)
-        columns["ps_best"].append(np.cumsum(best) / places)
-        columns["psn"].append(np.cumsum(weight * discount) / ideal)
-        columns["psn_best"].append(np.cumsum(best * discount) / ideal)
-    mean = {name: np.mean(rows, axis=0) for name, rows in columns.items()}
-    return (("precision", mean["precision"]), ("ndcg", mean["ndcg"]), ("psp", mean["ps"] / mean["ps_best"]),
-            ("psndcg", mean["psn"] / mean["psn_best"]))
+        order = sorted(range(CLASSES), key=lambda k: -score(i, k))[:TOP]
+        hit = [int(k in truth) for k in order]
+        weight = [inverse[k] * h for k, h in zip(order, hit)]
+        best = (sorted((inverse[k] for k in truth), reverse=True) + [Decimal(0)] * TOP)[:TOP]
+        ideal = [sum(discount[:min(place, len(truth))]) for place in range(1, TOP + 1)]
+        for name, gains, discounted in zip(names, (hit, hit, weight, best, weight, best), (0, 1, 0, 0, 1, 1)):
+            gained = accumulate(g * d for g, d in zip(gains, discount)) if discounted else accumulate(gains)
+            for place, total in enumerate(gained):
+                sums[name][place] += Decimal(total) / (ideal[place] if discounted else place + 1)
+    rows = sum(1 for i in range(ROWS) if labels(i))
+    ratio = {name: [p / q for p, q in zip(sums[name], sums[name + "_best"])] for name in ("ps", "psn")}
+    return (("precision", [v / rows for v in sums["precision"]]), ("ndcg", [v / rows for v in sums["ndcg"]]),
+            ("psp", ratio["ps"]), ("psndcg", ratio["psn"]))
 
 
 def lines():
@@ -65,9 +62,9 @@ def lines():
     for a, b in ((0.55, 1.5), (0.5, 0.4), (0.6, 2.6)):
         yield "    {%r, %r," % (a, b)
         for _, values in measures(a, b):
-            yield "     {" + ", ".join("%.15g" % value for value in values) + "},"
+            yield "     {" + ", ".join(digits(value, 15) for value in values) + "},"
         yield "    },"
     yield "};"
 
 
-finish(lines(), relative=1e-13)
+finish(lines())

@@ -1,26 +1,23 @@
 #!/usr/bin/python3
-"""Golden numbers of exact scoring, from NumPy in double precision.
+"""Golden numbers of exact scoring: scores in whole numbers, logarithms in 40 decimal digits.
 
 Run as: model.py > model_golden.h; with that file as argument it is compared.
 
 The inputs are formulas that test_model_exact.c repeats. All are small multiples of powers of two, so that every score
 is exact in float32 whatever the order of its additions, and ties are real ties.
 """
-import numpy as np
-
-from golden import finish
+from golden import Decimal, finish
 
 D, K, N, TOP = 37, 600, 40, 7
 
-k = np.arange(K)[:, None]
-j = np.arange(D)[None, :]
-i = np.arange(N)[:, None]
-weight = ((k * 7919 + j * 104729 + 13 * k * j) % 257 - 128) / 512.0
-bias = ((np.arange(K) * 37) % 101 - 50) / 64.0
-dense = ((i * 31 + j * 17 + i * j * 7) % 65 - 32) / 32.0
-sparse = np.where((i * 5 + j * 3 + i * j) % 4 == 0, dense, 0.0)
-sparse[3] = 0.0  # a row without features
-target = (np.arange(N) * 97 + 11) % K
+# Weights in units of 1/512, features of 1/32, biases of 1/64: scores are whole numbers of 1/16384.
+UNIT = 512 * 32
+weight = [[(k * 7919 + j * 104729 + 13 * k * j) % 257 - 128 for j in range(D)] for k in range(K)]
+bias = [(k * 37 % 101 - 50) * (UNIT // 64) for k in range(K)]
+dense = [[(i * 31 + j * 17 + i * j * 7) % 65 - 32 for j in range(D)] for i in range(N)]
+sparse = [[x if (i * 5 + j * 3 + i * j) % 4 == 0 and i != 3 else 0 for j, x in enumerate(row)]
+          for i, row in enumerate(dense)]  # row 3 has no features
+target = [(i * 97 + 11) % K for i in range(N)]
 
 
 def table(name, kind, rows):
@@ -30,19 +27,19 @@ def table(name, kind, rows):
     yield "};"
 
 
-def emit(name, x):
-    scores = x @ weight.T + bias
-    assert np.array_equal(scores.astype(np.float32).astype(np.float64), scores)
-    top = np.max(scores, axis=1)
-    lse = top + np.log(np.sum(np.exp(scores - top[:, None]), axis=1))
-    best = np.lexsort((np.broadcast_to(np.arange(K), scores.shape), -scores), axis=1)[:, :TOP]
-    yield from table(f"golden_{name}_log_sum_exp[GOLDEN_ROWS]", "double", [repr(float(v)) for v in lse])
+def emit(name, rows):
+    scores = [[sum(w * f for w, f in zip(weight[k], x)) + bias[k] for k in range(K)] for x in rows]
+    assert all(abs(score) < 2**24 for row in scores for score in row)  # exact in float32
+    power = {score: (Decimal(score) / UNIT).exp() for score in set().union(*scores)}
+    best = [sorted(range(K), key=lambda k, row=row: (-row[k], k))[:TOP] for row in scores]
+    yield from table(f"golden_{name}_log_sum_exp[GOLDEN_ROWS]", "double",
+                     [repr(float(sum(power[score] for score in row).ln())) for row in scores])
     yield from table(f"golden_{name}_target[GOLDEN_ROWS]", "double",
-          [repr(float(scores[r, target[r]])) for r in range(N)])
+                     [repr(row[k] / UNIT) for row, k in zip(scores, target)])
     yield from table(f"golden_{name}_top_class[GOLDEN_ROWS][GOLDEN_TOP]", "unsigned",
-          ["{" + ", ".join(str(c) for c in row) + "}" for row in best])
+                     ["{" + ", ".join(str(k) for k in classes) + "}" for classes in best])
     yield from table(f"golden_{name}_top_score[GOLDEN_ROWS][GOLDEN_TOP]", "double",
-          ["{" + ", ".join(repr(float(scores[r, c])) for c in best[r]) + "}" for r in range(N)])
+                     ["{" + ", ".join(repr(row[k] / UNIT) for k in classes) + "}" for row, classes in zip(scores, best)])
 
 
 def lines():
@@ -56,4 +53,4 @@ def lines():
     yield from emit("sparse", sparse)
 
 
-finish(lines(), relative=1e-14)
+finish(lines())

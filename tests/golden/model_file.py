@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Model files written and read by NumPy alone, as a second opinion on lib/model/model_save.c and model_load.c.
 
-    model_file.py write FOLDER   makes the golden files of this folder
-    model_file.py read FILE      checks a file and prints its contents, a line a tensor
+    model_file.py write FOLDER      makes the golden files of this folder
+    model_file.py compare FOLDER    fails unless they are what it would make
+    model_file.py read FILE         checks a file and prints its contents, a line a tensor
 
 read() is all that another program needs to get at a model's weights.
 """
@@ -84,7 +85,7 @@ def checksum_ok(path, metadata):
 # -- golden files --------------------------------------------------------------------------------------------------------
 
 
-def write(path, tensors, metadata, checked):
+def contents(tensors, metadata, checked):
     names = {value: key for key, value in DTYPES.items()}
     header, place, data = {}, 0, b""
     for name, value in tensors.items():
@@ -102,11 +103,10 @@ def write(path, tensors, metadata, checked):
     whole = len(text).to_bytes(8, "little") + text + data
     if checked:
         whole = whole.replace(b"0" * 16, b"%016x" % xxh3(whole))
-    with open(path, "wb") as file:
-        file.write(whole)
+    return whole
 
 
-def golden(folder):
+def golden():
     weight = (np.arange(5 * 3, dtype=np.float32).reshape(5, 3) - 7) / 4
     bias = np.arange(5, dtype=np.float32) / 8
     full = {
@@ -118,14 +118,21 @@ def golden(folder):
     }
     metadata = {"transform": "truncate=3,tfidf", "input_features": "4", "estimator": "implicit",
                 "note": 'quoted "checksum":"0123456789abcdef", é'}
-    write(os.path.join(folder, "numpy_full.safetensors"), full, metadata, True)
-    write(os.path.join(folder, "numpy_plain.safetensors"), {"weight": weight, "bias": bias}, {"format": "pt"}, False)
-    write(os.path.join(folder, "numpy_bare.safetensors"), {"weight": weight}, {}, False)
+    yield "numpy_full.safetensors", contents(full, metadata, True)
+    yield "numpy_plain.safetensors", contents({"weight": weight, "bias": bias}, {"format": "pt"}, False)
+    yield "numpy_bare.safetensors", contents({"weight": weight}, {}, False)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "write":
-        golden(sys.argv[2])
+        for name, whole in golden():
+            with open(os.path.join(sys.argv[2], name), "wb") as file:
+                file.write(whole)
+    elif sys.argv[1] == "compare":
+        for name, whole in golden():
+            with open(os.path.join(sys.argv[2], name), "rb") as file:
+                if file.read() != whole:
+                    sys.exit(f"{name} differs from what this script writes")
     else:
         metadata, tensors = read(sys.argv[2])
         print("checksum", "good" if checksum_ok(sys.argv[2], metadata) else "bad")

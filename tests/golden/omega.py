@@ -1,27 +1,46 @@
 #!/usr/bin/python3
-"""Golden values of the Wright omega function on the real line, from SciPy (scipy.special.wrightomega, the code of
-Lawrence, Corless and Jeffrey). Run as: omega.py > omega_golden.h; with that file as
-argument it is compared.
+"""Golden values of the Wright omega function on the real line, the w with w + ln w = t: by Newton's method in 60
+decimal digits. Run as: omega.py > omega_golden.h; with that file as argument it is compared.
 
 The arguments lie where the implementation changes its method, and all over [-745, 1e8].
 """
-import numpy as np
-from scipy.special import wrightomega
+import math
 
-from golden import finish
+from golden import Decimal, finish, getcontext
 
-edges = [0.0, 1.0, 4.0, -36.8, -1.0, 2.0, np.e + 1, -18.3, 38.0, -700.0, -708.3, -708.4, -744.0]
-near = [float(np.nextafter(t, side)) for t in edges for side in (-np.inf, np.inf)]
-grid = list(np.linspace(-45, 45, 121)) + list(-np.logspace(-8, np.log10(744), 40)) + list(np.logspace(-8, 8, 60))
-points = sorted(set(float(t) for t in edges + near + grid))
+getcontext().prec = 60
+
+
+def omega(t):
+    """s = ln w is the root of s + e^s - t, which is convex: from the right of it Newton's steps come down to it."""
+    t = Decimal(t)
+    s = t.ln() if t > 1 else t
+    while True:
+        w = s.exp()
+        step = (s + w - t) / (1 + w)
+        s -= step
+        if abs(step) < Decimal("1e-50"):
+            return s.exp()
+
+
+def powers(low, high, count):
+    """`count` numbers from 10^low to 10^high at equal ratios."""
+    return [float(10 ** (low + (high - low) * i / (count - 1))) for i in range(count)]
+
+
+edges = [0.0, 1.0, 4.0, -36.8, -1.0, 2.0, math.e + 1, -18.3, 38.0, -700.0, -708.3, -708.4, -744.0]
+near = [math.nextafter(t, side) for t in edges for side in (-math.inf, math.inf)]
+grid = [-45 + 0.75 * i for i in range(121)]
+grid += [-t for t in powers(Decimal(-8), Decimal(744).log10(), 40)] + powers(Decimal(-8), Decimal(8), 60)
+points = sorted(set(edges + near + grid))
 
 
 def lines():
-    yield "/* Written by omega.py: do not edit. */"
+    yield "/* Written by omega.py: do not edit. */\n/* clang-format off */"
     yield "static const double omega_golden[][2] = {"
     for t in points:
-        yield "    {%s, %s}," % (t.hex(), float(wrightomega(t)).hex())
+        yield "    {%s, %s}," % (t.hex(), float(omega(t)).hex())
     yield "};"
 
 
-finish(lines(), relative=1e-14)
+finish(lines())
