@@ -13,8 +13,8 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
 . "$root/bench/compare/setup.sh"
 
-want_programs fasttext:fasttext liblinear-tools:liblinear-train
-want_module python3-sklearn:sklearn
+need python3-numpy:numpy.py
+want fasttext:fasttext liblinear-tools:liblinear-train python3-sklearn:sklearn.py
 build_program xsoftmax
 
 exec "$python" "$root/bench/compare/compare.py" --program "$program" "$@"

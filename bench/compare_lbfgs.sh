@@ -10,7 +10,7 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
 . "$root/bench/compare/setup.sh"
 
-need_module python3-sklearn:sklearn
+need python3-numpy:numpy.py python3-scipy:scipy.py python3-sklearn:sklearn.py
 build_program xsoftmax
 
 exec "$python" "$root/bench/compare/lbfgs.py" --program "$program" "$@"

@@ -16,8 +16,8 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
 . "$root/bench/compare/setup.sh"
 
-need_programs fasttext:fasttext
-want_programs gnuplot-nox:gnuplot
+need fasttext:fasttext
+want gnuplot-nox:gnuplot
 build_program word_vectors
 
 exec "$python" "$root/bench/compare/words.py" --program "$program" --folder "$build/compare_words" \

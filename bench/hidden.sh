@@ -10,8 +10,8 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
 . "$root/bench/compare/setup.sh"
 
-want_programs fasttext:fasttext
-need_module python3-numpy:numpy
+want fasttext:fasttext
+need python3-numpy:numpy.py
 build_program xsoftmax
 
 exec "$python" "$root/bench/compare/hidden.py" --program "$program" "$@"

@@ -9,7 +9,7 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 . "$root/examples/setup.sh"
 
 # shellcheck disable=SC2086,SC2154
-need_packages $build_packages >&2 || fail "the packages above are needed"
+need_packages $build_packages python3:python3 >&2 || fail "the packages above are needed"
 build=$root/build-bench-large
 say "Building in $build ..." >&2
 build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false >&2 ||

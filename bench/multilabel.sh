@@ -11,9 +11,8 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
 . "$root/bench/compare/setup.sh"
 
-want_programs fasttext:fasttext
-need_module python3-numpy:numpy
-want_module python3-liblinear:liblinear
+need python3-numpy:numpy.py
+want fasttext:fasttext python3-liblinear:liblinear.py
 build_program xsoftmax
 
 exec "$python" "$root/bench/compare/multilabel.py" --program "$program" --packages "$root/examples/debian-packages.sh" \

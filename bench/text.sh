@@ -9,8 +9,7 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
 . "$root/bench/compare/setup.sh"
 
-need_programs fasttext:fasttext
-need_module python3-numpy:numpy
+need fasttext:fasttext python3-numpy:numpy.py
 build_program xsoftmax
 
 exec "$python" "$root/bench/compare/text.py" --program "$program" "$@"

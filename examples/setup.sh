@@ -4,12 +4,16 @@
 : "${root:?}"
 
 # A package and what shows that it is there already, however it was installed: a command (meson), a header that the C
-# compiler finds (zlib.h), a pkg-config module (jansson.pc), or a file.
+# compiler finds (zlib.h), a pkg-config module (jansson.pc), a module of Debian's Python (numpy.py), or a file.
 # shellcheck disable=SC2034
 build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config gcc:gcc g++:g++ libc6-dev:stdio.h
     zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
 # shellcheck disable=SC2034
-test_packages='libcmocka-dev:cmocka.pc libhnswlib-dev:/usr/include/hnswlib/hnswlib.h'
+test_packages='libcmocka-dev:cmocka.pc libhnswlib-dev:/usr/include/hnswlib/hnswlib.h python3:python3 python3-numpy:numpy.py'
+
+# Another Python, earlier on PATH, would not see Debian's modules.
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
 
 say() {
     printf '%s\n' "$*"
@@ -26,6 +30,7 @@ is_there() {
     /*) test -e "$1" ;;
     *.h) printf '#include <%s>\n' "$1" | ${CC:-cc} -E - >/dev/null 2>&1 ;;
     *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
+    *.py) "$python" -c "import ${1%.py}" 2>/dev/null ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }
