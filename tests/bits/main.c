@@ -1,0 +1,480 @@
+/*
+ * bits FOLDER | --write FOLDER | --print
+ *
+ * Makes every run on one thread and on two, and some of them with each of the other instruction sets, which must give
+ * the same bits. Compares their hashes with FOLDER/hashes.txt, where that was written with the same C library (whose
+ * logarithms and exponentials are in them) and for the same architecture, or writes that list.
+ */
+#include "bits.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
+
+enum { NAME_SIZE = 160, MACHINES = 4, SHOWN = 10 };
+
+typedef struct line {
+    char name[NAME_SIZE], hash[40]; /* 16 digits, or a status's name */
+} line;
+
+typedef struct list {
+    line *lines;
+    size_t count, reserved;
+} list;
+
+static bits_machine machines[MACHINES];
+static list made;
+static int failures;
+
+void bits_fail(const char *message)
+{
+    fprintf(stderr, "bits: %s\n", message);
+    exit(2);
+}
+
+static line *add_line(list *l)
+{
+    if (l->count == l->reserved) {
+        l->reserved = l->reserved ? 2 * l->reserved : 1024;
+        l->lines = realloc(l->lines, l->reserved * sizeof *l->lines);
+        if (!l->lines) {
+            bits_fail("out of memory");
+        }
+    }
+    return memset(&l->lines[l->count++], 0, sizeof *l->lines);
+}
+
+/* -- runs ---------------------------------------------------------------------------------------------------------- */
+
+/* A run may be refused, but must not break. */
+static bool is_defect(xsm_status status)
+{
+    return status == XSM_ERROR_MEMORY || status == XSM_ERROR_IO || status == XSM_ERROR_INTERNAL ||
+           status == XSM_ERROR_RUNNER || status == XSM_ERROR_STRUCT_OLD || status == XSM_ERROR_STRUCT_NEW ||
+           status == XSM_ERROR_CHECKSUM || status == XSM_CANCELLED;
+}
+
+void bits_record(bits_run run, const void *what, const char *name, ...)
+{
+    line *l = add_line(&made);
+    va_list arguments;
+    va_start(arguments, name);
+    int length = vsnprintf(l->name, sizeof l->name, name, arguments);
+    va_end(arguments);
+    if (length < 0 || length >= NAME_SIZE) {
+        bits_fail("a run's name is too long");
+    }
+    for (int i = 0; i < MACHINES; i++) {
+        if (made.count % machines[i].every) {
+            continue;
+        }
+        char text[sizeof l->hash];
+        uint64_t hash = 0;
+        xsm_status status = run(&machines[i], what, &hash);
+        if (status == XSM_OK) {
+            snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+        } else {
+            snprintf(text, sizeof text, "%s", xsm_status_name(status));
+        }
+        if (i == 0) {
+            memcpy(l->hash, text, sizeof text);
+        }
+        if (is_defect(status) || strcmp(l->hash, text) != 0) {
+            printf("%s: %s on %s, %s on %s\n", l->name, text, machines[i].name, l->hash, machines[0].name);
+            failures++;
+        }
+    }
+}
+
+/* -- options ------------------------------------------------------------------------------------------------------- */
+
+/* The n-th word that is not the default; false past the last, *n then being less by their number. */
+static bool word_of(const xsm_option *o, size_t *n, char *buffer, size_t size)
+{
+    for (size_t i = 0; o->choices && o->choices[i]; i++) {
+        if (strcmp(o->choices[i], o->initial) != 0 && (*n)-- == 0) {
+            snprintf(buffer, size, "%s", o->choices[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool bits_value(const xsm_option *o, size_t n, char *buffer, size_t size)
+{
+    static const char *const doubles[] = {"0.5", "0.001", "3", "1e-9", NULL};
+    static const char *const integers[] = {"3", "2", "40", NULL};
+    if (o->type == XSM_OPTION_BOOL) {
+        snprintf(buffer, size, "%s", strcmp(o->initial, "yes") == 0 ? "no" : "yes");
+        return n == 0;
+    }
+    if (o->type == XSM_OPTION_CLASSES) {
+        snprintf(buffer, size, "1,4,2");
+        return n == 0;
+    }
+    if (word_of(o, &n, buffer, size)) {
+        return true;
+    }
+    if (n > 0 || o->type == XSM_OPTION_CHOICE) {
+        return false;
+    }
+    const char *const *numbers = o->type == XSM_OPTION_INT ? integers : doubles;
+    for (size_t i = 0; numbers[i]; i++) {
+        double value = strtod(numbers[i], NULL);
+        if (value >= o->minimum && value <= o->maximum && value != strtod(o->initial, NULL)) {
+            snprintf(buffer, size, "%s", numbers[i]);
+            return true;
+        }
+    }
+    bits_fail("an option takes none of the numbers of bits_value(); add one");
+}
+
+/* "PREFIXkey=value" behind `before`, for all values. */
+static void visit_values(const char *before, const char *prefix, const xsm_option *o, bits_visit visit,
+                         const void *user)
+{
+    char value[64], settings[NAME_SIZE];
+    for (size_t n = 0; bits_value(o, n, value, sizeof value); n++) {
+        snprintf(settings, sizeof settings, "%s%s%s=%s", before, prefix, o->name, value);
+        visit(user, settings);
+    }
+}
+
+static const xsm_option *sampler_option(const char *name, size_t index)
+{
+    return xsm_sampler_ops_option(xsm_sampler_find(name), index);
+}
+
+static const xsm_option *index_option(const char *name, size_t index)
+{
+    return xsm_index_ops_option(xsm_index_find(name), index);
+}
+
+/* The options of each sampler or index that the option `o` names. */
+static void visit_parts(const xsm_option *o, const xsm_option *(*option_of)(const char *, size_t), bits_visit visit,
+                        const void *user)
+{
+    for (size_t i = 0; o->choices[i]; i++) {
+        const xsm_option *part;
+        for (size_t j = 0; (part = option_of(o->choices[i], j)); j++) {
+            char before[64], prefix[32];
+            snprintf(before, sizeof before, "%s=%s ", o->name, o->choices[i]);
+            snprintf(prefix, sizeof prefix, "%s.", o->name);
+            visit_values(before, prefix, part, visit, user);
+        }
+    }
+}
+
+void bits_estimator_settings(const xsm_estimator_ops *ops, bits_visit visit, const void *user)
+{
+    const xsm_option *o;
+    for (size_t i = 0; (o = xsm_estimator_ops_option(ops, i)); i++) {
+        visit_values("", "", o, visit, user);
+        if (strcmp(o->name, "sampler") == 0) {
+            visit_parts(o, sampler_option, visit, user);
+        } else if (strcmp(o->name, "index") == 0) {
+            visit_parts(o, index_option, visit, user);
+        }
+    }
+}
+
+bool bits_has_option(const xsm_estimator_ops *ops, const char *option, const char *word)
+{
+    const xsm_option *o;
+    for (size_t i = 0; (o = xsm_estimator_ops_option(ops, i)); i++) {
+        for (size_t j = 0; strcmp(o->name, option) == 0 && o->choices && o->choices[j]; j++) {
+            if (strcmp(o->choices[j], word) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+xsm_status bits_set_estimator(xsm_estimator *estimator, const char *settings)
+{
+    char copy[NAME_SIZE], *rest = copy;
+    if (snprintf(copy, sizeof copy, "%s", settings) >= NAME_SIZE) {
+        bits_fail("settings are too long");
+    }
+    for (char *word; (word = strtok_r(rest, " ", &rest));) {
+        char *value = strchr(word, '=');
+        *value++ = 0;
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_status status = xsm_estimator_set(estimator, word, value, &err);
+        if (status != XSM_OK) {
+            return status;
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- the list ------------------------------------------------------------------------------------------------------ */
+
+static const char *architecture(void)
+{
+#if defined __x86_64__
+    return "x86-64";
+#elif defined __aarch64__
+    return "aarch64";
+#else
+    return "another architecture";
+#endif
+}
+
+static const char *c_library(void)
+{
+    static char name[64] = "another C library";
+#ifdef __GLIBC__
+    snprintf(name, sizeof name, "glibc %s", gnu_get_libc_version());
+#endif
+    return name;
+}
+
+static void machine_line(char *buffer, size_t size)
+{
+    snprintf(buffer, size, "# made with %s on %s", c_library(), architecture());
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const line *)a)->name, ((const line *)b)->name);
+}
+
+static const line *find_line(const list *l, const char *name)
+{
+    line wanted;
+    snprintf(wanted.name, sizeof wanted.name, "%s", name);
+    return l->count ? bsearch(&wanted, l->lines, l->count, sizeof wanted, by_name) : NULL;
+}
+
+static FILE *open_file(const char *folder, const char *name, const char *mode)
+{
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) {
+        bits_fail("the folder has too long a name");
+    }
+    FILE *file = fopen(path, mode);
+    if (!file) {
+        perror(path);
+        exit(2);
+    }
+    return file;
+}
+
+/* Reads FOLDER/hashes.txt; `head` gets its first line. */
+static list read_list(const char *folder, char *head, size_t size)
+{
+    FILE *file = open_file(folder, "hashes.txt", "r");
+    list l = {NULL, 0, 0};
+    char text[2 * NAME_SIZE];
+    head[0] = 0;
+    while (fgets(text, sizeof text, file)) {
+        text[strcspn(text, "\n")] = 0;
+        char *space = strchr(text, ' ');
+        if (text[0] == '#') {
+            if (!head[0]) {
+                snprintf(head, size, "%s", text);
+            }
+        } else if (!space || space - text >= (int)sizeof l.lines->hash || strlen(space + 1) >= NAME_SIZE) {
+            bits_fail("a line of hashes.txt is none");
+        } else {
+            line *new = add_line(&l);
+            memcpy(new->hash, text, (size_t)(space - text));
+            memcpy(new->name, space + 1, strlen(space + 1));
+        }
+    }
+    fclose(file);
+    return l;
+}
+
+/* Prints for each group, a run's first word, how many runs it has, how many of them are refused, and a hash of the
+ * hashes; in the order in which the groups first come. */
+static void print_groups(const list *l, FILE *file)
+{
+    fprintf(file, "| group | runs | refused | hash |\n|---|---|---|---|\n");
+    size_t runs = 0, refused = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        int width = (int)strcspn(l->lines[i].name, " ");
+        size_t all = 0, without = 0;
+        uint64_t hash = 0;
+        for (size_t j = 0; j < l->count; j++) {
+            if (strncmp(l->lines[j].name, l->lines[i].name, (size_t)width + 1) == 0) {
+                if (j < i) {
+                    all = 0;
+                    break;
+                }
+                all++;
+                without += l->lines[j].hash[0] == 'X';
+                bits_add_text(&hash, l->lines[j].hash);
+            }
+        }
+        if (all) {
+            fprintf(file, "| %.*s | %zu | %zu | `%016llx` |\n", width, l->lines[i].name, all, without,
+                    (unsigned long long)hash);
+            runs += all;
+            refused += without;
+        }
+    }
+    fprintf(file, "| **all** | **%zu** | **%zu** | |\n", runs, refused);
+}
+
+static void print_list(const list *l, FILE *file)
+{
+    char head[128];
+    machine_line(head, sizeof head);
+    fprintf(file, "%s\n# tests/bits/renew.sh writes this file and groups.md\n", head);
+    for (size_t i = 0; i < l->count; i++) {
+        fprintf(file, "%s %s\n", l->lines[i].hash, l->lines[i].name);
+    }
+}
+
+static void write_files(const char *folder)
+{
+    FILE *file = open_file(folder, "hashes.txt", "w");
+    print_list(&made, file);
+    bool bad = fclose(file) != 0;
+    file = open_file(folder, "groups.md", "w");
+    print_groups(&made, file);
+    if (fclose(file) != 0 || bad) {
+        bits_fail("the list cannot be written");
+    }
+}
+
+/* groups.md must be what hashes.txt gives. */
+static void check_groups(const list *stored, const char *folder)
+{
+    char is[8192], *should = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&should, &size);
+    if (!file) {
+        bits_fail("out of memory");
+    }
+    print_groups(stored, file);
+    fclose(file);
+    file = open_file(folder, "groups.md", "r");
+    is[fread(is, 1, sizeof is - 1, file)] = 0;
+    fclose(file);
+    if (strcmp(is, should) != 0) {
+        printf("groups.md is not the table of hashes.txt\n");
+        failures++;
+    }
+    free(should);
+}
+
+/* A run that the list has must be there with its hash; one that it has not, as of a new estimator, is only told. */
+static void compare(list stored)
+{
+    size_t wrong = 0, new = 0;
+    qsort(stored.lines, stored.count, sizeof *stored.lines, by_name);
+    for (size_t i = 0; i < made.count; i++) {
+        const line *is = &made.lines[i], *should = find_line(&stored, is->name);
+        new += !should;
+        if (should && strcmp(is->hash, should->hash) != 0 && wrong++ < SHOWN) {
+            printf("%s: %s, was %s\n", is->name, is->hash, should->hash);
+        }
+    }
+    qsort(made.lines, made.count, sizeof *made.lines, by_name);
+    for (size_t i = 0; i < stored.count; i++) {
+        if (!find_line(&made, stored.lines[i].name) && wrong++ < SHOWN) {
+            printf("%s: no such run any more, was %s\n", stored.lines[i].name, stored.lines[i].hash);
+        }
+    }
+    if (wrong) {
+        printf(
+            "%zu of %zu runs are not as in tests/bits/hashes.txt. Is that meant? doc/guide/contributing.md says when "
+            "bits may change. To renew the list: sh tests/bits/renew.sh\n",
+            wrong, stored.count);
+        failures++;
+    } else {
+        printf("%zu runs are as in the list\n", stored.count);
+    }
+    if (new) {
+        printf("%zu runs are not in the list; to add them: sh tests/bits/renew.sh\n", new);
+    }
+}
+
+static void check_names(void)
+{
+    list sorted = {malloc(made.count * sizeof *made.lines), made.count, made.count};
+    if (!sorted.lines) {
+        bits_fail("out of memory");
+    }
+    memcpy(sorted.lines, made.lines, made.count * sizeof *made.lines);
+    qsort(sorted.lines, sorted.count, sizeof *sorted.lines, by_name);
+    for (size_t i = 1; i < sorted.count; i++) {
+        if (strcmp(sorted.lines[i - 1].name, sorted.lines[i].name) == 0) {
+            printf("two runs are called %s\n", sorted.lines[i].name);
+            failures++;
+        }
+    }
+    free(sorted.lines);
+}
+
+static void make_runs(void)
+{
+    char folder[] = "/tmp/xsoftmax-bits-XXXXXX";
+    if (!mkdtemp(folder)) {
+        bits_fail("no folder for temporary files");
+    }
+    bits_rows *rows[BITS_SETS] = {
+        bits_rows_new(120, 70, 75, false, 1),   bits_rows_new(120, 300, 75, true, 2),
+        bits_rows_new(100, 12, 4500, false, 3), bits_rows_new(60, 12, 600, false, 5),
+        bits_rows_new(120, 90, 90, true, 4),
+    };
+    for (int i = 0; i < MACHINES; i++) {
+        memcpy(machines[i].rows, rows, sizeof rows);
+        machines[i].folder = folder;
+    }
+    bits_machine_open(&machines[0], "1 thread", 1, 0, 1);
+    bits_machine_open(&machines[1], "2 threads", 2, 0, 1);
+    bits_machine_open(&machines[2], "2 threads without AVX-512", 2, XSM_CPU_DISABLE_AVX512, 3);
+    bits_machine_open(&machines[3], "portable C", 1, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON, 29); /* it is slow */
+    bits_of_training();
+    bits_of_loops();
+    bits_of_models();
+    bits_of_searches();
+    bits_of_files();
+    bits_of_words();
+    for (int i = 0; i < MACHINES; i++) {
+        bits_machine_close(&machines[i]);
+    }
+    for (int i = 0; i < BITS_SETS; i++) {
+        bits_rows_free(rows[i]);
+    }
+    rmdir(folder);
+}
+
+int main(int argc, char **argv)
+{
+    bool write = argc == 3 && strcmp(argv[1], "--write") == 0, print = argc == 2 && strcmp(argv[1], "--print") == 0;
+    if (argc != 2 && !write) {
+        bits_fail("usage: bits FOLDER | --write FOLDER | --print");
+    }
+    make_runs();
+    check_names();
+    if (print) {
+        print_list(&made, stdout);
+    } else if (write && !failures) {
+        write_files(argv[2]);
+    } else if (!write) {
+        char head[2 * NAME_SIZE], here[2 * NAME_SIZE];
+        list stored = read_list(argv[1], head, sizeof head);
+        machine_line(here, sizeof here);
+        check_groups(&stored, argv[1]);
+        printf("%zu runs, the same on one thread and on two\n", made.count);
+        if (strcmp(head, here) == 0) {
+            compare(stored);
+        } else {
+            printf("this is %s, %s: the list is not compared, it was %s\n", c_library(), architecture(), head + 2);
+        }
+        free(stored.lines);
+    }
+    free(made.lines);
+    return failures ? 1 : 0;
+}
