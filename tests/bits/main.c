@@ -219,7 +219,8 @@ xsm_status bits_set_estimator(xsm_estimator *estimator, const char *settings)
 static const char *architecture(void)
 {
 #if defined __x86_64__
-    return "x86-64";
+    /* Its C library has other logarithms and exponentials for processors with FMA. */
+    return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2") ? "x86-64 with FMA" : "x86-64 without FMA";
 #elif defined __aarch64__
     return "aarch64";
 #else

@@ -154,7 +154,7 @@ static xsm_status add_search(uint64_t *hash, const xsm_index *index, const float
     return status;
 }
 
-/* Builds an index over random rows, asks it, changes every second row, asks again. */
+/* Builds an index over random rows, searches, changes every second row five times, searches again. */
 static xsm_status searches(const bits_machine *machine, const void *what, uint64_t *hash)
 {
     enum { ROWS = 700, WIDTH = 21 };
@@ -189,14 +189,16 @@ static xsm_status searches(const bits_machine *machine, const void *what, uint64
     BITS_TRY(xsm_index_build(index, &r, &err));
     BITS_TRY(add_search(hash, index, queries, WIDTH, false));
     BITS_TRY(add_search(hash, index, queries, WIDTH, true));
-    for (uint32_t i = 0; i < ROWS / 2; i++) {
-        changed[i] = 2 * i;
-        for (size_t j = 0; j < WIDTH; j++) {
-            rows[(size_t)changed[i] * WIDTH + j] = bits_number(&seed);
+    for (int again = 0; again < 5; again++) { /* so often that clusters drift */
+        for (uint32_t i = 0; i < ROWS / 2; i++) {
+            changed[i] = 2 * i + again % 2;
+            for (size_t j = 0; j < WIDTH; j++) {
+                rows[(size_t)changed[i] * WIDTH + j] = bits_number(&seed);
+            }
         }
-    }
-    for (uint32_t i = 0; i < ROWS / 2; i += 50) {
-        BITS_TRY(xsm_index_update(index, changed + i, 50, &err));
+        for (uint32_t i = 0; i < ROWS / 2; i += 50) {
+            BITS_TRY(xsm_index_update(index, changed + i, 50, &err));
+        }
     }
     BITS_TRY(add_search(hash, index, queries, WIDTH, false));
     BITS_TRY(xsm_index_recall(index, queries, WIDTH, QUERIES, TOP, &recall, &err));
