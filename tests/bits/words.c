@@ -26,7 +26,8 @@ static void write_text(const char *path)
         bits_fail("the text cannot be written");
     }
     for (int i = 0; i < LINES; i++) {
-        unsigned topic = (unsigned)(bits_next(&seed) % (1 + bits_next(&seed) % 50));
+        uint64_t most = 1 + bits_next(&seed) % 50;
+        unsigned topic = (unsigned)(bits_next(&seed) % most);
         for (int j = 0; j < WORDS_A_LINE; j++) {
             fprintf(file, "w%u%c", topic + (unsigned)(bits_next(&seed) % 10), j + 1 < WORDS_A_LINE ? ' ' : '\n');
         }
