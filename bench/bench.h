@@ -57,6 +57,7 @@ bench_result bench_batch_softmax(uint32_t threads);
 bench_result bench_batch_softmax_sparse(uint32_t threads);
 bench_result bench_batch_sampled_shared(uint32_t threads);
 bench_result bench_evaluate_exact(uint32_t threads);
+bench_result bench_evaluate_blas(uint32_t threads);
 bench_result bench_layout_sampled(uint32_t threads);
 bench_result bench_layout_exact(uint32_t threads);
 bench_result bench_read(uint32_t threads);

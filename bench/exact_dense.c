@@ -2,6 +2,7 @@
  * Every class of dense rows: evaluation (log-sum-exp, argmax and the five best in one pass), and minibatch training
  * with the exact softmax. The ceiling is fused multiply-adds that never leave the registers.
  */
+#include "blas.h"
 #include "ceilings.h"
 #include "data.h"
 #include "shape.h"
@@ -38,7 +39,8 @@ static bench_result in_giga(bench_result result)
     return result;
 }
 
-bench_result bench_evaluate_exact(uint32_t threads)
+/* Rows and weights between -0.5 and 0.5. */
+static evaluation start_evaluation(uint32_t threads)
 {
     xsm_error err = XSM_ERROR_INIT;
     evaluation e = {bench_context(threads), NULL, NULL};
@@ -52,12 +54,36 @@ bench_result bench_evaluate_exact(uint32_t threads)
             p.weight[k * p.class_step + j * p.feature_step] = bench_uniform(&random);
         }
     }
+    return e;
+}
+
+static void end_evaluation(evaluation *e)
+{
+    xsm_model_free(e->model);
+    xsm_dataset_free(e->data);
+    xsm_context_free(e->context);
+}
+
+bench_result bench_evaluate_exact(uint32_t threads)
+{
+    evaluation e = start_evaluation(threads);
     ceilings c = ceilings_new(threads, NULL, 0, 0);
     bench_result result = bench_measure(evaluate, &e, ceiling_fma, &c, "GFLOP/s");
     ceilings_free(&c);
-    xsm_model_free(e.model);
-    xsm_dataset_free(e.data);
-    xsm_context_free(e.context);
+    end_evaluation(&e);
+    return in_giga(result);
+}
+
+bench_result bench_evaluate_blas(uint32_t threads)
+{
+    evaluation e = start_evaluation(threads);
+    blas b = blas_new(xsm_context_instruction_set(e.context), threads, BATCH, DENSE_CLASSES, DENSE_FEATURES);
+    bench_result result = {0, 0, "GFLOP/s", "no OpenBLAS (libopenblas0-pthread) to compare with"};
+    if (b.multiply) {
+        result = bench_measure(evaluate, &e, blas_rate, &b, "GFLOP/s");
+    }
+    blas_free(&b);
+    end_evaluation(&e);
     return in_giga(result);
 }
 
