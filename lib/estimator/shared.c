@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Classes whose scores are turned round together: lines of the first cache on both sides. */
-enum { TURN = 16, GROUP = 64, GATHER = 64 };
+enum { TURN = 16, GROUP = 128, GATHER = 64, GATHER_AHEAD = 3 };
 
 /* Arrays that share a capacity. */
 #define BY_CLASS(s)                                                                                                    \
@@ -101,6 +101,9 @@ static void gather(void *state, size_t index, uint32_t thread)
         const double scale = m->row_scale ? m->alpha * m->row_scale[k] : m->alpha;
         const float *from = m->weight + (size_t)k * m->stride;
         float *to = s->rows + c * s->stride;
+        if (c + GATHER_AHEAD < s->count) {
+            xsmi_prefetch_row(m->weight + (size_t)s->classes[c + GATHER_AHEAD] * m->stride, m->features);
+        }
         memcpy(to, from, m->features * sizeof *to);
         if (scale != 1) {
             m->kernels->scale(to, m->features, (float)scale);

@@ -56,6 +56,9 @@ xsm_status xsmi_adagrad_layer_prepare(xsm_context *ctx, xsmi_adagrad_layer *l, x
     return xsmi_feature_list_fill(ctx, &l->list, m->layer->features, rows, err);
 }
 
+/* Features whose vectors are prefetched ahead of their step. */
+enum { FEATURES_AHEAD = 2 };
+
 void xsmi_adagrad_layer_step(const xsmi_adagrad_layer *l, xsm_model *m, const xsm_gradient *g, float eta, size_t piece,
                              size_t pieces, float *sums)
 {
@@ -64,6 +67,11 @@ void xsmi_adagrad_layer_step(const xsmi_adagrad_layer *l, xsm_model *m, const xs
     const size_t stride = layer->tied ? m->stride : layer->stride;
     for (size_t f = piece; f < l->list.founds; f += pieces) {
         const size_t feature = l->list.found[f];
+        if (f + FEATURES_AHEAD * pieces < l->list.founds) {
+            const size_t upcoming = l->list.found[f + FEATURES_AHEAD * pieces];
+            xsmi_prefetch_row(weight + upcoming * stride, m->features);
+            xsmi_prefetch_row(l->squares + upcoming * l->stride, m->features);
+        }
         float factor;
         const float *sum = xsmi_feature_list_sum(&l->list, f, m->kernels, g->hidden_gradient, g->value_stride,
                                                  m->features, sums, &factor);
