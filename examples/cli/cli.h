@@ -345,7 +345,8 @@ void cli_output_free(void);
 
 /* --- stop.c: Ctrl-C ----------------------------------------------------------------------------------------------- */
 
-/* From here on Ctrl-C (or SIGTERM, SIGHUP) asks the run to stop; a second one ends the process at once. */
+/* From here on Ctrl-C (or SIGTERM, SIGHUP) asks the run to stop; a second one ends the process at once. Does nothing
+ * where it is so already. */
 void cli_stop_install(void);
 int cli_stop_requested(void);
 /* From here on Ctrl-C keeps the outputs that are ready, writes the two texts and ends the process with exit code 0.
@@ -353,7 +354,7 @@ int cli_stop_requested(void);
 void cli_stop_finishes(const char *output, const char *message);
 /* Ctrl-C does nothing, while the outputs are renamed. */
 void cli_stop_hold(void);
-/* Ctrl-C is as it was before. */
+/* Ctrl-C is as it was before. Does nothing where it is so already. */
 void cli_stop_remove(void);
 
 /* --- history.c: the CSV file -------------------------------------------------------------------------------------- */
@@ -373,6 +374,12 @@ void cli_history_line(cli_history *history, const xsm_progress *progress, const 
 /* Completes the file; it takes its place with cli_output_commit(). */
 int cli_history_close(cli_history *history);
 void cli_history_abandon(cli_history *history);
+
+/* --- commands.c: the whole ---------------------------------------------------------------------------------------- */
+
+/* What main() does: runs the command that argv[1] names, and flushes standard output. Returns the exit code. It may be
+ * called again. */
+int cli_main(int argc, char **argv);
 
 /* --- the commands ------------------------------------------------------------------------------------------------- */
 

@@ -256,7 +256,7 @@ static int predict(prediction *p)
             first += p->slices[i].batch.count;
         }
         if (ferror(stdout)) {
-            break; /* main() says so */
+            break; /* cli_main() says so */
         }
     }
     return code == CLI_GO_ON ? CLI_DONE : code;

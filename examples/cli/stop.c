@@ -11,6 +11,7 @@
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { SIGNALS = sizeof stop_signals / sizeof stop_signals[0] };
 
+static int installed;
 static volatile sig_atomic_t requested;
 static volatile sig_atomic_t held;
 static const char *volatile finish_output;
@@ -56,6 +57,12 @@ static void handle(int signal_number)
 void cli_stop_install(void)
 {
     struct sigaction action;
+    if (installed) {
+        return;
+    }
+    installed = 1;
+    requested = 0;
+    held = 0;
     memset(&action, 0, sizeof action);
     action.sa_handler = handle;
     action.sa_flags = SA_RESTART;
@@ -90,8 +97,9 @@ void cli_stop_hold(void)
 
 void cli_stop_remove(void)
 {
-    for (int i = 0; i < SIGNALS; i++) {
+    for (int i = 0; installed && i < SIGNALS; i++) {
         sigaction(stop_signals[i], &before[i], NULL);
     }
+    installed = 0;
     finish_message = NULL;
 }

@@ -72,6 +72,7 @@ static void release(cli_run *r)
 {
     cli_history_abandon(&r->history);
     cli_output_discard();
+    cli_stop_remove(); /* where the run failed */
     cli_output_free();
     xsm_trainer_free(r->trainer);
     xsm_tuning_free(r->tuning);

@@ -150,9 +150,7 @@ int cli_train_refused(const cli_run *r, const xsm_error *err)
 int cli_train_run(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    if (!r->choose) { /* else it is already */
-        cli_stop_install();
-    }
+    cli_stop_install();
     if (r->pairs > 0 && !r->train_info.sparse) {
         return cli_fail("--pairs: the rows of %s are dense; pairs are counted in sparse ones", r->data);
     }
