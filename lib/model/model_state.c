@@ -83,6 +83,32 @@ static void copy_weights(xsm_model *m, const xsm_model *from)
     }
 }
 
+/* Whether rows are finite with their own factors and with all, which are multiplied into them sooner or later. */
+static bool rows_finite(const float *rows, size_t count, size_t width, size_t stride, double alpha, const double *scale)
+{
+    for (size_t k = 0; k < count; k++) {
+        float own = scale ? (float)scale[k] : 1.0f, whole = (float)(scale ? alpha * scale[k] : alpha);
+        uint32_t bad = !(own < INFINITY && whole < INFINITY);
+        for (size_t j = 0; j < width; j++) {
+            float w = rows[k * stride + j], a = w * own, b = w * whole;
+            bad |= !(a - a == 0 && b - b == 0);
+        }
+        if (bad) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A run saves no model that is not finite, and goes on from none. */
+static bool model_finite(const xsm_model *m)
+{
+    const xsmi_layer *l = m->layer;
+    return rows_finite(m->weight, m->classes, m->features, m->stride, m->alpha, m->row_scale) &&
+           (!m->bias || rows_finite(m->bias, m->classes, 1, 1, 1, NULL)) &&
+           (!l || l->tied || rows_finite(l->weight, l->features, m->features, l->stride, l->alpha, NULL));
+}
+
 xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
                               xsm_error *err)
 {
@@ -99,6 +125,9 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
         return xsmi_fail(err, XSM_ERROR_STATE, "the checkpoint is of a class-major model, this one is feature-major");
     }
     XSMI_TRY(xsmi_layer_check_restore(m, from, err));
+    if (!model_finite(from)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "the checkpoint has weights that are not finite");
+    }
     XSMI_TRY(xsmi_model_own(m, err));
     double *scales = NULL;
     xsmi_row_length *lengths = NULL;

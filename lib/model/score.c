@@ -208,12 +208,13 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     const xsm_model *m = job->model;
     uint64_t first = (uint64_t)index * JOB_ROWS;
     uint64_t end = job->batch->count - first < JOB_ROWS ? job->batch->count : first + JOB_ROWS;
+    float *hidden = job->hidden ? job->hidden + thread * (size_t)m->features : NULL;
+    float *codes = job->codes ? job->codes + thread * job->code : NULL;
     for (uint64_t i = first; i < end; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
-        xsmi_features seen = xsmi_model_seen(m, &x, job->hidden + thread * (size_t)m->features);
+        xsmi_features seen = xsmi_model_seen(m, &x, hidden);
         const uint32_t *classes = job->classes + i * job->count;
-        xsmi_model_chosen_scores(m, &x, &seen, classes, job->count, job->scores + i * job->count,
-                                 job->codes + thread * job->code);
+        xsmi_model_chosen_scores(m, &x, &seen, classes, job->count, job->scores + i * job->count, codes);
     }
 }
 
