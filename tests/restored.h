@@ -1,4 +1,4 @@
-/* What test_index_restore.c and fuzz_restore.c share: an index over a small model, and its saved numbers. */
+/* What test_index_restore.c and fuzz/restore.c share: an index over a small model, and its saved numbers. */
 #ifndef XSM_TEST_RESTORED_H
 #define XSM_TEST_RESTORED_H
 

@@ -1,10 +1,10 @@
 /*
  * Fuzzing of what is restored from saved numbers: the spherical index, the samplers `frequency` and `tree`. The first
  * byte of the input says which; then each six bytes are a place and four bytes to be put there among the numbers that
- * one was saved as. What is accepted must work, what is refused must say why. Built with -DFUZZER and clang's
- * -fsanitize=fuzzer it is a fuzz target; built without, it replays the files of the folders that it is given, and goes
- * through inputs of its own, the same ones each time.
+ * one was saved as. What is accepted must work, what is refused must say why. Built without a fuzzer it goes through
+ * inputs of its own, too, the same ones each time.
  */
+#include "fuzz.h"
 #include "restored.h"
 
 #include "sampler/arrays.h"
@@ -15,8 +15,6 @@
 #include <stdint.h>
 
 enum { ROWS = 60, CLASSES = 7, FEATURES = 4, DRAWS = 40, ARRAYS = 8 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void patch(unsigned char *bytes, size_t room, const uint8_t *data, size_t size)
 {
@@ -165,8 +163,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef FUZZER
-#include "fuzz.h"
-
 /* Small numbers, floats of all sizes, and any bits. */
 static uint32_t some_number(uint64_t *state)
 {
@@ -209,9 +205,7 @@ static void run_own(int count)
 
 int main(int argc, char **argv)
 {
-    int count = fuzz_folders(argc, argv);
     run_own(3000);
-    printf("%d inputs, and 3000 of its own\n", count);
-    return count <= 0;
+    return fuzz_replay(argc, argv, false);
 }
 #endif

@@ -1,15 +1,13 @@
 /*
- * Fuzzing of the container and of what a model makes of it. The input is the file. Built with -DFUZZER and clang's
- * -fsanitize=fuzzer it is a fuzz target; built without, it replays the files of the folders that it is given.
+ * Fuzzing of the container and of what a model makes of it. The input is the file.
  */
-#include <stdint.h>
+#include "fuzz.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/model.h"
 #include "model/parts.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A model that was accepted must be usable: everything that is not large is read. */
 static void use(xsm_model *m)
@@ -90,12 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef FUZZER
-#include "fuzz.h"
-
 int main(int argc, char **argv)
 {
-    int count = fuzz_folders(argc, argv);
-    printf("%d inputs\n", count);
-    return count <= 0;
+    return fuzz_replay(argc, argv, false);
 }
 #endif
