@@ -36,6 +36,7 @@ static const xsm_text_options many_buckets = {.size = sizeof many_buckets, .word
 static const bad cases[] = {
     /* which format? */
     {TEXT(""), XSM_ERROR_DATA, 0, 0, "empty", AUTO},
+    {TEXT("\xEF\xBB\xBF"), XSM_ERROR_DATA, 0, 0, "empty", AUTO},
     {TEXT("\n\n"), FORMAT, 1, 1, "format", AUTO},
     {TEXT("1 2\n"), FORMAT, 1, 1, "XC text", AUTO},
     {TEXT("1 2 3 4\n"), FORMAT, 1, 1, "LIBSVM", AUTO},
@@ -101,9 +102,11 @@ static const bad cases[] = {
     {TEXT("1 99999999999999999999999:1\n"), XSM_ERROR_LIMIT, 1, 3, "2147483646", XC},
     {TEXT("1\n2\n"), XSM_ERROR_DATA, 0, 0, "no row has a feature", XC},
     {TEXT(""), XSM_ERROR_DATA, 0, 0, "no rows", XC},
+    {TEXT("\xEF\xBB\xBF"), XSM_ERROR_DATA, 0, 0, "no rows", XC},
     {TEXT("1 2:3\n\n1 4\n"), FORMAT, 3, 4, "expected ':'", XC},
     /* LIBSVM */
     {TEXT(""), XSM_ERROR_DATA, 0, 0, "no rows", SVM},
+    {TEXT("\xEF\xBB\xBF"), XSM_ERROR_DATA, 0, 0, "no rows", SVM},
     {TEXT("# nothing\n\n"), XSM_ERROR_DATA, 0, 0, "no rows", SVM},
     {TEXT("2 5 9\n1 2:3\n"), FORMAT, 1, 4, "expected ':'", SVM},
     {TEXT("1 qid:4 1:2\n"), FORMAT, 1, 3, "ranking", AUTO},
@@ -127,6 +130,7 @@ static const bad cases[] = {
     {TEXT("3\n4\n"), XSM_ERROR_DATA, 0, 0, "no row has a feature", SVM},
     /* CSV and TSV */
     {TEXT(""), XSM_ERROR_DATA, 0, 0, "empty", CSV},
+    {TEXT("\xEF\xBB\xBF"), XSM_ERROR_DATA, 0, 0, "empty", CSV},
     {TEXT("a,label\n"), XSM_ERROR_DATA, 0, 0, "no rows", AUTO},
     {TEXT("a,b,c\n1,2,3\n"), FORMAT, 1, 1, "'a', 'b', 'c'", CSV},
     {TEXT("\n\na,b,c\n1,2,3\n"), FORMAT, 3, 1, "no column 'label'", CSV},
@@ -167,6 +171,7 @@ static const bad cases[] = {
     {TEXT("a\tlabel\n1,5\t2\n"), FORMAT, 2, 2, "found ',5'", AUTO},
     /* text */
     {TEXT(""), XSM_ERROR_DATA, 0, 0, "no rows", WORDS},
+    {TEXT("\xEF\xBB\xBF"), XSM_ERROR_DATA, 0, 0, "no rows", WORDS},
     {TEXT("\n\n"), XSM_ERROR_DATA, 0, 0, "no word occurs 1 times", WORDS},
     {TEXT("a b\nb\n"), XSM_ERROR_DATA, 0, 0, "no word occurs 3 times",
      WITH(.format = XSM_FORMAT_TEXT, .text = &thrice)},

@@ -100,7 +100,12 @@ xsm_status xsmi_lines_next(xsmi_lines *l, char **text, size_t *length, xsm_error
     if (found) {
         l->line++;
         if (l->line == 1 && stop - l->keep >= 3 && memcmp(l->buffer + l->keep, "\xEF\xBB\xBF", 3) == 0) {
-            l->keep += 3; /* a byte order mark, as spreadsheets write it */
+            l->keep += 3;            /* a byte order mark, as spreadsheets write it */
+            if (l->keep == l->end) { /* alone it is no line */
+                l->next = l->end;
+                l->line = 0;
+                return XSM_OK;
+            }
         }
         give(l, l->keep + before, stop, text, length);
     }
