@@ -472,16 +472,16 @@ static uint64_t run(rig *r, xsm_status *status)
     return hash;
 }
 
-static void try_file(const kind *kind, const known *k, const char *name)
+static void try_file(const kind *which, const known *k, const char *name)
 {
     rig r, again;
     xsm_error err = XSM_ERROR_INIT;
-    begin(&r, kind);
+    begin(&r, which);
     xsm_status status = xsm_trainer_resume(r.trainer, fuzz_path(name), &err), ended, ended_again;
     fuzz_require_reason(status, &err);
     if (status == XSM_OK) {
         fuzz_require(xsm_trainer_checkpoint(r.trainer, fuzz_path("again"), &err) == XSM_OK, err.message);
-        begin(&again, kind);
+        begin(&again, which);
         fuzz_require(xsm_trainer_resume(again.trainer, fuzz_path("again"), &err) == XSM_OK, err.message);
         uint64_t hash = run(&again, &ended_again);
         fuzz_require(run(&r, &ended) == hash && ended == ended_again, "the same bits");

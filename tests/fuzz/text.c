@@ -255,7 +255,7 @@ static void try_text(const uint8_t *settings, const uint8_t *data, size_t size)
     options.format = XSM_FORMAT_TEXT;
     options.labels = settings[1] / 4 % 3;
     options.text = &text;
-    fuzz_bytes bytes = {data, length, settings[7] % 4 == 0 ? 1 + settings[7] / 4 : SIZE_MAX};
+    fuzz_bytes bytes = {data, length, settings[7] % 4 == 0 ? 1 + (size_t)settings[7] / 4 : SIZE_MAX};
     xsm_source source = fuzz_source(&bytes);
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
@@ -328,13 +328,14 @@ static void try_vocabulary(const uint8_t *data, size_t size)
     fuzz_require((status == XSM_OK) == (v != NULL), "a vocabulary or an error");
     fuzz_require_reason(status, &err);
     if (v) {
-        const uint8_t *word = end + 1;
+        const uint8_t *word = end ? end + 1 : NULL;
         for (uint32_t i = 0; i < xsm_vocabulary_words(v); i++) {
             size_t letters = strlen(xsm_vocabulary_word(v, i));
-            fuzz_require(memcmp(word, xsm_vocabulary_word(v, i), letters) == 0 && word[letters] == '\n', "words");
+            fuzz_require(word && memcmp(word, xsm_vocabulary_word(v, i), letters) == 0 && word[letters] == '\n',
+                         "words");
             word += letters + 1;
         }
-        fuzz_require(word == data + size, "no more words");
+        fuzz_require(!end || word == data + size, "no more words");
         char *text = xsmi_vocabulary_describe(ctx, v);
         xsm_text_options known = XSM_TEXT_OPTIONS_INIT;
         fuzz_require(text && xsmi_text_options_read(&known, xsmi_vocabulary_options(v), &err) == XSM_OK, "settings");
