@@ -28,6 +28,11 @@ typedef struct xsmi_row_length {
     uint64_t age;
 } xsmi_row_length;
 
+/* The model's alpha, and a row's scale, below which they are multiplied into the rows, so that float32 rows keep their
+ * range. */
+#define XSMI_ALPHA_LEAST 1e-6
+#define XSMI_ROW_SCALE_LEAST 1e-12
+
 struct xsm_model {
     xsm_context *context;
     const xsmi_kernels *kernels;

@@ -11,9 +11,10 @@
 /* Side of a square that is transposed at once. */
 #define SQUARE 32
 
-/* The numbers of a tensor of one dimension; NULL if it is missing, an error if its shape or dtype differs. */
+/* The numbers of a tensor of one dimension, all of them `least` or more; NULL if it is missing, an error if its shape,
+ * its dtype or a number differs. */
 static xsm_status read_numbers(const xsmi_container *file, const char *path, const char *name, uint64_t count,
-                               const double **out, xsm_error *err)
+                               double least, const double **out, xsm_error *err)
 {
     const xsmi_tensor *t = xsmi_container_tensor(file, name);
     *out = NULL;
@@ -26,9 +27,9 @@ static xsm_status read_numbers(const xsmi_container *file, const char *path, con
     }
     const double *numbers = (const double *)(const void *)t->data;
     for (uint64_t i = 0; i < count; i++) {
-        if (!(numbers[i] > 0 && numbers[i] < INFINITY)) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %llu of tensor '%s' is %g; above 0 is accepted", path,
-                             (unsigned long long)i, name, numbers[i]);
+        if (!(numbers[i] >= least && numbers[i] < INFINITY)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %llu of tensor '%s' is %g; %g and more is accepted",
+                             path, (unsigned long long)i, name, numbers[i], least);
         }
     }
     *out = numbers;
@@ -43,9 +44,9 @@ xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, cons
         return xsmi_fail(err, XSM_ERROR_FILE_VERSION, "%s: a checkpoint of version '%s'; this release reads 1", path,
                          version);
     }
-    XSMI_TRY(read_numbers(file, path, XSMI_STATE_SCALE, 1, &scale, err));
-    XSMI_TRY(read_numbers(file, path, XSMI_STATE_ROW_SCALE, m->classes, &row_scale, err));
-    XSMI_TRY(read_numbers(file, path, XSMI_STATE_LAYER_SCALE, 1, &layer_scale, err));
+    XSMI_TRY(read_numbers(file, path, XSMI_STATE_SCALE, 1, XSMI_ALPHA_LEAST, &scale, err));
+    XSMI_TRY(read_numbers(file, path, XSMI_STATE_ROW_SCALE, m->classes, XSMI_ROW_SCALE_LEAST, &row_scale, err));
+    XSMI_TRY(read_numbers(file, path, XSMI_STATE_LAYER_SCALE, 1, XSMI_ALPHA_LEAST, &layer_scale, err));
     if (!scale || (m->layer && !layer_scale)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: a checkpoint without the tensor '%s'", path,
                          scale ? XSMI_STATE_LAYER_SCALE : XSMI_STATE_SCALE);

@@ -68,7 +68,8 @@ struct xsm_optimizer_ops {
     xsm_status (*prepare_layer)(xsm_optimizer *o, const xsm_batch *rows, xsm_error *err);
     void (*step_layer)(xsm_optimizer *o, const xsm_gradient *g, double eta, size_t piece, size_t pieces,
                        uint32_t thread);
-    /* What the optimizer keeps beside the model, as xsm_estimator_ops::state_tensor() says it; NULL = nothing. */
+    /* What the optimizer keeps beside the model, as xsm_estimator_ops::state_tensor() says it; NULL = nothing. Numbers
+     * from 0 on: a checkpoint with others is refused. */
     int32_t (*state_tensor)(xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor);
 };
 
@@ -87,9 +88,6 @@ struct xsm_optimizer {
     float *tiles;               /* [tiles_capacity] a tile's coefficients for each thread */
     size_t tiles_capacity;
 };
-
-/* The model's alpha below which the scales are multiplied into the rows, so that float32 rows keep their range. */
-#define XSMI_ALPHA_LEAST 1e-6
 
 /* Refuses an estimator, bound, whose gradients the optimizer cannot take. */
 xsm_status xsmi_optimizer_check(const xsm_optimizer *o, const xsm_estimator *e, xsm_error *err);

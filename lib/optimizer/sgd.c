@@ -6,9 +6,6 @@
 
 #include <math.h>
 
-/* A row's scale below which it is multiplied out. */
-#define SCALE_LEAST 1e-12
-
 /* Rows handled by one call of a kernel. */
 #define GROUP 32
 
@@ -25,7 +22,7 @@ static void shrink_row(xsm_model *m, uint32_t k, double shrink)
 {
     if (shrink != 1) {
         m->row_scale[k] *= shrink;
-        if (m->row_scale[k] < SCALE_LEAST) {
+        if (m->row_scale[k] < XSMI_ROW_SCALE_LEAST) {
             fold_row(m, k);
         }
     }

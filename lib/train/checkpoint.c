@@ -28,6 +28,7 @@ enum { PLACES = 6, SUMS = 3, NAME_ROOM = 96 };
 
 #define PLACE_NAME XSMI_STATE_PREFIX "trainer.place"
 #define SUMS_NAME XSMI_STATE_PREFIX "trainer.sums"
+#define OF_OPTIMIZER_PREFIX XSMI_STATE_PREFIX "optimizer."
 
 /* What a checkpoint has beside model and settings: where it lies in memory, to be saved or restored. */
 typedef struct parts {
@@ -218,6 +219,22 @@ static xsm_status find(const xsmi_container *file, const char *path, const xsmi_
     return check_finite(t, path, err);
 }
 
+/* Sums of squares, which is what optimizers keep. */
+static xsm_status check_sums(const xsmi_tensor *t, const char *path, xsm_error *err)
+{
+    const float *numbers = (const float *)(const void *)t->data;
+    if (strncmp(t->name, OF_OPTIMIZER_PREFIX, sizeof OF_OPTIMIZER_PREFIX - 1) != 0 || t->dtype != XSMI_DTYPE_F32) {
+        return XSM_OK;
+    }
+    for (size_t i = 0; i < t->size / sizeof *numbers; i++) {
+        if (numbers[i] < 0) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %zu of tensor '%s' is %g; 0 and more is accepted", path,
+                             i, t->name, (double)numbers[i]);
+        }
+    }
+    return XSM_OK;
+}
+
 /* Tensors that this run does not have are refused: what they are for would be lost. */
 static xsm_status check_unknown(const xsmi_container *file, const char *path, const parts *p, xsm_error *err)
 {
@@ -287,6 +304,7 @@ static xsm_status resume(xsm_trainer *t, const char *path, xsmi_container *file,
     XSMI_TRY(xsmi_settings_compare(settings, file, path, err));
     for (size_t i = 0; i < p->count; i++) {
         XSMI_TRY(find(file, path, &p->tensors[i], &theirs, err));
+        XSMI_TRY(check_sums(theirs, path, err));
         p->found[i] = theirs->data;
         if (i < 2) {
             memcpy(i ? (void *)p->sums : (void *)p->place, theirs->data, theirs->size);
