@@ -77,8 +77,8 @@ static inline bool xsmi_add(uint64_t a, uint64_t b, size_t *result)
     return !__builtin_add_overflow(a, b, result);
 }
 
-/* With 32 bits, XSM_ERROR_LIMIT for more than 2^24 features or classes: scratch memory takes some hundred floats for each
- * of them, and its size must fit a size_t. */
+/* With 32 bits, XSM_ERROR_LIMIT for more than 2^24 features or classes: scratch memory takes some hundred floats for
+ * each of them, and its size must fit a size_t. */
 xsm_status xsmi_check_dimensions(uint64_t features, uint64_t classes, xsm_error *err);
 
 /* Memory of `count` elements of `each` bytes, aligned to XSMI_ALIGNMENT; NULL when there is no memory or the product
