@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "model/model.h"
-#include "model/top.h"
+#include "base/top.h"
 
 #include "golden/model_golden.h"
 

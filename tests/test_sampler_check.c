@@ -4,7 +4,7 @@
  */
 #include "support.h"
 
-#include "math/chi_square.h"
+#include "check/chi_square.h"
 #include "sampler/sampler.h"
 
 #include "golden/chi_square_golden.h"

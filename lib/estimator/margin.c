@@ -8,7 +8,7 @@
 #include "estimator/sifted.h"
 
 #include "loss/loss.h"
-#include "model/tiles.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

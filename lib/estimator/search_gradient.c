@@ -1,7 +1,7 @@
 /* The loss and gradient of scores that were searched for (search_gradient.h). */
 #include "estimator/search_gradient.h"
 
-#include "model/tiles.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

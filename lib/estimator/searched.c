@@ -2,7 +2,7 @@
 #include "estimator/searched.h"
 
 #include "estimator/estimator.h"
-#include "model/tiles.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

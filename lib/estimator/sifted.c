@@ -3,6 +3,7 @@
 
 #include "loss/loss.h"
 #include "model/tiles.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

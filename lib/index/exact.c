@@ -4,8 +4,8 @@
  */
 #include "index/index.h"
 
-#include "model/tiles.h"
-#include "model/top.h"
+#include "base/arena.h"
+#include "base/top.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Searches: dividing queries into blocks for the threads, checking the lists of a table, and recall. */
 #include "index/index.h"
 
-#include "model/tiles.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  */
 #include "index/spherical.h"
 
-#include "model/tiles.h"
-#include "model/top.h"
+#include "base/arena.h"
+#include "base/top.h"
 
 #include <math.h>
 #include <string.h>

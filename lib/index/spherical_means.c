@@ -7,7 +7,7 @@
 #include "index/spherical.h"
 
 #include "base/random.h"
-#include "model/tiles.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,8 @@
  */
 #include "model/model.h"
 #include "model/tiles.h"
-#include "model/top.h"
+#include "base/arena.h"
+#include "base/top.h"
 #include "kernels/arithmetic.h"
 
 #include <math.h>

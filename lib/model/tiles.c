@@ -17,6 +17,7 @@
  * bits.
  */
 #include "model/tiles.h"
+#include "base/arena.h"
 
 #include <string.h>
 

@@ -56,22 +56,4 @@ void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const
 xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count, float *scores,
                               size_t stride, xsm_context *ctx, xsmi_score_room *room, bool *done, xsm_error *err);
 
-/* Pieces of one block of scratch memory, each aligned to XSMI_ALIGNMENT. With base NULL it only counts. */
-typedef struct xsmi_arena {
-    unsigned char *base;
-    size_t used; /* SIZE_MAX = more than can be counted */
-} xsmi_arena;
-
-static inline void *xsmi_arena_take(xsmi_arena *arena, uint64_t count, size_t each)
-{
-    size_t bytes;
-    size_t start = arena->used;
-    if (start == SIZE_MAX || !xsmi_multiply(count, each, &bytes) || bytes > SIZE_MAX / 4 || start > SIZE_MAX / 4) {
-        arena->used = SIZE_MAX;
-        return NULL;
-    }
-    arena->used = start + (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
-    return arena->base ? arena->base + start : NULL;
-}
-
 #endif

@@ -7,7 +7,7 @@
  */
 #include "train/evaluate.h"
 
-#include "model/tiles.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <string.h>

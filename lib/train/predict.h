@@ -8,7 +8,7 @@
 #include "index/index.h"
 #include "model/best_first.h"
 #include "model/model.h"
-#include "model/tiles.h"
+#include "base/arena.h"
 
 #include <xsoftmax/predict.h>
 

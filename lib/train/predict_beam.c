@@ -5,7 +5,7 @@
 #include "train/predict.h"
 
 #include "model/beam.h"
-#include "model/top.h"
+#include "base/top.h"
 
 #include <math.h>
 

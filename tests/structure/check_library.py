@@ -19,7 +19,7 @@ SKIP = 77
 
 # Lowest first; floors on one line do not use each other.
 FLOORS = [["kernels"], ["base"], ["math"], ["data"], ["model"], ["sampler", "index", "loss"], ["estimator"],
-          ["optimizer"], ["train"], ["words"]]
+          ["optimizer"], ["train"], ["words", "check"]]
 
 # Who may call what the others may not. The default allocator stands on the C library's.
 FORBIDDEN = {

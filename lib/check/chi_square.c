@@ -5,7 +5,7 @@
  *     n odd:  erfc(sqrt h) + sum over j = 1 .. (n-1)/2 of e^-h h^(j-1/2) / Gamma(j+1/2).
  * The terms rise up to j = h; they are summed relative to the largest.
  */
-#include "math/chi_square.h"
+#include "check/chi_square.h"
 
 #include <math.h>
 

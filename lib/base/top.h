@@ -5,8 +5,8 @@
  * Pairs must be offered in rising order of class: of equal scores the smaller class then stays without comparing
  * classes. A score of NaN or minus infinity never enters a heap that was started empty.
  */
-#ifndef XSMI_MODEL_TOP_H
-#define XSMI_MODEL_TOP_H
+#ifndef XSMI_TOP_H
+#define XSMI_TOP_H
 
 #include "kernels/kernels.h"
 

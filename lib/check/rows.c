@@ -1,5 +1,5 @@
 /* Synthetic rows for the conformance suites. */
-#include "data/trial.h"
+#include "check/rows.h"
 #include "base/random.h"
 
 #include <string.h>

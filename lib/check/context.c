@@ -1,5 +1,5 @@
 /* Memory that fails on demand, and options as texts, for the conformance suites. */
-#include "base/trial.h"
+#include "check/context.h"
 
 #include <string.h>
 

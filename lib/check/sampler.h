@@ -1,12 +1,12 @@
 /*
- * A test of a sampler's table: check.c tests its draws, check_rows.c draws for several rows at once, check_saved.c
- * saving and loading.
+ * A test of a sampler's table: sampler.c tests its draws, sampler_rows.c draws for several rows at once,
+ * sampler_saved.c saving and loading.
  */
-#ifndef XSMI_SAMPLER_CHECK_H
-#define XSMI_SAMPLER_CHECK_H
+#ifndef XSMI_CHECK_SAMPLER_H
+#define XSMI_CHECK_SAMPLER_H
 
-#include "base/trial.h"
-#include "data/trial.h"
+#include "check/context.h"
+#include "check/rows.h"
 #include "sampler/sampler.h"
 
 /* Draws of each row where the draws of all rows are compared. */

@@ -2,8 +2,8 @@
 #include "estimator/estimator.h"
 #include "estimator/sifted.h"
 
-#include "base/trial.h"
-#include "data/trial.h"
+#include "check/context.h"
+#include "check/rows.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Tests what a sampler's table saves and loads. */
 #include "sampler/arrays.h"
-#include "sampler/check.h"
+#include "check/sampler.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* The chi-square distribution. */
-#ifndef XSMI_CHI_SQUARE_H
-#define XSMI_CHI_SQUARE_H
+#ifndef XSMI_CHECK_CHI_SQUARE_H
+#define XSMI_CHECK_CHI_SQUARE_H
 
 #include <stdint.h>
 

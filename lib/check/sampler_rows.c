@@ -1,5 +1,5 @@
 /* Tests the draws of a sampler's table for several rows at once. */
-#include "sampler/check.h"
+#include "check/sampler.h"
 
 #include <string.h>
 

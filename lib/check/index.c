@@ -2,7 +2,7 @@
 #include "index/index.h"
 
 #include "base/random.h"
-#include "base/trial.h"
+#include "check/context.h"
 
 #include <math.h>
 #include <string.h>

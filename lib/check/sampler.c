@@ -1,7 +1,7 @@
 /* The conformance suite for samplers' tables, on synthetic problems (ext/sampler.h says what it tests). */
-#include "sampler/check.h"
+#include "check/sampler.h"
 
-#include "math/chi_square.h"
+#include "check/chi_square.h"
 
 #include <math.h>
 #include <stdio.h>
