@@ -342,26 +342,31 @@ xsm_status xsmi_hierarchical_bind(xsm_estimator *e, const xsm_model *model, cons
  * of such a table go without the flag and get all scores. */
 #define XSMI_ESTIMATOR_SIFTED (UINT32_C(1) << 30)
 
-/* The registry: one line each in registry.c. */
-extern const xsm_estimator_ops xsmi_softmax_ops;
-extern const xsm_estimator_ops xsmi_bouchard_ops;
-extern const xsm_estimator_ops xsmi_margin_ops;
-extern const xsm_estimator_ops xsmi_mips_ops;
-extern const xsm_estimator_ops xsmi_decomp_mips_ops;
-extern const xsm_estimator_ops xsmi_one_vs_all_ops;
-extern const xsm_estimator_ops xsmi_one_vs_all_sampled_ops;
-extern const xsm_estimator_ops xsmi_ove_ops;
-extern const xsm_estimator_ops xsmi_vanilla_ops;
-extern const xsm_estimator_ops xsmi_raman_ops;
-extern const xsm_estimator_ops xsmi_umax_ops;
-extern const xsm_estimator_ops xsmi_implicit_ops;
-extern const xsm_estimator_ops xsmi_nce_ops;
-extern const xsm_estimator_ops xsmi_importance_ops;
-extern const xsm_estimator_ops xsmi_sampled_softmax_ops;
-extern const xsm_estimator_ops xsmi_negative_sampling_ops;
-extern const xsm_estimator_ops xsmi_ove_sampled_ops;
-extern const xsm_estimator_ops xsmi_ove_searched_ops;
-extern const xsm_estimator_ops xsmi_hierarchical_ops;
-extern const xsm_estimator_ops xsmi_augment_reduce_ops;
+/* The built-in estimators: a new one is its file and a line here. */
+/* clang-format off */
+#define XSMI_ESTIMATORS(X) \
+    X(xsmi_softmax_ops) \
+    X(xsmi_bouchard_ops) \
+    X(xsmi_margin_ops) \
+    X(xsmi_mips_ops) \
+    X(xsmi_decomp_mips_ops) \
+    X(xsmi_one_vs_all_ops) \
+    X(xsmi_one_vs_all_sampled_ops) \
+    X(xsmi_ove_ops) \
+    X(xsmi_vanilla_ops) \
+    X(xsmi_raman_ops) \
+    X(xsmi_umax_ops) \
+    X(xsmi_implicit_ops) \
+    X(xsmi_nce_ops) \
+    X(xsmi_importance_ops) \
+    X(xsmi_sampled_softmax_ops) \
+    X(xsmi_negative_sampling_ops) \
+    X(xsmi_ove_sampled_ops) \
+    X(xsmi_ove_searched_ops) \
+    X(xsmi_hierarchical_ops) \
+    X(xsmi_augment_reduce_ops)
+/* clang-format on */
+#define XSMI_DECLARE_ESTIMATOR(table) extern const xsm_estimator_ops table;
+XSMI_ESTIMATORS(XSMI_DECLARE_ESTIMATOR)
 
 #endif

@@ -80,7 +80,7 @@ typedef struct xsmi_search {
             "coefficients up to that size are left out, those of labels never"                                         \
     }
 
-extern const char *const xsmi_missing_names[], *const xsmi_startup_words[], *const xsmi_loss_names[];
+extern const char *const xsmi_missing_names[], *const xsmi_startup_words[];
 
 /* Fills a search of one block and no rounds; the caller may then say more, and then checks it. `estimator` is its name,
  * for messages. */

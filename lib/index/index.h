@@ -66,7 +66,13 @@ xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block
 extern const char *const xsmi_index_names[];
 /* Whether a table's searches are those of a built-in index. */
 bool xsmi_index_own_table(const xsm_index_ops *ops);
-extern const xsm_index_ops xsmi_exact_index_ops;
-extern const xsm_index_ops xsmi_spherical_index_ops;
+/* The built-in indexes: a new one is its file and a line here. */
+/* clang-format off */
+#define XSMI_INDEXES(X) \
+    X(xsmi_exact_index_ops, "exact") \
+    X(xsmi_spherical_index_ops, "spherical")
+/* clang-format on */
+#define XSMI_DECLARE_INDEX(table, name) extern const xsm_index_ops table;
+XSMI_INDEXES(XSMI_DECLARE_INDEX)
 
 #endif

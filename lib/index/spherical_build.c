@@ -4,7 +4,6 @@
  */
 #include "index/spherical.h"
 
-
 #include <math.h>
 #include <string.h>
 

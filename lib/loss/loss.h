@@ -56,10 +56,16 @@ typedef struct xsmi_loss {
     double (*least)(double mu, double least_positive, double largest_negative);
 } xsmi_loss;
 
-extern const xsmi_loss xsmi_loss_cross_entropy;
-extern const xsmi_loss xsmi_loss_margin;
-extern const xsmi_loss xsmi_loss_triplet;
-extern const xsmi_loss xsmi_loss_nca;
+/* The losses: a new one is its file and a line here. */
+/* clang-format off */
+#define XSMI_LOSSES(X) \
+    X(xsmi_loss_cross_entropy, "cross-entropy") \
+    X(xsmi_loss_margin, "margin") \
+    X(xsmi_loss_triplet, "triplet") \
+    X(xsmi_loss_nca, "nca")
+/* clang-format on */
+#define XSMI_DECLARE_LOSS(table, name) extern const xsmi_loss table;
+XSMI_LOSSES(XSMI_DECLARE_LOSS)
 
 /* The threshold of the margin's least(), or a higher one, given also the best score in each of several runs of classes
  * of N: the projection of these best scores alone has a threshold at or below that of all scores. 3 doubles of scratch

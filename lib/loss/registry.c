@@ -1,8 +1,7 @@
-/* The losses, one line each. */
+/* The losses that XSMI_LOSSES lists, and their names. */
+#include "base/registry.h"
 #include "loss/loss.h"
 
-const xsmi_loss *const xsmi_losses[] = {
-    &xsmi_loss_cross_entropy, &xsmi_loss_margin, &xsmi_loss_triplet, &xsmi_loss_nca, NULL,
-};
+const xsmi_loss *const xsmi_losses[] = {XSMI_LOSSES(XSMI_REGISTRY_NAMED_TABLE) NULL};
 
-const char *const xsmi_loss_names[] = {"cross-entropy", "margin", "triplet", "nca", NULL};
+const char *const xsmi_loss_names[] = {XSMI_REGISTRY_NAMES(XSMI_LOSSES)};

@@ -122,7 +122,13 @@ xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, c
                                      xsm_error *err);
 
 /* The registry: a line each in registry.c. */
-extern const xsm_optimizer_ops xsmi_sgd_ops;
-extern const xsm_optimizer_ops xsmi_adagrad_ops;
+/* The built-in optimizers: a new one is its file and a line here. */
+/* clang-format off */
+#define XSMI_OPTIMIZERS(X) \
+    X(xsmi_sgd_ops) \
+    X(xsmi_adagrad_ops)
+/* clang-format on */
+#define XSMI_DECLARE_OPTIMIZER(table) extern const xsm_optimizer_ops table;
+XSMI_OPTIMIZERS(XSMI_DECLARE_OPTIMIZER)
 
 #endif

@@ -1,34 +1,7 @@
-/* The built-in samplers. A new one needs its file and a line in each of these lists. */
+/* The functions that look up built-in samplers; XSMI_SAMPLERS lists them. */
+#include "base/registry.h"
 #include "sampler/sampler.h"
 
-#include <string.h>
+XSMI_REGISTRY(sampler, XSMI_SAMPLERS(XSMI_REGISTRY_NAMED_TABLE))
 
-static const xsm_sampler_ops *const registry[] = {
-    &xsmi_uniform_ops,
-    &xsmi_frequency_ops,
-    &xsmi_tree_ops,
-};
-const char *const xsmi_sampler_names[] = {"uniform", "frequency", "tree", NULL};
-
-_Static_assert(sizeof xsmi_sampler_names / sizeof *xsmi_sampler_names == sizeof registry / sizeof *registry + 1,
-               "each sampler has a name");
-
-size_t xsm_sampler_count(void)
-{
-    return sizeof registry / sizeof registry[0];
-}
-
-const xsm_sampler_ops *xsm_sampler_at(size_t index)
-{
-    return index < xsm_sampler_count() ? registry[index] : NULL;
-}
-
-const xsm_sampler_ops *xsm_sampler_find(const char *name)
-{
-    for (size_t i = 0; name && i < xsm_sampler_count(); i++) {
-        if (strcmp(registry[i]->name, name) == 0) {
-            return registry[i];
-        }
-    }
-    return NULL;
-}
+const char *const xsmi_sampler_names[] = {XSMI_REGISTRY_NAMES(XSMI_SAMPLERS)};

@@ -80,10 +80,16 @@ typedef struct xsmi_draw_list {
 void xsmi_sampler_lists(const xsm_sampler *s, const xsmi_draw_rule *rule, uint64_t seed, const xsmi_draw_list *lists,
                         uint32_t count);
 
-/* The registry: names for an option, ended by NULL; each has a line in registry.c. */
+/* Names for an option, ended by NULL. */
 extern const char *const xsmi_sampler_names[];
-extern const xsm_sampler_ops xsmi_uniform_ops;
-extern const xsm_sampler_ops xsmi_frequency_ops;
-extern const xsm_sampler_ops xsmi_tree_ops;
+/* The built-in samplers: a new one is its file and a line here. */
+/* clang-format off */
+#define XSMI_SAMPLERS(X) \
+    X(xsmi_uniform_ops, "uniform") \
+    X(xsmi_frequency_ops, "frequency") \
+    X(xsmi_tree_ops, "tree")
+/* clang-format on */
+#define XSMI_DECLARE_SAMPLER(table, name) extern const xsm_sampler_ops table;
+XSMI_SAMPLERS(XSMI_DECLARE_SAMPLER)
 
 #endif

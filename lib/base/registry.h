@@ -1,0 +1,43 @@
+/*
+ * The built-in methods of a kind. Each kind has one list, as XSMI_SAMPLERS(X), with a line X(table, "name") for each
+ * method; the name stands there only where options list the methods by name. Declarations, the registry, the names and
+ * the public functions that look methods up all come from that list.
+ */
+#ifndef XSMI_REGISTRY_H
+#define XSMI_REGISTRY_H
+
+#include <stddef.h>
+#include <string.h>
+
+#define XSMI_REGISTRY_TABLE(table) &(table),
+#define XSMI_REGISTRY_NAMED_TABLE(table, name) &(table),
+#define XSMI_REGISTRY_NAME(table, name) name,
+
+/* The names of a list, ended by NULL, as options with choices take them: the inside of an array's braces. */
+#define XSMI_REGISTRY_NAMES(list) list(XSMI_REGISTRY_NAME) NULL
+
+/* Defines xsm_KIND_count(), xsm_KIND_at() and xsm_KIND_find() over the tables of a list. */
+#define XSMI_REGISTRY(kind, tables)                                                                                    \
+    static const xsm_##kind##_ops *const registry[] = {tables};                                                        \
+                                                                                                                       \
+    size_t xsm_##kind##_count(void)                                                                                    \
+    {                                                                                                                  \
+        return sizeof registry / sizeof registry[0];                                                                   \
+    }                                                                                                                  \
+                                                                                                                       \
+    const xsm_##kind##_ops *xsm_##kind##_at(size_t index)                                                              \
+    {                                                                                                                  \
+        return index < xsm_##kind##_count() ? registry[index] : NULL;                                                  \
+    }                                                                                                                  \
+                                                                                                                       \
+    const xsm_##kind##_ops *xsm_##kind##_find(const char *name)                                                        \
+    {                                                                                                                  \
+        for (size_t i = 0; name && i < xsm_##kind##_count(); i++) {                                                    \
+            if (strcmp(registry[i]->name, name) == 0) {                                                                \
+                return registry[i];                                                                                    \
+            }                                                                                                          \
+        }                                                                                                              \
+        return NULL;                                                                                                   \
+    }
+
+#endif
