@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What test_data_transform.c expects of the rows of dataset_rows.txt and of the decimals of dataset_numbers.txt: all
+"""What data/test_transform.c expects of the rows of dataset_rows.txt and of the decimals of dataset_numbers.txt: all
 transforms in 60 decimal digits, numbers as exact fractions, each result rounded to float32 once.
 
     dataset.py write FOLDER       writes dataset_transforms.txt, and the bits beside the decimals
