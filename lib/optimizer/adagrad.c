@@ -1,14 +1,14 @@
 /*
  * Adagrad (Duchi, Hazan and Singer, Adaptive subgradient methods for online learning and stochastic optimization, 2011,
- * Figure 1 with diagonal matrices, without a regulariser): every weight has a rate of its own, which falls with the
- * gradients that it has seen. With t the gradient of one weight, that of the whole batch,
+ * Figure 1 with diagonal matrices, without a regulariser). Every weight has its own learning rate, which falls with the
+ * gradients of that weight so far. With t the gradient of one weight over the whole batch,
  *     s <- s + t^2,    w <- w - eta t / sqrt(s),
- * s starting at the option `initial`. What a batch's examples add to one weight is summed before it is squared; weights
- * whose gradient is 0 keep w and s. The bias is taken as one more weight of each class.
+ * where s starts at the option `initial`. The gradients of a batch's examples are summed before they are squared.
+ * Weights with gradient 0 keep w and s. The bias is treated as one more weight of each class.
  *
- * A ridge is refused rather than taken as a decay of all weights: beside steps whose rates fall, such a decay would
- * pull harder and harder, and what training ends at would not be the optimum with that ridge. A rate for every weight,
- * on the other hand, would have to reach all weights of all classes at every step.
+ * An L2 penalty (ridge) is refused rather than applied as a decay of all weights. As the rates of the steps fall, such
+ * a decay would become stronger relative to them, and training would not end at the optimum with that penalty. A decay
+ * with a rate for every weight would have to update all weights of all classes at every step.
  */
 #include "optimizer/adagrad_layer.h"
 #include "optimizer/optimizer.h"
@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* Classes whose gradients a dense batch makes together, and columns of a row of features. */
+/* Classes whose gradients a dense batch computes together, and columns of a row of features. */
 enum { ROWS_TOGETHER = 16, COLUMNS_TOGETHER = 2048 };
 
 typedef struct adagrad_state {
@@ -58,9 +58,9 @@ static xsm_status bind(xsm_optimizer *o, xsm_error *err)
     return xsmi_adagrad_layer_new(o->context, &a->layer, o->model, a->squares, (float)a->initial, err);
 }
 
-/* -- room ---------------------------------------------------------------------------------------------------------- */
+/* -- scratch ------------------------------------------------------------------------------------------------------- */
 
-/* Zeros for the gradients that each thread sums up. */
+/* Allocates zeros for the gradients that each thread sums. */
 static xsm_status need_sums(xsm_optimizer *o, size_t each, xsm_error *err)
 {
     adagrad_state *a = o->state;
@@ -119,7 +119,7 @@ static void fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count
 
 /* -- steps --------------------------------------------------------------------------------------------------------- */
 
-/* The step of class k's weights whose gradient is g x. */
+/* The step of class k's weights, whose gradient is g x. */
 static void step_row(xsm_model *m, xsm_model *s, uint32_t k, const xsmi_features *x, float g, float eta)
 {
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
@@ -152,9 +152,9 @@ static void step(xsm_optimizer *o, const xsmi_features *x, uint32_t count, const
     }
 }
 
-/* A class's gradient over some places of g (NULL: its place of every example), whose features lie anywhere, is summed
- * where there are zeros, which are left behind; a feature of several examples is taken at the first, and its sum is 0
- * at the others. */
+/* Sums a class's gradient over some entries of g (NULL: its entry of every example), whose features are in any order.
+ * Sums start at zeros and are zeros again afterwards. A feature of several examples is stepped at its first example;
+ * its sum is 0 at the others. */
 static void step_sparse_sum(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
                             const uint64_t *places, size_t count, float eta, float *sums)
 {
@@ -179,7 +179,7 @@ static void step_sparse_sum(xsm_optimizer *o, const xsm_batch *batch, const xsm_
     }
 }
 
-/* The gradient of a class over some places of g, summed and stepped. */
+/* Sums the gradient of a class over some entries of g and takes the step. */
 static void step_class(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t class,
                        const uint64_t *entries, size_t count, double eta, double alpha, uint32_t thread)
 {
@@ -220,7 +220,7 @@ static void step_sum(xsm_optimizer *o, uint32_t class, float *gradient, float bi
     }
 }
 
-/* Dense rows, class-major: the gradients of some classes at a time by a blocked product. */
+/* Dense rows, class-major: computes the gradients of a few classes at a time by a blocked product. */
 static void range_dense(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
                         float eta, float *sums)
 {
@@ -245,7 +245,7 @@ static void range_dense(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     }
 }
 
-/* The bias of `count` classes, COLUMNS_TOGETHER at most, whose coefficients lie `stride` floats apart. */
+/* The bias of `count` classes, at most COLUMNS_TOGETHER. Their coefficients are `stride` floats apart. */
 static void step_bias(xsm_optimizer *o, uint64_t examples, const float *coefficients, size_t stride, uint32_t first,
                       uint32_t count, float eta, float *sums)
 {
@@ -257,7 +257,7 @@ static void step_bias(xsm_optimizer *o, uint64_t examples, const float *coeffici
     memset(sums, 0, count * sizeof *sums);
 }
 
-/* A tile of classes of a feature-major model, COLUMNS_TOGETHER at most. */
+/* A tile of at most COLUMNS_TOGETHER classes of a feature-major model. */
 static void step_tile(xsm_optimizer *o, const xsmi_class_tile *tile, double eta, double alpha, uint32_t thread)
 {
     adagrad_state *a = o->state;
@@ -335,7 +335,7 @@ static int32_t state_tensor(xsm_optimizer *o, uint32_t index, xsm_state_tensor *
     const struct {
         const char *name;
         uint64_t lines, width;
-        void *data; /* NULL: there is none */
+        void *data; /* NULL: no such tensor */
     } all[] = {
         {"squares", s->layout == XSM_LAYOUT_CLASS_MAJOR ? s->classes : s->features, s->stride, s->weight},
         {"bias-squares", s->classes, 1, s->bias},

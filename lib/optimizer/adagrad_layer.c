@@ -1,4 +1,4 @@
-/* The step of adagrad on a first layer. */
+/* The adagrad step on a first layer. */
 #include "optimizer/adagrad_layer.h"
 
 #include <string.h>
@@ -52,11 +52,11 @@ xsm_status xsmi_adagrad_layer_check(const xsmi_adagrad_layer *l, const xsm_model
 xsm_status xsmi_adagrad_layer_prepare(xsm_context *ctx, xsmi_adagrad_layer *l, xsm_model *m, const xsm_batch *rows,
                                       xsm_error *err)
 {
-    xsmi_layer_fold(m); /* a ridge of steps before these can have left a scale */
+    xsmi_layer_fold(m); /* earlier steps with an L2 penalty can have left a scale */
     return xsmi_feature_list_fill(ctx, &l->list, m->layer->features, rows, err);
 }
 
-/* Features whose vectors are prefetched ahead of their step. */
+/* How many features ahead of its step a vector is prefetched. */
 enum { FEATURES_AHEAD = 2 };
 
 void xsmi_adagrad_layer_step(const xsmi_adagrad_layer *l, xsm_model *m, const xsm_gradient *g, float eta, size_t piece,

@@ -1,23 +1,24 @@
 /*
  * A batch's step on every class of a feature-major model, by feature.
  *
- * Example by example, every weight of an example's features would be read and written once for each. Here the batch is
- * turned round: for a tile of classes, whose coefficients of all examples are packed where they stay in the second
- * cache, each feature's gradient is summed in registers over the examples that have it, and its weights are read and
- * written once a batch. The order of a sum is that of the examples, so it has the same bits whatever the tiles.
+ * Example by example, every weight of an example's features would be read and written once for each example. Here the
+ * batch is transposed. For a tile of classes, the coefficients of all examples are packed so that they stay in the
+ * second cache. Each feature's gradient is summed in registers over the examples that have the feature, and its weights
+ * are read and written once a batch. Sums follow the order of the examples, so they have the same bits for every tile
+ * size.
  */
 #include "optimizer/optimizer.h"
 
 #include <string.h>
 
 enum {
-    TILE_FLOATS = 1 << 16, /* packed coefficients, 256 KB: beside them the weights have room in the second cache */
+    TILE_FLOATS = 1 << 16, /* packed coefficients, 256 KB, which leaves space for the weights in the second cache */
     TILE_LEAST = 32,       /* classes of a tile: two cache lines of a feature's weights */
     TILE_MOST = 512,
     TILES_A_THREAD = 4,
-    /* Of fewer, a feature's weights take no more time than finding its examples. */
+    /* With fewer classes, reading a feature's weights takes no longer than finding its examples. */
     CLASSES_LEAST = 64,
-    /* Percent of examples that share a feature, on average, up to which they may as well come one by one. */
+    /* The mean number of examples that share a feature, in percent. Below it, steps example by example are as fast. */
     SHARED_LEAST = 150
 };
 
@@ -54,7 +55,7 @@ static void run_tile(void *state, size_t index, uint32_t thread)
     job->optimizer->ops->step_tile(job->optimizer, &tile, job->eta, job->alpha, thread);
 }
 
-/* Classes of a tile: whole cache lines. */
+/* Classes of a tile, in whole cache lines. */
 static size_t tile_width(uint64_t examples, size_t classes, size_t threads)
 {
     size_t width = (size_t)(TILE_FLOATS / examples), share = classes / (TILES_A_THREAD * threads);
@@ -64,7 +65,7 @@ static size_t tile_width(uint64_t examples, size_t classes, size_t threads)
     return (width + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE;
 }
 
-/* Whether taking a batch, of several examples, one by one would be as good. */
+/* Whether stepping example by example through a batch of several examples would be as fast. */
 static bool alone(const xsm_optimizer *o)
 {
     const xsmi_feature_list *list = &o->features;

@@ -1,7 +1,8 @@
 /* A sparse batch by feature. */
 #include "optimizer/feature_list.h"
 
-/* Features for each that the rows have, up to which looking through all of them to put those found in order pays. */
+/* The largest ratio of the model's features to the entries of the rows at which scanning all features is the faster way
+ * of sorting those found. */
 #define FEATURES_AN_ENTRY 16
 
 /* Arrays that share a capacity. */
@@ -15,7 +16,7 @@ void xsmi_feature_list_free(xsm_context *ctx, xsmi_feature_list *list)
     list->founds = 0;
 }
 
-/* Room for the features, and the end of the last one's examples. */
+/* Reserves memory for the features, and for the end of the last feature's examples. */
 static xsm_status need_features(xsm_context *ctx, xsmi_feature_list *list, size_t features, xsm_error *err)
 {
     if (features + 1 <= list->feature_capacity) {
@@ -60,10 +61,10 @@ static void count_examples(xsmi_feature_list *list, const xsm_batch *batch)
     }
 }
 
-/* Puts the features found in rising order, with their numbers and counts. */
+/* Sorts the found features in rising order, with their numbers and counts. */
 static void sort_features(xsmi_feature_list *list, size_t features)
 {
-    /* The counts are held in `found`, whose features are known from `place`. */
+    /* `found` stores the counts; the features are known from `place`. */
     size_t founds = 0;
     for (size_t f = 0; f < list->founds; f++) {
         list->found[f] = (uint32_t)list->starts[f + 1];

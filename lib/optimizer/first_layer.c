@@ -1,6 +1,6 @@
 /*
- * The step of an embedding model's first layer: each row's gradient goes to the vectors of the features that it has. A
- * vector is changed by one thread, in the order of the examples.
+ * The step of an embedding model's first layer: each row's gradient is added to the vectors of the row's features. One
+ * thread changes a vector, in the order of the examples.
  */
 #include "optimizer/optimizer.h"
 
@@ -27,7 +27,7 @@ static void run_piece(void *state, size_t piece, uint32_t thread)
     }
 }
 
-/* The layer's alpha after the step; tied vectors have been decayed with the output layer. */
+/* The layer's alpha after the step. Tied vectors were decayed with the output layer already. */
 static double decay_layer(xsm_model *m, double decay)
 {
     xsmi_layer *l = m->layer;
@@ -46,7 +46,7 @@ xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, c
     xsm_model *m = o->model;
     layer_job job = {
         .optimizer = o, .model = m, .batch = batch, .g = g, .eta = eta, .alpha = decay_layer(m, g->layer_decay)};
-    /* Every plain piece looks at every feature of every row: no more of them than threads. */
+    /* Every piece of the plain step reads every feature of every row, so there are no more pieces than threads. */
     double work = xsmi_optimizer_row_work(batch) * (double)batch->count * m->features;
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsm_context_threads(o->context) : 1;
     XSMI_TRY(xsmi_run(o->context, run_piece, &job, job.pieces, err));

@@ -1,6 +1,6 @@
 /*
- * The layer between optimizers' tables and everyone else: it checks, keeps the scales in range, and hands out a batch's
- * work so that a class's row is changed by one thread, in the order of the examples.
+ * The layer between the optimizers' tables and their callers. It checks arguments, keeps the scales in range, and
+ * divides a batch's work so that one thread changes a class's row of weights, in the order of the examples.
  */
 #include "optimizer/optimizer.h"
 
@@ -113,7 +113,7 @@ const char *xsm_optimizer_name(const xsm_optimizer *o)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* The options, if they can be set now. */
+/* Opens the options if they can be set now. */
 static xsm_status open_options(xsm_optimizer *o, const char *name, xsmi_option_group *group, xsm_error *err)
 {
     if (!o || !name) {
@@ -205,15 +205,15 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, const xsm_estimator *e, 
     return check(o, (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0, e->decay_rate > 0, e->row_bound > 0, err);
 }
 
-/* -- places by class ----------------------------------------------------------------------------------------------- */
+/* -- entries by class ---------------------------------------------------------------------------------------------- */
 
 static inline uint32_t class_at(const xsm_gradient *g, uint64_t place)
 {
     return g->exact ? (uint32_t)(place % g->width) : g->classes[place];
 }
 
-/* Sorts places by class, those of a class staying in order: a radix sort, whose passes are as many as K has bytes.
- * `halves` holds two halves of n places each; the result is in the half returned. */
+/* Sorts the entries of a gradient by class and keeps the order within a class: a radix sort, with one pass for each
+ * byte of K. `halves` has two halves of n entries each; the result is in the half returned. */
 static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, uint32_t top_class)
 {
     uint64_t *from = halves, *to = halves + n;
@@ -235,7 +235,8 @@ static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, 
     return from;
 }
 
-/* An exact gradient of which less than this part is not 0, as that of a margin, is applied class by class. */
+/* An exact gradient with at most one non-zero coefficient in so many, such as the margin's, is applied class by
+ * class. */
 #define SPARSE_PART 16
 
 double xsmi_optimizer_row_work(const xsm_batch *batch)
@@ -273,8 +274,8 @@ static bool reserve(xsm_optimizer *o, size_t n)
            xsmi_reserve(o->context, &o->starts, &o->starts_capacity, n + 1, sizeof *o->starts);
 }
 
-/* Lists the places of a gradient that count, at most `bound`; with `product`, those that are in no product. Returns how
- * many. */
+/* Lists the entries of a gradient that are not 0, at most `bound`; with `product`, only entries outside the product.
+ * Returns their number. */
 static size_t list_places(const xsm_gradient *g, bool product, uint64_t *places)
 {
     size_t n = 0;
@@ -297,7 +298,7 @@ static size_t list_places(const xsm_gradient *g, bool product, uint64_t *places)
     return n;
 }
 
-/* A step on the classes that the gradient names or, exact, has a coefficient for; `bound` places at most. */
+/* A step on the classes that the gradient lists or, if exact, has a coefficient for; at most `bound` entries. */
 static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, bool product,
                                size_t bound, double eta, double alpha, xsm_error *err)
 {
@@ -308,7 +309,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
     if (n == 0) {
         return XSM_OK;
     }
-    /* The second half of the memory begins where `bound` places end; the sort wants halves of n. */
+    /* The second half of the memory begins after `bound` entries, but the sort expects halves of n. */
     uint64_t *places = sort_places(g, o->sorted, n, o->model->classes - 1);
     size_t groups = 0;
     for (size_t i = 0; i < n; i++) {
@@ -317,7 +318,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
         }
     }
     o->starts[groups] = n;
-    /* Classes do not depend on each other, so jobs can be as long as makes it worth waking a thread for them. */
+    /* Classes are independent, so a job can be long enough to be worth waking a thread. */
     size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_optimizer_row_work(batch) * (double)n / (double)groups)) + 1;
     class_job job = {o, batch, g, places, o->starts, groups, each, eta, alpha};
     return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
@@ -342,7 +343,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
     job->optimizer->ops->step_range(job->optimizer, job->batch, job->g, first, count, job->eta, job->alpha, thread);
 }
 
-/* Coefficients of an exact gradient that are not 0. */
+/* The number of coefficients of an exact gradient that are not 0. */
 static size_t count_places(const xsm_gradient *g)
 {
     size_t count = 0;
@@ -376,8 +377,8 @@ static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xs
     if (done) {
         return XSM_OK;
     }
-    /* Elements do not depend on each other, so pieces can be cut as it suits the threads. Whole cache lines of classes
-     * for each; too little work is not worth waking anyone. */
+    /* Elements are independent, so pieces can be cut to suit the threads, in whole cache lines of classes. Threads are
+     * not woken for little work. */
     double work = (double)classes * (double)batch->count * xsmi_optimizer_row_work(batch);
     uint32_t pieces = threads > 1 && work > 10 * XSMI_JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
@@ -394,7 +395,7 @@ xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_e
     return XSM_OK;
 }
 
-/* Scales and lengths of the rows, as the steps need them. */
+/* The scales and lengths of the rows of weights, as the steps need them. */
 static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_error *err)
 {
     if (!(bound > 0)) {
@@ -420,7 +421,7 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_batch *batch, cons
         XSMI_TRY(prepare_rows(m, g->proximal, g->row_bound, err));
     }
     if ((g->exact && m->row_scale) || (!o->ops->proximal && (m->row_scale || m->alpha != 1))) {
-        XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale for all, a plain step none */
+        XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale, a plain step none */
     }
     return o->ops->prepare ? o->ops->prepare(o, batch, g, err) : XSM_OK;
 }
@@ -474,11 +475,11 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         xsmi_model_set_correction(m, g->correction);
     }
     xsm_batch rows = batch;
-    if (m->layer) { /* the output layer's rows are the hidden vectors that the gradient was taken at */
+    if (m->layer) { /* the output layer's rows are the hidden vectors of the gradient */
         batch.values = g->hidden;
         batch.stride = g->value_stride;
         batch.features = m->features;
-        batch.offsets = NULL; /* dense, whatever the rows are */
+        batch.offsets = NULL; /* dense, whatever form the rows have */
         batch.index = NULL;
     }
     XSMI_TRY(xsmi_optimizer_prepare(o, &batch, g, err));

@@ -1,13 +1,13 @@
 /*
- * The step on the classes that a batch shares (estimator/shared.h): their gradients are the product of the coefficients
- * [examples][S] and the rows [examples][D], made for a group of classes at a time and taken class by class.
+ * The step on the classes that a batch shares (estimator/shared.h). Their gradients are the product of the coefficients
+ * [examples][S] and the rows [examples][D], computed for a group of classes at a time and applied class by class.
  */
 #include "optimizer/optimizer.h"
 
 #include <string.h>
 
-/* Classes of a group, a multiple of what every kernel takes in whole blocks: their gradients stay in the second cache.
- * Rows that go to the kernel together. Classes whose weights are prefetched ahead of their step. */
+/* CLASSES: classes of a group, a multiple of every kernel's block size; their gradients stay in the second cache. ROWS:
+ * rows given to the kernel together. CLASSES_AHEAD: classes whose weights are prefetched before their step. */
 enum { CLASSES = 84, ROWS = 128, CLASSES_AHEAD = 3 };
 
 bool xsmi_optimizer_takes_product(const xsm_optimizer *o, const xsm_gradient *g)

@@ -1,12 +1,12 @@
 /*
- * Plain stochastic gradient steps. With W = alpha * row_scale * rows, the ridge costs one multiplication a step and one
- * a touched row, and a sparse example touches its own features only.
+ * Plain stochastic gradient steps. With W = alpha * row_scale * rows, the L2 penalty (ridge) costs one multiplication a
+ * step and one for each changed row of weights, and a sparse example changes the weights of its own features only.
  */
 #include "optimizer/optimizer.h"
 
 #include <math.h>
 
-/* Rows handled by one call of a kernel. */
+/* Rows of weights in one call of a kernel. */
 #define GROUP 32
 
 /* Multiplies the scale of class k into its row. */
@@ -29,9 +29,9 @@ static void shrink_row(xsm_model *m, uint32_t k, double shrink)
 }
 
 /*
- * Carries the lengths of rows forward through w + a x, ||w + a x||^2 = ||w||^2 + 2 a w.x + a^2 ||x||^2, before the rows
- * change. What the rounding of the rows adds up to stays below float32's own accuracy because each is summed up anew
- * now and then, or when most of it has gone.
+ * Updates the lengths of rows for w + a x by ||w + a x||^2 = ||w||^2 + 2 a w.x + a^2 ||x||^2, before the rows change.
+ * The accumulated rounding error stays below float32's own accuracy, because each length is recomputed now and then, or
+ * when most of it is gone.
  */
 static void carry_lengths(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *rows,
                           const float *amounts)
@@ -52,13 +52,14 @@ static void carry_lengths(xsm_model *m, const xsmi_features *x, uint32_t count, 
     }
 }
 
-/* Touches after which a row's length is summed up anew: seldom enough to cost little beside sparse steps. */
+/* The number of updates after which a row's length is recomputed: large enough that this costs little beside sparse
+ * steps. */
 static uint64_t age_limit(const xsm_model *m)
 {
     return 1024 + m->features / 16;
 }
 
-/* w[feature][class] += a x for the classes listed, on a feature-major model. */
+/* w[feature][class] += a x for the listed classes of a feature-major model. */
 static void add_feature_major(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
                               const float *amounts)
 {
@@ -167,11 +168,11 @@ static void step_sum(xsm_optimizer *o, uint32_t class, float *gradient, float bi
     }
 }
 
-/* Examples and classes of one product. The classes are a multiple of what every kernel takes in whole blocks; their
- * weights stay in the second cache while the examples of a batch pass by. */
+/* Examples and classes of one product. The number of classes is a multiple of every kernel's block size; their weights
+ * stay in the second cache while all examples of a batch use them. */
 enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
 
-/* Whether step_range() makes blocked products, for which each thread has RANGE_FLOATS in o->sums. */
+/* Whether step_range() computes blocked products, for which each thread has RANGE_FLOATS in o->sums. */
 static bool is_blocked(const xsm_model *m, const xsm_batch *batch)
 {
     return m->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(batch);
@@ -212,7 +213,7 @@ static void range_dense(xsm_model *m, const xsm_batch *batch, const xsm_gradient
     }
 }
 
-/* `scratch` is what prepare() reserved for the thread. */
+/* `scratch` is the memory that prepare() reserved for the thread. */
 static void add_range(xsm_model *m, const xsm_batch *batch, const xsm_gradient *g, uint32_t first, uint32_t count,
                       double eta, double alpha, float *scratch)
 {
@@ -265,7 +266,7 @@ static void step_range(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradi
     }
 }
 
-/* Weights that come from far are asked for so many features ahead. */
+/* The number of features by which weights in distant memory are prefetched ahead. */
 #define FEATURES_AHEAD 2
 
 static void step_tile(xsm_optimizer *o, const xsmi_class_tile *tile, double eta, double alpha, uint32_t thread)
