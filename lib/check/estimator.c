@@ -1,4 +1,4 @@
-/* The suite that tries an estimator's table on problems made up here (ext/estimator.h says what it looks at). */
+/* The suite that tests an estimator's table on generated problems (ext/estimator.h lists the checks). */
 #include "estimator/estimator.h"
 #include "estimator/sifted.h"
 
@@ -12,7 +12,7 @@
 enum {
     ROWS = 70,     /* more than a chunk of the library's */
     DIFFERED = 12, /* rows whose gradients are compared with differences */
-    GUARD = 8,     /* places behind an array that must stay as they are */
+    GUARD = 8,     /* guard elements behind an array, which must not change */
     FIRST = 1000   /* position of the first row */
 };
 #define UNTOUCHED 0xfefefefeu
@@ -61,7 +61,7 @@ static xsm_status make(const trial *t, xsm_context *ctx, xsm_estimator **out, xs
     return XSM_OK;
 }
 
-/* Weights up to `size`, and biases up to `bias` on a grid of 2^-16, so that small changes of them are exact. */
+/* Sets weights up to `size`, and biases up to `bias` on a grid of 2^-16, so that small changes of biases are exact. */
 static xsm_status fill_model(const trial *t, double size, double bias, uint64_t seed, xsm_error *err)
 {
     xsm_parameters w = XSM_PARAMETERS_INIT;
@@ -81,7 +81,7 @@ static xsm_status fill_model(const trial *t, double size, double bias, uint64_t 
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* Every option has a help, and takes back what it prints. */
+/* Every option must have a help text and accept the text that it prints. */
 static xsm_status check_options(const trial *t, xsm_error *err)
 {
     xsm_estimator *e;
@@ -106,7 +106,7 @@ static xsm_status check_options(const trial *t, xsm_error *err)
         xsmi_release(t->context, text, length + 1, 1);
     }
     if (status == XSM_OK && t->ops->unbind) {
-        e->ops.unbind(e->state); /* of what was never bound */
+        e->ops.unbind(e->state); /* of a state that was never bound */
     }
     xsm_estimator_free(e);
     return status;
@@ -130,7 +130,7 @@ static xsm_status check_list(const trial *t, const xsm_example *example, const u
             }
         }
     }
-    /* Nodes are listed by the numbers of classes, but are none. */
+    /* A hierarchy's lists have node numbers in place of classes, so labels need not be among them. */
     uint64_t wanted = t->ops->flags & XSMI_ESTIMATOR_HIERARCHY ? 0 : example->label_count;
     for (uint64_t l = 0; l < wanted; l++) {
         uint32_t j = 0;
@@ -196,8 +196,8 @@ static xsm_status check_select(const trial *t, const xsm_estimator *e, xsm_error
 
 /* -- gradients ----------------------------------------------------------------------------------------------------- */
 
-/* The gradient of rows first..first+count, `split` examples a block, all steps of one batch of `batch`. Before, memory
- * that means nothing is filled with `junk`. Leaves one example more than asked for in g, which stays junk. */
+/* The gradient of rows first..first+count, `split` examples a block, all steps of one batch of `batch`. Fills
+ * uninitialised memory with `junk` first. g has one more example than requested, which must remain junk. */
 static xsm_status run(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t split,
                       uint64_t batch, int junk, xsm_error *err)
 {
@@ -213,7 +213,7 @@ static xsm_status run(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_
         g->example[i] = xsmi_example_at(e, first + (i < count ? i : 0), FIRST + first + i);
     }
     if (g->sifted) {
-        g->listed = g->clean = 0; /* it is junk now */
+        g->listed = g->clean = 0; /* the memory is junk now */
         XSMI_TRY(xsmi_sift(e, g, &rows, err));
     } else if (g->exact) {
         XSMI_TRY(xsm_model_score_range(t->model, &rows, 0, t->shape.classes, g->coefficients, g->width, err));
@@ -256,7 +256,7 @@ static uint64_t length_of(const xsm_gradient *g, uint64_t i)
     return g->exact ? g->width : g->lengths[i];
 }
 
-/* Whether example i of a gradient is example j of another, to the bit. */
+/* Whether example i of a gradient equals example j of another to the bit. */
 static bool same_example(const xsm_gradient *a, uint64_t i, const xsm_gradient *b, uint64_t j)
 {
     uint64_t length = length_of(a, i);
@@ -278,7 +278,7 @@ static xsm_status same(const trial *t, const xsm_gradient *a, const xsm_gradient
     return XSM_OK;
 }
 
-/* What must hold of every gradient. */
+/* The conditions for every gradient. */
 static xsm_status check_numbers(const trial *t, const xsm_gradient *g, bool finite, xsm_error *err)
 {
     for (uint64_t i = 0; i < g->examples; i++) {
@@ -305,7 +305,7 @@ static xsm_status check_numbers(const trial *t, const xsm_gradient *g, bool fini
     return XSM_OK;
 }
 
-/* A run after binding anew, where a row's state must begin anew. */
+/* A run after binding again, which must reset a row's state. */
 static xsm_status run_fresh(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_t split, uint64_t batch, int junk,
                             xsm_error *err)
 {
@@ -313,7 +313,7 @@ static xsm_status run_fresh(const trial *t, xsm_estimator *e, xsm_gradient *g, u
     return run(t, e, g, 0, ROWS, split, batch, junk, err);
 }
 
-/* Memory of 0xff is NaN, of 0x3f about 0.75 or a half. */
+/* Memory of bytes 0xff is NaN, of bytes 0x3f about 0.75 or a half. */
 static xsm_status check_blocks(const trial *t, xsm_estimator *e, xsm_gradient *g, xsm_gradient *other, xsm_error *err)
 {
     XSMI_TRY(run_fresh(t, e, g, ROWS, ROWS, 0xff, err));
@@ -334,7 +334,7 @@ static xsm_status check_blocks(const trial *t, xsm_estimator *e, xsm_gradient *g
     return same(t, g, other, "when steps of one example come in blocks", err);
 }
 
-/* -- by the public functions: threads, batches taken as a whole ---------------------------------------------------- */
+/* -- by the public functions: threads, joint batches --------------------------------------------------------------- */
 
 static xsm_status check_joint(const trial *t, const xsm_gradient *g, xsm_error *err)
 {
@@ -371,7 +371,7 @@ static xsm_status check_threads(const trial *t, xsm_gradient *g, xsm_gradient *o
                 status = check_joint(t, into, err);
             }
             xsm_estimator_free(e);
-            xsmi_correction_release(into->correction); /* which lies in the memory that goes now */
+            xsmi_correction_release(into->correction); /* it is in the memory that is freed now */
             into->correction = NULL;
         }
         size_t left = xsmi_trial_blocks(&memory);
@@ -396,7 +396,8 @@ static xsm_status loss_at(const trial *t, xsm_estimator *e, xsm_gradient *g, uin
     return XSM_OK;
 }
 
-/* Where weights are zeros, a class's bias is its score: moved by exact steps, a formula of the fourth order. */
+/* With weights of zeros, a class's bias is its score: changes it by exact steps and uses a formula of the fourth
+ * order. */
 static xsm_status compare_slopes(const trial *t, xsm_estimator *e, xsm_gradient *g, xsm_gradient *other, uint64_t row,
                                  xsm_error *err)
 {
@@ -429,7 +430,7 @@ static xsm_status compare_slopes(const trial *t, xsm_estimator *e, xsm_gradient 
     return XSM_OK;
 }
 
-/* Losses may have edges, and scores lie near one by chance: a row has three tries. */
+/* Losses may have kinks, and scores can be near one by chance, so a row has three attempts. */
 static xsm_status check_differences(const trial *t, xsm_estimator *e, xsm_gradient *g, xsm_gradient *other,
                                     xsm_error *err)
 {
@@ -469,7 +470,7 @@ static xsm_status check_extremes(const trial *t, xsm_estimator *e, xsm_gradient 
     return XSM_OK;
 }
 
-/* -- memory that fails --------------------------------------------------------------------------------------------- */
+/* -- allocation failures ------------------------------------------------------------------------------------------- */
 
 static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 {
@@ -489,7 +490,7 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
-/* -- the whole ----------------------------------------------------------------------------------------------------- */
+/* -- the whole suite ----------------------------------------------------------------------------------------------- */
 
 static xsm_status try_estimator(const trial *t, xsm_estimator *e, xsm_gradient *g, xsm_gradient *other, xsm_error *err)
 {
@@ -523,7 +524,7 @@ static xsm_status try_shape(trial *t, xsm_error *err)
     status = status == XSM_OK ? xsm_gradient_new(t->context, &other, err) : status;
     if (status == XSM_OK) {
         status = make(t, t->context, &e, err);
-        /* Options for the largest problem need not fit one of two classes. */
+        /* Options for the largest problem need not be valid for one of two classes. */
         bool refused = t->smallest && (status == XSM_ERROR_RANGE || status == XSM_ERROR_UNSUPPORTED);
         status = status == XSM_OK ? try_estimator(t, e, g, other, err) : refused ? XSM_OK : status;
     }

@@ -1,13 +1,16 @@
 /*
  * Augment and reduce (Ruiz, Titsias, Dieng and Blei, Augment and reduce: stochastic inference for large categorical
  * distributions, 2018, section 3) for the softmax. With a Gumbel variable for each row, log p(y|x) is an integral whose
- * integrand is a product over the other classes; the variational distribution Gumbel(log e, 1) of row i's variable
- * makes it the bound log p(y|x) >= 1 - log e - (1 + sum_{k != y} e^(z_k - z_y))/e, tight at e = 1 + sum e^(z_k - z_y) =
- * 1/p(y|x): with u = log e the terms of the double sum (double_sum.h). A step on a row estimates the best e from m of
- * the other classes and takes the natural gradient step of length rho to it, then the gradient of the bound for the
- * scores, e <- (1 - rho) e + rho (1 + (K-1)/m sum_{k in S} e^(z_k - z_y)),    g_k = (K-1)/m e^(z_k - z_y)/e,  g_y =
- * -sum g_k, rho = (1 + t)^-forget at the t-th step on that row, t = 0 first: the first step starts at its own estimate.
- * With all other classes and rho = 1 it is the exact softmax.
+ * integrand is a product over the other classes. The variational distribution Gumbel(log e, 1) of row i's variable
+ * gives the bound
+ *     log p(y|x) >= 1 - log e - (1 + sum_{k != y} e^(z_k - z_y))/e,
+ * which is tight at e = 1 + sum e^(z_k - z_y) = 1/p(y|x). With u = log e these are the terms of the double sum
+ * (double_sum.h). A step on a row estimates the best e from m of the other classes, takes the natural gradient step of
+ * length rho towards it, and then computes the gradient of the bound for the scores:
+ *     e <- (1 - rho) e + rho (1 + (K-1)/m sum_{k in S} e^(z_k - z_y)),
+ *     g_k = (K-1)/m e^(z_k - z_y)/e,  g_y = -sum g_k,
+ * with rho = (1 + t)^-forget at the t-th step on that row, counted from t = 0: the first step uses its own estimate.
+ * With all other classes and rho = 1 this is the exact softmax.
  */
 #include "estimator/double_sum.h"
 
@@ -15,9 +18,9 @@
 #include <string.h>
 
 typedef struct augment_state {
-    xsmi_double_sum sum; /* first: the shared functions take the state as this */
+    xsmi_double_sum sum; /* first: the shared functions read the state as this type */
     double forget;
-    double *visits; /* [slots] steps that each row has had */
+    double *visits; /* [slots] steps so far for each row */
 } augment_state;
 
 static const xsm_option options[] = {
@@ -61,7 +64,7 @@ static void gradient(void *state, const xsm_score_block *block)
         for (uint32_t j = 1; j < length; j++) {
             sum += exp((double)z[j] - (double)z[0] - most);
         }
-        /* The estimate and the old value as multiples of e^top, so that nothing overflows. */
+        /* The estimate and the old value as multiples of e^top, which avoids overflow. */
         double rho = pow(1 + s->visits[row], -s->forget), old = s->sum.u[row];
         double top = rho < 1 && old > most ? old : most;
         double estimate = exp(-top) + s->sum.weight * sum * exp(most - top);

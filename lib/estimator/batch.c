@@ -1,6 +1,6 @@
 /*
- * A batch through an estimator: the classes that its table asks for are scored, the table turns scores into
- * coefficients, the mean over the batch is taken, and numbers that leave the finite are found out.
+ * A batch through an estimator: scores the classes that its table selects, calls the table to turn the scores into
+ * coefficients, takes the mean over the batch, and detects numbers that are not finite.
  */
 #include "estimator/estimator.h"
 
@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Coefficients that are nearer to 0 are 0: they change no weight that is not as small, and make weights that are
- * denormal floats, with which scores and steps are several times slower. */
+/* Smaller coefficients are set to 0. They change only weights that are as small, and make weights denormal floats,
+ * with which scores and steps are several times slower. */
 #define COEFFICIENT_LEAST 0x1p-100f
 
 xsm_status xsmi_check_eta(double eta, xsm_error *err)
@@ -107,7 +107,8 @@ uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
         for (uint64_t j = 0; j < length; j++) {
             c[j] *= mean;
             c[j] = fabsf(c[j]) < COEFFICIENT_LEAST ? 0 : c[j];
-            /* Sizes compare as their bits do, infinity and NaN above all others; compilers have vectors for that. */
+            /* Sizes of floats compare as their bits do, with infinity and NaN above all others; compilers can vectorise
+             * this. */
             uint32_t bits;
             memcpy(&bits, &c[j], sizeof bits);
             bits &= 0x7fffffff;
@@ -115,7 +116,7 @@ uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
         }
         float most;
         memcpy(&most, &most_bits, sizeof most);
-        /* The bias, and that a row of zeros times infinity is no number, both ask for the 1. */
+        /* The 1 is for the bias, and because a row of zeros times infinity would be NaN. */
         double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
         *largest = reach > *largest ? reach : *largest;
         /* The first three are false for NaN too. */
@@ -193,7 +194,7 @@ bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted)
     return repeats;
 }
 
-/* Whether a row occurs twice in a batch; with no memory to find out, yes is the safe answer. */
+/* Whether a row occurs twice in a batch; yes if there is no memory for the test, which is the safe answer. */
 static bool may_repeat(xsm_context *ctx, const xsm_batch *batch)
 {
     if (!batch->rows) {
@@ -205,7 +206,7 @@ static bool may_repeat(xsm_context *ctx, const xsm_batch *batch)
     return repeats;
 }
 
-/* Examples in chunks, on the context's threads. */
+/* Processes the examples in chunks, on the context's threads. */
 static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                              const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err)
 {

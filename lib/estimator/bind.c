@@ -1,11 +1,11 @@
-/* Binding an estimator to a model and rows: both are checked, and what steps need of every row is worked out. */
+/* Binding an estimator to a model and rows: checks both and computes what steps need for every row. */
 #include "estimator/estimator.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* Every row must have a label (one, if the estimator takes no more), each of them below K. *most: those of the row that
- * has most. */
+/* Checks that every row has a label (exactly one, if the estimator allows no more), and that labels are below K. *most
+ * is the largest number of labels of a row. */
 static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train, uint64_t *most, xsm_error *err)
 {
     *most = 0;
@@ -34,7 +34,7 @@ static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train,
     return XSM_OK;
 }
 
-/* Rows whose norms one job takes. */
+/* Rows whose norms one job computes. */
 #define NORM_ROWS 4096
 
 typedef struct norm_job {
@@ -56,7 +56,7 @@ static void run_norms(void *state, size_t index, uint32_t thread)
     xsmi_dataset_passed(job->train, first, count);
 }
 
-/* The rows' squared lengths, and the largest of their lengths. */
+/* Computes the rows' squared lengths, and the largest of their lengths. */
 static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, double *longest,
                              xsm_error *err)
 {
@@ -80,7 +80,7 @@ static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm
     return XSM_OK;
 }
 
-/* What is done to the scores of the model must be what the estimator trains for. */
+/* The correction of the model's scores must match the estimator's training. */
 static xsm_status check_correction(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
     const bool nodes = xsmi_correction_hierarchy(model->correction) != NULL;
@@ -113,7 +113,7 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
     return XSM_OK;
 }
 
-/* What scales rows, or is about other rows than the classes', does not go with distances. */
+/* Refuses options that scale rows, or that concern rows other than the classes', with scores that are distances. */
 static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model, double row_bound, xsm_error *err)
 {
     if (model->score == XSM_SCORE_LINEAR) {
@@ -161,7 +161,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     xsmi_estimator_unbind(e);
     bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
     e->labels_alone = labels_alone;
-    double longest = INFINITY; /* not known of rows that vary */
+    double longest = INFINITY; /* unknown if rows vary */
     if (!xsmi_estimator_rows_vary(e, model)) {
         XSMI_TRY(take_norms(e, model, train, &longest, err));
     }

@@ -1,24 +1,27 @@
 /*
- * Bouchard's bound (Bouchard, Efficient bounds for the softmax function, 2007; Titsias 2016, eq. 12):
- * log sum_m e^(z_m) <= alpha + sum_m log(1 + e^(z_m - alpha)) for every alpha. Each example takes the alpha that makes
- * it tightest, the root of sum_m sigma(z_m - alpha) = 1, at which the bound's gradient is sigma(z_m - alpha): how alpha
- * moves with the scores does not count.
+ * Bouchard's bound (Bouchard, Efficient bounds for the softmax function, 2007; Titsias 2016, eq. 12): log sum_m e^(z_m)
+ * <= alpha + sum_m log(1 + e^(z_m - alpha)) for every alpha. Each example uses the alpha of the tightest bound, the
+ * root of sum_m sigma(z_m - alpha) = 1. There the gradient of the bound is sigma(z_m - alpha); the dependence of alpha
+ * on the scores contributes nothing.
  */
 #include "estimator/estimator.h"
 #include "math/omega.h"
 
-/* Classes whose logistics are taken at a time, and partial sums, which a compiler can keep in vectors. */
+/* The number of classes whose logistics are computed at a time, and the number of partial sums, which a compiler can
+ * keep in vectors. */
 #define RUN 512
 #define PARTS 8
-/* Newton's method goes on in double after a move below that, relatively: the next is near what floats can tell. */
+/* After a relative move below this, Newton's method continues in double: the next move is near the accuracy of
+ * floats. */
 #define MOVE_FLOAT 1e-4
-/* And ends after one below that, which the step just taken squares once more; and where the interval was halved. */
+/* The method ends after a Newton move below MOVE_NEWTON, as the error after it is about its square, or after a halving
+ * of the interval that moves less than MOVE_HALVING. */
 #define MOVE_NEWTON 1e-5
 #define MOVE_HALVING 1e-9
-/* What the logarithm of a sum of exponentials in float may be too small by. */
+/* The largest error by which the logarithm of a sum of exponentials in float is too small. */
 #define SUM_ERROR 1e-5
 
-/* Adds to rest[] the sigma(z_k - shift) of n <= RUN classes, and to slope[] their derivatives. */
+/* Adds the sigma(z_k - shift) of n <= RUN classes to rest[], and their derivatives to slope[]. */
 static void add_logistics(const xsmi_kernels *kernels, const float *z, size_t n, double shift, double rest[PARTS],
                           double slope[PARTS])
 {
@@ -57,7 +60,7 @@ static void sum_logistics(const xsmi_kernels *kernels, const float *z, uint64_t 
     *slope = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-/* The same, but each rounded as a double. */
+/* The same sums, each term rounded as a double. */
 static void sum_precisely(const float *z, uint64_t count, uint64_t but, double shift, double *rest, double *slope)
 {
     *rest = *slope = 0;
@@ -69,12 +72,13 @@ static void sum_precisely(const float *z, uint64_t count, uint64_t but, double s
 }
 
 /*
- * The root alpha, less the largest score, which is z[top]; at least two scores. The largest class is put on the other
- * side, R(a) = sum of the others' sigma(z_m - z_top - a) = sigma(a), because 1 - sigma(-a) would cancel, and Newton's
- * method runs on h(a) = log R(a) - log sigma(a), which falls and is nearly straight. All but its end is in float.
+ * Computes the root alpha, less the largest score, which is z[top], for at least two scores. The equation has the
+ * largest class on the other side, R(a) = sum of the others' sigma(z_m - z_top - a) = sigma(a), because 1 - sigma(-a)
+ * would cancel. Newton's method solves h(a) = log R(a) - log sigma(a) = 0; h falls and is nearly straight. All steps
+ * but the last ones are in float.
  *
- * Between: the largest two scores alone have the root (z_second - z_top)/2, and more terms only move it up; and with
- * e^t in place of sigma(t) < e^t the equation is quadratic in e^a.
+ * The bounds of the root: the largest two scores alone have the root (z_second - z_top)/2, and more terms only increase
+ * it; with e^t in place of sigma(t) < e^t the equation is quadratic in e^a.
  */
 static double tightest(const xsmi_kernels *kernels, const float *z, uint64_t count, uint64_t top)
 {
@@ -96,7 +100,8 @@ static double tightest(const xsmi_kernels *kernels, const float *z, uint64_t cou
             sum_logistics(kernels, z, count, top, (double)z[top] + a, &rest, &slope);
         }
         if (!(rest > 0)) {
-            done = precise; /* the largest is so far ahead that the others count for nothing at any a in between */
+            done = precise; /* the largest is so far ahead that the others contribute nothing at any a between the
+                               bounds */
             precise = true;
             continue;
         }
@@ -108,7 +113,7 @@ static double tightest(const xsmi_kernels *kernels, const float *z, uint64_t cou
             high = h > 0 ? high : a;
             within = next > low && next < high;
             next = within ? next : low + (high - low) / 2;
-        } else { /* what floats say of the sign may be wrong */
+        } else { /* the sign of a float result may be wrong */
             next = fmin(fmax(next, low), high);
         }
         double moved = fabs(next - a) / (1 + fabs(next));
@@ -129,10 +134,10 @@ static void gradient(void *state, const xsm_score_block *block)
         uint64_t top = 0;
         double share = 1 / (double)example->label_count, target = 0;
         for (uint64_t j = 0; j < example->label_count; j++) {
-            target += (double)z[example->labels[j]] * share; /* before g, which may be the same memory, is written */
+            target += (double)z[example->labels[j]] * share; /* before writing g, which may be the same memory */
         }
         if (block->width == 1) {
-            g[0] = z[0] - z[0]; /* 0, but what is not a number stays so */
+            g[0] = z[0] - z[0]; /* 0, but NaN if z is not finite */
             block->losses[i] = (double)g[0];
             continue;
         }

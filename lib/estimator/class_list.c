@@ -1,4 +1,4 @@
-/* Lists of classes as options of estimators: the estimator has their memory. */
+/* Lists of classes as options of estimators. The estimator owns their memory. */
 #include "estimator/estimator.h"
 
 #include "base/heap_sort.h"
@@ -25,7 +25,7 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Puts a copy of the list in place of the one that is there. */
+/* Replaces the present list by a copy of the given list. */
 xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const uint32_t *classes, uint32_t count,
                                xsm_error *err)
 {
@@ -62,7 +62,7 @@ xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const
     return XSM_OK;
 }
 
-/* "3,17,4", or nothing. */
+/* Parses "3,17,4", or an empty list. */
 xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, const char *text, xsm_error *err)
 {
     uint32_t count = *text ? 1 : 0;

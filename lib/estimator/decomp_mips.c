@@ -1,6 +1,6 @@
 /*
- * Greedy message passing between blocks of coordinates (Yen et al. 2018, Algorithm 2): each block is searched for the
- * classes that look best to it, and the blocks tell each other of those that matter to any of them.
+ * Greedy message passing between blocks of coordinates (Yen et al. 2018, Algorithm 2): each block searches for the
+ * classes with its highest scores, and the blocks exchange messages about the classes that matter to any of them.
  */
 #include "estimator/search_gradient.h"
 

@@ -1,4 +1,4 @@
-/* Shared parts of the double-sum estimators. */
+/* Shared code of the double-sum estimators. */
 #include "estimator/double_sum.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, 
         }
         double scale = s->weight * exp(most - u), decline = exp(-u), sum = scale * rest;
         if (!(sum < XSMI_STEP_LIMIT)) {
-            g[0] = -INFINITY; /* zero times infinity would be no number at all */
+            g[0] = -INFINITY; /* zero times infinity would be NaN */
             for (uint32_t j = 1; j < length; j++) {
                 g[j] = INFINITY;
             }
@@ -83,7 +83,7 @@ void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, 
             g[j] = (float)(scale * (double)g[j]);
         }
         g[0] = (float)-sum;
-        /* The batch's mean gives each of its rows' u the n-th part of the step. */
+        /* As the loss is the batch's mean, the u of each row takes 1/n of the step. */
         double next = u - block->eta / (double)block->batch * (1 - decline - sum);
         xsmi_double_sum_move(s, row, next > 0 ? next < most_u ? next : most_u : 0);
         block->losses[i] = u + decline + sum - 1;

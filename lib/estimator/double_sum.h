@@ -1,7 +1,9 @@
 /*
- * What the estimators of the double sum share (Fagan and Iyengar, Unbiased scalable softmax optimization, 2018, eq. 5):
- * f(u,W) = sum_i u_i + e^(-u_i) (1 + sum_{k != y_i} e^(z_k - z_y)), which minimised over u_i is the log-loss.
- * Each row keeps its u_i. Rates are on the scale of the mean loss: the paper's N eta is eta here.
+ * Common definitions of the double-sum estimators (Fagan and Iyengar, Unbiased scalable softmax optimization, 2018, eq.
+ * 5):
+ *     f(u,W) = sum_i u_i + e^(-u_i) (1 + sum_{k != y_i} e^(z_k - z_y)),
+ * where z are scores (logits); minimised over u_i it is the log-loss. The state has one u_i for each row. Learning
+ * rates are on the scale of the mean loss: the paper's N eta is eta here.
  */
 #ifndef XSMI_DOUBLE_SUM_H
 #define XSMI_DOUBLE_SUM_H
@@ -11,7 +13,7 @@
 enum { XSMI_START_ZERO = 0, XSMI_START_LOG_CLASSES = 1 };
 extern const char *const xsmi_double_sum_starts[];
 
-/* The first member of these estimators' states. */
+/* The first member of the states of these estimators. */
 typedef struct xsmi_double_sum {
     int64_t negatives_option;
     int32_t start; /* XSMI_START_* */
@@ -23,8 +25,8 @@ typedef struct xsmi_double_sum {
     uint32_t classes, negatives;
 } xsmi_double_sum;
 
-/* Option table entries for the members above, of a state that begins with them; the first alone where u has one start.
- */
+/* Option table entries for the members above, for a state that begins with them; only the first if u has a single
+ * start. */
 #define XSMI_DOUBLE_SUM_NEGATIVES                                                                                      \
     {                                                                                                                  \
         "negatives", XSM_OPTION_INT, offsetof(xsmi_double_sum, negatives_option), "0", 0, XSM_CLASSES_MAX,             \
@@ -38,7 +40,7 @@ typedef struct xsmi_double_sum {
             "where u, a row's running log-partition, starts: zero (the authors' code) or log-classes (their paper)"    \
     }
 
-/* The members of their tables that all have. */
+/* The common members of their tables. */
 #define XSMI_DOUBLE_SUM_OPS                                                                                            \
     .unbind = xsmi_double_sum_unbind, .width = xsmi_double_sum_width, .select = xsmi_double_sum_select,                \
     .fetch = xsmi_double_sum_fetch, .state_tensor = xsmi_double_sum_tensor
@@ -50,15 +52,16 @@ uint64_t xsmi_double_sum_width(const void *state);
 void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                             uint32_t *lengths);
 
-/* The one tensor that changes: u. */
+/* The one tensor of the state: u. */
 int32_t xsmi_double_sum_tensor(void *state, uint32_t index, xsm_state_tensor *tensor);
 
-/* Gradients of sampled terms for a block, and the step of each row's u: c_k = (K-1)/m e^(z_k - z_y - u), g_y = -sum c,
- * u <- u - eta/n (1 - e^-u - sum c) kept in [0, most]. Before, u is raised to log(1 + sum_{k in S} e^(z_k - z_y)) where
- * it lies more than `delta` below (INFINITY: never). What overflows gives infinite coefficients and leaves u. */
+/* Computes gradients of sampled terms for a block, and the step of each row's u: c_k = (K-1)/m e^(z_k - z_y - u), g_y =
+ * -sum c, u <- u - eta/n (1 - e^-u - sum c), limited to [0, most]. First, if u is more than `delta` below log(1 +
+ * sum_{k in S} e^(z_k - z_y)), it is raised to it (INFINITY: never). Overflow gives infinite coefficients and does not
+ * change u. */
 void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, double delta, double most);
 
-/* Moves a row's u to `next` unless that is no number that a step may reach. */
+/* Sets a row's u to `next` if a step may reach that number. */
 static inline void xsmi_double_sum_move(xsmi_double_sum *s, uint64_t row, double next)
 {
     if (next > -XSMI_STEP_LIMIT && next < XSMI_STEP_LIMIT) {

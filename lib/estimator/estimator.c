@@ -1,4 +1,4 @@
-/* Estimators between their tables and everyone else: tables are checked, states have their memory, options are set. */
+/* Estimators between their tables and their callers: checks tables, allocates states, sets options. */
 #include "estimator/estimator.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const xsm_option searched_options[] = {
      "what classes are searched with; its own options are set as index.KEY"},
 };
 
-/* The options of an estimator, those that all of its kind have first. */
+/* The options of an estimator; options common to its kind come first. */
 static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, void *state)
 {
     xsmi_option_group group = {
@@ -72,7 +72,7 @@ const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t 
     return xsmi_group_at(&group, index);
 }
 
-/* A table up to and with its last required member, in the first release. */
+/* The size of a table up to its last required member, in the first release. */
 #define FIRST_OPS_SIZE (offsetof(xsm_estimator_ops, gradient) + sizeof(((xsm_estimator_ops *)0)->gradient))
 
 static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *ops, xsm_error *err)
@@ -92,7 +92,7 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
                            XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED | XSM_ESTIMATOR_INDEX;
     const bool built_in = xsm_estimator_find(given->name) == given;
     const uint32_t own = built_in ? XSMI_ESTIMATOR_HIERARCHY | XSMI_ESTIMATOR_SIFTED : 0;
-    ops->flags &= built_in ? UINT32_MAX : ~XSMI_ESTIMATOR_SIFTED; /* a host's copy is called with all scores */
+    ops->flags &= built_in ? UINT32_MAX : ~XSMI_ESTIMATOR_SIFTED; /* a host's copy gets all scores */
     if (ops->flags & ~(flags | own)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
                          ops->flags & ~(flags | own));
@@ -253,7 +253,8 @@ uint64_t xsm_estimator_batch_limit(const xsm_estimator *e)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* KEY of an option's name "sampler.KEY" or "index.KEY", where there is a sampler or an index, otherwise NULL. */
+/* Returns KEY of an option's name "sampler.KEY" or "index.KEY" if the estimator has a sampler or an index, otherwise
+ * NULL. */
 static const char *part_key(const xsm_estimator *e, const char *name)
 {
     const char *prefix = e->sampler ? "sampler." : "index.";
@@ -261,8 +262,8 @@ static const char *part_key(const xsm_estimator *e, const char *name)
     return (e->sampler || e->index) && name && strncmp(name, prefix, length) == 0 ? name + length : NULL;
 }
 
-/* The options, where one of that name may be set now. Those named "sampler.KEY" or "index.KEY" are the sampler's or
- * the index's: *key is then KEY, otherwise NULL. */
+/* Opens the options if one of that name may be set now. Options "sampler.KEY" and "index.KEY" belong to the sampler and
+ * the index: *key is then KEY, otherwise NULL. */
 static xsm_status open_options(xsm_estimator *e, const char *name, xsmi_option_group *group, const char **key,
                                xsm_error *err)
 {

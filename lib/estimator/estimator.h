@@ -1,5 +1,5 @@
 /*
- * Inside of estimators and gradients, for the optimizers and the training loops.
+ * The internal interface of estimators and gradients, for the optimizers and the training loops. Scores are logits.
  */
 #ifndef XSMI_ESTIMATOR_H
 #define XSMI_ESTIMATOR_H
@@ -15,60 +15,61 @@
 #include <xsoftmax/estimator.h>
 #include <xsoftmax/ext/estimator.h>
 
-/* Scores and steps beyond this are reported as divergence. Far beyond anything that means something, and small enough
- * that a step over the smallest scales of a row (optimizer.h, sgd.c) is still a float32. */
+/* Larger scores and steps are reported as divergence. The limit is far above any meaningful number, and small enough
+ * that a step divided by the smallest scales of a row (optimizer.h, sgd.c) is still a float32. */
 #define XSMI_STEP_LIMIT 1e15
-/* And gradients of weights beyond this, whatever the rate: their squares, which optimizers add up, are no float32. */
+/* The limit of weight gradients, for every learning rate: squares of larger numbers, which optimizers sum, exceed
+ * float32. */
 #define XSMI_GRADIENT_LIMIT 1e18
 
-/* Examples that one job takes through the table: its calls are crossed once for that many. */
+/* Examples that one job passes to the table in one call. */
 #define XSMI_EXAMPLE_CHUNK 64
 
-/* Options that every estimator has. */
+/* Options of every estimator. */
 typedef struct xsmi_common_options {
     double ridge;
     int64_t seed;
-    int32_t sampler; /* the place in xsmi_sampler_names, of those that take one */
-    int32_t index;   /* the place in xsmi_index_names, of those that search */
-    int32_t shared;  /* of those with a sampler: the examples of a batch share their draws */
+    int32_t sampler; /* index in xsmi_sampler_names, for estimators with a sampler */
+    int32_t index;   /* index in xsmi_index_names, for estimators that search */
+    int32_t shared;  /* with a sampler: the examples of a batch share their draws */
 } xsmi_common_options;
 
 typedef struct xsmi_stream_rows xsmi_stream_rows;
 
 struct xsm_estimator {
     xsm_context *context;
-    xsm_estimator_ops ops; /* a copy: what the host's table lacks is NULL */
+    xsm_estimator_ops ops; /* a copy; members missing in the host's table are NULL */
     void *state;
     xsmi_common_options common;
     const xsm_model *model; /* NULL = not bound */
     const xsm_dataset *train;
     uint64_t examples;        /* N of the objective */
-    uint64_t row_slots;       /* while bound: numbers that an example's row stays below */
-    uint64_t most_labels;     /* while bound: of a row */
-    xsmi_stream_rows *stream; /* rows come with their labels; NULL = they are the data's (stream.c) */
-    bool labels_alone;        /* while bound: the rows' features come with each batch, `train` has their labels */
+    uint64_t row_slots;       /* while bound: every example's row is below it */
+    uint64_t most_labels;     /* while bound: the most labels of a row */
+    xsmi_stream_rows *stream; /* rows are streamed with labels; NULL = the data has them (stream.c) */
+    bool labels_alone;        /* while bound: each batch brings its rows' features, `train` has the labels */
     float *norms;             /* [norm_count] ||x||^2 of the training rows while bound; NULL with labels_alone */
     size_t norm_count;
     bool exact;         /* while bound: scores every class, by its flags or by its options */
-    uint64_t width;     /* places a row of a gradient: K for exact estimators */
-    uint64_t position;  /* examples handled so far */
-    uint64_t bindings;  /* how often it was bound */
+    uint64_t width;     /* entries of a row of a gradient: K for exact estimators */
+    uint64_t position;  /* examples processed so far */
+    uint64_t bindings;  /* number of bindings so far */
     double decay_rate;  /* mu/N, 0 for proximal estimators */
-    bool fixed_batches; /* the same minibatches come again and again */
-    xsmi_spans *spans;  /* of joint batches; made with the first */
-    double row_bound;   /* 0 = none */
+    bool fixed_batches; /* every epoch has the same minibatches */
+    xsmi_spans *spans;  /* of joint batches; made with the first one */
+    double row_bound;   /* maximum row norm; 0 = none */
 
-    /* Of those that take a sampler. */
-    xsm_sampler *own_sampler; /* what the options name */
-    xsm_sampler *sampler;     /* what is used: it, or the host's */
+    /* Of estimators with a sampler. */
+    xsm_sampler *own_sampler; /* the sampler of the options */
+    xsm_sampler *sampler;     /* the sampler in use: own_sampler or the host's */
     xsmi_draw_rule rule;
-    xsmi_correction *correction; /* that the model needs, or NULL */
+    xsmi_correction *correction; /* the correction that the model needs, or NULL */
     float *codes;                /* [code_count] of the training rows while bound */
     size_t code_count;
 
-    /* Of those that search. */
-    xsm_index *own_index;    /* what the options name, never built */
-    xsm_index *index;        /* what the indexes are like: it, or a copy of the host's */
+    /* Of estimators that search. */
+    xsm_index *own_index;    /* the index of the options, never built */
+    xsm_index *index;        /* the prototype of the indexes: own_index or a copy of the host's */
     xsmi_searcher *searcher; /* while bound */
 };
 
@@ -78,59 +79,59 @@ struct xsm_gradient {
     uint32_t model_classes; /* K */
     bool exact, proximal;
     xsm_example *example;        /* [examples] */
-    uint32_t *lengths;           /* [examples], not for exact */
-    uint32_t *classes;           /* [examples][width], not for exact */
+    uint32_t *lengths;           /* [examples], not for exact estimators */
+    uint32_t *classes;           /* [examples][width], not for exact estimators */
     float *coefficients;         /* [examples][width] */
-    float *scores, *linear;      /* [examples][width], not for exact */
-    double *shrinks;             /* [examples][width], for proximal */
+    float *scores, *linear;      /* [examples][width], not for exact estimators */
+    double *shrinks;             /* [examples][width], for proximal estimators */
     double *log_expected;        /* [examples][width], with a sampler */
     uint32_t *draws;             /* [examples][width], with a sampler */
-    xsmi_correction *correction; /* that the model needs, or NULL */
+    xsmi_correction *correction; /* the correction that the model needs, or NULL */
     double *losses;              /* [examples] */
-    unsigned char *scratch;      /* [slots][scratch_each], a slot a thread */
-    const float
-        *values; /* [examples] the rows as the output layer sees them, value_stride apart; NULL = as in the data */
+    unsigned char *scratch;      /* [slots][scratch_each], one slot a thread */
+    const float *values; /* [examples] the rows as input of the output layer, value_stride floats apart; NULL = those of
+                            the data */
     size_t value_stride;
     const uint64_t *value_offsets; /* [examples+1] with `values`: sparse rows, NULL = dense */
     const uint32_t *value_index;
     float *hidden, *hidden_gradient; /* [examples][value_stride] with a first layer, of this batch: phi, and
                                         dL/d(sum_j x_j v_j) */
-    size_t hidden_capacity;          /* of both */
-    double layer_decay;              /* factor that the ridge asks of the first layer's vectors */
-    float *codes; /* [examples][code length] what the sampler knows of rows that came with the batch; or NULL */
+    size_t hidden_capacity;          /* of both arrays */
+    double layer_decay;              /* weight decay factor of the first layer's vectors */
+    float *codes; /* [examples][code length] the sampler's codes of rows that came with the batch; or NULL */
     bool coded;
     size_t code_capacity;
     xsmi_shared shared;
     size_t scratch_each, scratch_bytes;
-    xsmi_asks *asks; /* for the tables, while they are called; or NULL */
+    xsmi_asks *asks; /* the prefetch queue for the tables during a call; or NULL */
     double decay, loss, row_bound;
-    double largest; /* max over places of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight or
-                       bias, per unit of eta */
-    /* Of an exact gradient of whose coefficients few are not 0 (sifted.h): those of row i < `listed` are those of
-     * classes[i][0..lengths[i]), once more in scores[i]. Rows below `clean` have zeros everywhere else. */
+    double largest; /* max over all entries of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight
+                       or bias, per unit of eta */
+    /* An exact gradient with few coefficients that are not 0 (sifted.h): those of row i < `listed` are the coefficients
+     * of classes[i][0..lengths[i]), with a copy in scores[i]. Rows below `clean` are zeros everywhere else. */
     bool sifted;
     uint64_t listed, clean;
-    unsigned char *sieve; /* scratch of sifting */
+    unsigned char *sieve; /* scratch for sifting */
     size_t sieve_bytes;
-    xsmi_score_room room; /* of exact scores */
+    xsmi_score_room room; /* scratch for exact scores */
     size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
     size_t draw_capacity;
 };
 
-/* The two that hidden_capacity is of. */
+/* The two arrays with hidden_capacity. */
 #define XSMI_HIDDEN_VECTORS(g) XSMI_ARRAYS(XSMI_ARRAY((g)->hidden), XSMI_ARRAY((g)->hidden_gradient))
 
-/* Lets go of what an estimator is bound to; its options stay. */
+/* Releases what binding made; the options stay. */
 void xsmi_estimator_unbind(xsm_estimator *e);
 
-/* Sizes a gradient's arrays for n examples of the estimator, handled by up to `slots` threads, as a joint batch or one
- * by one. */
+/* Sizes a gradient's arrays for n examples of the estimator, processed by up to `slots` threads, as a joint batch or
+ * one by one. */
 xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots, bool joint,
                                  xsm_error *err);
-/* Frees a gradient's arrays, not the gradient. */
+/* Frees a gradient's arrays, but not the gradient itself. */
 void xsmi_gradient_clear(xsm_gradient *g);
 
-/* The example at place `position` of the run. */
+/* The example at position `position` of the run. */
 static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, uint64_t position)
 {
     size_t count;
@@ -143,13 +144,13 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
     return example;
 }
 
-/* -- rows that come as a stream (stream.c) ------------------------------------------------------------------------- */
+/* -- rows of a stream (stream.c) ----------------------------------------------------------------------------------- */
 
-/* Checks what a batch of a stream has beside its features, and makes the places of rows without an id as new. */
+/* Checks a stream's batch except its features, and resets the state of rows without an id. */
 xsm_status xsmi_stream_read_batch(const xsm_estimator *e, const xsm_batch *batch, xsm_error *err);
-/* What the estimator keeps of row i by. */
+/* The number of the state that the estimator has for row i. */
 uint64_t xsmi_stream_slot(const xsm_estimator *e, const xsm_batch *batch, uint64_t i);
-/* Whether a row is there twice; with no memory to find out, yes. */
+/* Whether a row occurs twice; yes if there is no memory for the test. */
 bool xsmi_stream_repeats(const xsm_estimator *e, const xsm_batch *batch);
 void xsmi_stream_free(xsmi_stream_rows *s);
 
@@ -164,30 +165,30 @@ static inline xsm_example xsmi_example_of(const xsm_estimator *e, const xsm_batc
     example.label_count = at ? at[i + 1] - at[i] : 1;
     example.row = xsmi_stream_slot(e, batch, i);
     example.position = e->position + i;
-    example.squared_norm = 0; /* measured with the batch */
+    example.squared_norm = 0; /* computed with the batch */
     return example;
 }
 
-/* Memory that a table may ask for while it waits for its own results, or NULL. */
+/* The prefetch queue that a table can serve while it waits for its own results, or NULL. */
 static inline xsmi_asks *xsmi_score_block_asks(const xsm_score_block *block)
 {
     return block->size >= offsetof(xsm_score_block, asks) + sizeof block->asks ? block->asks : NULL;
 }
 
-/* Factor that the ridge asks of every weight in a step with eta. */
+/* The weight decay factor of the L2 penalty (ridge) in a step with eta. */
 static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
 {
     return 1 / (1 + eta * e->decay_rate);
 }
 
-/* Whether the rows that are scored are not those of the training data: they come with their batches, or are hidden
+/* Whether the scored rows differ from the rows of the training data: they come with their batches, or are hidden
  * vectors. */
 static inline bool xsmi_estimator_rows_vary(const xsm_estimator *e, const xsm_model *m)
 {
     return e->labels_alone || m->layer;
 }
 
-/* The order of the weights that suits a bound estimator: feature-major when it scores every class of sparse rows. */
+/* The best order of the weights for a bound estimator: feature-major if it scores every class of sparse rows. */
 static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 {
     bool columns =
@@ -212,134 +213,136 @@ static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const
 
 /* -- rows whose features come with the batch, and the gradient with respect to them (input.c) ---------------------- */
 
-/* Where dL/dx is wanted: example i's at values + i*stride, D floats. */
+/* The output array for dL/dx: that of example i is at values + i*stride, D floats. */
 typedef struct xsmi_input_gradient {
     float *values;
     size_t stride;
 } xsmi_input_gradient;
 
-/* What a data set would say of rows that are not there yet. */
+/* Numbers that a dataset would have, for rows that are not known yet. */
 typedef struct xsmi_bind_size {
     uint64_t examples, row_slots, most_labels;
 } xsmi_bind_size;
 
-/* Binds; labels_alone = the features come with each batch; size NULL = that of the data. */
+/* Binds. labels_alone = each batch brings its features; size NULL = the numbers of the data. */
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err);
-/* The gradient, and with `input` that with respect to the rows. */
+/* The gradient, and with `input` also the gradient with respect to the rows. */
 xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
                                    const xsmi_input_gradient *input, xsm_error *err);
 /* Reads a caller's batch, and checks that a bound estimator can take it. */
 xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
-/* Refuses what cannot be had of batches as wholes. */
+/* Refuses batches whose joint step is not supported. */
 xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
                                       xsm_error *err);
-/* Has a gradient's rows be those of a batch, or their hidden vectors; makes the codes of rows that come with it. */
+/* Sets a gradient's rows to those of a batch, or to their hidden vectors; computes the codes of rows that come with the
+ * batch. */
 xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
                                     xsm_error *err);
-/* Takes the gradient of the examples first..first+count back through the first layer; raises *largest. */
+/* Propagates the gradient of the examples first..first+count back through the first layer; raises *largest. */
 void xsmi_gradient_take_layer(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, uint64_t first,
                               uint64_t count, double *largest);
-/* Sets ||x||^2 of the examples first..first+count where their rows came with the batch. */
+/* Sets ||x||^2 of the examples first..first+count if their rows came with the batch. */
 void xsmi_gradient_measure(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
-/* Fills dL/dx of the examples first..first+count, whose coefficients are there; false when one is not finite. */
+/* Computes dL/dx of the examples first..first+count from their coefficients; returns false if one is not finite. */
 bool xsmi_input_gradient_take(const xsmi_input_gradient *input, const xsm_estimator *e, const xsm_gradient *g,
                               double eta, uint64_t first, uint64_t count);
 
-/* The tensors of a bound estimator's state, by number; *found is false past the last. A host's table is checked. */
+/* The tensors of a bound estimator's state, by number; *found is false after the last. A host's table is checked. */
 xsm_status xsmi_estimator_state_tensor(const xsm_estimator *e, uint32_t index, xsm_state_tensor *tensor, bool *found,
                                        xsm_error *err);
 
-/* Refuses a bound estimator whose gradient is not that of the whole objective when it is taken over all rows. */
+/* Refuses a bound estimator whose gradient over all rows is not the gradient of the whole objective. */
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
 
-/* Options that are lists of classes (class_list.c): put a copy in, also from text ("3,17,4"), and release it. */
+/* Options that are lists of classes (class_list.c): store a copy, parse one from text ("3,17,4"), and release it. */
 xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const uint32_t *classes, uint32_t count,
                                xsm_error *err);
 xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, const char *text, xsm_error *err);
 void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option);
 
-/* Refuses learning rates that no step can be taken with, whatever the estimator; and with this one's ridge. */
+/* Refuses learning rates that are unusable, for every estimator, and for this one's L2 penalty (ridge). */
 xsm_status xsmi_check_eta(double eta, xsm_error *err);
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
 
 /* -- samplers (sampled.c) ------------------------------------------------------------------------------------------ */
 
-/* Makes the sampler that the option says, in place of the one that was there. */
+/* Makes the sampler that the option names and replaces the present one. */
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err);
-/* Binds the sampler, makes the rows' codes, and sets the width; `most_labels` of a row. On failure nothing is left. */
+/* Binds the sampler, makes the rows' codes, and sets the width; `most_labels` of a row. On failure the estimator is
+ * without a bound sampler. */
 xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
                                        uint64_t most_labels, xsm_error *err);
 void xsmi_estimator_unbind_sampler(xsm_estimator *e);
 
 /* -- indexes (searched.c) ------------------------------------------------------------------------------------------ */
 
-/* Makes the index that the option says, in place of the one that was there. */
+/* Makes the index that the option names and replaces the present one. */
 xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);
-/* A batch of which the classes are searched. Fills g but for its loss and its number of examples; *finite and *largest
- * as xsmi_estimator_joint(). */
+/* A batch whose classes are searched. Fills g except its loss and its number of examples; *finite and *largest as for
+ * xsmi_estimator_joint(). */
 xsm_status xsmi_estimator_search(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                                  const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err);
 
 /* Lists the classes of the examples first..first+count of a gradient, for estimators that are not exact. */
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 
-/* Scores the examples first..first+count of a gradient whose lists are filled, for estimators that are not exact. alpha
- * is the model's at that moment; what is coming (NULL = nothing) is asked for meanwhile. Returns false when a score is
- * not finite or too large. */
+/* Scores the examples first..first+count of a gradient with filled lists, for estimators that are not exact. alpha is
+ * the model's at that moment. Meanwhile it prefetches `coming` (NULL = nothing). Returns false when a score is not
+ * finite or too large. */
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
                            const xsmi_coming *coming);
-/* Has the estimator turn the scores of those examples into coefficients. `batch` is the size of the whole batch.
- * Returns how many of them come before the first with a coefficient that is not finite or too large; *largest is raised
+/* Calls the estimator to turn the scores of those examples into coefficients. `batch` is the size of the whole batch.
+ * Returns the number of examples before the first with a coefficient that is not finite or too large; raises *largest
  * to the largest |g| ||(x,1)||. */
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
                                      double eta, uint32_t slot, double *largest);
 
-/* What is left when the table has filled a block of the gradient: the mean over the batch, and how many are finite, as
- * above. lengths NULL: all places. */
+/* Completes a block of the gradient that the table has filled: takes the mean over the batch, and returns how many
+ * examples are finite, as above. lengths NULL: all entries. */
 uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest);
 
-/* A batch of several examples as a whole: the estimator's joint(). Fills g but for its loss and its number of examples.
- * *largest as xsmi_estimator_coefficients(), *finite whether all are finite. */
+/* A batch of several examples as a whole: the estimator's joint(). Fills g except its loss and its number of examples.
+ * *largest is as for xsmi_estimator_coefficients(), *finite tells whether all are finite. */
 xsm_status xsmi_estimator_joint(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, bool *finite,
                                 double *largest, xsm_error *err);
-/* Whether a batch of so many is taken as a whole. */
+/* Whether a batch of that size is processed as a whole. */
 static inline bool xsmi_estimator_is_joint(const xsm_estimator *e, uint64_t batch)
 {
     return batch > 1 && e->ops.joint;
 }
-/* Sorts a batch's rows into `sorted` [count], and says whether one is there twice. */
+/* Sorts a batch's rows into `sorted` [count], and returns whether one occurs twice. */
 bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);
 
-/* Fills a negative-sampling estimator's lists: the label, then `negatives` others without replacement. */
+/* Fills a negative-sampling estimator's lists: the label, then `negatives` other classes without replacement. */
 void xsmi_select_others(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, uint32_t negatives,
                         const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
-/* The same for rows with several labels: those first, in rising order, then `negatives` classes that are none of them,
- * or as many as there are. `width` places a row. */
+/* The same for rows with several labels: first the labels, in rising order, then `negatives` other classes, or all of
+ * them if there are fewer. `width` entries a row. */
 void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,
                            const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
-/* The number of negatives that an option's value (0 = 5, or K-1 if that is less) means, checked against K. */
-extern const char *const xsmi_negatives_words[]; /* "all": in the option's table, and -1 as its value */
+/* The number of negatives for an option's value (0 = 5, or K-1 if that is less), checked against K. */
+extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
-/* What every built-in table begins with, for a state of that type; and how it names an array of options. */
+/* The first members of every built-in table, for a state of that type; and the name of an array of options. */
 #define XSMI_ESTIMATOR_OF(type) .size = sizeof(xsm_estimator_ops), .abi = XSM_ESTIMATOR_ABI, .state_size = sizeof(type)
 #define XSMI_ESTIMATOR_OPTIONS(array)                                                                                  \
     .options = (array), .option_count = sizeof(array) / sizeof *(array), .option_size = sizeof *(array)
 
-/* The state of those that need nothing but kernels, and the bind() that finds them. */
+/* The state of estimators that need only kernels, and the bind() that sets them. */
 typedef struct xsmi_kernels_state {
     const xsmi_kernels *kernels;
 } xsmi_kernels_state;
 xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err);
 
-/* Beside the public flags, of built-in tables: what the estimator names classes are nodes of a tree over them, which it
- * makes, or takes from the model (hierarchical.c). */
+/* A flag of built-in tables besides the public ones: the estimator's classes are nodes of a tree over the classes,
+ * which it makes or takes from the model (hierarchical.c). */
 #define XSMI_ESTIMATOR_HIERARCHY (UINT32_C(1) << 31)
 xsm_status xsmi_hierarchical_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err);
 
-/* And: exact, but takes lists as those do that are not, of the classes whose scores may count (sifted.h). Hosts' copies
- * of such a table go without the flag and get all scores. */
+/* Another such flag: exact, but the table gets lists, like those of estimators that are not exact, of the classes whose
+ * scores may contribute (sifted.h). Hosts' copies of such a table lack the flag and get all scores. */
 #define XSMI_ESTIMATOR_SIFTED (UINT32_C(1) << 30)
 
 /* The built-in estimators: a new one is its file and a line here. */

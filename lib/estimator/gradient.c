@@ -1,4 +1,4 @@
-/* Sparse score gradients: their memory, which is kept from step to step. */
+/* Sparse score gradients: their memory, which is reused from step to step. */
 #include "estimator/estimator.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64
     bool sifted = (e->ops.flags & XSMI_ESTIMATOR_SIFTED) != 0;
     if (!sifted || !g->sifted || width != g->width || n > g->example_capacity || places > g->place_capacity ||
         places > g->list_capacity) {
-        g->listed = g->clean = 0; /* nothing is known of the coefficients that are there, or will be */
+        g->listed = g->clean = 0; /* the coefficients in memory, old or new, are unknown */
     }
     fits = fits && xsmi_reserve_all(g->context, BY_EXAMPLE(g), &g->example_capacity, n);
     fits = fits && xsmi_reserve(g->context, &g->coefficients, &g->place_capacity, places, sizeof *g->coefficients);

@@ -1,15 +1,16 @@
 /*
  * Hierarchical softmax (Morin and Bengio, Hierarchical probabilistic neural network language model, 2005; Mnih and
- * Hinton, A scalable hierarchical distributed language model, 2008): classes are the leaves of a binary tree, each
- * inner node is a logistic on the features, and log p(y|x) is the sum of the path to y, so that a step costs O(D log K)
- * and is exact: with s_i the score of node i and r_i = 1 where the path goes to the right, loss = sum over the path of
- * softplus((1 - 2 r_i) s_i),   g_i = sigma(s_i) - r_i. The model's rows are the nodes'; it carries the tree and turns
- * their scores into log-probabilities of the classes.
+ * Hinton, A scalable hierarchical distributed language model, 2008). Classes are the leaves of a binary tree, each
+ * inner node is a logistic on the features, and log p(y|x) is the sum over the path to y. A step therefore costs O(D
+ * log K) and is exact. With s_i the score (logit) of node i and r_i = 1 where the path goes to the right,
+ *     loss = sum over the path of softplus((1 - 2 r_i) s_i),   g_i = sigma(s_i) - r_i.
+ * The model's rows of weights belong to the nodes. The model has the tree and converts the nodes' scores into
+ * log-probabilities of the classes.
  *
- * The tree (option `tree`): Huffman's, whose frequent classes have short paths (Mikolov et al., Distributed
- * representations of words and phrases, 2013); halves of the classes in their order; or halves of them as the
- * adversarial tree of Bamler and Mandt (2020, section 3) arranges its leaves, by what the rows look like. A model that
- * has a tree keeps it.
+ * The option `tree` chooses the tree. Huffman's tree gives frequent classes short paths (Mikolov et al., Distributed
+ * representations of words and phrases, 2013). Another tree halves the classes in their order. A third halves them in
+ * the order of the leaves of the adversarial tree of Bamler and Mandt (2020, section 3), which is fitted to the rows. A
+ * model that has a tree already keeps it.
  */
 #include "estimator/estimator.h"
 #include "math/omega.h"

@@ -1,10 +1,10 @@
 /*
  * Implicit SGD on the double sum (Fagan and Iyengar 2018, section 3.2 and appendix F), for one example
- * (implicit_batch.c for several) and any number m of sampled classes, with ridge and bias: theta+ = theta - eta grad
- * f(theta+), solved as one equation in u (math/proximal.h).
+ * (implicit_batch.c is for several) and any number m of sampled classes, with L2 penalty (ridge) and bias: theta+ =
+ * theta - eta grad f(theta+), solved as one equation in u (math/proximal.h).
  *
- * With x the example, A = eta (K-1)/m, s_j = 1/(1 + eta mu beta_j / N) the ridge's shrinkage, beta_j = N over the
- * expected number of examples of an epoch that touch class j, and q_j = s_j ||x||^2, plus 1 with a bias:
+ * With x the example, A = eta (K-1)/m, s_j = 1/(1 + eta mu beta_j / N) the shrinkage by the L2 penalty, beta_j = N over
+ * the expected number of examples of an epoch that change class j, and q_j = s_j ||x||^2, plus 1 with a bias:
  *     w_k+ = s_k (w_k - c_k x),  b_k+ = b_k - c_k,  w_y+ = s_y (w_y + C x),  b_y+ = b_y + C,  C = sum_k c_k,
  *     d/du:    C(u)   = eta (1 - e^-u) + u - u_old,
  *     d/dw_k:  c_k(u) = omega(log(q_k A) + a_k - a_y - q_y C(u) - u) / q_k,   a_j = s_j w_j.x + b_j.
@@ -52,13 +52,14 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
-/* Where the equations of several examples lie in the scratch memory, as xsmi_equations has them. */
+/* Positions in the scratch memory of the equations of several examples, in the layout of xsmi_equations. */
 typedef struct lanes {
     size_t count;
     double *u_old, *q_y, *u, *margin, *q, *c;
 } lanes;
 
-/* Shrinkage of class j's row: beta_j/N = 1/(n_j + (N - n_j) m/(K-1)), the inverse of the examples that touch it. */
+/* The shrinkage of class j's row of weights: beta_j/N = 1/(n_j + (N - n_j) m/(K-1)), the inverse of the number of
+ * examples that change it. */
 static double shrinkage(const xsmi_implicit *s, uint32_t class, double eta)
 {
     if (!s->class_counts) {
@@ -70,7 +71,7 @@ static double shrinkage(const xsmi_implicit *s, uint32_t class, double eta)
     return touched > 0 ? 1 / (1 + eta * s->ridge / touched) : 1;
 }
 
-/* Writes the equation of example i into a lane. Its lists hold e->count classes and the label. */
+/* Writes the equation of example i into a lane. The example's lists have e->count classes and the label. */
 static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
 {
     const size_t stride = XSMI_SOLVE_LANES;
@@ -81,7 +82,7 @@ static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t 
     double *shrinks = block->shrinks + i * block->width;
     double s_y = shrinkage(s, classes[0], block->eta);
     double a_y = (s_y - 1) * (double)linear[0] + (double)scores[0];
-    /* A row of zeros has q = 0, for which c_k is the limit A e^(...): a tiny q gives it to the last digit. */
+    /* A row of zeros has q = 0, for which c_k is the limit A e^(...). A tiny q gives this limit to the last digit. */
     const double least = 1e-300;
     e->u_old[lane] = s->sum.u[example->row];
     e->q_y[lane] = s_y * example->squared_norm + s->bias;
@@ -95,7 +96,7 @@ static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t 
     }
 }
 
-/* Takes the solution from a lane. */
+/* Reads the solution from a lane. */
 static void take(xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
 {
     float *g = block->coefficients + i * block->width;
@@ -107,7 +108,7 @@ static void take(xsmi_implicit *s, const xsm_score_block *block, uint64_t i, con
     }
     g[0] = (float)(-sum / block->eta);
     s->sum.u[block->examples[i].row] = u;
-    /* f at the new point is u + e^-u + C/eta - 1, and C is known from its equation in u. */
+    /* f at the new point is u + e^-u + C/eta - 1, and the equation in u gives C. */
     block->losses[i] = u + (u - e->u_old[lane]) / block->eta;
 }
 
@@ -135,7 +136,7 @@ static void gradient(void *state, const xsm_score_block *block)
         e.q = e.margin + places;
         e.c = e.q + places;
         for (uint64_t i = first; i < first + lanes_most; i++) {
-            /* Lanes that are not in use get numbers that give no trouble. */
+            /* Unused lanes get the numbers of a valid equation. */
             pose(s, block, i < end ? i : first, &e, (size_t)(i - first));
         }
         xsmi_equations equations = {(size_t)(end - first),

@@ -7,14 +7,14 @@
 #include "estimator/double_sum.h"
 
 typedef struct xsmi_implicit {
-    xsmi_double_sum sum; /* first: the shared functions take the state as this */
+    xsmi_double_sum sum; /* first: the shared functions read the state as this type */
     int32_t solver;
     double tolerance;
     double ridge;
     const xsmi_kernels *kernels;
-    double bias;            /* 1 with a bias, else 0 */
-    uint64_t *class_counts; /* [classes] with a ridge, else NULL */
-    double *work;           /* [work_count] of batches */
+    double bias;            /* 1 with a bias, otherwise 0 */
+    uint64_t *class_counts; /* [classes] with an L2 penalty (ridge), otherwise NULL */
+    double *work;           /* [work_count] scratch for batches */
     size_t work_count;
 } xsmi_implicit;
 

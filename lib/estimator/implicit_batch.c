@@ -1,14 +1,14 @@
 /*
- * The implicit step for several examples (Fagan and Iyengar 2018, Proposition 3 and appendix F.3). A step looks at the
- * labels L of the batch and at m classes C drawn from all the others; every example sees all of them,
+ * The implicit step for several examples (Fagan and Iyengar 2018, Proposition 3 and appendix F.3). A step scores the
+ * labels L of the batch and m classes C drawn from all the others; every example uses all of these classes,
  *     f_i = u_i + e^(-u_i) (1 + sum_{k in L - y_i} e^(z_k - z_y) + (K - |L|)/m sum_{k in C} e^(z_k - z_y)),
- * which is unbiased, and for one example is what implicit.c does. The step minimises
+ * which is unbiased, and equals implicit.c for one example. The step minimises
  *     eta (1/n sum_i f_i + mu/(2N) ||W||^2) + ||theta - theta_old||^2 / 2
  * over all weights, biases and the u_i of the batch. With s = 1/(1 + eta mu/N) its solution is
- *     w_k+ = s (w_k - sum_i c_ik x_i),   b_k+ = b_k - sum_i c_ik,   c_ik = eta/n df_i/dz_k at the end of the step;
- * the u_i are integrated out (math/proximal_batch.h), and of the rows only their coordinates in a basis of their span
- * are needed. Everything is in log space, so that the start is the old point, and the linear program of the paper's eq.
- * 22 is not needed.
+ *     w_k+ = s (w_k - sum_i c_ik x_i),   b_k+ = b_k - sum_i c_ik,   c_ik = eta/n df_i/dz_k at the end of the step.
+ * The u_i are integrated out (math/proximal_batch.h). Of the rows, only the coordinates in a basis of their span are
+ * needed. All computations are in log space, so the solver can start at the old point and does not need the linear
+ * program of the paper's eq. 22.
  */
 #include "base/heap_sort.h"
 #include "base/random.h"
@@ -18,7 +18,7 @@
 #include <limits.h>
 #include <math.h>
 
-/* A step that is no nearer to stationary than this is no solution. */
+/* A step with a larger distance from stationarity is not a solution. */
 #define GAP_MOST 1e-3
 
 void xsmi_implicit_release(xsmi_implicit *s)
@@ -43,10 +43,11 @@ static int compare_classes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Class number `place` among those that are not in labels[0..count), which rise. */
+/* The class of rank `place` among the classes that are not in labels[0..count), which is in rising order. */
 static uint32_t class_beside(const uint32_t *labels, uint32_t count, uint32_t place)
 {
-    /* labels[i] - i classes before label i are beside: the labels for which that is at most `place` come before. */
+    /* labels[i] - i classes before label i are not labels: labels for which that is at most `place` come before the
+     * class. */
     uint32_t low = 0, high = count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -64,7 +65,7 @@ void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, 
 {
     const xsmi_implicit *s = state;
     uint32_t labels = 0;
-    /* There may be more examples than places: the sorted list is cut to distinct ones whenever it is full. */
+    /* There may be more examples than entries: when the sorted list is full, it is reduced to distinct labels. */
     uint64_t width = xsmi_implicit_joint_width(state, count);
     for (uint64_t i = 0; i < count; i++) {
         classes[labels++] = examples[i].labels[0];
@@ -78,7 +79,7 @@ void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, 
             }
             labels = kept;
             if (labels == width) {
-                break; /* every class there is */
+                break; /* every class is listed */
             }
         }
     }
@@ -87,7 +88,7 @@ void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, 
     if (drawn > 0) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, s->sum.seed, XSMI_STREAM_NEGATIVES, examples[0].position);
-        /* One number more than there are, which is left out. */
+        /* Draws from one number more than there are, and excludes that number. */
         xsmi_stream_others(&stream, beside + 1, beside, drawn, classes + labels);
         for (uint32_t j = labels; j < labels + drawn; j++) {
             classes[j] = class_beside(classes, labels, classes[j]);
@@ -109,7 +110,7 @@ static xsm_status reserve(xsmi_implicit *s, size_t count, xsm_error *err)
     return XSM_OK;
 }
 
-/* The label's place in the list, whose first part holds the labels in rising order. */
+/* The label's position in the list, which begins with the labels in rising order. */
 static uint32_t place_of(const uint32_t *classes, uint32_t length, uint32_t label)
 {
     uint32_t j = 0;
@@ -125,7 +126,7 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
     size_t n = (size_t)block->count, classes = block->lengths[0], rank = (size_t)block->rank, table, total;
     size_t work = xsmi_proximal_batch_work(n, classes, rank);
     bool fits = xsmi_multiply(n, classes, &table) && work < SIZE_MAX / 8 && classes * (rank + 1) < INT_MAX - 16;
-    /* The solver's part, levels, pull, weights, u before and after, and the labels' places. */
+    /* The solver's scratch, levels, pull, weights, u before and after, and the labels' positions. */
     fits = fits && table < SIZE_MAX / 32 && xsmi_add(work, 2 * table + classes + 3 * n, &total);
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "the step of a batch of %zu examples and %zu classes is too large", n,
@@ -161,7 +162,7 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
                          "left of its gradient is %.2g of it); try a smaller learning rate than %g",
                          n, p.gap, block->eta);
     }
-    double share = block->eta / (double)n; /* of an example's own gradient */
+    double share = block->eta / (double)n; /* of one example's gradient */
     for (size_t i = 0; i < n; i++) {
         float *g = block->coefficients + i * block->width;
         for (size_t j = 0; j < classes; j++) {

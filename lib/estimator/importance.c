@@ -3,8 +3,9 @@
  * by importance sampling, 2003; Adaptive importance sampling, 2008): the mean of dz_k under the model is estimated from
  * m classes drawn from q, with weights normalised over the sample, r_j in proportion to e^(z_j)/q_j:
  *     loss = log(1/m sum_j e^(z_j)/q_j) - z_y,   g_y = -1,   g_j = r_j / sum r for each draw j.
- * Biased, as a ratio of estimates is. The label counts in the normaliser only where it is drawn, so that its score is
- * driven up without bound by examples whose sample lacks it; sampled-softmax is the variant that puts it in.
+ * The estimate is a ratio of estimates and therefore biased. The normaliser includes the label only if it is drawn, so
+ * examples whose sample lacks the label increase its score without bound. The estimator sampled-softmax is the variant
+ * that always includes the label.
  */
 #include "estimator/sampled.h"
 

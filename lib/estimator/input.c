@@ -1,10 +1,11 @@
 /*
- * Rows whose features come with their batches, as from a network of the host's, and the gradient that goes back to it.
+ * Rows whose features come with their batches, for example from a network of the host's, and the gradient that is
+ * returned to it.
  *
- * For an explicit estimator dL/dx = sum_k g_k w_k, at the weights that were scored. A proximal one minimises
- * F(theta) + ||theta - theta_old||^2 / (2 eta) in theta, where F is its objective on the batch; what a host sees of
- * that is the minimum as a function of x (the Moreau envelope of F), and its derivative in x is dF/dx at the minimum,
- * that is sum_k g_k w_k+ with the weights after the step, w_k+ = s_k (w_k - eta g_k x).
+ * For an explicit estimator dL/dx = sum_k g_k w_k, at the weights that were scored. A proximal one minimises F(theta) +
+ * ||theta - theta_old||^2 / (2 eta) in theta, where F is its objective on the batch. The host's loss is that minimum as
+ * a function of x (the Moreau envelope of F). Its derivative in x is dF/dx at the minimum, which is sum_k g_k w_k+ with
+ * the weights after the step, w_k+ = s_k (w_k - eta g_k x).
  */
 #include "estimator/estimator.h"
 
@@ -127,13 +128,13 @@ void xsmi_gradient_take_layer(const xsm_estimator *e, xsm_gradient *g, const xsm
             reach = fabs((double)x.values[j]) > reach ? fabs((double)x.values[j]) : reach;
         }
         reach *= sqrt(square);
-        *largest = reach <= *largest ? *largest : reach; /* what is no number gets in, and is found out */
+        *largest = reach <= *largest ? *largest : reach; /* NaN is stored too and is detected later */
     }
 }
 
 /* -- the gradient with respect to the features --------------------------------------------------------------------- */
 
-/* Classes whose coefficients are taken together. */
+/* Classes whose coefficients are applied together. */
 #define GROUP 64
 
 /* Adds sum_k g_k s_k (w_k - eta g_k x). */
@@ -175,7 +176,7 @@ bool xsmi_input_gradient_take(const xsmi_input_gradient *input, const xsm_estima
                                 input->values + i * input->stride);
         }
     }
-    /* Every class: a run of them for each row in turn, so that their weights come from the cache. */
+    /* Every class: one run of classes for each row in turn, so that their weights are in the cache. */
     for (uint32_t k = 0; g->exact && !g->sifted && k < g->width; k += GROUP) {
         size_t some = g->width - k < GROUP ? (size_t)(g->width - k) : GROUP;
         for (uint64_t i = first; i < first + count; i++) {

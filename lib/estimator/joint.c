@@ -1,6 +1,6 @@
 /*
- * Batches that an estimator takes as a whole: one list of classes for all examples, their scores, and the coordinates
- * of the rows in the basis of their span.
+ * Batches that an estimator processes as a whole: one list of classes for all examples, their scores (logits), and the
+ * coordinates of the rows in the basis of their span.
  */
 #include "estimator/estimator.h"
 
@@ -14,7 +14,7 @@ typedef struct score_job {
     bool *finite; /* by example */
 } score_job;
 
-/* Examples whose scores one job takes: each has many classes. */
+/* Examples that one job scores: each has many classes. */
 #define SCORE_EXAMPLES 8
 
 static void run_scores(void *state, size_t index, uint32_t thread)
@@ -33,7 +33,7 @@ static xsm_status need_spans(xsm_estimator *e, xsm_error *err)
                     : xsmi_spans_new(e->context, e->train, e->model->kernels, e->fixed_batches, &e->spans, err);
 }
 
-/* With `room` for each row's number, and a flag for each job. */
+/* Scratch: `room` for each row's number, and a flag for each job. */
 static xsm_status take(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, uint64_t *room,
                        bool *flags, bool *finite, double *largest, xsm_error *err)
 {

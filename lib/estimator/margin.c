@@ -1,9 +1,9 @@
 /*
  * The margin of Crammer and Singer over all classes, smoothed by mu, for one label a row or several (Yen et al., Loss
- * Decomposition for Fast Learning in Large Output Spaces, 2018, eq. 3, 10 and 11; the loss itself is loss/margin.c):
- * the gradient is the projection of (z + 1_N)/mu onto the bi-simplex. Only classes within mu of the best wrong one can
- * have a coefficient, and only those above the threshold that some of the best have among themselves: the few that are
- * left as the scores come by (sifted.h) are projected.
+ * Decomposition for Fast Learning in Large Output Spaces, 2018, eq. 3, 10 and 11; the loss itself is in loss/margin.c):
+ * the gradient is the projection of (z + 1_N)/mu onto the bi-simplex. A class has a coefficient only if its score is
+ * within mu of the best wrong one and above the threshold computed from some of the best scores. sifted.h selects these
+ * few classes while scores are computed, and only they are projected.
  */
 #include "estimator/sifted.h"
 
@@ -24,10 +24,10 @@ static const xsm_option options[] = {
      "width of the smoothing: 1 for one label a row, 5 for several (the paper's)"},
 };
 
-/* One thread's memory. */
+/* The scratch of one thread. */
 typedef struct places {
-    double *z, *g, *scratch; /* [K] scores and coefficients, the labels first; the loss's */
-    uint32_t *place;         /* [K] their classes, where all scores are there */
+    double *z, *g, *scratch; /* [K] scores and coefficients, the labels first; the loss's scratch */
+    uint32_t *place;         /* [K] their classes, if all scores are given */
 } places;
 
 static places divide_scratch(const margin_state *s, xsmi_arena *arena)
@@ -51,7 +51,8 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
     margin_state *s = state;
     s->classes = problem->classes;
-    /* What the loss takes for lists of K classes in all grows with either, so the sum bounds every row's. */
+    /* The loss's scratch for lists of K classes in total grows with both lengths, so the sum bounds that of every
+     * row. */
     s->loss_scratch = xsmi_loss_margin.scratch((size_t)problem->most_labels, s->classes);
     if (scratch(s) == SIZE_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes are more than 'margin' can address", s->classes);
@@ -59,7 +60,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
-/* A row of all scores, as a host's copy of the table gets it: the labels first, then the others. */
+/* A row of all scores, which a host's copy of the table gets: lists the labels first, then the others. */
 static size_t list_all(const margin_state *s, const xsm_example *example, const float *scores, float *row,
                        const places *p)
 {
@@ -72,7 +73,7 @@ static size_t list_all(const margin_state *s, const xsm_example *example, const 
         memcpy(row, scores, s->classes * sizeof *row);
     }
     for (size_t j = 0; j < own; j++) {
-        row[p->place[j]] = -INFINITY; /* has no part */
+        row[p->place[j]] = -INFINITY; /* contributes nothing */
     }
     for (uint32_t k = 0; k < s->classes; k++) {
         if (row[k] != -INFINITY) {
@@ -91,7 +92,7 @@ static void gradient(void *state, const xsm_score_block *block)
     places p = divide_scratch(s, &arena);
     for (uint64_t i = 0; i < block->count; i++) {
         const float *scores = block->scores + i * block->width;
-        float *coefficients = block->coefficients + i * block->width; /* where the scores are */
+        float *coefficients = block->coefficients + i * block->width; /* the scores are in this memory */
         size_t own = (size_t)block->examples[i].label_count, count = 0;
         if (block->classes) {
             for (; count < block->lengths[i]; count++) {
@@ -105,7 +106,7 @@ static void gradient(void *state, const xsm_score_block *block)
             finite &= isfinite(p.z[j]) != 0;
         }
         if (!finite) {
-            block->losses[i] = NAN; /* is found out and told of */
+            block->losses[i] = NAN; /* the caller detects and reports it */
             continue;
         }
         xsmi_loss_scores z = {p.z, p.z + own, own, count - own, 0};

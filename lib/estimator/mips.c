@@ -1,6 +1,6 @@
 /*
- * The gradient of the scores that a search finds (Yen et al. 2018, Algorithm 1): z~_k = z_k for k in S and the labels,
- * and nothing, or 0, for the others.
+ * The gradient of the scores (logits) that a search finds (Yen et al. 2018, Algorithm 1): z~_k = z_k for k in S and the
+ * labels; all others are absent or 0.
  */
 #include "estimator/search_gradient.h"
 

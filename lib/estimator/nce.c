@@ -1,11 +1,11 @@
 /*
  * Noise-contrastive estimation (Gutmann and Hyvarinen, Noise-contrastive estimation, 2010; Mnih and Teh, A fast and
  * simple algorithm for training neural probabilistic language models, 2012, with the normaliser fixed at 1): the label
- * against m classes drawn from the noise q, told apart by a logistic of s_k = z_k - log(m q_k):
+ * against m classes drawn from the noise q, separated by a logistic of s_k = z_k - log(m q_k):
  *     loss = softplus(-s_y) + sum_j softplus(s_j),   g_y = -sigma(-s_y),   g_j = sigma(s_j) for each draw j.
- * A draw that equals the label is noise like any other: both terms then count, as the consistency of the method needs.
- * Where the model is rich enough its optimum is z_k = log p(k|x), normalised without a sum; otherwise the normaliser is
- * only approximately 1 and the optimum is not that of the likelihood.
+ * A draw that equals the label counts as noise: then both terms apply, which the consistency of the method requires. If
+ * the model is rich enough, its optimum is z_k = log p(k|x), normalised without a sum; otherwise the normaliser is only
+ * approximately 1, and the optimum is not that of the likelihood.
  */
 #include "estimator/sampled.h"
 #include "math/omega.h"

@@ -1,10 +1,12 @@
 /*
  * Negative sampling with any sampler (Bamler and Mandt, Extreme classification via adversarial softmax approximation,
- * 2020, eq. 2 and 6): the label against m classes drawn from p_n(.|x), each a logistic of its own,
- *     loss = softplus(-z_y) + lambda (z_y + log p_n(y|x))^2 + 1/m sum_j [softplus(z_j) + lambda (z_j + log
- * p_n(j|x))^2], g_y = -sigma(-z_y) + 2 lambda (z_y + log p_n(y|x)), g_j = 1/m [sigma(z_j) + 2 lambda (z_j + log
- * p_n(j|x))] for each draw j. A draw that equals the label counts: without it the optimum would be another. There z_k =
- * log p(k|x) - log p_n(k|x) + const (Theorem 1), so that the scores of the softmax are z_k + log p_n(k|x), eq. 5.
+ * 2020, eq. 2 and 6): the label against m classes drawn from p_n(.|x), with a logistic for each,
+ *     loss = softplus(-z_y) + lambda (z_y + log p_n(y|x))^2
+ *            + 1/m sum_j [softplus(z_j) + lambda (z_j + log p_n(j|x))^2],
+ *     g_y = -sigma(-z_y) + 2 lambda (z_y + log p_n(y|x)),
+ *     g_j = 1/m [sigma(z_j) + 2 lambda (z_j + log p_n(j|x))] for each draw j.
+ * A draw that equals the label counts; without it the optimum would differ. At the optimum z_k = log p(k|x) - log
+ * p_n(k|x) + const (Theorem 1), so the scores of the softmax are z_k + log p_n(k|x), eq. 5.
  */
 #include "estimator/sampled.h"
 #include "math/omega.h"
@@ -12,7 +14,7 @@
 #include <math.h>
 
 typedef struct negative_state {
-    xsmi_draws draws; /* first: the shared functions take the state as this */
+    xsmi_draws draws; /* first: the shared functions read the state as this type */
     double lambda;
 } negative_state;
 

@@ -1,14 +1,14 @@
 /*
- * One-vs-all: a binary logistic regression for each class, any number of labels a row.
+ * One-vs-all: a binary logistic regression for each class, with any number of labels a row.
  *     loss = sum over k of log(1 + e^(z_k)) - sum over P of z_k,   g_k = sigma(z_k) - [k in P].
- * The logarithms are taken of products of the factors 1 + e^-|z_k|, each between 1 and 2: one for a few hundred
- * classes.
+ * The logarithm is computed of products of the factors 1 + e^-|z_k|, each between 1 and 2: one logarithm for a few
+ * hundred classes.
  */
 #include "estimator/estimator.h"
 
 #include <math.h>
 
-/* Classes whose factors have one logarithm: their product is below 2^512. */
+/* Classes whose factors share one logarithm: their product is below 2^512. */
 #define RUN 512
 /* Partial sums and products, which a compiler can keep in vectors. */
 #define PARTS 8
@@ -21,7 +21,7 @@ static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, fl
     for (size_t k = 0; k < n; k++) {
         far[k] = -fabsf(z[k]);
     }
-    kernels->row_softmax(far, n, 0, 1, part); /* e^-|z|, no sums taken */
+    kernels->row_softmax(far, n, 0, 1, part); /* e^-|z|; the sums are not used */
     size_t whole = n / PARTS * PARTS;
     for (size_t k = 0; k < whole; k += PARTS) {
         for (size_t l = 0; l < PARTS; l++) {
@@ -54,7 +54,7 @@ static void gradient(void *state, const xsm_score_block *block)
         float *g = block->coefficients + i * block->width;
         double loss = 0;
         for (uint64_t j = 0; j < example->label_count; j++) {
-            loss -= (double)z[example->labels[j]]; /* before g, which may be the same memory, is written */
+            loss -= (double)z[example->labels[j]]; /* before writing g, which may be the same memory */
         }
         for (uint64_t k = 0; k < block->width; k += RUN) {
             uint64_t n = block->width - k < RUN ? block->width - k : RUN;

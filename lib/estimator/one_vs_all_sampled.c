@@ -1,15 +1,15 @@
 /*
- * One-vs-all (one_vs_all.c) whose sum over the classes that are no labels is estimated from m of them, drawn uniformly
+ * One-vs-all (one_vs_all.c) that estimates the sum over the classes that are not labels from m of them, drawn uniformly
  * without replacement and weighted by (K - |P|)/m. Unbiased for the loss and its gradient:
  *     loss = sum over P of log(1 + e^(-z_k)) + (K-|P|)/m sum over S of log(1 + e^(z_k)),
  *     g_k = -sigma(-z_k) for k in P,   g_k = (K-|P|)/m sigma(z_k) for k in S.
- * With all of them it is one-vs-all itself.
+ * With all classes it equals one-vs-all.
  */
 #include "estimator/estimator.h"
 #include "math/omega.h"
 
 typedef struct sampled_state {
-    xsmi_kernels_state all; /* of one-vs-all; first, as that one takes the state for its own */
+    xsmi_kernels_state all; /* of one-vs-all; first, as that estimator's functions read the state as this type */
     int64_t negatives_option;
     uint64_t seed, width;
     uint32_t classes, negatives;

@@ -1,11 +1,12 @@
 /*
  * One-vs-each (Titsias, One-vs-Each Approximation to Softmax for Scalable Estimation of Probabilities, 2016).
  *
- * Eq. 4: the bound log p(y|x) >= sum_{m != y} log sigma(z_y - z_m). Eq. 6, tighter: for any set C of classes,
- * log p(y|x) >= log softmax_y(z_y, z_C) + sum_{m not in C, m != y} log sigma(z_y - z_m); C of all classes is the
- * softmax itself, no C is eq. 4. The sum over the R classes outside of C and y is taken whole, or (eq. 15) estimated
- * from m of them drawn uniformly without replacement, with the weight R/m: unbiased for the bound and its gradient, g_k
- * = p_k - [k = y] over C and y, g_k = R/m sigma(z_k - z_y) outside, whose sum g_y loses.
+ * Eq. 4 is the bound log p(y|x) >= sum_{m != y} log sigma(z_y - z_m). Eq. 6 is tighter: for any set C of classes,
+ *     log p(y|x) >= log softmax_y(z_y, z_C) + sum_{m not in C, m != y} log sigma(z_y - z_m).
+ * With all classes in C it is the softmax itself, with an empty C it is eq. 4. The sum over the R classes outside of C
+ * and y is computed in full or (eq. 15) estimated from m of them drawn uniformly without replacement, with the weight
+ * R/m, which is unbiased for the bound and its gradient:
+ *     g_k = p_k - [k = y] over C and y,   g_k = R/m sigma(z_k - z_y) outside; their sum is subtracted from g_y.
  */
 #include "estimator/estimator.h"
 #include "estimator/ove.h"
@@ -48,7 +49,7 @@ typedef struct frequency {
     uint32_t class;
 } frequency;
 
-/* Most rows first; of equal ones the smaller class. */
+/* By falling number of rows, then by class. */
 static int compare_frequencies(const void *a, const void *b)
 {
     const frequency *x = a, *y = b;
@@ -112,7 +113,7 @@ static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_er
     return XSM_OK;
 }
 
-/* Classes of C below k. */
+/* The number of classes of C below k. */
 static uint32_t inside_below(const ove_state *s, uint32_t k)
 {
     uint32_t low = 0, high = s->inside_count;
@@ -133,7 +134,7 @@ static bool is_inside(const ove_state *s, uint32_t k)
     return place < s->inside_count && s->inside[place] == k;
 }
 
-/* The class outside of C of that rank among them. */
+/* The class of that rank among those outside of C. */
 static uint32_t outside_at(const ove_state *s, uint32_t rank)
 {
     uint32_t low = 0, high = s->inside_count;
@@ -167,7 +168,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     s->seed = problem->seed;
     s->classes = problem->classes;
     XSMI_TRY(choose_inside(s, problem, err));
-    /* A label in C leaves K - |C| outside, another one less; with no C every label is outside. */
+    /* A label in C leaves K - |C| classes outside, another label one less; with an empty C every label is outside. */
     uint32_t outside = s->classes - (s->inside_count ? s->inside_count : 1);
     XSMI_TRY(xsmi_negatives("ove", s->negatives_option, outside + 1, &s->negatives, err));
     s->all = s->negatives == outside;
@@ -188,7 +189,7 @@ static uint64_t width(const void *state)
     return most < s->classes ? most : s->classes;
 }
 
-/* The label, the others of C, those drawn. */
+/* The label, the others of C, the drawn classes. */
 static void select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes, uint32_t *lengths)
 {
     const ove_state *s = state;
@@ -206,7 +207,7 @@ static void select(const void *state, const xsm_example *examples, uint64_t coun
             }
         }
         if (drawn > 0) {
-            /* Ranks outside of C, of which the label has one if it is not in C. */
+            /* Ranks are those of classes outside of C; the label has a rank if it is not in C. */
             xsmi_stream stream;
             xsmi_stream_start(&stream, s->seed, XSMI_STREAM_NEGATIVES, examples[i].position);
             xsmi_stream_others(&stream, others + 1, inside ? outside : y - below, drawn, of + length);
@@ -228,7 +229,7 @@ double xsmi_ove_gradient(const float *z, uint32_t soft, uint32_t length, uint32_
     for (uint32_t j = 0; j < soft; j++) {
         sum += exp((double)z[j] - most);
     }
-    /* With no C the softmax is of the label alone, and exactly 1. */
+    /* With an empty C the softmax is over the label alone, and exactly 1. */
     double loss = soft > 1 ? most + log(sum) - own : 0, out = 0;
     xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
     for (uint32_t j = soft; j < length; j++) {
@@ -283,7 +284,7 @@ static void gradient(void *state, const xsm_score_block *block)
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
         uint32_t y = block->examples[i].labels[0];
-        uint32_t soft = 1 + s->inside_count - is_inside(s, y); /* places of the softmax, the label's first */
+        uint32_t soft = 1 + s->inside_count - is_inside(s, y); /* entries of the softmax, the label's first */
         block->losses[i] = block->lengths ? xsmi_ove_gradient(z, soft, block->lengths[i], s->classes - soft, g)
                                           : full_gradient(s, y, z, g);
     }

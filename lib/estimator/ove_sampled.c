@@ -1,10 +1,10 @@
 /*
  * One-vs-each with any sampler (Titsias, One-vs-Each Approximation to Softmax for Scalable Estimation of Probabilities,
- * 2016, whose future work it is): the sum over the other classes in the bound of eq. 4, estimated from m classes drawn
- * from q with the weights 1/(m q):
+ * 2016, which names it as future work): the sum over the other classes in the bound of eq. 4 is estimated from m
+ * classes drawn from q with the weights 1/(m q):
  *     loss = sum_j c_j/(m q_j) softplus(z_j - z_y),   g_j = c_j/(m q_j) sigma(z_j - z_y),   g_y = -sum_j g_j,
- * c_j the draws of class j. Unbiased for the bound and its gradient; a label that is drawn adds nothing. Uniform
- * classes are drawn without replacement from the others, which is `ove`.
+ * where c_j is the number of draws of class j. Unbiased for the bound and its gradient; a drawn label adds nothing.
+ * Uniform classes are drawn without replacement from the others, which equals `ove`.
  */
 #include "estimator/sampled.h"
 #include "math/omega.h"

@@ -1,11 +1,11 @@
 /*
  * One-vs-each, tightened by the classes that a search finds (Titsias, One-vs-Each Approximation to Softmax for Scalable
- * Estimation of Probabilities, 2016, eq. 6 with a C for each example): the label is held against the Q classes S that
- * score best by one softmax, and against each of the others by a logistic,
+ * Estimation of Probabilities, 2016, eq. 6 with a C for each example): one softmax compares the label with the Q
+ * classes S of the highest scores, and a logistic compares it with each of the others,
  *     loss = log(e^z_y + sum_{k in S} e^z_k) - z_y + R/m sum_{k drawn} log(1 + e^(z_k - z_y)),
- * where m of the R classes that are neither label nor in S are drawn uniformly without replacement. Unbiased for the
- * bound that S gives, and for its gradient with S held as it is (eq. 6 holds for every S). What a search misses makes
- * the bound looser, never wrong; with all classes found it is the softmax.
+ * where m of the R classes that are neither the label nor in S are drawn uniformly without replacement. Unbiased for
+ * the bound of S, and for its gradient with S constant (eq. 6 is valid for every S). Classes that a search misses make
+ * the bound looser, but never invalid; if all classes are found it is the softmax.
  */
 #include "estimator/estimator.h"
 #include "estimator/ove.h"
@@ -46,10 +46,10 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     }
     uint32_t few = s->classes < 20 ? s->classes : 20;
     s->candidates = s->candidates_option ? (uint32_t)s->candidates_option : few;
-    /* A label among the candidates leaves K - Q outside. */
+    /* A label among the candidates leaves K - Q classes outside. */
     XSMI_TRY(xsmi_negatives("ove-searched", s->negatives_option, s->classes - s->candidates + 1, &s->negatives, err));
     if (s->negatives_option < 0) {
-        s->negatives = s->classes; /* more are left where a search lists fewer than Q */
+        s->negatives = s->classes; /* more classes are outside if a search lists fewer than Q */
     }
     return XSM_OK;
 }

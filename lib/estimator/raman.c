@@ -1,9 +1,9 @@
 /*
  * Plain stochastic gradient on the older double sum (Raman, Matsushima, Zhang, Yun and Vishwanathan, DS-MLR, 2016; here
- * Fagan and Iyengar 2018, eq. 8), which does not take the label's score out of the sum:
+ * Fagan and Iyengar 2018, eq. 8), which does not factor the label's score out of the sum:
  *     f_i = u - z_y + e^(z_y - u) + (K-1)/m sum_{k in S} e^(z_k - u),
  *     g_k = (K-1)/m e^(z_k - u),   g_y = e^(z_y - u) - 1,   df/du = 1 - e^(z_y - u) - (K-1)/m sum_k e^(z_k - u).
- * Minimised over u, which may be of either sign, it is the log-loss + 1 at u = log sum_j e^z_j.
+ * Minimised over u, which may have either sign, it is the log-loss + 1 at u = log sum_j e^z_j.
  */
 #include "estimator/double_sum.h"
 
@@ -35,7 +35,7 @@ static void gradient(void *state, const xsm_score_block *block)
             sum += c;
             g[j] = (float)c;
         }
-        /* The batch's mean gives each of its rows' u the n-th part of the step. */
+        /* As the loss is the batch's mean, the u of each row takes 1/n of the step. */
         xsmi_double_sum_move(s, row, u - block->eta / (double)block->batch * (1 - sum));
         block->losses[i] = u - (double)z[0] + sum - 1;
     }

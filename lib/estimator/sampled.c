@@ -1,4 +1,4 @@
-/* What estimators with a sampler have in common: the sampler's life, the codes of the rows, the lists of classes. */
+/* Common code of estimators with a sampler: the sampler's life, the codes of the rows, the lists of classes. */
 #include "estimator/sampled.h"
 
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
@@ -87,7 +87,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
         XSMI_TRY(xsmi_sampler_correction(s, &e->correction, err));
     }
     if (e->labels_alone) {
-        return XSM_OK; /* each batch's are made with it */
+        return XSM_OK; /* codes are made with each batch */
     }
     size_t count;
     if (!xsmi_multiply((size_t)train->rows, s->code_length, &count)) {

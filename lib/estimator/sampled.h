@@ -1,30 +1,31 @@
 /*
- * What the estimators with a sampler share: the number of draws, and an example of a block as their formulas want it.
+ * Common definitions of estimators with a sampler: the number of draws, and an example of a block in the form of their
+ * formulas.
  */
 #ifndef XSMI_SAMPLED_H
 #define XSMI_SAMPLED_H
 
 #include "estimator/estimator.h"
 
-/* The first member of their states, for some the whole state. */
+/* The first member of their states; for some it is the whole state. */
 typedef struct xsmi_draws {
     int64_t negatives; /* m */
 } xsmi_draws;
 
-/* The entry for it in their tables of options. */
+/* The entry for it in their option tables. */
 #define XSMI_DRAWS_OPTION                                                                                              \
     {                                                                                                                  \
         "negatives", XSM_OPTION_INT, offsetof(xsmi_draws, negatives), "5", 1, XSM_CLASSES_MAX, NULL,                   \
             "classes that are drawn for each example, m"                                                               \
     }
 
-/* plan() of those that want m draws as they come, with labels among them; that want the labels' probabilities too; and
- * that want none but the other classes. */
+/* plan() of estimators that use all m draws, labels included; of those that also need the labels' probabilities; and of
+ * those that use only draws of the other classes. */
 void xsmi_plan_any(const void *state, xsm_draw_plan *p);
 void xsmi_plan_probabilities(const void *state, xsm_draw_plan *p);
 void xsmi_plan_others(const void *state, xsm_draw_plan *p);
 
-/* One example of a block: the places [length], its labels first. */
+/* One example of a block: [length] entries, its labels first. */
 typedef struct xsmi_sampled_example {
     const float *z;
     const double *log_expected;

@@ -1,18 +1,19 @@
 /*
  * Sampled softmax (Jean et al., On using very large target vocabulary for neural machine translation, 2015): the
- * softmax over the labels P and the classes drawn from q. A drawn class stands for those that were not: with c_j draws
- * of class j, the expected number of its draws taken off its score, Z = sum_{k in P} e^(z_k) + sum_{j not in P} c_j
- * e^(z_j - log(m q_j)), has the full sum as its mean (option log-q; without it Z is that of the classes drawn alone,
- * c_j e^(z_j)). loss = log Z - mean over P of z_k,   g_k = share of k in Z - [k in P]/|P|. A label that is drawn is no
- * negative. Uniform draws are made without replacement from the other classes, with (K-|P|)/m in the place of 1/(m q);
- * all the others drawn, it is the exact softmax.
+ * softmax over the labels P and the classes drawn from q. A drawn class represents classes that were not drawn. With
+ * c_j draws of class j, the logarithm of the expected number of draws is subtracted from its score, and
+ *     Z = sum_{k in P} e^(z_k) + sum_{j not in P} c_j e^(z_j - log(m q_j))
+ * has the full sum as its mean (option log-q; without it Z is the sum over the drawn classes alone, with c_j e^(z_j)).
+ *     loss = log Z - mean over P of z_k,   g_k = share of k in Z - [k in P]/|P|.
+ * A drawn label is not a negative. Uniform draws are made without replacement from the other classes, with (K-|P|)/m in
+ * place of 1/(m q); if all others are drawn, it is the exact softmax.
  */
 #include "estimator/sampled.h"
 
 #include <math.h>
 
 typedef struct sampled_softmax_state {
-    xsmi_draws draws; /* first: the shared functions take the state as this */
+    xsmi_draws draws; /* first: the shared functions read the state as this type */
     int32_t log_q;
     const xsmi_kernels *kernels;
 } sampled_softmax_state;
@@ -30,7 +31,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
-/* In an order that does not wait for one addition before the next. */
+/* Sums in an order in which additions do not wait for one another. */
 static double sum_of(const float *values, uint32_t count)
 {
     double part[4] = {0};
@@ -69,7 +70,7 @@ static void gradient(void *state, const xsm_score_block *block)
         for (uint32_t j = e.labels; j < e.length; j++) {
             e.g[j] *= share;
         }
-        for (uint32_t j = 0; j < e.labels; j++) { /* a share of nearly 1 leaves little */
+        for (uint32_t j = 0; j < e.labels; j++) { /* a share of nearly 1 leaves a small difference */
             e.g[j] = (float)((double)e.g[j] / sum - 1 / (double)e.labels);
         }
         block->losses[i] = (double)most + log(sum) - target / e.labels;

@@ -1,4 +1,4 @@
-/* The loss and gradient of scores that were searched for (search_gradient.h). */
+/* The loss and gradient of scores (logits) that a search found (search_gradient.h). */
 #include "estimator/search_gradient.h"
 
 #include "base/arena.h"
@@ -9,34 +9,34 @@
 const char *const xsmi_missing_names[] = {"auto", "zero", "drop", NULL};
 const char *const xsmi_startup_words[] = {"auto", NULL};
 
-/* Scores that are passed over together when none of them comes near. */
+/* Scores that are skipped together if none of them is above the threshold. */
 #define RUN 64
 #define NONE UINT32_MAX
 
-/* -- memory -------------------------------------------------------------------------------------------------------- */
+/* -- scratch ------------------------------------------------------------------------------------------------------- */
 
 /* A class that is a label, is in A, or has a coefficient. */
 typedef struct slot {
     uint32_t class;
-    bool label, known, active; /* known: v is filled, and the class left its place in the lists */
+    bool label, known, active; /* known: v is filled, and the class was removed from the lists */
     double coefficient;
 } slot;
 
-/* One thread's memory for one example. */
+/* One thread's scratch for one example. */
 typedef struct places {
     slot *slots;         /* [slot_most] labels first */
     float *v;            /* [slot_most][blocks] */
     uint32_t *table;     /* [table_most] slots by hash of class, NONE = empty */
-    uint32_t *fresh;     /* [slot_most] classes whose v are to be found */
-    float *best;         /* [blocks][Q/RUN + 1] the largest of each run of a list */
+    uint32_t *fresh;     /* [slot_most] classes whose v must be computed */
+    float *best;         /* [blocks][Q/RUN + 1] the largest score of each run of a list */
     double *run_scratch; /* [Q/RUN + 1][3] */
-    uint32_t *of;        /* [P + slot_most + Q] of each score given to the loss, its class */
+    uint32_t *of;        /* [P + slot_most + Q] the class of each score passed to the loss */
     double *z, *g;       /* [P + slot_most + Q] */
-    double *scratch;     /* the loss's */
+    double *scratch;     /* the loss's scratch */
     uint32_t slot_count, table_size;
 } places;
 
-/* Classes that can be named in all. */
+/* The largest number of classes that can occur for an example. */
 static size_t slot_most(const xsmi_search *s)
 {
     return (size_t)s->most_labels + (size_t)s->blocks * s->candidates;
@@ -93,7 +93,7 @@ static void start_slots(places *p)
     p->slot_count = 0;
 }
 
-/* The slot of a class, a new one if it has none. */
+/* Returns the slot of a class; adds one if the class has none. */
 static uint32_t need_slot(places *p, uint32_t class)
 {
     uint32_t *place = place_of(p, class);
@@ -101,7 +101,7 @@ static uint32_t need_slot(places *p, uint32_t class)
         return *place;
     }
     if (2 * (p->slot_count + 1) > p->table_size) {
-        p->table_size *= 2; /* there is room: table_most() */
+        p->table_size *= 2; /* the memory suffices: table_most() */
         memset(p->table, 0xff, p->table_size * sizeof *p->table);
         for (uint32_t i = 0; i < p->slot_count; i++) {
             *place_of(p, p->slots[i].class) = i;
@@ -121,11 +121,11 @@ static bool is_known(const places *p, uint32_t class)
 
 /* -- one block's loss ---------------------------------------------------------------------------------------------- */
 
-/* A block's list of what was found; scores of classes that are known by now become -INFINITY. */
+/* A block's list of found classes; scores of classes that are known by now become -INFINITY. */
 typedef struct list {
     const uint32_t *classes;
     float *scores;
-    float *best; /* of each run */
+    float *best; /* the largest score of each run */
     uint32_t count, runs;
 } list;
 
@@ -148,8 +148,8 @@ static void take_best(const xsmi_search *s, const list *found, uint32_t run)
     found->best[run] = s->kernels->row_max(found->scores + first, left < RUN ? left : RUN);
 }
 
-/* Adds the scores above the bar behind the `count` that are there. Returns how many there are then, or 0 when one of
- * those in the list belonged to a class that is known: the bar may have been too high. */
+/* Appends the scores above the bar to the `count` present ones. Returns the new number, or 0 if a score in the list
+ * belonged to a known class: the bar may have been too high. */
 static size_t pass_over(const xsmi_search *s, const places *p, const list *found, double bar, size_t count)
 {
     bool again = false;
@@ -178,7 +178,8 @@ static size_t pass_over(const xsmi_search *s, const places *p, const list *found
     return again ? 0 : count;
 }
 
-/* Absent classes, when they count: all but those listed and those known beside them, which leave the list here. */
+/* The number of absent classes, if they count: all classes except the listed and the known ones. Removes known ones
+ * from the list. */
 static double count_missing(const xsmi_search *s, const places *p, const list *found, uint32_t known)
 {
     uint32_t listed = 0;
@@ -199,7 +200,7 @@ static double count_missing(const xsmi_search *s, const places *p, const list *f
     return (double)(s->classes - listed - known);
 }
 
-/* The best of each run of all lists. Later only those runs are gone through again that lose a class. */
+/* Computes the largest score of each run of all lists. Later only runs that lose a class are scanned again. */
 static void take_all_best(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example)
 {
     for (uint32_t j = 0; j < s->blocks; j++) {
@@ -210,7 +211,7 @@ static void take_all_best(const xsmi_search *s, const places *p, const xsm_searc
     }
 }
 
-/* The loss of block j and its gradient, the labels' first: places [0, *count) of p->of, z and g. */
+/* The loss of block j and its gradient, the labels' first: entries [0, *count) of p->of, z and g. */
 static double take_block(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
                          uint32_t j, size_t *count)
 {
@@ -232,7 +233,7 @@ static double take_block(const xsmi_search *s, const places *p, const xsm_search
     }
     double missing = s->missing_zero ? count_missing(s, p, &found, known) : 0;
     size_t all = 0;
-    while (all == 0) { /* each time round, classes have left the list */
+    while (all == 0) { /* each repetition has removed classes from the list */
         double most = missing > 0 && extra < 0 ? 0 : extra, bar = -INFINITY;
         for (uint32_t run = 0; run < found.runs; run++) {
             double best = (double)found.best[run];
@@ -240,7 +241,7 @@ static double take_block(const xsmi_search *s, const places *p, const xsm_search
         }
         if (!(most < INFINITY && least > -INFINITY && least < INFINITY)) {
             *count = labels;
-            p->g[0] = (double)NAN; /* is found out and told of */
+            p->g[0] = (double)NAN; /* the caller detects and reports it */
             return (double)NAN;
         }
         if (most > -INFINITY && s->loss == &xsmi_loss_margin) {
@@ -258,7 +259,7 @@ static double take_block(const xsmi_search *s, const places *p, const xsm_search
 
 /* -- messages ------------------------------------------------------------------------------------------------------ */
 
-/* The paper's scores of the classes from slot `first` on: those of the lists, 0 where a block did not list them. */
+/* The paper's scores of the classes from slot `first` on: scores in the lists, 0 if a block did not list the class. */
 static void keep_found(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
                        uint32_t first)
 {
@@ -274,7 +275,7 @@ static void keep_found(const xsmi_search *s, const places *p, const xsm_search_b
     }
 }
 
-/* Fills v of the slots from `first` on. */
+/* Computes v of the slots from `first` on. */
 static void complete(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
                      uint32_t first)
 {

@@ -1,11 +1,11 @@
 /*
  * Search-based gradients (Yen, Kale, Yu, Holtmann-Rice, Kumar and Ravikumar, Loss Decomposition for Fast Learning in
- * Large Output Spaces, 2018): the loss of the scores that were found (Algorithm 1), and greedy message passing between
- * the blocks of coordinates (Algorithm 2). Estimators are tables over what is here.
+ * Large Output Spaces, 2018): the loss of the scores (logits) that were found (Algorithm 1), and greedy message passing
+ * between the blocks of coordinates (Algorithm 2). The estimators are tables that use these functions.
  *
- * With v_j = B(z_j + lambda_j), the j-th block's idea of all scores, the step to lambda*_j = z/B - z_j is v_jk <- v_jk
- * + eta (z_k - v_jk), and z_k stays the mean of the v_jk: messages need no memory of their own. By Theorem 1 the mean
- * of L(v_j) lies above L(z) and comes down to it.
+ * With v_j = B(z_j + lambda_j), the j-th block's estimate of all scores, the step to lambda*_j = z/B - z_j is v_jk <-
+ * v_jk + eta (z_k - v_jk), and z_k remains the mean of the v_jk: messages need no memory of their own. By Theorem 1 the
+ * mean of L(v_j) is above L(z) and decreases towards it.
  */
 #ifndef XSMI_SEARCH_GRADIENT_H
 #define XSMI_SEARCH_GRADIENT_H
@@ -13,13 +13,13 @@
 #include "estimator/estimator.h"
 #include "loss/loss.h"
 
-/* What an absent class counts as: the option's values. */
+/* How an absent class counts: the option's values. */
 enum { XSMI_MISSING_AUTO = 0, XSMI_MISSING_ZERO = 1, XSMI_MISSING_DROP = 2 };
 /* Which scores of the classes in A are known: all, or those that the indexes listed. */
 enum { XSMI_COMPLETE_EXACT = 0, XSMI_COMPLETE_FOUND = 1 };
 
 typedef struct xsmi_search_options {
-    int32_t loss; /* place in xsmi_losses */
+    int32_t loss; /* index in xsmi_losses */
     int32_t missing;
     double mu, least;
     int64_t candidates, startup;
@@ -36,7 +36,7 @@ typedef struct xsmi_search {
     bool missing_zero, found_only;
 } xsmi_search;
 
-/* The options that both estimators have, of a state whose member `member` they are. */
+/* The options that both estimators have, for a state with these options in its member `member`. */
 #define XSMI_SEARCH_OPTIONS(type, member)                                                                              \
     {"loss", XSM_OPTION_CHOICE, offsetof(type, member.loss),        "margin", 0,                                       \
      0,      xsmi_loss_names,   "loss of the scores that are found"},                                                  \
@@ -82,15 +82,15 @@ typedef struct xsmi_search {
 
 extern const char *const xsmi_missing_names[], *const xsmi_startup_words[];
 
-/* Fills a search of one block and no rounds; the caller may then say more, and then checks it. `estimator` is its name,
- * for messages. */
+/* Fills a search of one block and no rounds; the caller may then change it and must check it afterwards. `estimator` is
+ * the estimator's name for error messages. */
 xsm_status xsmi_search_bind(xsmi_search *s, const xsmi_search_options *o, const xsm_problem *problem,
                             const char *estimator, xsm_error *err);
-/* Refuses a search whose lists cannot be addressed. */
+/* Refuses a search whose lists are too large to address. */
 xsm_status xsmi_search_check(const xsmi_search *s, const char *estimator, xsm_error *err);
 void xsmi_search_plan(const xsmi_search *s, const xsmi_search_options *o, xsm_search_plan *plan);
 
-/* Entries of tables, for states that begin with a xsmi_search. */
+/* Table functions for states that begin with an xsmi_search. */
 uint64_t xsmi_search_width(const void *state);
 void xsmi_search_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                         uint32_t *lengths);
@@ -98,7 +98,7 @@ size_t xsmi_search_scratch(const void *state);
 void xsmi_search_gradient(void *state, const xsm_score_block *block);
 void xsmi_search_found(void *state, const xsm_search_block *block);
 
-/* The members of their tables that both have. */
+/* The common members of both tables. */
 #define XSMI_SEARCH_OPS                                                                                                \
     .flags = XSM_ESTIMATOR_INDEX | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS, .width = xsmi_search_width,   \
     .select = xsmi_search_select, .scratch = xsmi_search_scratch, .gradient = xsmi_search_gradient,                    \

@@ -1,4 +1,4 @@
-/* What estimators with an index have in common: the indexes of the blocks, their upkeep, the search for a batch. */
+/* Common code of estimators with an index: the indexes of the blocks, their updates, the search for a batch. */
 #include "estimator/searched.h"
 
 #include "estimator/estimator.h"
@@ -80,7 +80,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
 xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_search_plan *plan,
                              const xsm_model *model, uint64_t rows, xsmi_searcher **out, xsm_error *err)
 {
-    /* A model without features has a bias, which is one block. */
+    /* A model without features has only a bias, which is one block. */
     uint32_t most_blocks = model->features > 0 ? model->features : 1;
     if (plan->size != sizeof *plan || plan->blocks < 1 || plan->blocks > most_blocks || plan->candidates < 1 ||
         plan->candidates > model->classes) {
@@ -154,7 +154,7 @@ xsm_status xsm_estimator_index_info(const xsm_estimator *e, uint32_t block, xsm_
     return xsm_index_get_info(e->searcher->parts[block].index, info, err);
 }
 
-/* -- upkeep -------------------------------------------------------------------------------------------------------- */
+/* -- updates ------------------------------------------------------------------------------------------------------- */
 
 void xsmi_searcher_change_none(xsmi_searcher *s)
 {
@@ -184,7 +184,7 @@ static xsm_status note_change(xsmi_searcher *s, uint32_t k, xsm_error *err)
     return XSM_OK;
 }
 
-/* Notes the rows that a step with this gradient changes. */
+/* Records the rows of weights that a step with this gradient changes. */
 static xsm_status note_changes(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples, xsm_error *err)
 {
     for (uint64_t i = 0; i < examples; i++) {
@@ -209,7 +209,7 @@ static xsm_status keep_up(xsmi_searcher *s, xsm_error *err)
     if (m->layout != XSM_LAYOUT_CLASS_MAJOR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "classes are searched for in class-major models");
     }
-    /* Decays lower alpha; that it has grown means that the rows have taken it in. */
+    /* Decays reduce alpha; an alpha that has grown was multiplied into the rows. */
     bool whole = !s->built || m->weight != s->weight || m->alpha > s->alpha;
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsmi_search_part *p = &s->parts[j];
@@ -272,14 +272,14 @@ static xsm_status reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err)
     return XSM_OK;
 }
 
-/* Examples first..first+count of a batch on their way through. */
+/* The search for the examples first..first+count of a batch. */
 typedef struct search_job {
     xsm_estimator *estimator;
     xsmi_searcher *searcher;
     xsm_gradient *gradient;
     uint64_t first, batch;
     uint32_t count;
-    uint32_t pieces; /* that its queries are cut into, for more threads than there are blocks */
+    uint32_t pieces; /* number of pieces of the queries, for more threads than blocks */
     double eta;
     const xsmi_input_gradient *input;
     xsm_status *status; /* [pieces][blocks] */
@@ -288,7 +288,7 @@ typedef struct search_job {
     double largest[XSM_INDEX_QUERIES];
 } search_job;
 
-/* B alpha x_j with a 1 behind for the bias, of which each block has a B-th; of distances each has its own part. */
+/* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
 static void make_query(const search_job *job, const xsmi_search_part *p, uint32_t i, float *query)
 {
     const xsmi_searcher *s = job->searcher;
@@ -341,7 +341,8 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     block.lengths = xsmi_arena_take(&arena, s->room, sizeof *block.lengths);
     block.probed = xsmi_arena_take(&arena, s->room, sizeof *block.probed);
     block.scratch = arena.base + arena.used;
-    /* Lists go straight to where they are wanted, where they may lie apart or there is nothing between them. */
+    /* Lists are written directly to their destination if the table can write them with gaps, or if there are no
+     * gaps. */
     bool straight = p->index->own_table || s->blocks == 1 || count == 1;
     if (straight) {
         block.apart = p->index->own_table ? (size_t)s->blocks * s->candidates : 0;
@@ -436,8 +437,8 @@ static void run_examples(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Pieces that queries are cut into, so that there is work for each thread: all of one block go through it together,
- * which a table may make use of. */
+/* Number of pieces of the queries, so that each thread has work. A table may process all queries of one block together,
+ * which can be faster. */
 static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
 {
     uint32_t pieces = (xsm_context_threads(s->context) + s->blocks - 1) / s->blocks;
@@ -485,7 +486,7 @@ xsm_status xsmi_estimator_search(xsm_estimator *e, const xsm_batch *batch, doubl
     input = e->model->layer ? &of_layer : input;
     xsm_error unsaid = XSM_ERROR_INIT;
     xsm_status kept = keep_up(s, &unsaid);
-    if (kept == XSM_ERROR_DIVERGED) { /* rows are not finite: the caller says so, as of scores */
+    if (kept == XSM_ERROR_DIVERGED) { /* rows are not finite: the caller reports it, as for scores */
         *finite = false;
         return XSM_OK;
     }

@@ -1,12 +1,12 @@
 /*
- * What a checkpoint keeps of an estimator that searches: of each block's index what its table saves, which rows wait to
- * be read again, in their order, and when the search begins. Rows that do not wait are in the indexes as they are in
- * the model, so none is saved.
+ * The state that a checkpoint stores for an estimator that searches: for each block's index the numbers that its table
+ * saves, the rows that wait for an update, in their order, and the start of the search. The other rows are the same in
+ * the indexes and in the model, so they are not saved.
  *
- *     search.place    U64 [3]   1 where the indexes are built, examples before the search, rows that wait
- *     search.alpha    F64 [1]   the model's factor when the indexes were last up to date
+ *     search.place    U64 [3]   1 if the indexes are built, examples before the search, rows that wait
+ *     search.alpha    F64 [1]   the model's factor at the last update of the indexes
  *     search.changed  U32 [K]   those rows, then zeros
- *     search.N        U32       the index of block N; zeros where it is not built
+ *     search.N        U32       the index of block N; zeros if it is not built
  */
 #include "estimator/searched.h"
 
@@ -40,7 +40,7 @@ static xsm_status copy(xsmi_searcher *s, xsm_error *err)
     if (!s->saved || !s->numbers || !s->names || !s->changing) {
         return xsmi_fail_memory(err, s->mark_words * 64 * sizeof *s->changing, "what a checkpoint keeps of a search");
     }
-    /* Room for any list that a file may have. */
+    /* Reserves memory for the longest list of a file. */
     if (s->capacity < s->model->classes) {
         uint32_t *larger = xsmi_reallocate(s->context, s->changed, s->capacity, s->model->classes, sizeof *larger);
         if (!larger) {
@@ -97,13 +97,13 @@ bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *te
                             : (xsm_state_tensor){.name = s->names[index - FIXED],
                                                  .type = XSM_STATE_U32,
                                                  .lines = 1,
-                                                 .width = s->numbers[index - FIXED] + 1, /* no empty tensor */
+                                                 .width = s->numbers[index - FIXED] + 1, /* tensors must not be empty */
                                                  .data = s->saved[index - FIXED]};
     tensor->size = sizeof *tensor;
     return true;
 }
 
-/* Whether the list names each row once. */
+/* Whether the list has each row only once. */
 static bool good_changes(const xsmi_searcher *s, const uint32_t *changed, uint64_t count, uint64_t *seen)
 {
     for (uint64_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* Drawing classes without a sampler, for the tables that do it themselves. */
+/* Drawing classes without a sampler, for tables that draw themselves. */
 #include "estimator/estimator.h"
 
 #include "base/heap_sort.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The lists of xsmi_select_others() for one other class each: the beginnings of many streams at a time. */
+/* The lists of xsmi_select_others() with one other class each: computes the beginnings of many streams at a time. */
 static void select_one_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, const xsm_example *examples,
                              uint64_t count, uint32_t *list, uint32_t *lengths)
 {
@@ -67,7 +67,7 @@ void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, 
         uint32_t others = classes - own, drawn = negatives < others ? negatives : others;
         uint32_t *of = labels + own;
         if (drawn > 0) {
-            /* Ranks among the classes that are no labels; a rank goes up by one for each label at or below it. */
+            /* Ranks among the classes that are not labels; a rank increases by one for each label at or below it. */
             xsmi_stream stream;
             xsmi_stream_start(&stream, seed, XSMI_STREAM_NEGATIVES, example->position);
             xsmi_stream_others(&stream, others + 1, others, drawn, of);

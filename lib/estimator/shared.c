@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Classes whose scores are turned round together: lines of the first cache on both sides. */
+/* TURN: classes whose scores are transposed together, full lines of the first cache on both sides. GROUP and GATHER:
+ * classes of one product and of one gathering job. GATHER_AHEAD: classes whose weights are prefetched ahead. */
 enum { TURN = 16, GROUP = 128, GATHER = 64, GATHER_AHEAD = 3 };
 
 /* Arrays that share a capacity. */
@@ -44,14 +45,14 @@ xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- room ---------------------------------------------------------------------------------------------------------- */
+/* -- scratch ------------------------------------------------------------------------------------------------------- */
 
 static bool need_classes(xsm_context *ctx, xsmi_shared *s, uint32_t draws, uint32_t classes)
 {
     if (!xsmi_reserve_all(ctx, BY_CLASS(s), &s->class_capacity, draws)) {
         return false;
     }
-    if (classes > s->column_capacity) { /* else all of it says that nothing is drawn */
+    if (classes > s->column_capacity) { /* otherwise all entries are XSMI_NO_CLASS already */
         if (!xsmi_reserve(ctx, &s->column, &s->column_capacity, classes, sizeof *s->column)) {
             return false;
         }
@@ -89,7 +90,7 @@ typedef struct gather_job {
     xsmi_shared *shared;
 } gather_job;
 
-/* The weights of some of S, one behind the other: all products read them there. */
+/* Copies the weights of some of S to consecutive memory, which all products read. */
 static void gather(void *state, size_t index, uint32_t thread)
 {
     const gather_job *job = state;
@@ -144,8 +145,8 @@ xsm_status xsmi_shared_draw(const xsm_estimator *e, xsm_gradient *g, uint64_t n,
     return xsmi_run(g->context, gather, &job, (s->count + (size_t)GATHER - 1) / GATHER, err);
 }
 
-/* The first column from `from` on that is a label of the example, or |S|: what lies between two of them is in the
- * example's list. Labels rise, their columns need not; they are few. */
+/* The first column from `from` on that is a label of the example, or |S|. The classes between two such columns are in
+ * the example's list. Labels are in rising order, but their columns need not be; there are few. */
 static uint32_t next_label(const xsmi_shared *s, const xsm_example *example, uint32_t from)
 {
     uint32_t next = s->count;
@@ -203,7 +204,8 @@ bool xsmi_shared_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first,
         m->kernels->score_tile(s->rows + c * s->stride, s->stride, some, packed, m->features, 1, NULL,
                                m->bias ? s->bias + c : NULL, scores + c * XSMI_LANES);
     }
-    /* Turned round: [S][lanes] to [examples][dense_stride], and from there without the labels to the lists. */
+    /* Transposes [S][lanes] to [examples][dense_stride], and copies the scores of classes that are not labels to the
+     * lists. */
     for (size_t c = 0; c < s->count; c += TURN) {
         size_t end = c + TURN < s->count ? c + TURN : s->count;
         for (uint64_t i = 0; i < count; i++) {
@@ -271,7 +273,7 @@ bool xsmi_shared_backward(const xsm_estimator *e, xsm_gradient *g, const xsmi_in
             }
         }
     }
-    /* The product has the examples in the place of classes, and the classes in that of examples. */
+    /* In this product examples and classes are swapped. */
     float *out = input->values + first * input->stride;
     for (uint64_t i = 0; i < count; i++) {
         memset(out + i * input->stride, 0, m->features * sizeof *out);

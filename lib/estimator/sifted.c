@@ -8,13 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Classes of a range: whole tiles of either kind, and so many that starting anew with each costs nothing. */
+/* Classes of a range: whole tiles of either kind, and enough that the restart for each range costs nothing. */
 #define RANGE (128 * XSMI_CLASS_TILE)
-/* Scores of a row's tile that are passed over together when none is above the bar. */
+/* Scores of a row's tile that are skipped together if none is above the bar. */
 #define RUN 64
-/* Listed before a bar is looked for, and again beside twice those that it left. */
+/* The length of a list that first raises the bar; later it is twice the length after the last raise plus this. */
 #define LISTED_FIRST 48
-/* In the place of a number of classes: scores are not finite. */
+/* In place of a number of classes: scores are not finite. */
 #define BAD UINT32_MAX
 
 typedef struct sift_job {
@@ -22,27 +22,27 @@ typedef struct sift_job {
     const xsm_batch *batch;
     xsm_gradient *g;
     double mu;
-    bool scored;    /* all scores are where the coefficients will be */
-    uint32_t range; /* classes of each */
+    bool scored;    /* all scores are in the memory of the coefficients */
+    uint32_t range; /* classes of each range */
     size_t ranges, groups;
-    uint32_t *counts;    /* [ranges][n] listed from place first-of-range on */
-    uint64_t *first;     /* [n+1] of an example's labels */
-    float *label_scores; /* [labels of all] */
-    uint64_t cleaned;    /* rows of zeros, when all is done */
+    uint32_t *counts;    /* [ranges][n] classes listed, stored from position first-of-range on */
+    uint64_t *first;     /* [n+1] the first label of each example */
+    float *label_scores; /* [labels of all examples] */
+    uint64_t cleaned;    /* rows of zeros, at the end */
     unsigned char *scratch;
     size_t scratch_each;
 } sift_job;
 
-/* One range for a group of rows, on one thread. */
+/* The state for one range and a group of rows, on one thread. */
 typedef struct sieve {
     const sift_job *job;
-    size_t row;           /* of the batch, the group's first */
-    const size_t *counts; /* of each block */
-    uint32_t first;       /* class */
+    size_t row;           /* the group's first row in the batch */
+    const size_t *counts; /* rows of each block */
+    uint32_t first;       /* the range's first class */
     float *bar;           /* [XSMI_TILE_ROWS] */
     float *most;          /* [XSMI_TILE_ROWS] */
     uint32_t *listed;     /* [XSMI_TILE_ROWS] */
-    uint32_t *next;       /* [XSMI_TILE_ROWS] how many of them call for a bar */
+    uint32_t *next;       /* [XSMI_TILE_ROWS] the length of the list at which the bar is raised */
     uint32_t *found;      /* [XSMI_CLASS_TILE*XSMI_LANES + 1] */
     double *work;         /* [range][3] */
     void *tiles;
@@ -74,7 +74,7 @@ static void offer(sieve *s, size_t row, uint32_t class, float score)
     size_t place = (s->row + row) * (size_t)g->width + s->first + s->listed[row];
     if (!(score < INFINITY)) {
         s->bar[row] = INFINITY;
-        s->next[row] = BAD; /* and no bar is looked for */
+        s->next[row] = BAD; /* and the bar is not raised any more */
         return;
     }
     g->classes[place] = class;
@@ -83,7 +83,7 @@ static void offer(sieve *s, size_t row, uint32_t class, float score)
     s->most[row] = score > s->most[row] ? score : s->most[row];
 }
 
-/* Raises the bar of a row that has many listed, and drops those that it leaves below. */
+/* Raises the bar of a row with a long list, and drops the scores at or below it. */
 static void raise_bar(sieve *s, size_t row)
 {
     const xsm_gradient *g = s->job->g;
@@ -101,7 +101,7 @@ static void raise_bar(sieve *s, size_t row)
     s->bar[row] = round_down(bar);
 }
 
-/* Takes the scores of a row's labels out of a tile, which lies in scratch memory. */
+/* Moves the scores of a row's labels out of a tile, which is scratch memory. */
 static void take_labels(const sieve *s, const xsmi_tile *tile, size_t row, float *scores, size_t apart)
 {
     const xsm_example *example = &s->job->g->example[row];
@@ -159,7 +159,7 @@ static void sift_tile(void *state, const xsmi_tile *tile)
     sift_lanes(state, tile, (float *)(uintptr_t)tile->scores);
 }
 
-/* The same of scores that are there; leaves zeros. */
+/* The same for scores computed before; leaves zeros. */
 static void sift_scored(sieve *s, size_t rows, uint32_t count)
 {
     const xsm_gradient *g = s->job->g;
@@ -202,7 +202,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Makes one list of those of the ranges. */
+/* Joins the lists of the ranges. */
 static void join_lists(const sift_job *job, uint64_t i)
 {
     xsm_gradient *g = job->g;
@@ -231,7 +231,7 @@ static void join_lists(const sift_job *job, uint64_t i)
     g->lengths[i] = labels + total;
 }
 
-/* Zeros, where the batch's coefficients will be. */
+/* Sets the batch's coefficients to zeros. */
 static void clear_coefficients(xsm_gradient *g, uint64_t n)
 {
     for (uint64_t i = 0; i < g->listed; i++) {
@@ -246,7 +246,7 @@ static void clear_coefficients(xsm_gradient *g, uint64_t n)
     }
 }
 
-/* What a batch needs, in one piece that the gradient keeps. */
+/* Divides a batch's memory, which is one allocation that the gradient reuses. */
 static void divide_memory(sift_job *job, size_t n, size_t labels, size_t threads, xsmi_arena *arena)
 {
     job->first = xsmi_arena_take(arena, n + 1, sizeof *job->first);
@@ -263,16 +263,16 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *g
     const size_t n = (size_t)batch.count;
     clear_coefficients(g, n);
     sift_job job = {.model = m, .batch = &batch, .g = g, .mu = ((const xsmi_sift_rule *)e->state)->mu};
-    /* Of sparse rows the weights are brought together for all of them first. */
+    /* For sparse rows, the weights of all rows are copied together first. */
     job.scored = !xsmi_tiles_packed(m, xsmi_batch_sparse(&batch));
     if (job.scored) {
         const uint64_t clean = g->clean;
-        g->clean = 0; /* until the scores are gone again */
+        g->clean = 0; /* until the scores are zeros again */
         XSMI_TRY(xsmi_model_score_range(m, given, 0, m->classes, g->coefficients, (size_t)g->width, g->context,
                                         &g->room, err));
         job.cleaned = clean;
     }
-    /* What corrections of scores ask for is worked out for all classes at once. */
+    /* The values of a correction are computed for all classes at once. */
     job.range = (m->correction && !job.scored) || m->classes < RANGE ? m->classes : RANGE;
     job.ranges = (m->classes + job.range - 1) / job.range;
     job.groups = (n + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;

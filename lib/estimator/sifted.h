@@ -1,28 +1,29 @@
 /*
- * Exact gradients of losses in which only the best classes have a part: as the scores of a tile of classes come, those
- * are listed that may still matter, and the N x K matrix of scores never exists.
+ * Exact gradients of losses to which only the classes of highest scores (logits) contribute. While the scores of a tile
+ * of classes are computed, the classes that may still contribute are listed, and the N x K matrix of scores is never
+ * stored.
  *
- * A score can be dropped that is at or below a bar, the threshold of the projection onto the simplex (the smoothed
- * margin's gradient, Yen et al. 2018, eq. 10) of those that are there so far: more scores only raise it. The classes
- * are cut into ranges whose length depends on nothing but the model, each with a bar of its own, so that lists and sums
- * do not depend on the number of threads.
+ * A score can be dropped if it is at or below a bar, which is the threshold of the projection onto the simplex (the
+ * smoothed margin's gradient, Yen et al. 2018, eq. 10) of the scores so far: more scores only raise it. The classes are
+ * cut into ranges whose length depends only on the model. Each range has its own bar, so that lists and sums do not
+ * depend on the number of threads.
  */
 #ifndef XSMI_SIFTED_H
 #define XSMI_SIFTED_H
 
 #include "estimator/estimator.h"
 
-/* What the state of a table with XSMI_ESTIMATOR_SIFTED begins with. */
+/* The first member of the state of a table with XSMI_ESTIMATOR_SIFTED. */
 typedef struct xsmi_sift_rule {
     double mu; /* width of the margin's smoothing */
 } xsmi_sift_rule;
 
-/* Fills g->classes, lengths and scores of the batch's examples, which g->example has already: the labels in their
- * order, then, in rising order, others, among which are all that the loss has a part for. Where scores are not finite
- * the first is NaN. Makes the coefficients zeros. O(n K) for the scores and little beside. */
+/* Fills g->classes, lengths and scores of the batch's examples, which g->example has already: first the labels in their
+ * order, then other classes in rising order, which include all that contribute to the loss. If scores are not finite,
+ * the first one is NaN. Sets the coefficients to zeros. O(n K) for the scores, and little more. */
 xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err);
-/* Takes the coefficients that are 0 off the lists of examples first..first+count, which are where the scores were, and
- * puts the others among those of all classes. */
+/* Removes coefficients that are 0 from the lists of the examples first..first+count, where they replaced the scores,
+ * and copies the others to the array for all classes. */
 void xsmi_sift_spread(xsm_gradient *g, uint64_t first, uint64_t count);
 
 #endif

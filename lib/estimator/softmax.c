@@ -18,7 +18,7 @@ static void gradient(void *state, const xsm_score_block *block)
         double share = 1 / (double)example->label_count;
         double target = 0;
         for (uint64_t j = 0; j < example->label_count; j++) {
-            target += z[example->labels[j]]; /* before g, which may be the same memory, is written */
+            target += z[example->labels[j]]; /* before writing g, which may be the same memory */
         }
         block->losses[i] = (double)max + log(sum) - target * share;
         k->row_softmax(z, block->width, max, (float)(1 / sum), g);

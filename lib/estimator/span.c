@@ -1,6 +1,6 @@
 /*
  * Gram-Schmidt on the rows of a batch (Fagan and Iyengar 2018, appendix F.3.2: the basis V_j with x_i = V_j b_i). Only
- * the coordinates b_i are needed, and those come from the products of the rows alone: they are the rows of the pivoted
+ * the coordinates b_i are needed, and they follow from the products of the rows alone: they are the rows of the pivoted
  * Cholesky factor of the Gram matrix.
  */
 #include "estimator/span.h"
@@ -8,10 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Part of a row's squared length below which what is left of it counts as rounding of the products. */
+/* A residual below this share of a row's squared length counts as rounding error of the products. */
 #define REST_LEAST 5e-7
 
-/* A batch whose coordinates are kept: rows[count], then coordinates[count][rank], in one piece of memory. */
+/* A cached batch: rows[count], then coordinates[count][rank], in one allocation. */
 typedef struct kept {
     struct kept *next; /* of the same bucket */
     uint64_t hash;
@@ -23,13 +23,13 @@ struct xsmi_spans {
     const xsm_dataset *data;
     const xsmi_kernels *kernels;
     bool keep;
-    kept **buckets; /* [bucket_count], when batches are kept */
+    kept **buckets; /* [bucket_count], if batches are cached */
     size_t bucket_count, kept_count, kept_bytes;
     uint32_t threads;
     float *spread;       /* [threads][features] zeros between calls; for sparse rows */
-    size_t spread_count; /* its floats: the data may be gone when the spans are released */
-    double *gram;        /* [capacity][capacity] products, and room for what is left of each row */
-    double *coordinates; /* the same */
+    size_t spread_count; /* its floats: the data may be freed before the spans */
+    double *gram;        /* [capacity][capacity] products, and space for the residual of each row */
+    double *coordinates; /* the same size */
     size_t capacity;
 };
 
@@ -114,7 +114,7 @@ typedef struct gram_job {
     size_t count;
 } gram_job;
 
-/* Products of row i with itself and those before it. */
+/* Products of row i with itself and the rows before it. */
 static void run_products(void *state, size_t i, uint32_t thread)
 {
     const gram_job *job = state;
@@ -144,8 +144,8 @@ static void run_products(void *state, size_t i, uint32_t thread)
     }
 }
 
-/* Pivoted Cholesky: the next coordinate is along what is left of the row that keeps the largest part of its length.
- * Returns the rank; coordinates are [count][rank] on return. */
+/* Pivoted Cholesky: the next coordinate is along the residual of the row with the largest residual relative to its
+ * length. Returns the rank; coordinates are [count][rank] on return. */
 static size_t factor(xsmi_spans *s, size_t n)
 {
     double *left = s->gram + s->capacity * s->capacity, *b = s->coordinates;
@@ -183,7 +183,7 @@ static size_t factor(xsmi_spans *s, size_t n)
     return rank;
 }
 
-/* -- the kept ones ------------------------------------------------------------------------------------------------ */
+/* -- the cache ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_rows(const uint64_t *rows, size_t count)
 {
@@ -205,7 +205,7 @@ static kept *find(const xsmi_spans *s, uint64_t hash, const uint64_t *rows, size
     return NULL;
 }
 
-/* Keeps what was worked out, where there is room; without memory for it, it is only not kept. */
+/* Stores a batch's coordinates if the cache has space for them; without memory the batch is not cached. */
 static void store(xsmi_spans *s, uint64_t hash, const uint64_t *rows, size_t count, size_t rank)
 {
     size_t size = kept_size(count, rank);

@@ -1,5 +1,5 @@
 /*
- * Coordinates of a batch's rows in an orthonormal basis of their span, and where those of fixed minibatches are kept.
+ * Coordinates of a batch's rows in an orthonormal basis of their span, and a cache of them for fixed minibatches.
  */
 #ifndef XSMI_SPAN_H
 #define XSMI_SPAN_H
@@ -9,21 +9,19 @@
 
 typedef struct xsmi_spans xsmi_spans;
 
-/* Bytes of kept coordinates; batches beyond it are worked out each time. */
+/* Bytes of cached coordinates; further batches are computed each time. */
 #define XSMI_SPANS_MOST ((size_t)256 << 20)
 
-/* `keep`: whether batches will come again, so that it is worth keeping what was worked out for them. `data` must stay.
- */
+/* `keep`: whether batches recur, so that caching their coordinates pays off. `data` must remain valid. */
 xsm_status xsmi_spans_new(xsm_context *ctx, const xsm_dataset *data, const xsmi_kernels *kernels, bool keep,
                           xsmi_spans **out, xsm_error *err);
 void xsmi_spans_free(xsmi_spans *s);
-/* Coordinates [count][*rank] of the rows, whose products are those of the rows up to float rounding; linearly dependent
- * rows (duplicates, rows of zeros) make the rank less than count. Valid until the next call. Kept ones are found by
- * their rows, all of them, in order. O(count^2) products of rows, on the context's threads, when they are worked out.
- */
+/* Coordinates [count][*rank] of the rows. Their products equal those of the rows up to float rounding; linearly
+ * dependent rows (duplicates, rows of zeros) make the rank less than count. Valid until the next call. Cached batches
+ * are found by all their rows, in order. Others take O(count^2) products of rows, on the context's threads. */
 xsm_status xsmi_spans_get(xsmi_spans *s, const uint64_t *rows, size_t count, const double **coordinates, size_t *rank,
                           xsm_error *err);
-/* Batches that are kept; for tests. */
+/* The number of cached batches; for tests. */
 size_t xsmi_spans_kept(const xsmi_spans *s);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * What an estimator keeps beside its options and what binding makes of the data: the tensors that its table names.
+ * The state of an estimator besides its options and what binding computes from the data: the tensors that its table
+ * lists.
  */
 #include "estimator/estimator.h"
 

@@ -1,9 +1,8 @@
 /*
- * Rows that come as a stream: each batch brings features and labels, and no dataset is ever made of them. What an
- * estimator keeps by row is kept by the host's ids; a row without an id gets a place that is made as new for each
- * batch.
+ * Rows of a stream: each batch brings features and labels, and they never form a dataset. State by row is stored by the
+ * host's ids; a row without an id gets a slot that is reset for each batch.
  *
- * The estimator is bound to a dataset of no rows, which has the classes.
+ * The estimator is bound to a dataset without rows, which has the classes.
  */
 #include "estimator/estimator.h"
 
@@ -15,9 +14,9 @@
 
 struct xsmi_stream_rows {
     xsm_context *context;
-    xsm_dataset *rows; /* none; the classes */
+    xsm_dataset *rows; /* a dataset without rows, for the classes */
     uint64_t ids, batch, labels;
-    unsigned char *fresh; /* [fresh_size] a line of each tensor by row as bind() made it, one after the other */
+    unsigned char *fresh; /* [fresh_size] a line of each tensor by row in the state after bind(), one after another */
     size_t fresh_size;
 };
 
@@ -32,14 +31,14 @@ void xsmi_stream_free(xsmi_stream_rows *s)
     }
 }
 
-/* -- what is kept by row ------------------------------------------------------------------------------------------ */
+/* -- state by row ------------------------------------------------------------------------------------------------- */
 
 static size_t line_bytes(const xsm_state_tensor *t)
 {
     return (size_t)t->width * (t->type == XSM_STATE_F64 || t->type == XSM_STATE_U64 ? 8 : 4);
 }
 
-/* Number `index` of the tensors, as far as they are by row; false past the last. Those not by row have no lines. */
+/* Tensor number `index` of those by row; false after the last. Other tensors have no lines. */
 static bool by_row(const xsm_estimator *e, uint32_t index, xsm_state_tensor *t)
 {
     bool found = false;
@@ -50,7 +49,7 @@ static bool by_row(const xsm_estimator *e, uint32_t index, xsm_state_tensor *t)
     return true;
 }
 
-/* Keeps a line as it is new. */
+/* Stores a line in its initial state. */
 static xsm_status keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, xsm_error *err)
 {
     xsm_state_tensor t;
@@ -73,7 +72,7 @@ static xsm_status keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, xsm_er
     return XSM_OK;
 }
 
-/* Makes the place of row i as new. */
+/* Resets the slot of row i to its initial state. */
 static void renew(const xsm_estimator *e, const xsmi_stream_rows *s, uint64_t i)
 {
     xsm_state_tensor t;
@@ -86,7 +85,7 @@ static void renew(const xsm_estimator *e, const xsmi_stream_rows *s, uint64_t i)
     }
 }
 
-/* The lines of the first `ids` rows of all tensors: to memory, or (`back`) from there. */
+/* Copies the lines of the first `ids` rows of all tensors to memory or, with `back`, from there. */
 static void carry(const xsm_estimator *e, uint64_t ids, unsigned char *memory, bool back)
 {
     xsm_state_tensor t;
@@ -158,17 +157,17 @@ static xsm_status read_options(const xsm_estimator *e, const xsm_stream_options 
     return XSM_OK;
 }
 
-/* Binds, with what was kept by ids in `held`. */
+/* Binds and restores the state by ids from `held`. */
 static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o, xsmi_stream_rows *s,
                        uint64_t held_ids, unsigned char *held, xsm_error *err)
 {
     uint64_t position = e->position;
     xsmi_bind_size size = {o->examples, o->ids + o->batch, o->labels};
     XSMI_TRY(xsmi_estimator_bind(e, model, s->rows, true, &size, err));
-    e->stream = s; /* goes with the binding from here on */
+    e->stream = s; /* owned by the binding from here on */
     xsm_status status = keep_fresh(e, s, err);
     if (status != XSM_OK) {
-        e->stream = NULL; /* still the caller's */
+        e->stream = NULL; /* still owned by the caller */
         xsmi_estimator_unbind(e);
         return status;
     }
@@ -190,7 +189,7 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
     XSMI_TRY(read_options(e, options, &o, err));
     xsmi_stream_rows *s = NULL;
     XSMI_TRY(new_stream(e, model, &o, &s, err));
-    /* Bound to a stream before: what belongs to ids stays. */
+    /* If bound to a stream before, the state of ids remains. */
     uint64_t ids = e->stream ? e->stream->ids : 0;
     ids = ids < o.ids ? ids : o.ids;
     size_t bytes = 0;

@@ -1,8 +1,8 @@
 /*
- * U-max (Fagan and Iyengar 2018, Algorithm 1): stochastic gradient on the double sum, except that u_i is raised to
- * log(1 + sum_{k in S} e^(z_k - z_y)) first whenever it lies more than delta below. All gradients are taken at the
- * raised u. After the step u is projected to [0, B_u] and the rows of weights to ||w|| <= B_W, where the optimum lies
- * (Lemmas 1 and 2): B_W^2 = (2/mu) N log K, B_u = log(1 + (K-1) e^(2 B_x B_W)), B_x the longest row's length.
+ * U-max (Fagan and Iyengar 2018, Algorithm 1): stochastic gradient on the double sum, but u_i is first raised to log(1
+ * + sum_{k in S} e^(z_k - z_y)) if it is more than delta below that. All gradients are computed at the raised u. After
+ * the step u is projected to [0, B_u] and the rows of weights to ||w|| <= B_W, which contain the optimum (Lemmas 1 and
+ * 2): B_W^2 = (2/mu) N log K, B_u = log(1 + (K-1) e^(2 B_x B_W)), with B_x the largest length of a row.
  */
 #include "estimator/double_sum.h"
 #include "math/omega.h"
@@ -10,9 +10,9 @@
 #include <math.h>
 
 typedef struct umax_state {
-    xsmi_double_sum sum; /* first: the shared functions take the state as this */
+    xsmi_double_sum sum; /* first: the shared functions read the state as this type */
     double delta, u_option, weight_option;
-    double u_bound, weight_bound; /* INFINITY, and 0, for none */
+    double u_bound, weight_bound; /* INFINITY, and 0, for no bound */
 } umax_state;
 
 static const xsm_option options[] = {

@@ -1,7 +1,6 @@
 /*
  * Plain stochastic gradient on the double sum (Fagan and Iyengar 2018, eq. 6 and 7): U-max that never raises u. The
- * gradient grows as e^(z_k - z_y - u), so that any but small rates end in a divergence, which is what it is there to
- * show.
+ * gradient grows as e^(z_k - z_y - u), so all but small learning rates diverge. The estimator exists to show this.
  */
 #include "estimator/double_sum.h"
 
