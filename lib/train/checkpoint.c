@@ -1,19 +1,19 @@
 /*
- * Checkpoints: all that a run consists of in one file, so that it goes on from there to the same bits.
+ * Checkpoints: the whole state of a run in one file, from which the run continues to the same bits.
  *
- * A checkpoint is a model's file (model/model_save.c) with more in it:
+ * A checkpoint is a model's file (model/model_save.c) with additional entries:
  *
  *     state.trainer.place   U64 [6]  complete epochs, rows done of the current one, steps, examples, the estimator's
- *                                    place in its random streams, 1 where an epoch's end has not been told of
+ *                                    position in its random streams, 1 if an epoch's end has not been reported yet
  *     state.trainer.sums    F64 [3]  sum of the epoch's losses, last learning rate, seconds
- *     state.estimator.NAME  what the estimator keeps beside the model: its state_tensor()
+ *     state.estimator.NAME  the estimator's state besides the model: its state_tensor()
  *     state.optimizer.NAME  the same of the optimizer
- *     state.search.NAME     what it has found out of the rows to search them (estimator/searched_state.c)
+ *     state.search.NAME     the state of its search (estimator/searched_state.c)
  *     state.scale ...       the factors of the weights (model/parts.h)
  *
- * and the run's settings as metadata (checkpoint_settings.c). What follows from settings and data is made again:
- * samplers, the order of the rows, the bases of fixed minibatches. Random streams are named by numbers and have no
- * state of their own (base/random.h).
+ * and the run's settings as metadata (checkpoint_settings.c). Samplers, the order of the rows and the bases of fixed
+ * minibatches follow from settings and data, and are computed again. Random streams are identified by numbers and have
+ * no state of their own (base/random.h).
  */
 #include "train/checkpoint_settings.h"
 
@@ -30,17 +30,17 @@ enum { PLACES = 6, SUMS = 3, NAME_ROOM = 96 };
 #define SUMS_NAME XSMI_STATE_PREFIX "trainer.sums"
 #define OF_OPTIMIZER_PREFIX XSMI_STATE_PREFIX "optimizer."
 
-/* What a checkpoint has beside model and settings: where it lies in memory, to be saved or restored. */
+/* The entries of a checkpoint besides model and settings: their memory, to be saved or restored. */
 typedef struct parts {
     xsm_context *context;
     uint64_t place[PLACES];
     double sums[SUMS];
-    xsmi_tensor *tensors;     /* [capacity]; data of those from number 2 on are the states' own */
+    xsmi_tensor *tensors;     /* [capacity]; from number 2 on, data belongs to the states */
     char (*names)[NAME_ROOM]; /* [capacity] */
     size_t count, capacity;
-    size_t search;       /* first of those of an estimator's search */
-    const void **found;  /* [capacity] where the file has them, in their order */
-    xsm_index **indexes; /* [capacity] that are made for them */
+    size_t search;       /* the first tensor of an estimator's search */
+    const void **found;  /* [capacity] the file's data of each, in the same order */
+    xsm_index **indexes; /* [capacity] made from them */
 } parts;
 
 static void forget_search(const xsm_trainer *t)
@@ -65,7 +65,7 @@ static void parts_free(parts *p)
 
 enum { OF_ESTIMATOR, OF_OPTIMIZER, OF_SEARCH, OWNERS };
 
-/* The states' tensors, one after the other. */
+/* The states' tensors, one after another. */
 static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm_state_tensor *tensor, bool *found,
                                xsm_error *err)
 {
@@ -202,7 +202,7 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *e
 
 /* -- resuming ----------------------------------------------------------------------------------------------------- */
 
-/* The file's tensor that is to become ours. */
+/* Finds the file's tensor for one of ours. */
 static xsm_status find(const xsmi_container *file, const char *path, const xsmi_tensor *ours, const xsmi_tensor **out,
                        xsm_error *err)
 {
@@ -219,7 +219,7 @@ static xsm_status find(const xsmi_container *file, const char *path, const xsmi_
     return check_finite(t, path, err);
 }
 
-/* Sums of squares, which is what optimizers keep. */
+/* Checks sums of squares, which are the state of optimizers. */
 static xsm_status check_sums(const xsmi_tensor *t, const char *path, xsm_error *err)
 {
     const float *numbers = (const float *)(const void *)t->data;
@@ -235,7 +235,7 @@ static xsm_status check_sums(const xsmi_tensor *t, const char *path, xsm_error *
     return XSM_OK;
 }
 
-/* Tensors that this run does not have are refused: what they are for would be lost. */
+/* Refuses tensors that this run does not have, as their contents would be lost. */
 static xsm_status check_unknown(const xsmi_container *file, const char *path, const parts *p, xsm_error *err)
 {
     static const char *const models[] = {XSMI_STATE_SCALE, XSMI_STATE_ROW_SCALE, XSMI_STATE_ROW_LENGTH,
@@ -257,7 +257,7 @@ static xsm_status check_unknown(const xsmi_container *file, const char *path, co
     return XSM_OK;
 }
 
-/* Lengths of rows: both tensors or none. */
+/* Lengths of rows of weights: both tensors or none. */
 static xsm_status find_lengths(const xsmi_container *file, const char *path, uint32_t classes, const double **squares,
                                const uint64_t **ages, xsm_error *err)
 {
@@ -294,7 +294,7 @@ static xsm_status check_place(const xsm_trainer *t, const char *path, const uint
     return XSM_OK;
 }
 
-/* Everything is looked at before anything changes; restoring the model is the last that can fail. */
+/* Checks everything before it changes anything; restoring the model is the last step that can fail. */
 static xsm_status resume(xsm_trainer *t, const char *path, xsmi_container *file, const xsmi_settings *settings,
                          parts *p, xsm_model **loaded, xsm_error *err)
 {
@@ -353,7 +353,7 @@ xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
     parts p = {.context = t->context};
     xsmi_settings settings = {.context = t->context};
     xsmi_container *file = NULL;
-    xsm_model *loaded = NULL; /* holds the mapping once it is there: freed last */
+    xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
     xsm_status status = xsmi_container_open(t->context, path, true, &file, err);
     if (status == XSM_OK) {
         status = parts_list(t, &p, err);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PREFIX XSMI_KEY_CHECKPOINT "."
-/* Rows and draws that tell two samplers apart. */
+/* The numbers of rows and draws that distinguish two samplers. */
 enum { PROBE_ROWS = 32, PROBE_DRAWS = 16 };
 
 /* -- gathering ---------------------------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static xsm_status add_estimator(xsmi_settings *s, const xsm_estimator *e, xsm_er
     return XSM_OK;
 }
 
-/* What a sampler draws, for some rows: a host can bring one that was made elsewhere. */
+/* A hash of a sampler's draws for some rows: a host's sampler may have been made elsewhere. */
 static uint64_t probe(const xsm_estimator *e)
 {
     const xsm_sampler *s = e->sampler;
@@ -165,7 +165,7 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
         t->fingerprint_known = true;
     }
     XSMI_TRY(add_hash(s, PREFIX "data", t->fingerprint, err));
-    /* The same rows in a large file are gone through in another order than in memory. */
+    /* The order of rows in a large file differs from that of the same rows in memory. */
     size_t file = o->order == XSM_ORDER_SHUFFLE ? xsmi_dataset_order_bytes(t->train) : 0;
     if (file > 0) {
         XSMI_TRY(add_whole(s, PREFIX "file_bytes", file, err));
@@ -248,7 +248,7 @@ xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *f
                          "%s: not a checkpoint: it has no metadata entry '%s'; is it a finished model?", path,
                          XSMI_KEY_CHECKPOINT);
     }
-    for (size_t i = 1; i < s->count; i++) { /* the first is the version, which who loads the model looks at */
+    for (size_t i = 1; i < s->count; i++) { /* the first is the version, which is checked when the model is loaded */
         const xsmi_entry *ours = &s->entries[i];
         const char *theirs = xsmi_container_metadata(file, ours->key);
         if (!theirs || strcmp(theirs, ours->value) != 0) {

@@ -1,5 +1,5 @@
 /*
- * What a run was asked for, as text: a checkpoint holds it, and only a run of the same settings goes on from there.
+ * The settings of a run as text. A checkpoint contains them, and only a run with the same settings can continue it.
  */
 #ifndef XSMI_CHECKPOINT_SETTINGS_H
 #define XSMI_CHECKPOINT_SETTINGS_H
@@ -9,14 +9,14 @@
 
 typedef struct xsmi_settings {
     xsm_context *context;
-    xsmi_entry *entries; /* keys "checkpoint" and "checkpoint.*", texts of its own */
+    xsmi_entry *entries; /* keys "checkpoint" and "checkpoint.*"; owns its texts */
     size_t count, capacity;
 } xsmi_settings;
 
-/* The settings of a trainer, with the fingerprint of its data, which takes a pass over them the first time. */
+/* The settings of a trainer, with the fingerprint of its data, which needs a pass over the data the first time. */
 xsm_status xsmi_settings_gather(xsm_trainer *t, xsmi_settings *out, xsm_error *err);
 void xsmi_settings_free(xsmi_settings *s);
-/* Refuses a checkpoint of other settings, naming the first that differs. */
+/* Refuses a checkpoint with other settings; the message names the first difference. */
 xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * A way to train, found by short runs that are judged on rows held back.
+ * Chooses a way to train by short runs that are judged on held-back rows.
  *
- * Few things are tried, in the order of what they matter: the ways that the counts allow, for each a learning rate and
- * a ridge by walking on while it gets better. Everything about the plan is decided by counts of work; with a time
- * budget, a pilot says how much work a second does.
+ * A way is an estimator with an optimizer and a kind of model. Few settings are tried, the most important first: the
+ * ways that the numbers of rows and classes allow, and for each a learning rate and an L2 penalty (ridge), changed in
+ * steps while the result improves. The plan depends on counts of work only; with a time budget, a pilot run measures
+ * the work per second.
  */
 #include "train/choose.h"
 #include "train/trainer.h"
@@ -13,34 +14,35 @@
 #include <math.h>
 #include <string.h>
 
-/* Work: multiplications, as far as one number can tell. A step of a sampled class goes to memory for what the next
- * class of an exact step finds beside it. */
+/* Work is counted in multiplications, as exactly as a single number can. A sampled class must be read from memory,
+ * while an exact step finds the weights of the next class beside the last. */
 #define EXACT_COST 2.0
 #define SAMPLED_COST 16.0
-#define FAR_COST 160.0 /* the same where the weights are in no cache */
+#define FAR_COST 160.0 /* the same if the weights are in no cache */
 #define NEAR_BYTES 3e7
-#define OVERHEAD 8.0 /* non-zeros that a row costs anyway */
-/* Of an embedding model, whose vectors are short and mostly near: a number of a vector in training; what a row adds to
- * that of one that its batch shares; in judging. */
+#define OVERHEAD 8.0 /* fixed work of a row, in non-zeros */
+/* Costs of an embedding model, whose vectors are short and mostly in a cache, for each number of a vector: in training;
+ * for each further row if its batch shares the vector; in judging. */
 #define VECTOR_COST 10.0
 #define SHARED_COST 0.45
 #define SCORE_COST 0.1
-/* Up to so much work a pass over all rows and classes is cheap, or up to so many classes. */
+/* A pass over all rows and classes is cheap up to this work, or up to so many classes. */
 #define CHEAP 6e9
 enum { FEW_CLASSES = 100 };
-/* lbfgs, of whose passes a trial takes dozens, is tried up to so many multiplications a pass, and weights. */
+/* lbfgs needs dozens of passes a trial, so it is tried only up to so many multiplications a pass, and so many
+ * weights. */
 #define FIT_PASS 1e7
 #define FIT_WEIGHTS 2e6
-/* Trials may do so many times the run's work, and so much anyway. */
+/* The trials' work is limited to a multiple of the run's work (..._SHARE) plus a constant. */
 #define CHEAP_SHARE 3.0
 #define LARGE_SHARE 0.7
 #define VECTOR_SHARE 0.45
 #define ANYWAY 3e9
-#define ANYWAY_SEVERAL 6e10 /* several labels a row: few rows ask for other rates and epochs than many */
-/* Of a time budget: the trials' part, and what is left for what estimates do not see. */
+#define ANYWAY_SEVERAL 6e10 /* several labels a row: few rows need other rates and epochs than many */
+/* Shares of a time budget: for the trials, and of the remaining time for the run, as estimates have errors. */
 #define TRIAL_TIME 0.35
 #define SAFE_TIME 0.9
-/* Rows held back: a share, at most, and at least for trials to make sense. */
+/* Held-back rows: a share, a maximum, and the minimum of rows for meaningful trials. */
 #define HELD_SHARE 0.1
 enum {
     HELD_MOST = 2000,
@@ -51,38 +53,38 @@ enum {
     EPOCHS_LARGE = 5,
     FIT_MOST = 200
 };
-/* Of the trials' work, what judging may take. */
+/* The largest share of the trials' work for judging. */
 #define JUDGING 0.2
-/* Trials of a way, for the plan; those beside it do not count. */
+/* Trials of a way, for the plan, which counts neither lbfgs nor ways that follow another one, if there are several. */
 enum { TRIALS_EXACT = 7, TRIALS_LARGE = 4 };
 const char *const xsmi_choose_transforms[XSMI_TRANSFORMS] = {"unit", "tfidf,unit"};
-/* Places of rates and ridges are half powers of ten: rates in 1 / mean ||x||^2, ridges in 0.1. */
+/* Rates and L2 penalties are searched in steps of half powers of ten: rates in 1 / mean ||x||^2, penalties in 0.1. */
 enum { PLACE_MOST = 10 };
 #define RIDGE_UNIT 0.1
-/* Embedding models: adagrad's rates are this times powers of two, and its sums start at this over the square of a
- * batch's rows, whose mean it squares. */
+/* Embedding models: adagrad's rates are this times powers of two. Its sums start at VECTOR_INITIAL over the square of
+ * the batch size, because it squares the mean over the batch. */
 #define VECTOR_RATE 0.05
 #define VECTOR_INITIAL 0.004
 #define VECTOR_MARGIN 0.04
 enum { EPOCHS_VECTOR = 4, PASSES_VECTOR = 2 };
-/* Strengths of pairs beside vectors, doubled while that is better by such a part of the loss. */
+/* Strengths of pairs added to vectors: doubled while the loss improves by at least this share. */
 #define PAIRS_FIRST 2.0
 #define PAIRS_MOST 4.0
 #define PAIRS_MARGIN 0.002
-/* Where rows have fewer features, a pair is nearly a row that was learnt by heart: rows held back at random, whose
- * relatives were trained on, think more of that than rows to come do. */
+/* With fewer features a row, a pair nearly identifies a memorised row. Held-back rows are drawn at random and have
+ * relatives among the trained rows, so they overrate such pairs in comparison with new rows. */
 #define PAIRS_FEATURES 4.0
-/* Their vectors: wide ones where rows have many features. */
+/* The length of their vectors: wide ones if rows have many features. */
 enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
-/* Rows of their batches: a pass is to have so many steps. */
+/* Rows of their batches, chosen so that a pass has so many steps. */
 enum { PASS_STEPS = 1000, BATCH_LEAST = 8, BATCH_MOST = 128 };
-/* The same of exact ways by adagrad, and where its sums start. */
+/* The same for exact ways with adagrad, and the start of its sums. */
 enum { PASS_STEPS_EXACT = 100, BATCH_MOST_EXACT = 64 };
 #define EXACT_INITIAL 4.0
 
 /* -- ways ---------------------------------------------------------------------------------------------------------- */
 
-/* How much work an example is to a way whose estimator is bound. */
+/* The work of an example for a way whose estimator is bound. */
 static double cost(const xsmi_chooser *c, const xsmi_way *way)
 {
     const xsm_estimator *e = way->estimator;
@@ -96,7 +98,7 @@ static double cost(const xsmi_chooser *c, const xsmi_way *way)
     return e->exact ? EXACT_COST * k * places : touch * (double)e->width * places;
 }
 
-/* Binds the way's estimator to all rows: finds out early what does not fit, and what a step costs. */
+/* Binds the way's estimator to all rows: detects unsuitable data early and computes the work of a step. */
 static xsm_status measure(xsmi_chooser *c, xsmi_way *way, xsm_error *err)
 {
     if (!c->model || way->hidden || c->model->layer) {
@@ -115,7 +117,7 @@ static xsm_status measure(xsmi_chooser *c, xsmi_way *way, xsm_error *err)
     return status;
 }
 
-/* Adds an estimator of ours to a way, with up to two options. */
+/* Adds one of the library's estimators to a way, with its options. */
 static xsm_status add(xsmi_chooser *c, xsmi_way start, const char *name, const char *const (*settings)[2],
                       xsm_error *err)
 {
@@ -137,8 +139,8 @@ static xsm_status add_way(xsmi_chooser *c, const char *name, const char *const (
     return add(c, (xsmi_way){.full = full}, name, settings, err);
 }
 
-/* Whether embedding models may be tried. Adagrad is what trains them, which takes no ridge; who gives a rate means one
- * of steps on linear scores. */
+/* Whether embedding models may be tried. They are trained by adagrad, which supports no L2 penalty (ridge); a given
+ * learning rate is meant for steps on linear scores (logits). */
 static bool takes_vectors(const xsmi_chooser *c)
 {
     const char *optimizer = c->options.optimizer;
@@ -146,7 +148,7 @@ static bool takes_vectors(const xsmi_chooser *c)
            !(c->ridge > 0) && !(c->run.eta > 0);
 }
 
-/* A power of two, as many rows as leave a pass enough steps. */
+/* The batch size: a power of two that leaves a pass enough steps. */
 static uint64_t batch_for(const xsmi_chooser *c, uint64_t steps, uint64_t most)
 {
     uint64_t batch = BATCH_LEAST;
@@ -156,15 +158,16 @@ static uint64_t batch_for(const xsmi_chooser *c, uint64_t steps, uint64_t most)
     return batch;
 }
 
-/* Where adagrad's sums start, by a number for single rows: it squares the mean of a batch's. */
+/* The start of adagrad's sums, from the start for single rows: adagrad squares the mean over a batch. */
 static double initial_for(const xsmi_chooser *c, const xsmi_way *way, double single)
 {
     const double rows = fmin((double)xsmi_choose_batch(c, way), (double)c->train->rows);
     return single / (rows * rows);
 }
 
-/* Whether exact ways by adagrad, in batches, may be tried. It takes no ridge, and who gives a rate, single rows or an
- * optimizer means steps of another kind. With few classes its steps are dearer than single ones. */
+/* Whether exact ways with adagrad, in batches, may be tried. It supports no L2 penalty (ridge), and a given learning
+ * rate, batch size of 1 or optimizer is meant for steps of another kind. With few classes its steps cost more than
+ * single ones. */
 static bool takes_adagrad(const xsmi_chooser *c)
 {
     return c->train->classes > FEW_CLASSES && !c->options.optimizer && !(c->ridge > 0) && !(c->run.eta > 0) &&
@@ -176,7 +179,7 @@ static bool is_lbfgs(const xsmi_chooser *c)
     return c->options.optimizer && strcmp(c->options.optimizer, "lbfgs") == 0;
 }
 
-/* Which ways there are to compare. */
+/* Lists the ways to compare. */
 static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
 {
     static const char *const few[][2] = {{"negatives", "20"}, {"sampler", "frequency"}, {NULL, NULL}};
@@ -208,14 +211,14 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
         if (c->several) {
             return add_way(c, "softmax", NULL, false, err);
         }
-        /* Batches, epochs and rates are no matter of lbfgs: who gives them wants steps. */
+        /* lbfgs does not use batches, epochs and rates: if they are given, steps are meant. */
         bool steps =
             c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule;
         bool small = n * k * places <= FIT_PASS && k * (double)c->train->features <= FIT_WEIGHTS;
         return small && !steps ? add_way(c, "softmax", NULL, true, err) : XSM_OK;
     }
     if (takes_vectors(c)) {
-        /* Who asks for single rows gets fewer classes: they cannot share them. */
+        /* Single rows cannot share classes, so they get fewer. */
         const bool single = c->run.batch == 1;
         xsmi_way way = {.hidden = single || c->nonzeros < WIDE_FEATURES ? VECTOR : VECTOR_WIDE,
                         .optimizer = "adagrad",
@@ -231,7 +234,7 @@ static xsm_status list_ways(xsmi_chooser *c, xsm_error *err)
     return add_way(c, "sampled-softmax", more, false, err);
 }
 
-/* Whether a way is that before it by adagrad: then its rate follows from that. */
+/* Whether a way is the previous one with adagrad: then its rate follows from the rate of that way. */
 static bool follows(const xsmi_chooser *c, const xsmi_way *way)
 {
     return way > c->ways && way->exact && way->optimizer;
@@ -239,7 +242,7 @@ static bool follows(const xsmi_chooser *c, const xsmi_way *way)
 
 /* -- the plan ------------------------------------------------------------------------------------------------------ */
 
-/* Means over the rows, and whether rows have several labels. */
+/* Computes means over the rows, and whether rows have several labels. */
 static void survey(xsmi_chooser *c)
 {
     const xsm_dataset *d = c->train;
@@ -260,7 +263,7 @@ static double per_second(const xsmi_chooser *c)
     return c->work_seconds > 0 ? c->work / c->work_seconds : (double)INFINITY;
 }
 
-/* The rows of trials under a transform: the same ones for each. */
+/* The rows of trials under a transform; all transforms have the same rows. */
 static xsm_status take_rows(xsmi_chooser *c, size_t transform, double share, double rows, xsm_error *err)
 {
     xsm_dataset **held = &c->held[transform], **kept = &c->rows[transform];
@@ -276,7 +279,7 @@ static xsm_status take_rows(xsmi_chooser *c, size_t transform, double share, dou
     return c->options.transform ? xsmi_choose_transform(c, transform, *held, *kept, err) : XSM_OK;
 }
 
-/* Holds rows back and takes as many others as the work allows; none when there are too few. */
+/* Holds rows back and takes as many others as the work allows; none if there are too few. */
 static xsm_status plan(xsmi_chooser *c, xsm_error *err)
 {
     const double n = (double)c->train->rows;
@@ -295,7 +298,7 @@ static xsm_status plan(xsmi_chooser *c, xsm_error *err)
     if (isfinite(c->deadline)) {
         allowed = fmin(allowed, (c->deadline - xsmi_seconds()) * per_second(c));
     }
-    double each = allowed * most / trials / (double)c->passes; /* work of an epoch of the longest */
+    double each = allowed * most / trials / (double)c->passes; /* work of an epoch of the longest trial */
     double held = fmin(fmin(HELD_SHARE * n, HELD_MOST), JUDGING * each / judged);
     double rows = fmin((1 - JUDGING) * each / most, n);
     if (!(held >= HELD_LEAST && rows >= ROWS_LEAST && n >= ROWS_LEAST)) {
@@ -310,7 +313,8 @@ static xsm_status plan(xsmi_chooser *c, xsm_error *err)
 
 /* -- the search ---------------------------------------------------------------------------------------------------- */
 
-/* One significant digit: 3, not 3.1623. Negative powers of ten are no numbers of ours: dividing by one rounds once. */
+/* Rounds to one significant digit: 3, not 3.1623. Negative powers of ten are not exact, but a division by a power
+ * rounds only once. */
 static double rounded(double x)
 {
     double power = floor(log10(x) + 1e-9), unit = pow(10, fabs(power));
@@ -339,18 +343,18 @@ typedef struct best {
     const xsmi_way *way;
     uint64_t trial; /* UINT64_MAX: none */
     double loss;
-    xsmi_judged pairs; /* the same with pairs, strength 0 = without them */
+    xsmi_judged pairs; /* the same with pairs, strength 0 = without pairs */
 } best;
 
-/* What a trial must win by to be taken for better, as a part of the loss. An embedding model's trial sees a fifth of
- * the run's steps or so, and what makes vectors move fast wins there by what overfits in the run. */
+/* The share of the loss by which a trial must improve to count as better. An embedding model's trial has about a fifth
+ * of the run's steps. Higher rates win there, because vectors move faster, but overfit in the run. */
 static double margin(const xsmi_chooser *c, const best *b, double eta)
 {
     const bool faster = b->trial != UINT64_MAX && eta > c->result->trials[b->trial].eta;
     return b->way->hidden && faster ? VECTOR_MARGIN : 0;
 }
 
-/* What pairs are worth beside the vectors of the trial that just was the best. Vectors are compared without them. */
+/* Judges pairs with the vectors of the trial that has just become the best. Vectors are compared without pairs. */
 static xsm_status try_pairs(xsmi_chooser *c, best *b, xsm_error *err)
 {
     const xsm_choice_trial *t = last_trial(c);
@@ -369,7 +373,7 @@ static xsm_status try_pairs(xsmi_chooser *c, best *b, xsm_error *err)
     return XSM_OK;
 }
 
-/* Tries, and says whether that was better than the best of this way so far. Past the deadline it tries nothing. */
+/* Runs a trial and returns whether it was better than the best of this way so far. After the deadline it runs none. */
 static xsm_status attempt(xsmi_chooser *c, best *b, double eta, double ridge, bool *better, xsm_error *err)
 {
     *better = false;
@@ -383,7 +387,7 @@ static xsm_status attempt(xsmi_chooser *c, best *b, double eta, double ridge, bo
         b->loss = t->loss;
         b->trial = c->result->info.trials - 1;
         *better = true;
-        /* The model is that of the trial's last epoch. */
+        /* The model is the one after the trial's last epoch. */
         b->pairs = (xsmi_judged){0, t->loss, t->precision};
         const bool pairs =
             b->way->hidden && !c->options.keep_pairs && c->nonzeros >= PAIRS_FEATURES && t->best_epoch == t->epochs;
@@ -399,8 +403,8 @@ static xsm_status at_place(xsmi_chooser *c, best *b, bool rates, int place, doub
                  : attempt(c, b, eta, ridge_at(place), better, err);
 }
 
-/* Walks over rates (at that ridge) or ridges (at that rate), from two places on in the direction that is better, down
- * also while there is nothing that did not diverge. */
+/* Searches rates (at that L2 penalty) or penalties (at that rate): tries two neighbours and continues in the better
+ * direction, downwards also while all trials diverge. */
 static xsm_status walk(xsmi_chooser *c, best *b, bool rates, double eta, double ridge, xsm_error *err)
 {
     bool better;
@@ -419,7 +423,7 @@ static xsm_status walk(xsmi_chooser *c, best *b, bool rates, double eta, double 
     return XSM_OK;
 }
 
-/* A ridge beside none: a small one first, and larger ones while they are better. */
+/* Tries L2 penalties (ridge) after none: a small one first, then larger ones while they are better. */
 static xsm_status try_ridges(xsmi_chooser *c, best *b, xsm_error *err)
 {
     const double eta = c->result->trials[b->trial].eta;
@@ -431,8 +435,8 @@ static xsm_status try_ridges(xsmi_chooser *c, best *b, xsm_error *err)
     return XSM_OK;
 }
 
-/* The other transform, at what is best under the first: unit rows under both, so that rates and ridges mean the same.
- */
+/* Tries the other transform with the best settings of the first. Both make rows of unit length, so rates and L2
+ * penalties have the same meaning. */
 static xsm_status try_transform(xsmi_chooser *c, best *b, xsm_error *err)
 {
     const xsm_choice_trial *t = &c->result->trials[b->trial];
@@ -443,10 +447,10 @@ static xsm_status try_transform(xsmi_chooser *c, best *b, xsm_error *err)
     return XSM_OK;
 }
 
-/* `ahead` is the least loss of the ways before. */
+/* `ahead` is the least loss of the previous ways. */
 static xsm_status search_way(xsmi_chooser *c, best *b, double ahead, xsm_error *err)
 {
-    /* Other optimizers than sgd need not go with a ridge. */
+    /* Only sgd is sure to support an L2 penalty (ridge). */
     const bool plain =
         c->options.optimizer ? is_lbfgs(c) || strcmp(c->options.optimizer, "sgd") == 0 : !b->way->optimizer;
     const bool open = c->ridge < 0 && b->way->own && plain;
@@ -464,8 +468,8 @@ static xsm_status search_way(xsmi_chooser *c, best *b, double ahead, xsm_error *
     return ridges && !c->cut_short ? try_ridges(c, b, err) : XSM_OK;
 }
 
-/* The same way by adagrad: once, at twice the rate that was best for steps of a row, as its own best is one to three
- * times that. */
+/* The same way with adagrad: one trial, at twice the best rate of single-row steps, as adagrad's best rate is one to
+ * three times that. */
 static xsm_status search_beside(xsmi_chooser *c, best *b, const best *before, xsm_error *err)
 {
     bool better;
@@ -494,9 +498,9 @@ static xsm_status search(xsmi_chooser *c, best *found, xsm_error *err)
     return XSM_OK;
 }
 
-/* -- what came of it ----------------------------------------------------------------------------------------------- */
+/* -- the result ---------------------------------------------------------------------------------------------------- */
 
-/* Epochs that fit into what is left of the budget; the rate then falls as far in fewer. */
+/* Reduces the epochs to those that fit into the remaining budget; the rate then falls as far in fewer epochs. */
 static void fit_budget(xsmi_chooser *c, const xsmi_way *way)
 {
     xsm_choice_info *info = &c->result->info;
@@ -511,12 +515,12 @@ static void fit_budget(xsmi_chooser *c, const xsmi_way *way)
         info->factor = c->options.keep_schedule ? info->factor : xsmi_choose_factor(info->epochs);
         c->cut_epochs = true;
     } else if (fits < (double)info->epochs) {
-        c->cut_epochs = true; /* as many as were asked for; the budget will end them */
+        c->cut_epochs = true; /* as many as requested; the budget will end them */
     }
 }
 
-/* A trial's rate is still high where it was best, and falls all the way in the run, which has more rows besides: for
- * exact ways some epochs more do good. */
+/* A trial's rate is still high at its best epoch, but falls to its end in the run, which also has more rows: exact ways
+ * benefit from some more epochs. */
 static uint64_t run_epochs(const xsmi_chooser *c, const xsmi_way *way, const xsm_choice_trial *t)
 {
     const uint64_t epochs = t->best_epoch + (way->exact ? EPOCHS_MORE : 0);
@@ -545,7 +549,7 @@ static void conclude(xsmi_chooser *c, const best *b)
         info->epochs = c->run.epochs ? c->run.epochs : t && !way->hidden ? run_epochs(c, way, t) : c->epochs;
         info->batch = xsmi_choose_batch(c, way);
         info->schedule = c->options.keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
-        /* A trial that the deadline ended says nothing of epochs that it did not come to. */
+        /* A trial that the deadline ended gives no information about later epochs. */
         if (t && c->run.epochs == 0 && c->cut_short && t->best_epoch == t->epochs) {
             info->epochs = c->epochs;
         }
@@ -554,7 +558,7 @@ static void conclude(xsmi_chooser *c, const best *b)
     way->estimator->common.ridge = info->ridge;
     r->estimator = way->estimator;
     r->own = way->own;
-    way->own = false; /* the result's now */
+    way->own = false; /* owned by the result from now on */
     fit_budget(c, way);
     info->gave_up = c->cut_short || c->cut_epochs;
     info->seconds = xsmi_seconds() - c->began;
@@ -576,8 +580,8 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
                 : c->ways[0].hidden ? EPOCHS_VECTOR
                 : c->cheap          ? EPOCHS_CHEAP
                                     : EPOCHS_LARGE;
-    /* Few passes over many rows say more of an embedding model's rate than more of them over few, learnt by heart; one
-     * favours rates that the run overfits with. */
+    /* For an embedding model's rate, few passes over many rows tell more than many passes over few rows, which are
+     * memorised. A single pass favours rates with which the run overfits. */
     c->passes = c->ways[0].hidden ? (c->epochs < PASSES_VECTOR ? c->epochs : PASSES_VECTOR) : c->epochs;
     if (c->options.seconds > 0) {
         c->deadline = c->began + TRIAL_TIME * c->options.seconds;

@@ -1,5 +1,5 @@
 /*
- * A trial: a short run on some rows, judged after each epoch on rows held back.
+ * A trial: a short run on some rows, judged on held-back rows after each epoch.
  */
 #include "train/choose.h"
 
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Epochs in a row that may be worse than the best before a trial is given up. */
+/* A trial ends after PATIENCE epochs in a row that are worse than its best. */
 enum { PATIENCE = 2, FIT_ITERATIONS = 60, PILOT_ROWS = 512 };
 #define FIT_TOLERANCE 1e-4
 #define FALL 0.1
@@ -17,7 +17,7 @@ typedef struct trial {
     xsmi_chooser *chooser;
     const xsmi_way *way;
     xsm_choice_trial *out;
-    bool stop, late; /* asked for by the callback; the deadline has passed */
+    bool stop, late; /* the callback asked to stop; the deadline has passed */
 } trial;
 
 const char *xsmi_choose_optimizer(const xsmi_chooser *c, const xsmi_way *way)
@@ -108,7 +108,7 @@ static xsm_status run_steps(trial *t, xsm_model *model, const xsm_dataset *rows,
         c->work += (double)end.examples * t->way->work;
         c->work_seconds += end.seconds;
         if (status == XSM_CANCELLED && !t->stop) {
-            status = XSM_OK; /* of our own */
+            status = XSM_OK; /* the stop was ours */
         }
     }
     xsm_trainer_free(trainer);
@@ -240,7 +240,7 @@ xsm_status xsmi_choose_pairs(xsmi_chooser *c, const xsmi_way *way, xsmi_judged *
         status = xsm_evaluate(c->context, c->model, c->held[c->transform], NULL, &m, err);
         xsm_model_clear_correction(c->model);
     }
-    if (status == XSM_ERROR_DIVERGED || status == XSM_ERROR_RANGE) { /* sums beyond float32: do without */
+    if (status == XSM_ERROR_DIVERGED || status == XSM_ERROR_RANGE) { /* sums exceed float32: continue without pairs */
         m.log_loss = m.ndcg[4] = (double)NAN;
         status = XSM_OK;
     }
@@ -258,7 +258,7 @@ xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, x
         list[count] = c->train->rows <= PILOT_ROWS ? count : list[count];
     }
     XSMI_TRY(xsm_dataset_select(c->train, list, count, &few, err));
-    if (c->options.transform) { /* the speed is the same under any */
+    if (c->options.transform) { /* the speed is the same under every transform */
         xsm_status transformed = xsmi_choose_transform(c, 0, few, NULL, err);
         if (transformed != XSM_OK) {
             xsm_dataset_free(few);

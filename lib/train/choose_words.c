@@ -1,5 +1,5 @@
 /*
- * What was chosen and why, in three lines.
+ * Describes the choice and its reasons in three lines.
  */
 #include "train/choose.h"
 

@@ -1,9 +1,9 @@
 /*
- * Exact evaluation over a dataset, in blocks of rows: log-loss, error, and what a ranking is worth (metrics.h has the
- * formulas and Jain, Prabhu and Varma, Extreme multi-label loss functions for recommendation, tagging, ranking and
- * other missing label applications, 2016, the propensities).
+ * Exact evaluation over a dataset, in blocks of rows: log-loss, error, and measures of rankings (metrics.h has the
+ * formulas; the propensities are from Jain, Prabhu and Varma, Extreme multi-label loss functions for recommendation,
+ * tagging, ranking and other missing label applications, 2016).
  *
- * Every block's sums are joined in the order of the rows, so that the result does not depend on the threads.
+ * The sums of the blocks are added in the order of the rows, so that the result does not depend on the threads.
  */
 #include "train/evaluate.h"
 
@@ -21,23 +21,23 @@ typedef struct partial {
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
 } partial;
 
-/* Sums over rows for each k <= top. Those with weights have beside them the best that could be had. */
+/* Sums over rows for each k <= top. Weighted measures also have the sum of the best possible values. */
 enum { PRECISION, NDCG, PSP, PSP_BEST, PSNDCG, PSNDCG_BEST, MEASURES };
 
 typedef struct evaluate_job {
     const xsm_model *model;
     const xsm_dataset *dataset;
     uint32_t top;
-    uint64_t most;          /* rows that there is scratch for, up to a job's */
+    uint64_t most;          /* rows with scratch, at most those of a job */
     partial *partials;      /* [jobs] */
     double *measures;       /* [jobs][MEASURES][top] */
-    double *weights;        /* [K+1] 1/propensity of each class, then that of an unseen one; NULL = not known */
+    double *weights;        /* [K+1] 1/propensity of each class, then of an unseen one; NULL = unknown */
     double *discounts;      /* [top] 1/log2(j + 2) */
     unsigned char *scratch; /* [threads][scratch_each] */
     size_t scratch_each;
 } evaluate_job;
 
-/* Memory of one thread, besides the model's scratch. */
+/* Sizes of one thread's scratch besides the model's. */
 typedef struct room {
     xsmi_features features[JOB_ROWS];
     uint32_t targets[JOB_ROWS];
@@ -52,8 +52,8 @@ typedef struct places {
     uint32_t *top_class; /* [JOB_ROWS][top] */
     double *best;        /* [top] the largest weights of a row's labels, falling */
     float *code;         /* for the model's correction */
-    float *hidden;       /* for its first layer */
-    void *model;         /* the model's own */
+    float *hidden;       /* for the model's first layer */
+    void *model;         /* of the model */
 } places;
 
 static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
@@ -66,21 +66,21 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     const xsmi_correction *correction = job->model->correction;
     p.code = xsmi_arena_take(arena, correction ? xsmi_correction_code(correction) : 0, sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
-    uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows take little memory */
+    uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
     blocks = blocks < XSMI_EXACT_BLOCKS ? blocks : XSMI_EXACT_BLOCKS;
     size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
 }
 
-/* The weight of a label, which may be an unseen one. */
+/* The weight of a label, which may be unseen. */
 static double weight_of(const evaluate_job *job, uint32_t label)
 {
     uint32_t classes = job->model->classes;
     return job->weights ? job->weights[label < classes ? label : classes] : 0;
 }
 
-/* Fills `best` with the largest weights of a row's labels; returns how many there are. */
+/* Fills `best` with the largest weights of a row's labels; returns their number. */
 static uint32_t best_weights(const evaluate_job *job, const uint32_t *labels, size_t count, double *best)
 {
     uint32_t kept = 0;
@@ -99,7 +99,7 @@ static uint32_t best_weights(const evaluate_job *job, const uint32_t *labels, si
     return kept;
 }
 
-/* Adds what a row's ranking is worth to the job's sums; returns whether its first class is a label. */
+/* Adds the measures of a row's ranking to the job's sums; returns whether its first class is a label. */
 static bool add_measures(const evaluate_job *job, size_t index, const uint32_t *labels, size_t count,
                          const uint32_t *top_class, double *best)
 {
@@ -260,7 +260,7 @@ static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm
     return XSM_OK;
 }
 
-/* 1/propensity of every class, and of one that is in no training row. */
+/* 1/propensity of every class, and of a class without training rows. */
 static void fill_weights(const xsm_model *m, double a, double b, double *weights)
 {
     double c = (log((double)m->rows) - 1) * pow(b + 1, a);

@@ -1,5 +1,5 @@
 /*
- * Inside of evaluation, for what evaluates again and again.
+ * The internal interface of evaluation, for callers that evaluate repeatedly.
  */
 #ifndef XSMI_EVALUATE_H
 #define XSMI_EVALUATE_H
@@ -8,15 +8,15 @@
 
 #include <xsoftmax/metrics.h>
 
-/* Memory that is kept from one evaluation to the next: new memory costs more than evaluating a few rows. Zeros to start
- * with, but for `rows`. */
+/* Memory reused between evaluations: allocating memory costs more than evaluating a few rows. Initialise with zeros,
+ * except `rows`. */
 typedef struct xsmi_evaluate_room {
-    uint64_t rows; /* so many, or fewer, will be evaluated at most; more take memory once more */
+    uint64_t rows; /* the expected maximum of rows; more rows need a new allocation */
     unsigned char *scratch;
     size_t capacity;
 } xsmi_evaluate_room;
 
-/* xsm_evaluate() in that room, whose memory is of `context`. */
+/* xsm_evaluate() with that memory, which belongs to `context`. */
 xsm_status xsmi_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                          const xsm_evaluate_options *options, xsmi_evaluate_room *kept, xsm_metrics *metrics,
                          xsm_error *err);

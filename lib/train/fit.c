@@ -1,6 +1,6 @@
 /*
- * Full-batch training: the whole objective handed to libLBFGS, whose iterations are told of, judged and, where the
- * arithmetic ends before the tolerance does, started once more.
+ * Full-batch training by libLBFGS on the whole objective. Reports and judges its iterations and, if rounding stops it
+ * before the tolerance is reached, starts it once more.
  */
 #include "train/objective.h"
 
@@ -12,17 +12,17 @@
 #include <math.h>
 #include <string.h>
 
-/* libLBFGS wants its vectors in multiples of this. */
+/* libLBFGS requires vector lengths that are multiples of this. */
 #define LBFGS_BLOCK 16
 /* Seconds between two calls of the callback within an iteration. */
 #define CALLBACK_INTERVAL 0.2
-/* Iterations whose decrease is held against the tolerance. */
+/* The number of iterations whose decrease is compared with the tolerance. */
 #define WINDOW 5
-/* A gradient norm, as a share of the first, that a fit may end with when no step lowers the objective any more. */
+/* A gradient norm, as a share of the first one, with which a fit may end if no step reduces the objective any more. */
 #define SMALL_GRADIENT 1e-2
 #define SMALL_GAIN 1e-3
 
-/* What the callback of an iteration returns to libLBFGS, whose own codes for success are 0 to 2. */
+/* The return values of an iteration's callback; libLBFGS's own codes for success are 0 to 2. */
 enum { GO_ON = 0, STOP = 100 };
 
 typedef struct fit {
@@ -35,11 +35,11 @@ typedef struct fit {
     double *x; /* [size] */
     size_t size, capacity;
     uint64_t iterations, evaluations, rows_passed, evaluated_at;
-    uint64_t rows_now;                           /* of the evaluation at hand */
+    uint64_t rows_now;                           /* of the current evaluation */
     double f, loss, gradient_norm, x_norm, step; /* of the best point; f is over N */
     double last_loss;                            /* of the last evaluation */
     double first_norm;
-    double recent[WINDOW]; /* f of the iterations before */
+    double recent[WINDOW]; /* f of the previous iterations */
     double started, evaluating, last_call;
     int32_t end;
     xsm_status status; /* what stopped the fit, or XSM_OK */
@@ -74,7 +74,7 @@ static double seconds(const fit *t)
     return xsmi_seconds() - t->started - t->evaluating;
 }
 
-/* Tells the callback; true if it wants to stop. */
+/* Calls the callback; returns true if it asks to stop. */
 static bool tell(fit *t, bool ended, const xsm_metrics *train, const xsm_metrics *test)
 {
     if (!t->options.progress) {
@@ -119,7 +119,7 @@ static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics 
     return status;
 }
 
-/* Ends an iteration, whose weights the model has. */
+/* Ends an iteration, whose weights are in the model. */
 static void end_iteration(fit *t, bool last)
 {
     const xsm_metrics *train = NULL, *test = NULL;
@@ -139,7 +139,7 @@ static bool pause_evaluation(void *user, uint64_t rows)
     return xsmi_seconds() - t->last_call > CALLBACK_INTERVAL && tell(t, false, NULL, NULL);
 }
 
-/* -- what libLBFGS calls ------------------------------------------------------------------------------------------- */
+/* -- callbacks of libLBFGS ----------------------------------------------------------------------------------------- */
 
 static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, lbfgsfloatval_t *gradient, const int n,
                                           const lbfgsfloatval_t step)
@@ -154,7 +154,7 @@ static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, 
         t->evaluations++;
     }
     if (t->status != XSM_OK) {
-        /* There is no way to stop a line search from here. This makes it give up soon. */
+        /* A line search cannot be stopped from here. This makes it end soon without success. */
         memset(gradient, 0, (size_t)n * sizeof *gradient);
         return INFINITY;
     }
@@ -173,7 +173,7 @@ static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, 
     return f;
 }
 
-/* Whether the decrease of f has come to an end, or its distance to the minimum is known to be small. */
+/* Whether f has stopped decreasing, or its distance to the minimum is known to be small. */
 static bool converged(const fit *t, double before)
 {
     double enough = t->options.tolerance * fabs(t->f);
@@ -200,7 +200,7 @@ static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatva
     t->x_norm = x_norm;
     t->gradient_norm = gradient_norm;
     t->step = step;
-    /* The slot held f from WINDOW iterations ago; of the first ones there is none. */
+    /* The slot has f of WINDOW iterations ago; the first iterations have none. */
     t->end = converged(t, t->iterations > WINDOW ? before : INFINITY) ? XSM_FIT_CONVERGED
              : t->iterations >= t->options.iterations                 ? XSM_FIT_ITERATIONS
                                                                       : XSM_FIT_UNFINISHED;
@@ -210,15 +210,15 @@ static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatva
 
 /* -- running ------------------------------------------------------------------------------------------------------- */
 
-/* Whether the gradient is as small as where a minimum is as far as anyone can tell. */
+/* Whether the gradient is as small as rounding allows near a minimum. */
 static bool stationary(const fit *t)
 {
     bool fell = t->iterations > 0 && t->gradient_norm <= SMALL_GRADIENT * t->first_norm;
-    /* Or: what moving every weight by as much as it has would gain, at most, is little. */
+    /* Or: changing every weight by as much as it has changed would gain little at most. */
     return fell || t->gradient_norm * (1 + t->x_norm) <= SMALL_GAIN * fabs(t->f);
 }
 
-/* Runs libLBFGS until it ends for a reason that starting it once more would not mend. */
+/* Runs libLBFGS until it ends for a reason that another start would not remove. */
 static xsm_status minimise(fit *t, xsm_error *err)
 {
     lbfgs_parameter_t parameters;
@@ -242,7 +242,8 @@ static xsm_status minimise(fit *t, xsm_error *err)
             t->end = XSM_FIT_CONVERGED;
             return XSM_OK;
         }
-        /* The line search found no better point. Rounding may have spoilt the pairs: once more along the gradient. */
+        /* The line search found no better point. Rounding may have spoilt the pairs: starts again along the
+         * gradient. */
         if (t->iterations == before) {
             break;
         }
@@ -272,7 +273,7 @@ static void explain(const fit *t, xsm_status status, xsm_error *err)
     }
 }
 
-/* Everything that needs memory of its own. */
+/* Allocates memory and runs the fit. */
 static xsm_status run(fit *t, xsm_error *err)
 {
     XSMI_TRY(xsmi_objective_new(t->context, t->model, t->train, t->estimator, &t->objective, err));
@@ -291,7 +292,7 @@ static xsm_status run(fit *t, xsm_error *err)
         t->status = status = XSM_CANCELLED;
     } else {
         status = minimise(t, err);
-        /* The last point that was tried may not be the best one, which is what libLBFGS leaves in x. */
+        /* The last point tried need not be the best one; libLBFGS leaves the best in x. */
         xsm_status written = xsmi_objective_write(t->objective, t->x, status == XSM_OK ? err : NULL);
         status = status == XSM_OK ? written : status;
     }
@@ -327,7 +328,7 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
     XSMI_TRY(read_options(options, &t.options, err));
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     if (result) {
-        /* A struct that we cannot fill is found out before the work. */
+        /* Checks the result struct before the work. */
         XSMI_TRY(xsmi_options_read(&r, sizeof r, sizeof r, result, "xsm_fit_result", err));
     }
     if (t.options.test && t.options.test->features != xsmi_model_input(model)) {

@@ -1,11 +1,11 @@
 /*
- * The whole objective and its gradient, tile by tile of the rows.
+ * The whole objective and its gradient, by tiles of rows.
  *
- * A tile's coefficients come from the estimator. Its part of the gradient is summed in float32 by the kernels that
- * update weights, in pieces: some runs of the tile's rows, each with a matrix of its own, by some ranges of classes.
- * Then the matrices are added to the gradient in double, run by run, and emptied. How rows and classes are cut depends
- * on the shape of the problem alone, so the sums are the same bits on any number of threads; and a run is so short that
- * rounding in float32 stays small beside what the scores have already.
+ * The estimator computes a tile's coefficients. The kernels that update weights sum its part of the gradient in
+ * float32, in pieces: runs of the tile's rows, each with its own matrix, times ranges of classes. Then the matrices are
+ * added to the gradient in double, run by run, and set to zeros. The cuts of rows and classes depend on the shape of
+ * the problem alone, so the sums have the same bits on any number of threads. A run is short enough that rounding in
+ * float32 remains small compared with that of the scores (logits).
  */
 #include "train/objective.h"
 
@@ -13,13 +13,13 @@
 
 enum {
     TILE_ROWS = 4096,       /* of a tile, if K allows */
-    TILE_PLACES = 4 << 20,  /* coefficients of a tile, about */
+    TILE_PLACES = 4 << 20,  /* approximate number of coefficients of a tile */
     RANGE = 64,             /* classes of a piece */
-    PIECES = 8,             /* that keep a few threads busy */
+    PIECES = 8,             /* enough for a few threads */
     PASS = 1 << 16,         /* parameters of one job of a pass over them */
-    DENSE_ROWS = XSMI_LANES /* examples that the dense kernel takes at once */
+    DENSE_ROWS = XSMI_LANES /* examples of one call of the dense kernel */
 };
-/* Floats that the matrices of all runs may come to. */
+/* The maximum number of floats of the matrices of all runs. */
 #define RUN_FLOATS ((size_t)1 << 26)
 
 struct xsmi_objective {
@@ -29,7 +29,7 @@ struct xsmi_objective {
     xsm_estimator *estimator;
     xsm_gradient *gradient;
     size_t rows, columns; /* of the model's matrix */
-    size_t stride;        /* of the runs' */
+    size_t stride;        /* of the runs' matrices */
     uint32_t ranges, runs;
     uint64_t tile_rows;
     float *sums;            /* [runs][rows][stride] */
@@ -37,7 +37,7 @@ struct xsmi_objective {
     double *bias_sums;      /* [runs][K], with a bias */
     double *partials;       /* [passes] */
     size_t passes;
-    /* the call at hand */
+    /* the current call */
     const double *x;
     double *out;
     double ridge; /* mu/N */
@@ -115,7 +115,7 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
 
 /* -- parameters ---------------------------------------------------------------------------------------------------- */
 
-/* Matrix rows that one job of a pass over the parameters takes. */
+/* Matrix rows of one job of a pass over the parameters. */
 static size_t pass_rows(const xsmi_objective *o)
 {
     return o->columns < PASS ? PASS / (o->columns ? o->columns : 1) : 1;
@@ -180,8 +180,8 @@ xsm_status xsmi_objective_write(xsmi_objective *o, const double *x, xsm_error *e
 
 /* -- the gradient -------------------------------------------------------------------------------------------------- */
 
-/* The ridge's part, which the tiles are added to, and a part of the sum of squares. A job is PASS numbers of the
- * weights, whatever their matrix. */
+/* Starts with the gradient of the L2 penalty (ridge), to which the tiles are added, and computes a part of the sum of
+ * squares. A job is about PASS weights for every shape of the matrix. */
 static void start_gradient(void *state, size_t index, uint32_t thread)
 {
     xsmi_objective *o = state;
@@ -225,7 +225,7 @@ static void add_dense(const xsmi_objective *o, float *sums, uint64_t first, uint
     }
 }
 
-/* One run of the tile's rows by one range of classes. */
+/* One run of the tile's rows times one range of classes. */
 static void add_piece(void *state, size_t index, uint32_t thread)
 {
     const xsmi_objective *o = state;
@@ -251,7 +251,7 @@ static void add_piece(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Adds rows of the runs' matrices to the gradient and empties them. */
+/* Adds rows of the runs' matrices to the gradient and sets them to zeros. */
 static void collect(void *state, size_t index, uint32_t thread)
 {
     const xsmi_objective *o = state;
@@ -295,7 +295,7 @@ xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, doub
     xsm_status status = XSM_OK;
     for (uint64_t first = 0; status == XSM_OK && first < all; first += o->tile_rows) {
         o->tile = xsm_batch_range(o->train, first, all - first < o->tile_rows ? all - first : o->tile_rows);
-        o->scale = (double)o->tile.count / (double)all; /* the estimator took the mean over the tile */
+        o->scale = (double)o->tile.count / (double)all; /* the estimator has divided by the tile's size */
         status = xsm_estimator_gradient(o->estimator, &o->tile, 1, o->gradient, err);
         if (status == XSM_OK) {
             losses += o->gradient->loss * (double)o->tile.count;
@@ -314,7 +314,7 @@ xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, doub
         }
     }
     if (status != XSM_OK) {
-        /* A runner that failed half-way has left sums behind. */
+        /* A runner that failed midway has left sums. */
         memset(o->sums, 0, o->runs * o->rows * o->stride * sizeof *o->sums);
         return status;
     }

@@ -1,5 +1,5 @@
 /*
- * The whole objective of an estimator that looks at every class, f = sum_i loss_i + (mu/2) ||W||^2, and its gradient.
+ * The whole objective of an estimator that scores every class, f = sum_i loss_i + (mu/2) ||W||^2, and its gradient.
  */
 #ifndef XSMI_OBJECTIVE_H
 #define XSMI_OBJECTIVE_H
@@ -8,22 +8,22 @@
 
 typedef struct xsmi_objective xsmi_objective;
 
-/* The estimator is bound to the model and the rows, exact, and the model's scales are 1. Parameters are the weights in
+/* Requires an exact estimator, bound to the model and the rows, and model scales of 1. Parameters are the weights in
  * the model's order without gaps, then the bias. */
 xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset *train, xsm_estimator *e,
                               xsmi_objective **out, xsm_error *err);
 void xsmi_objective_free(xsmi_objective *o);
-/* Number of parameters: K D, and K more with a bias. */
+/* The number of parameters: K D, and K more with a bias. */
 size_t xsmi_objective_size(const xsmi_objective *o);
-/* Copies the model's parameters out, or rounds x to the model's. */
+/* Copies the model's parameters to x, or x, rounded, to the model. */
 xsm_status xsmi_objective_read(xsmi_objective *o, double *x, xsm_error *err);
 xsm_status xsmi_objective_write(xsmi_objective *o, const double *x, xsm_error *err);
 
-/* Asked now and then within an evaluation; true stops it. */
+/* Called now and then during an evaluation; true stops it. */
 typedef bool (*xsmi_objective_pause)(void *user, uint64_t rows);
 
-/* f/N and its gradient at x, which the model's parameters are set to (rounded). *loss is the sum of the losses alone.
- * XSM_CANCELLED when pause() (or NULL) said so. */
+/* f/N and its gradient at x, which is also copied, rounded, to the model's parameters. *loss is the sum of the losses
+ * alone. XSM_CANCELLED if pause() (may be NULL) returned true. */
 xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, double *loss, double *gradient,
                              xsmi_objective_pause pause, void *user, xsm_error *err);
 

@@ -1,4 +1,5 @@
-/* Prediction: the best classes of rows, of all or of those that a search finds, with the scratch of one thread. */
+/* Prediction: the best classes of rows, among all classes or those that a search finds, with the scratch of one
+ * thread. */
 #include "train/predict.h"
 
 #include <math.h>
@@ -6,13 +7,13 @@
 
 #define TOP_MAX 65536
 
-/* Of a model with a hierarchy, whether rows are searched best first: not for so many classes that tiles are faster. */
+/* For a model with a hierarchy, whether rows are searched best first: not for so many classes that tiles are faster. */
 static bool searches_hierarchy(const xsm_model *m, uint32_t top)
 {
     return xsmi_correction_hierarchy(m->correction) && top <= m->classes / 16;
 }
 
-/* What a search takes of the scratch. */
+/* The scratch of a search. */
 typedef struct search_places {
     float *queries; /* [XSM_INDEX_QUERIES][stride] */
     void *scratch;
@@ -26,7 +27,7 @@ static search_places divide_search(const xsm_index *index, uint32_t top, xsmi_ar
     return p;
 }
 
-/* What a search of a hierarchy takes of the scratch. */
+/* The scratch of a search in a hierarchy. */
 typedef struct best_first_places {
     void *search;
     float *hidden; /* for a first layer */
@@ -40,7 +41,7 @@ static best_first_places divide_best_first(const xsm_model *m, xsmi_arena *arena
     return p;
 }
 
-/* Enough for rows of either kind. */
+/* The scratch for rows of either kind. */
 static size_t scratch_needed(const xsm_predictor *p)
 {
     const xsm_model *m = p->model;
@@ -75,8 +76,8 @@ static xsm_status check_index(const xsm_model *model, const xsm_index *index, xs
     return XSM_OK;
 }
 
-/* Whether model and index are as they were when the predictor was made, but for weights and what follows from their
- * order: another layout, or an index that was built again, may ask for more scratch. */
+/* Checks that model and index have not changed since the predictor was made, except for weights and data that follows
+ * from their order: another layout, or a rebuilt index, may need more scratch. */
 static xsm_status check_model(xsm_predictor *p, xsm_error *err)
 {
     const xsm_model *m = p->model;
@@ -167,7 +168,7 @@ uint32_t xsm_predictor_top(const xsm_predictor *p)
     return p ? p->top : 0;
 }
 
-/* Scores one piece of a batch; the results stay in the predictor. */
+/* Scores one piece of a batch; the results are in the predictor. */
 static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows)
 {
     xsmi_exact blocks[XSMI_EXACT_BLOCKS];
@@ -195,7 +196,7 @@ uint64_t xsm_predictor_probed(const xsm_predictor *p)
     return p ? p->probed : 0;
 }
 
-/* Sorts a row's classes by falling score, of equal ones the smaller first; most are in order. */
+/* Sorts a row's classes by falling score, of equal scores the smaller class first; most are in order already. */
 static void sort_row(uint32_t *classes, float *scores, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
@@ -211,7 +212,7 @@ static void sort_row(uint32_t *classes, float *scores, uint32_t count)
     }
 }
 
-/* Searches for the classes of some rows, at most XSM_INDEX_QUERIES, and scores them again. */
+/* Searches for the classes of at most XSM_INDEX_QUERIES rows and scores them again. */
 static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t first, uint32_t rows, uint32_t *classes,
                               float *scores, xsm_error *err)
 {
@@ -259,7 +260,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
         if (finite) {
             xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha, scores + (size_t)i * p->top,
                                      NULL);
-            if (p->correction) { /* numbers, which take no scratch */
+            if (p->correction) { /* numbers, which need no scratch */
                 xsmi_correction_add(p->correction, &x, classes + (size_t)i * p->top, p->top,
                                     scores + (size_t)i * p->top, NULL);
             }
@@ -289,7 +290,7 @@ static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t 
     return XSM_OK;
 }
 
-/* Rows of a model with a hierarchy, whose scores are log-probabilities already. */
+/* Rows of a model with a hierarchy, whose scores are already log-probabilities. */
 static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
                                  double *probabilities, xsm_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * Inside of predictors: one thread's scratch, for all classes (predict.c) or a beam in the model's tree
+ * The internal interface of predictors: one thread's scratch, for all classes (predict.c) or a beam in the model's tree
  * (predict_beam.c).
  */
 #ifndef XSMI_PREDICT_H
@@ -12,7 +12,7 @@
 
 #include <xsoftmax/predict.h>
 
-/* Rows that are scored against all classes together. */
+/* Rows scored together against all classes. */
 #define XSMI_PIECE (XSMI_LANES * XSMI_EXACT_BLOCKS)
 
 struct xsm_predictor {
@@ -27,20 +27,20 @@ struct xsm_predictor {
     uint32_t *top_class; /* [XSMI_PIECE][top] */
     void *scratch;
     size_t scratch_size;
-    const xsmi_correction *correction; /* of the model when the predictor was made, as the next two */
-    uint32_t classes, width;           /* those of its output layer */
+    const xsmi_correction *correction; /* of the model when the predictor was made, like the next two */
+    uint32_t classes, width;           /* of the model's output layer */
     const xsm_index *index;            /* or NULL */
     uint32_t beam;                     /* width; 0 = none */
     bool tree_alone;
     uint64_t probed;
 };
 
-/* The width of the beam that options ask for, 0 for none. Checks what they say of it. */
+/* The width of the beam in the options, 0 for none. Checks these options. */
 xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
                            xsm_error *err);
-/* Bytes of scratch for a beam, SIZE_MAX = more than can be. */
+/* Bytes of scratch for a beam, SIZE_MAX = too many. */
 size_t xsmi_beam_scratch(const xsm_predictor *p);
-/* The rows of a batch; scores and probabilities may be NULL. */
+/* Predicts the rows of a batch; scores and probabilities may be NULL. */
 xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
                          double *probabilities, xsm_error *err);
 

@@ -1,6 +1,6 @@
 /*
- * Prediction through the model's tree: a beam search in it, whose classes are scored by weights and correction; or the
- * tree by itself.
+ * Prediction through the model's tree: a beam search in the tree finds classes, which are scored by weights and
+ * correction or, with the tree alone, by the tree.
  */
 #include "train/predict.h"
 
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* Width of a beam in the tree alone, unless told otherwise. */
+/* The default width of a beam in the tree alone. */
 #define BEAM_ALONE 10
 
 typedef struct beam_places {
@@ -63,13 +63,13 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
                          top);
     }
     if (beam >= m->classes) {
-        beam = o->tree_alone ? m->classes : 0; /* all are scored: as well without the tree */
+        beam = o->tree_alone ? m->classes : 0; /* every class would be scored: no need for the tree */
     }
     *width = beam;
     return XSM_OK;
 }
 
-/* The best `top` of a row's classes, to `list`. */
+/* Copies the best `top` of a row's classes to `list`. */
 static void take_best(const beam_places *b, uint32_t found, const xsmi_top *list)
 {
     xsmi_top_start(list);

@@ -1,10 +1,10 @@
 /*
- * Ranks of the labels among all classes, filtered: the measure of link prediction (Bordes et al., Translating
- * embeddings for modeling multi-relational data, 2013, section 4.2). A label competes with the classes that are not
- * known to be right for the same row, whether from the row itself or from rows with the same features elsewhere.
+ * Filtered ranks of the labels among all classes: the measure of link prediction (Bordes et al., Translating embeddings
+ * for modeling multi-relational data, 2013, section 4.2). A label competes with the classes that are not known to be
+ * right for the same row, either from the row itself or from rows with the same features elsewhere.
  *
- * All rows are scored twice, tile by tile: first for the scores of the labels and of what is filtered, then to count
- * which scores lie above. A tile's scores are the same bits both times, so nothing depends on a rounding.
+ * All rows are scored twice, tile by tile: first for the scores (logits) of the labels and of the filtered classes,
+ * then to count the higher scores. A tile's scores have the same bits both times, so nothing depends on rounding.
  */
 #include "base/heap_sort.h"
 #include "model/tiles.h"
@@ -23,7 +23,7 @@
 
 #define NONE UINT64_MAX
 
-/* Rows of the datasets that know labels, by their features: chains of a hash table. */
+/* Rows of the datasets with known labels, by their features: the chains of a hash table. */
 typedef struct known_rows {
     const xsm_dataset *const *datasets;
     size_t dataset_count;
@@ -46,7 +46,7 @@ static bool same(const xsmi_features *a, const xsmi_features *b)
            (!a->index || memcmp(a->index, b->index, a->count * sizeof *a->index) == 0);
 }
 
-/* The dataset of a row's number, and its number there. */
+/* The dataset of a row's number, and the row's number in it. */
 static const xsm_dataset *find_row(const known_rows *k, uint64_t number, uint64_t *row)
 {
     size_t d = 0;
@@ -96,9 +96,9 @@ static void end_known(xsm_context *ctx, known_rows *k)
     }
 }
 
-/* -- the classes that matter for a row ----------------------------------------------------------------------------- */
+/* -- the classes that concern a row -------------------------------------------------------------------------------- */
 
-/* A class that a row is about: one of its own labels, which is ranked, or one that is known to be right. */
+/* A class that concerns a row: one of its own labels, which is ranked, or one that is known to be right. */
 typedef struct listed {
     uint32_t class;
     bool own;
@@ -106,7 +106,7 @@ typedef struct listed {
     uint64_t above, level; /* classes with a higher score, and with the same, itself included */
 } listed;
 
-/* Room for the classes of a job's rows, which grows. */
+/* The classes of a job's rows; grows. */
 typedef struct list {
     listed *items;
     size_t count, capacity;
@@ -143,7 +143,7 @@ static int compare_listed(const void *a, const void *b)
     return x->class != y->class ? (x->class > y->class) - (x->class < y->class) : (int)y->own - (int)x->own;
 }
 
-/* Lists row `row`'s classes in rising order, each once, its own before others. */
+/* Lists row `row`'s classes in rising order, each once; of equal classes its own label is listed. */
 static xsm_status list_row(xsm_context *ctx, const known_rows *k, const xsm_dataset *data, uint64_t row,
                            uint32_t classes, list *l, xsm_error *err)
 {
@@ -199,13 +199,13 @@ typedef struct ranks_job {
 
 typedef struct pass {
     list *list;
-    bool counting; /* the second one */
+    bool counting; /* the second pass */
     bool finite;
-    size_t cursors[JOB_ROWS]; /* the next class of each row that a tile will hold */
+    size_t cursors[JOB_ROWS]; /* the next class of each row to find in a tile */
     size_t rows;
 } pass;
 
-/* One row's scores of a tile, `step` floats apart. */
+/* Reads one row's scores of a tile, `step` floats apart. */
 static void take_row(pass *p, size_t row, const xsmi_tile *tile, const float *scores, size_t step)
 {
     listed *items = p->list->items;
@@ -250,8 +250,8 @@ static void take_tile(void *state, const xsmi_tile *tile)
     }
 }
 
-/* Adds the ranks of a row's labels: 1 and the classes above, and half of those level; without the classes that are
- * known to be right. */
+/* Adds the ranks of a row's labels: 1 plus the number of higher classes, plus half of those with the same score,
+ * without the classes that are known to be right. */
 static void add_ranks(const list *l, size_t row, partial *p)
 {
     const size_t first = l->starts[row], end = l->starts[row + 1];
@@ -263,7 +263,7 @@ static void add_ranks(const list *l, size_t row, partial *p)
         uint64_t above = own->above, level = own->level;
         for (size_t j = first; j < end; j++) {
             above -= l->items[j].score > own->score;
-            level -= l->items[j].score == own->score; /* itself, too */
+            level -= l->items[j].score == own->score; /* includes itself */
         }
         double rank = 1 + (double)above + (double)level / 2;
         p->ranked++;

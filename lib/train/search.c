@@ -1,4 +1,4 @@
-/* What a predictor that does not look at all classes finds, against one that does. */
+/* Compares the results of a predictor that does not score all classes with those of one that does. */
 #include "train/predict.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #define JOB_ROWS 256
 
-/* One thread's. */
+/* The predictors of one thread. */
 typedef struct pair {
     xsm_predictor *exact, *searching;
     uint32_t *want, *have; /* [JOB_ROWS][top] */
@@ -16,11 +16,11 @@ typedef struct search_job {
     const xsm_dataset *dataset;
     uint32_t top;
     pair *pairs;          /* [threads] */
-    uint64_t *hits;       /* [jobs][top] of the k best, those found among the k best found */
+    uint64_t *hits;       /* [jobs][top] of the k best classes, the number among the k best found */
     uint64_t *labels;     /* [jobs][top] labels among the k best found */
     uint64_t *labelled;   /* [jobs] */
     uint64_t *probed;     /* [jobs] */
-    xsm_error *errors;    /* [jobs], filled where statuses are not XSM_OK */
+    xsm_error *errors;    /* [jobs], filled if statuses are not XSM_OK */
     xsm_status *statuses; /* [jobs] */
 } search_job;
 
@@ -42,7 +42,7 @@ static void take_row(const search_job *job, size_t index, uint64_t row, const ui
     uint64_t both = 0, right = 0;
     job->labelled[index] += count > 0;
     for (uint32_t k = 0; k < job->top; k++) {
-        /* What the k-th of each list adds to those before. */
+        /* The number that the k-th of each list adds to the previous ones. */
         both += contains(have, k, want[k]) + contains(want, k, have[k]) + (want[k] == have[k]);
         right += contains(labels, count, have[k]);
         hits[k] += both;

@@ -1,16 +1,18 @@
 /*
- * Steps in blocks. The steps of a block share no class and no row, so all of them can be scored, then all their
- * coefficients computed, in one call of the estimator, then all their rows changed: what a call costs is shared, and
- * estimators can work on several steps at once. Meanwhile what the next block's steps need comes from memory.
+ * Steps in blocks. The steps of a block share no class and no row. Therefore all of them can be scored, then all their
+ * coefficients computed in one call of the estimator, then all their rows of weights changed. The cost of a call is
+ * shared, and estimators can work on several steps at once. Meanwhile the memory for the next block's steps is
+ * prefetched.
  */
 #include "train/steps.h"
 
 #include <string.h>
 
 enum {
-    BLOCK = 8, /* most steps of a block: three rows of 2 KB of each, and of the next block, in the second cache */
-    CLASSES_MOST = 32, /* of a block, unless one step has more: comparing them costs the square of it */
-    /* Bytes that stay near by themselves: asking for the lines of a sparse step costs a fifth of it on Bibtex. */
+    BLOCK = 8, /* the most steps of a block: three rows of 2 KB each, for it and the next block, in the second cache */
+    CLASSES_MOST = 32, /* of a block, unless one step has more: comparing them costs the square of their number */
+    /* Bytes that stay in a cache without prefetches: prefetching the lines of a sparse step costs a fifth of it on
+     * Bibtex. */
     NEAR_BYTES = 4 << 20
 };
 
@@ -18,11 +20,11 @@ struct xsmi_stepper {
     xsm_context *context;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
-    xsm_gradient **blocks; /* [threads] the block that a thread is at */
+    xsm_gradient **blocks; /* [threads] the current block of each thread */
     uint32_t threads;
     uint32_t most;    /* steps of a block */
     bool far_rows;    /* sparse rows do not stay in a cache */
-    bool far_weights; /* nor do sparse rows' weights */
+    bool far_weights; /* nor do the weights for sparse rows */
 };
 
 xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_stepper **out, xsm_error *err)
@@ -70,7 +72,7 @@ void xsmi_stepper_free(xsmi_stepper *t)
     }
 }
 
-/* -- a run of steps, and what comes ------------------------------------------------------------------------------- */
+/* -- a run of steps, and upcoming steps --------------------------------------------------------------------------- */
 
 typedef struct run {
     const xsmi_stepper *stepper;
@@ -92,7 +94,7 @@ static xsmi_features features_at(const run *r, uint64_t i)
     return xsmi_dataset_features(r->stepper->estimator->train, r->drawn->example[step_at(r, i)].row);
 }
 
-/* What step i of the run will read, if there is one. */
+/* The memory that step i of the run will read, if there is such a step. */
 static xsmi_coming coming_at(const run *r, uint64_t i)
 {
     xsmi_coming coming = {NULL, 0, NULL, SIZE_MAX};
@@ -105,7 +107,7 @@ static xsmi_coming coming_at(const run *r, uint64_t i)
     return coming;
 }
 
-/* Asks for what the lists say of step i: another thread may have written it. */
+/* Prefetches the list entries of step i, which another thread may have written. */
 XSMI_PREFETCHER void fetch_entry(const run *r, uint64_t i)
 {
     if (i < r->count) {
@@ -116,7 +118,7 @@ XSMI_PREFETCHER void fetch_entry(const run *r, uint64_t i)
     }
 }
 
-/* Asks for what the estimator keeps for the row of step i. */
+/* Prefetches the estimator's state for the row of step i. */
 static void fetch_state(const run *r, uint64_t i)
 {
     const xsm_estimator *e = r->stepper->estimator;
@@ -125,23 +127,23 @@ static void fetch_state(const run *r, uint64_t i)
     }
 }
 
-/* How the asking for a dense step's memory is divided, in numbers of a row: memory is to have something to do all the
- * time, and what asks for more than it can take waits. */
+/* The schedule of prefetches for a dense step, in numbers of a row. The memory should be busy all the time, but more
+ * prefetches than it can serve would wait. */
 typedef struct pace {
-    size_t scoring;  /* of each row of weights; the rest while rows change */
-    size_t features; /* of the features, for the time that the coefficients take; the rest while rows change */
+    size_t scoring;  /* of each row of weights while scoring; the rest while rows change */
+    size_t features; /* of the features while coefficients are computed; the rest while rows change */
 } pace;
 
 static pace pace_of(const run *r)
 {
     const size_t d = r->stepper->optimizer->model->features;
-    if (r->block->proximal) { /* solving takes long enough to ask for lines in between; changing rows then has room */
+    if (r->block->proximal) { /* solving and changing rows both leave time for prefetches */
         return (pace){d * 5 / 8 / XSMI_PARTIALS * XSMI_PARTIALS, d / 4 / XSMI_LINE * XSMI_LINE};
     }
     return (pace){SIZE_MAX, d / 2 / XSMI_LINE * XSMI_LINE};
 }
 
-/* Asks for the last numbers of a row. */
+/* Prefetches the last numbers of a row. */
 XSMI_PREFETCHER void fetch_rest(const float *row, size_t from, size_t n)
 {
     for (size_t l = from; l < n; l += XSMI_LINE) {
@@ -149,7 +151,7 @@ XSMI_PREFETCHER void fetch_rest(const float *row, size_t from, size_t n)
     }
 }
 
-/* Asks for what is left of dense step i. */
+/* Prefetches the remaining memory of dense step i. */
 XSMI_PREFETCHER void fetch_rests(const run *r, const pace *p, uint64_t i)
 {
     const xsm_model *m = r->stepper->optimizer->model;
@@ -171,7 +173,7 @@ XSMI_PREFETCHER void fetch_scales(const run *r, uint64_t i)
     xsmi_coming coming = coming_at(r, i);
     for (size_t j = 0; j < coming.count; j++) {
         if (m->row_scale) {
-            __builtin_prefetch(m->row_scale + coming.rows[j], 0, 3); /* mostly read only */
+            __builtin_prefetch(m->row_scale + coming.rows[j], 0, 3); /* mostly only read */
         }
         if (m->row_length) {
             __builtin_prefetch(m->row_length + coming.rows[j], 1, 3);
@@ -182,7 +184,7 @@ XSMI_PREFETCHER void fetch_scales(const run *r, uint64_t i)
     }
 }
 
-/* Asks for what the optimizer keeps beside the weights of step i. */
+/* Prefetches the optimizer's state besides the weights for step i. */
 static void fetch_optimizer(const run *r, uint64_t i)
 {
     const xsm_optimizer *o = r->stepper->optimizer;
@@ -193,7 +195,7 @@ static void fetch_optimizer(const run *r, uint64_t i)
     }
 }
 
-/* Asks for all that a dense step needs, at once: for the first steps of a run. */
+/* Prefetches all memory of a dense step at once: for the first steps of a run. */
 XSMI_PREFETCHER void fetch_dense(const run *r, uint64_t i)
 {
     const xsm_model *m = r->stepper->optimizer->model;
@@ -207,7 +209,7 @@ XSMI_PREFETCHER void fetch_dense(const run *r, uint64_t i)
     fetch_scales(r, i);
 }
 
-/* Asks for the features of a sparse step. */
+/* Prefetches the features of a sparse step. */
 XSMI_PREFETCHER void fetch_features(const run *r, uint64_t i)
 {
     if (r->stepper->far_rows && i < r->count) {
@@ -217,7 +219,7 @@ XSMI_PREFETCHER void fetch_features(const run *r, uint64_t i)
     }
 }
 
-/* Asks for the weights of a sparse step, whose features are there already. */
+/* Prefetches the weights of a sparse step, whose features were prefetched before. */
 XSMI_PREFETCHER void fetch_sparse(const run *r, uint64_t i)
 {
     if (r->stepper->far_weights && i < r->count) {
@@ -245,7 +247,7 @@ static bool shares(const uint32_t *classes, size_t count, uint32_t class)
     return found;
 }
 
-/* Copies the next steps, from i on, into the block, as long as they share no class. Returns how many. */
+/* Copies the next steps, from i on, into the block while they share no class. Returns their number. */
 static uint64_t fill(const run *r, uint64_t i)
 {
     const uint64_t width = r->drawn->width, most = r->stepper->most;
@@ -283,8 +285,8 @@ static uint64_t fill(const run *r, uint64_t i)
     return n;
 }
 
-/* Takes a block of n steps, the first of which is the run's i-th. Returns how many were taken before one that was not
- * finite. */
+/* Takes a block of n steps, which begins with the run's step i. Returns the number of steps before the first that was
+ * not finite. */
 static uint64_t take(const run *r, uint64_t i, uint64_t n)
 {
     xsm_estimator *e = r->stepper->estimator;
@@ -322,7 +324,7 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
             fetch_rest(features[asks.row], 0, share.features);
         }
     }
-    /* One call for all steps of one rate. */
+    /* One call for all steps with the same rate. */
     for (uint64_t k = 0, end; k < n; k = end) {
         const double eta = list->etas[step_at(r, i + k)];
         for (end = k + 1; end < n && list->etas[step_at(r, i + end)] == eta; end++) {
@@ -335,7 +337,7 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
     }
     g->asks = NULL;
     xsmi_ask_lines(&asks, SIZE_MAX);
-    /* The last first: its rows are still in the first cache, which does not hold all of the block. */
+    /* In reverse order: the last step's rows are still in the first cache, which is too small for the whole block. */
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k), width = r->drawn->width;
         if (!sparse) {

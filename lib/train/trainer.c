@@ -50,7 +50,7 @@ static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t place)
     double passes = t->stretch * ((double)epoch + (double)place / (double)t->rows);
     switch (o->schedule) {
     case XSM_SCHEDULE_STEP:
-        if (!(passes >= t->decayed && passes < t->decayed + 1)) { /* a power a pass, not a step */
+        if (!(passes >= t->decayed && passes < t->decayed + 1)) { /* one power a pass, not a step */
             t->decayed = floor(passes);
             t->decay = pow(o->factor, t->decayed);
         }
@@ -218,7 +218,7 @@ xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress
     return xsmi_options_write(&p, sizeof p, sizeof p, progress, "xsm_progress", err);
 }
 
-/* Tells the callback; true if it wants to stop. */
+/* Calls the callback; returns true if it asks to stop. */
 static bool tell(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *test)
 {
     if (!t->options.progress) {
@@ -234,7 +234,7 @@ static bool tell(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *te
 
 /* -- running ------------------------------------------------------------------------------------------------------- */
 
-/* Shuffles runs of `each` rows as wholes; what is left at the end stays there. */
+/* Shuffles runs of `each` rows as wholes; an incomplete run stays at the end. */
 static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_stream *stream)
 {
     for (uint64_t n = count / each; n > 1; n--) {
@@ -247,10 +247,10 @@ static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_
     }
 }
 
-/* The rows in the order of an epoch. */
+/* Computes the order of the rows in an epoch. */
 static void order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *order)
 {
-    /* An estimator that takes batches as wholes has the same ones in every epoch: the first epoch's. */
+    /* An estimator of joint batches has the batches of the first epoch in every epoch. */
     bool fixed = xsmi_estimator_is_joint(t->estimator, t->options.batch);
     for (uint64_t i = 0; i < t->rows; i++) {
         order[i] = i;
@@ -266,7 +266,7 @@ static void order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *order)
     }
 }
 
-/* Beside the last window of an epoch: the order of the next. */
+/* Beside the last window of an epoch: computes the order of the next. */
 static void order_ahead(void *state)
 {
     xsm_trainer *t = state;
@@ -288,7 +288,7 @@ void xsmi_trainer_order_rows(xsm_trainer *t)
     t->loss_sum = 0;
 }
 
-/* Sum over the examples of a gradient of the share of their coefficients that are listed. */
+/* The sum over a gradient's examples of the share of coefficients that are listed. */
 static double active_of(const xsm_gradient *g)
 {
     const bool lists = g->sifted || !g->exact;
@@ -370,7 +370,7 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
     return XSM_OK;
 }
 
-/* Ends an epoch: evaluates if it is time to, and tells the callback. *stop is its answer. */
+/* Ends an epoch: evaluates if that is due, and calls the callback. *stop is its answer. */
 static xsm_status end_epoch(xsm_trainer *t, bool *stop, xsm_error *err)
 {
     const xsm_trainer_options *o = &t->options;
@@ -411,7 +411,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     bool stop = false;
     while (t->pending || t->epoch < t->options.epochs) {
-        XSMI_TRY(xsmi_trainer_check(t, err)); /* the callback may have bound something anew */
+        XSMI_TRY(xsmi_trainer_check(t, err)); /* the callback may have bound something again */
         if (t->pending) {
             XSMI_TRY(end_epoch(t, &stop, err));
         } else {

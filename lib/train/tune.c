@@ -1,67 +1,70 @@
 /*
- * A learning rate by successive halving over powers of ten (the grid of Fagan and Iyengar 2018, section 4).
+ * Chooses a learning rate by successive halving over powers of ten (the grid of Fagan and Iyengar 2018, section 4).
  *
- * Every trial is the whole run in small: a part of the rows, fewer passes, and the whole schedule squeezed into them.
- * Few rows and all passes, as the paper has it, would let the model learn the rows by heart at rates that are far too
- * large for all of them; one pass never shows what further passes do. Two and three passes over as many rows as a trial
- * can afford, and most of the work for the last two rates, were right most often (bench/eta_auto.py measures it).
+ * Every trial is a small version of the whole run: some of the rows, fewer passes, and the whole schedule compressed
+ * into them. Few rows with all passes, as in the paper, would let the model memorise the rows at rates that are far too
+ * large for all rows; a single pass never shows the effect of further passes. Two and three passes over as many rows as
+ * a trial can afford, and most of the work for the last two rates, were right most often (bench/eta_auto.py measures
+ * it).
  *
- * The run's objective lies between the loss on rows that a trial went through, which it learnt better than the run will
- * learn all rows, and that on rows it did not; by how many rows and features there are (tune_trial.c). Where the last
- * two rates end close to each other, the best lies between them.
+ * The run's objective is between a trial's loss on its own rows, which the trial learns better than the run learns all
+ * rows, and its loss on other rows. The numbers of rows and features determine the position between them
+ * (tune_trial.c). If the objectives of the last two rates are close to each other, the best rate is between the two.
  */
 #include "train/tune.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The rates that there are. */
+/* The learning rates of trials. */
 static const double rates[] = {1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4};
 _Static_assert(sizeof rates / sizeof rates[0] == XSMI_TUNE_PLACES, "a place for each rate");
 enum { GRID_FIRST = 6, GRID_LAST = 12 };
 
-/* Logarithms that differ by less, and by less of what the better one fell by from no training, tell of a better rate
- * between. */
+/* A rate between two rates is chosen if the logarithms of their objectives differ by less than CLOSE, and by less than
+ * CLOSE_SHARE of the decrease from no training to the better one. */
 #define CLOSE 0.1
 #define CLOSE_SHARE 0.2
-/* What a rate between two is to the smaller one. */
+/* The ratio of a rate between two rates to the smaller one. */
 #define BETWEEN 3
-/* Of the run's work, what the trials may take; what those that there are always are planned for, the rest being for
- * rates beyond them; and the steps in which, and the least to which, rounds are cut down to that. */
+/* Shares of the run's work: the maximum for all trials, and the planned work of the trials that every choice makes; the
+ * rest is for rates beyond them. Rounds are reduced by factors CUT, down to CUT_LEAST at most, to fit. */
 #define BUDGET 0.275
 #define PLANNED 0.27
 #define CUT 0.95
 #define CUT_LEAST 0.2
-/* Of an exact step's work, what is saved where all coefficients are 0, as those of a margin can be. */
+/* The share of an exact step's work that is saved if all coefficients are 0, as those of a margin can be. */
 #define IDLE 0.75
-/* Where weights of sparse rows are too many for a cache, and how busy the steps of a run are taken to be there before
- * any were tried. */
+/* The same if weights of sparse rows are too many for a cache, and how busy the steps of such a run are assumed to be
+ * before the first trial. */
 #define IDLE_FAR 0.97
 #define RUN_BUSY_FAR 0.1
-/* Of a step that searches, by the classes it may list, what is saved where it lists none, and what judging a row is. */
+/* For a step that searches, relative to the classes that it may list: the share saved if it lists none, and the work of
+ * judging a row. */
 #define SEARCH_IDLE 0.9
 #define SEARCH_SCORE 0.25
-/* What a run's steps take beyond that, by what steps at the end of its best trial do: it goes on long after. */
+/* How busy a run's steps are, relative to steps at the end of its best trial: the run continues for much longer. */
 #define RUN_BUSY 0.4
-/* Before a search begins, classes are listed, but not searched. */
+/* How busy steps are before a search begins: classes are listed, but not searched. */
 #define START_BUSY 0.5
-/* Rows so few that trials are made of them what it may cost. */
+/* With fewer rows than this, trials are not reduced, whatever they cost. */
 #define ROWS_FEW 512
-/* Objectives, as multiples of no training's, at which a rate is not tried in the next round, and at which training is
- * lost. */
+/* Multiples of the untrained model's objective: a rate that exceeds HOPELESS is not tried in the next round, and
+ * training that exceeds LOST has failed. */
 #define HOPELESS 4
 #define LOST 100
-/* Work is counted in classes that a step scores and updates. In one pass over all classes, a class takes that share of
- * it: scored and updated, also where the loss is judged by gradients; scored alone, with the weights laid out for steps
- * on all classes or on some, and these too many for a cache, also where the loss is judged by gradients. */
+/* The unit of work is a class that a step scores and updates. In a pass over all classes, a class takes a share of it:
+ * EXACT_STEP to score and update it, also if the loss is computed with gradients. The others are for scoring alone:
+ * with the weights laid out for steps on all classes; for steps on some; and the latter with weights too many for a
+ * cache, also if the loss is computed with gradients. */
 #define EXACT_STEP 0.125
 #define EXACT_SCORE 0.08
 #define SAMPLED_SCORE 0.12
 #define SAMPLED_SCORE_FAR 0.5
-/* Of a step along a path, what judging a row is. */
+/* The work of judging a row, relative to a step along a path. */
 #define PATH_SCORE 0.5
 
-/* -- which rates a round tries ------------------------------------------------------------------------------------- */
+/* -- the rates of a round ------------------------------------------------------------------------------------------ */
 
 static xsm_status try_rate(xsmi_tuner *t, size_t place, xsm_error *err)
 {
@@ -78,8 +81,8 @@ static double objective(const xsmi_tuner *t, uint32_t round, size_t place)
     return tried(t, round, place) ? t->result->trials[round][place].objective : (double)INFINITY;
 }
 
-/* What a trial says of the run's objective, by which rates are compared in a round; infinite for one that was not tried
- * or diverged. */
+/* A trial's estimate of the run's objective, by which a round compares rates; infinite if the rate was not tried or
+ * diverged. */
 static double prospect(const xsmi_tuner *t, uint32_t round, size_t place)
 {
     if (place >= XSMI_TUNE_PLACES || !isfinite(objective(t, round, place))) {
@@ -89,7 +92,7 @@ static double prospect(const xsmi_tuner *t, uint32_t round, size_t place)
     return isfinite(unseen) ? seen + t->result->unseen_part[round] * (unseen - seen) : seen;
 }
 
-/* The best place of a round; XSMI_TUNE_PLACES if all diverged. Of equal ones the smaller rate. */
+/* The index of the best rate of a round, of equal ones the smaller; XSMI_TUNE_PLACES if all diverged. */
 static size_t best_of(const xsmi_tuner *t, uint32_t round)
 {
     size_t best = XSMI_TUNE_PLACES;
@@ -99,7 +102,7 @@ static size_t best_of(const xsmi_tuner *t, uint32_t round)
     return best;
 }
 
-/* How busy the steps of a rate's next trial are: as those of its last one. */
+/* How busy the steps of a rate's next trial are expected to be: like those of its last trial. */
 static double busy_of(const xsmi_tuner *t, size_t place)
 {
     for (uint32_t round = XSMI_TUNE_ROUNDS; round-- > 0;) {
@@ -110,7 +113,7 @@ static double busy_of(const xsmi_tuner *t, size_t place)
     return 1;
 }
 
-/* How busy the steps of the next round are: the mean over the rates that it surely tries. */
+/* How busy the steps of the next round are expected to be: the mean over the rates that it is sure to try. */
 static double busy_next(const xsmi_tuner *t, uint32_t round)
 {
     const size_t best = best_of(t, round - 1);
@@ -122,8 +125,8 @@ static double busy_next(const xsmi_tuner *t, uint32_t round)
            2;
 }
 
-/* How busy steps are on the rows that a trial of the last round at the best rate of a round is judged on: they go on to
- * fall as they fell since the round before. */
+/* How busy steps are on the rows that judge a trial of the last round, at the best rate of a round: continues the
+ * decrease since the previous round. */
 static double busy_in_the_end(const xsmi_tuner *t, uint32_t round, size_t best)
 {
     const double now = t->busy_after[round][best];
@@ -131,7 +134,7 @@ static double busy_in_the_end(const xsmi_tuner *t, uint32_t round, size_t best)
     return falls && now < t->busy_after[round - 1][best] ? now * now / t->busy_after[round - 1][best] : now;
 }
 
-/* Work of the run, by the best rate of a round. */
+/* The work of the run, estimated from the best rate of a round. */
 static double run_work(const xsmi_tuner *t, uint32_t round)
 {
     const size_t best = best_of(t, round);
@@ -157,7 +160,7 @@ static xsm_status fail_diverged(const xsmi_tuner *t, xsm_error *err)
                      t->estimator->ops.name, rates[0]);
 }
 
-/* The grid, and beyond it while the best is at its end. */
+/* Tries the grid, and rates beyond it while the best is at its end. */
 static xsm_status first_round(xsmi_tuner *t, xsm_error *err)
 {
     size_t low = GRID_FIRST, high = GRID_LAST;
@@ -178,7 +181,7 @@ static xsm_status first_round(xsmi_tuner *t, xsm_error *err)
     }
 }
 
-/* Whether a rate ended far worse than no training at all in the round before, or is none. */
+/* Whether a rate's objective in the previous round was far worse than without training, or the rate does not exist. */
 static bool hopeless(const xsmi_tuner *t, size_t place)
 {
     return place >= XSMI_TUNE_PLACES || (tried(t, t->round - 1, place) &&
@@ -190,8 +193,8 @@ static xsm_status try_neighbour(xsmi_tuner *t, size_t place, xsm_error *err)
     return hopeless(t, place) ? XSM_OK : try_rate(t, place, err);
 }
 
-/* The best of the round before with its neighbours, or with the better of them; on while the best is at an end of
- * what was tried, as far as the work allows, leaving `reserve` for later rounds; and down while all diverge. */
+/* Tries the best rate of the previous round with both neighbours, or with the better one. Continues while the best is
+ * at an end of the tried rates, if the work leaves `reserve` for later rounds, and downwards while all diverge. */
 static xsm_status later_round(xsmi_tuner *t, bool both, double reserve, xsm_error *err)
 {
     const uint32_t before = t->round - 1;
@@ -199,7 +202,7 @@ static xsm_status later_round(xsmi_tuner *t, bool both, double reserve, xsm_erro
     const bool below = prospect(t, before, first - 1) < prospect(t, before, first + 1);
     XSMI_TRY(try_rate(t, first, err));
     if (both || below) {
-        XSMI_TRY(try_neighbour(t, first - 1, err)); /* past the ends: not below XSMI_TUNE_PLACES */
+        XSMI_TRY(try_neighbour(t, first - 1, err)); /* below index 0 it wraps to at least XSMI_TUNE_PLACES */
     }
     if (both || !below) {
         XSMI_TRY(try_neighbour(t, first + 1, err));
@@ -226,7 +229,7 @@ static xsm_status later_round(xsmi_tuner *t, bool both, double reserve, xsm_erro
     }
 }
 
-/* Whether the loss of some rate grew without bounds, rather than with the rate. */
+/* Whether the loss at some rate grew without bound rather than in proportion to the rate. */
 static bool explodes(const xsmi_tuner *t)
 {
     for (size_t place = 0; place < XSMI_TUNE_PLACES; place++) {
@@ -237,8 +240,8 @@ static bool explodes(const xsmi_tuner *t)
     return false;
 }
 
-/* What the loss grows to in the run by its rate, as the smallest rate of the last round from `place` on that is worse
- * than no training tells it; 0: none is. */
+/* The loss that the run grows to, divided by the rate: computed from the smallest rate of the last round, from `place`
+ * on, that is worse than no training; 0 if there is none. */
 static double growth(const xsmi_tuner *t, size_t place)
 {
     const uint32_t last = XSMI_TUNE_ROUNDS - 1;
@@ -252,18 +255,18 @@ static double growth(const xsmi_tuner *t, size_t place)
 }
 
 /*
- * The place chosen after the last round, where nothing bounds the estimator's steps. A rate at which an unbounded
- * estimator does well for the length of a trial may still blow up later; how the next power of ten ended warns of it.
- * Where losses grow in proportion to rate and steps (`importance`), that tells what they grow to in the run, which must
- * not be worse than no training; nor must they have grown at the next power of ten since the round before. Where they
- * explode (`raman`), a rate is fine until steps come that are too long for it; the next power of ten must not have been
- * wholly lost before the last round, whose steps are as many as all before by far. At most one place below the rates
- * that were tried is gone down to.
+ * The index of the rate chosen after the last round for estimators with unbounded steps. A rate that works during a
+ * trial may still diverge later; the result of the next power of ten gives a warning. If losses grow in proportion to
+ * rate and steps (`importance`), that result predicts the loss of the run, which must not be worse than no training;
+ * nor may the loss at the next power of ten have grown since the previous round. If losses explode (`raman`), a rate
+ * works until steps occur that are too long for it. Then the next power of ten must not have been wholly lost before
+ * the last round, which has far more steps than all previous rounds. The chosen index is at most one below the tried
+ * rates.
  */
 static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
 {
     if (chosen > 0 && objective(t, XSMI_TUNE_ROUNDS - 1, chosen) > t->untrained[XSMI_TUNE_ROUNDS - 1]) {
-        chosen--; /* no smaller one was within the work allowed */
+        chosen--; /* no smaller rate was affordable */
     }
     if (chosen == 0 || chosen + 1 == XSMI_TUNE_PLACES) {
         return chosen;
@@ -284,8 +287,8 @@ static size_t choose_unbounded(const xsmi_tuner *t, size_t chosen)
     return chosen;
 }
 
-/* The rate chosen after the last round: its best, or one between that and a neighbour that came close. *smaller is the
- * place of the rate itself, or of the one below it. */
+/* The rate chosen after the last round: the best one, or a rate between it and a close neighbour. *smaller is the index
+ * of the rate itself or of the next lower one. */
 static double choose(const xsmi_tuner *t, size_t *smaller)
 {
     const uint32_t last = XSMI_TUNE_ROUNDS - 1;
@@ -304,14 +307,14 @@ static double choose(const xsmi_tuner *t, size_t *smaller)
     return rates[best];
 }
 
-/* The work of a round's trial of steps that busy. */
+/* The work of a round's trial with steps that are `busy`. */
 static double trial_work(xsmi_tuner *t, uint32_t round, double busy)
 {
     xsmi_tuner_plan(t, round);
     return xsmi_tuner_planned_work(t, busy);
 }
 
-/* The work of the trials that there always are from a round on. */
+/* The work of the trials that every choice makes, from a round on. */
 static double work_from(xsmi_tuner *t, uint32_t round, double busy)
 {
     static const int trials[XSMI_TUNE_ROUNDS] = {GRID_LAST - GRID_FIRST + 1, 3, 2};
@@ -322,8 +325,8 @@ static double work_from(xsmi_tuner *t, uint32_t round, double busy)
     return work;
 }
 
-/* Makes the rounds from one on smaller until their work fits: what trials cost beside their steps is much where steps
- * are small. Steps that can be idle may turn out cheaper than those a round before, and then are cut less. */
+/* Reduces the rounds from `round` on until their work fits. The work of trials besides their steps is large if steps
+ * are small. Steps that can be idle may cost less than those of the previous round; the reduction is then smaller. */
 static void cut_to(xsmi_tuner *t, uint32_t round, double busy, double work)
 {
     t->cut = t->idle_work > 0 ? 1 : t->cut;
@@ -335,7 +338,7 @@ static void cut_to(xsmi_tuner *t, uint32_t round, double busy, double work)
 static xsm_status search(xsmi_tuner *t, xsm_error *err)
 {
     cut_to(t, 0, 1, PLANNED * run_work(t, 0));
-    t->expected = fmax(work_from(t, 0, 1), t->idle_work > 0 ? BUDGET * run_work(t, 0) : 0); /* cut less later */
+    t->expected = fmax(work_from(t, 0, 1), t->idle_work > 0 ? BUDGET * run_work(t, 0) : 0); /* reduced less later */
     XSMI_TRY(xsmi_tuner_begin(t, 0, err));
     XSMI_TRY(first_round(t, err));
     for (uint32_t round = 1; round < XSMI_TUNE_ROUNDS; round++) {
@@ -350,7 +353,7 @@ static xsm_status search(xsmi_tuner *t, xsm_error *err)
     return XSM_OK;
 }
 
-/* Says of each trial what came of it, and what was chosen. */
+/* Sets each trial's outcome, and the chosen rate. */
 static void conclude(xsmi_tuner *t)
 {
     xsm_tuning *r = t->result;
@@ -376,22 +379,22 @@ static void conclude(xsmi_tuner *t)
             trial->outcome = XSM_TRIAL_CHOSEN;
             break;
         }
-        trial->outcome = trial->size > 0 ? XSM_TRIAL_KEPT : 0; /* the choice is between two, or less than one */
+        trial->outcome = trial->size > 0 ? XSM_TRIAL_KEPT : 0; /* the chosen rate is between two rates, or below one */
     }
     r->info.seconds = xsmi_seconds() - t->start;
 }
 
 /* -- the public functions ------------------------------------------------------------------------------------------ */
 
-/* Classes of a step in the mean: lists have room for the labels of the row with most. */
+/* The mean number of classes of a step: lists are long enough for the row with the most labels. */
 static double mean_width(const xsm_estimator *e, const xsm_dataset *d)
 {
     const double fewer = (double)e->most_labels - (double)d->label_total / (double)d->rows;
-    /* Lists of all classes are full whatever a row's labels. */
+    /* Lists of all classes are full for every number of labels. */
     return e->most_labels < e->width && e->width < d->classes ? (double)e->width - fewer : (double)e->width;
 }
 
-/* Binds the estimator to all rows: finds out early what does not fit, and what a step costs. */
+/* Binds the estimator to all rows: detects unsuitable data early and computes the work of a step. */
 static xsm_status measure(xsmi_tuner *t, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_bind(t->estimator, t->model, t->train, err));
@@ -412,11 +415,11 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
         t->score_class = 0;
         t->score_few = SEARCH_SCORE * width;
     }
-    if (xsmi_correction_hierarchy(t->estimator->correction)) { /* a path's loss is the log-loss */
+    if (xsmi_correction_hierarchy(t->estimator->correction)) { /* the loss of a path is the log-loss */
         XSMI_TRY(t->losses ? XSM_OK : xsm_gradient_new(t->context, &t->losses, err));
         t->score_class = 0;
         t->score_few = PATH_SCORE * width;
-        xsmi_model_set_correction(t->model, t->estimator->correction); /* the run's tree, not one of a trial's rows */
+        xsmi_model_set_correction(t->model, t->estimator->correction); /* the tree of the run, not of a trial's rows */
     }
     t->startup = t->estimator->searcher ? xsmi_searcher_startup(t->estimator->searcher) : 0;
     return XSM_OK;

@@ -1,14 +1,16 @@
 /*
- * Trials on a part of the classes, where a trial on all of them would draw each too seldom to be the run in small.
+ * Trials on some of the classes, if a trial on all of them would draw each class too seldom to be a small version of
+ * the run.
  *
- * The wrong classes that score too high are found one by one, as they are drawn. Where there are so many classes that a
- * trial draws each only a few times, its exact loss is that of the first part of the run, in which it rises, the more
- * the higher the rate; it says nothing of the end. With as few of the classes as it takes of the rows, and all rows of
- * these classes, a trial draws each class, and sees rows of it, as often for each pass as the run does.
+ * Training finds wrong classes with too high scores (logits) one by one, as they are drawn. With so many classes that a
+ * trial draws each only a few times, the trial's exact loss is that of the first part of the run, in which it rises,
+ * and rises more at higher rates; it does not predict the end. With the same share of the classes as of the rows, and
+ * all rows of these classes, a trial draws each class, and uses rows of it, as often in each pass as the run does.
  *
- * The steps of an estimator may grow with the number of classes, as a sum over them does, or not, as a probability does
- * not. The first step tells: rates of such trials are multiplied by the sum of its coefficients in a new model of all
- * classes, over that in one of these, so that the first step of a trial is as long as that of the run.
+ * The steps of an estimator may grow with the number of classes, as a sum over classes does, or may not, as with
+ * probabilities. The first step shows which. Rates of such trials are multiplied by the sum of its coefficients in a
+ * new model of all classes, divided by the same sum in a new model of the chosen classes, so that the first step of a
+ * trial is as long as that of the run.
  */
 #include "train/tune.h"
 
@@ -17,21 +19,23 @@
 #include <math.h>
 #include <string.h>
 
-/* How often a trial of the last round draws each class at least, or it is made of some of the classes; the second where
- * steps grow with the number of classes: a class that is drawn then moves the further. */
+/* If trials of the last round would draw each class less often than this, they use some of the classes. The second is
+ * for steps that grow with the number of classes: there a drawn class moves further. */
 #define DRAWS_FEW 200
 #define DRAWS_FEW_GROWN 100
-/* Classes for each that a step draws, at least: where they are less, the draws are no small part of them. */
+/* The least number of classes for each class that a step draws; with fewer, the draws would be a large part of the
+ * classes. */
 #define CLASSES_EACH 16
-/* What judging a class takes at most where the weights are only theirs, as tune.c counts it. */
+/* The maximum work of judging a class if the weights are only those of the chosen classes, in the unit of tune.c. */
 #define SCORE_MOST 0.36
-/* So large a share of the classes saves too little. */
+/* A larger share of the classes saves too little. */
 #define CLASSES_MOST 0.3
-/* Rows whose first steps are compared, and the rate of these: so small that what a step does does not depend on it. */
+/* The number of rows whose first steps are compared, and their learning rate, which is small enough not to affect the
+ * steps. */
 #define FIRST_ROWS 64
 #define FIRST_ETA 1e-6
 
-/* Whether an option of the estimator names classes, which would be others in a part of them. */
+/* Whether an option of the estimator lists classes, which would have other numbers among some of the classes. */
 static bool names_classes(const xsm_estimator *e)
 {
     const xsm_option *option;
@@ -44,13 +48,13 @@ static bool names_classes(const xsm_estimator *e)
     return false;
 }
 
-/* As few classes as a trial is to have. */
+/* The least number of classes for a trial. */
 static double classes_least(const xsmi_tuner *t)
 {
     return CLASSES_EACH * (double)t->estimator->width;
 }
 
-/* Whether trials can be of some of the classes, and would save something. */
+/* Whether trials can use some of the classes, and would be faster. */
 static bool possible(xsmi_tuner *t)
 {
     const xsm_estimator *e = t->estimator;
@@ -65,14 +69,14 @@ static bool possible(xsmi_tuner *t)
     return 2 * t->rows < d->rows && classes_least(t) <= CLASSES_MOST * (double)d->classes;
 }
 
-/* Whether the trials of the round that is planned draw each class less than so often. */
+/* Whether the trials of the planned round draw each class less than `often` times. */
 static bool draws_less(const xsmi_tuner *t, double often)
 {
     const double draws = (double)t->rows * (double)t->epochs * (double)t->estimator->width;
     return draws < often * (double)t->run_train->classes;
 }
 
-/* The mean sum of a row's coefficients in the first step of a new model; the estimator is bound to it. */
+/* The mean sum of a row's coefficients in the first step of a new model, to which the estimator is bound. */
 static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, xsm_gradient *g, double *mean, xsm_error *err)
 {
     uint64_t rows[FIRST_ROWS], count = d->rows < FIRST_ROWS ? d->rows : FIRST_ROWS;
@@ -95,7 +99,7 @@ static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, xsm_grad
     return XSM_OK;
 }
 
-/* Takes classes at random until they have so many rows: class_of[k] is the number of class k among them, or
+/* Chooses classes at random until they have that many rows. class_of[k] is the number of class k among them, or
  * XSM_CLASS_UNSEEN. */
 static xsm_status take_classes(xsmi_tuner *t, uint64_t rows, uint32_t *class_of, uint32_t *classes, xsm_error *err)
 {
@@ -126,7 +130,7 @@ static xsm_status take_classes(xsmi_tuner *t, uint64_t rows, uint32_t *class_of,
     return XSM_OK;
 }
 
-/* The rows of those classes. */
+/* Copies the rows of those classes. */
 static xsm_status make_part(xsmi_tuner *t, const uint32_t *class_of, uint32_t classes, xsm_error *err)
 {
     const xsm_dataset *d = t->train;
@@ -145,7 +149,7 @@ static xsm_status make_part(xsmi_tuner *t, const uint32_t *class_of, uint32_t cl
     return xsmi_dataset_renumber(t->part, class_of, classes, NULL, NULL, err);
 }
 
-/* The rows of a round, the model without the rows of the other classes, and by what rates are multiplied in it. */
+/* Makes the rows of a round, the model without the rows of weights of the other classes, and the factor of rates. */
 static xsm_status make_round(xsmi_tuner *t, uint32_t *class_of, xsm_gradient *g, xsm_error *err)
 {
     double first;
@@ -181,7 +185,7 @@ xsm_status xsmi_tuner_narrow(xsmi_tuner *t, xsm_error *err)
     xsm_status status = first_step(t, t->train, g, &t->run_first, err);
     xsm_gradient_free(g);
     t->run_weights = t->model->weight_count;
-    const bool grown = t->run_first > (double)t->estimator->width; /* coefficients of more than 1 */
+    const bool grown = t->run_first > (double)t->estimator->width; /* coefficients above 1 */
     t->narrow =
         status == XSM_OK && t->run_first > 0 && isfinite(t->run_first) && (!grown || draws_less(t, DRAWS_FEW_GROWN));
     t->score_class = t->narrow ? fmin(t->score_class, SCORE_MOST) : t->score_class;

@@ -1,5 +1,5 @@
 /*
- * Trials of learning rates (tune.c): the rows and passes of a round, a run in small, and its objective.
+ * Trials of learning rates (tune.c): the rows and passes of a round, a small run, and its objective.
  */
 #include "train/tune.h"
 
@@ -7,47 +7,45 @@
 
 #include <math.h>
 
-/* Work of a trial as a share of the run's, its passes, the rows that it goes through at least, and those of them and
- * of the others that it is judged on at least, unless all is cut to fit. */
+/* For each round: the work of a trial as a share of the run's, its passes, the least number of its rows, and the least
+ * numbers of these and of other rows that judge it, unless everything is reduced to fit. */
 static const struct {
     double share;
     uint64_t epochs, rows, evaluated, held;
-    double evaluation; /* of the trial's work, what judging it on its rows may take, and that on others */
+    double evaluation; /* the largest shares of a trial's work for judging it on its rows, and on others */
 } rounds[XSMI_TUNE_ROUNDS] = {{0.0025, 1, 64, 32, 0, 0.04}, {0.01, 2, 128, 48, 48, 0.03}, {0.08, 3, 128, 64, 64, 0.05}};
 
-/* Of some of the classes, where the loss falls late and a row is soon judged: all rounds make the last one's passes
- * over as many fewer rows, and trials are judged on so many times the rows. */
+/* For trials of some of the classes, in which the loss falls late and judging a row is cheap: all rounds make the
+ * passes of the last round over correspondingly fewer rows, and this many times the rows judge them. */
 #define NARROW_JUDGED 4
-/* Rows that tell enough. */
+/* The number of rows that is enough for judging. */
 #define EVALUATED_MOST 512
-/* Rows that it is judged on at least, however little work there may be. */
+/* The least number of rows for judging, however little work there is. */
 #define EVALUATED_LEAST 16
-/* Runs with fewer steps an epoch have their batches made smaller with the rows, so that few steps do not become none.
- */
+/* Runs with fewer steps an epoch have batches reduced in proportion to the rows, so that trials still have steps. */
 #define STEPS_FEW 32
-/* The option of estimators that sample, by which they look at all classes. */
+/* The option by which estimators that sample can score all classes. */
 #define NEGATIVES "negatives"
-/* Rows whose own loss is computed at a time. */
+/* Rows whose own loss is computed in one call. */
 #define LOSS_ROWS 32
-/* Of the model's cache lines, how many a trial may change to have them noted and zeroed one by one. */
+/* The share of the model's cache lines up to which the lines that a trial changes are marked and zeroed one by one. */
 #define MARKED 0.5
-/* Noting and zeroing what a trial changed, by the work of changing it: where weights stay in a cache, and where they do
- * not. All at once, a line's by that of a line that a step changes. */
+/* The work of marking and zeroing what a trial changed, relative to the work of changing it, with weights in a cache
+ * and outside. For zeroing everything: the work for a line relative to that for a line that a step changes. */
 #define ZERO_NEAR 0.03
 #define ZERO_FAR 0.95
 #define ZERO_ALL_NEAR 1
 #define ZERO_ALL_FAR 0.35
-/* Rows are learnt by heart, each as much as any, until there are so many times more of them than features. */
+/* Every row is memorised to the same degree until there are so many times more rows than features. */
 #define BY_HEART 3
-/* Of what rows left out count, what they do where trials are of some of the classes. */
+/* A factor for the weight of rows left out if trials use some of the classes. */
 #define UNSEEN_NARROW 0.5
-/* What a step's work on a class is beside that on its lines, in these, where they stay in a cache. */
+/* A step's work for a class besides its cache lines, in units of the work for one line in a cache. */
 #define STEP_LINES 31
-/* Copying a line of a row into new memory, by the same. */
+/* Copying a line of a row into new memory, in the same unit. */
 #define TAKE_LINE 16
 
-/* Share of coefficients that are not 0 from which on exact steps are no busier: many more have been looked at by then.
- */
+/* The share of non-zero coefficients from which exact steps are fully busy: by then many more have been examined. */
 #define BUSY 0.12
 
 static double busy(const xsmi_tuner *t, double active)
@@ -55,7 +53,7 @@ static double busy(const xsmi_tuner *t, double active)
     return t->searched ? active : active < BUSY ? active / BUSY : 1;
 }
 
-/* -- what a round does --------------------------------------------------------------------------------------------- */
+/* -- the plan of a round ------------------------------------------------------------------------------------------- */
 
 static uint64_t at_least(uint64_t a, uint64_t b)
 {
@@ -74,7 +72,7 @@ void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
     uint64_t steps = n / t->run.batch + (n % t->run.batch != 0);
     uint64_t epochs = (uint64_t)ceil(passes);
     if (steps < STEPS_FEW) {
-        epochs = (uint64_t)ceil(sqrt(passes * (double)all)); /* fewer steps and fewer rows alike */
+        epochs = (uint64_t)ceil(sqrt(passes * (double)all)); /* reduces steps and rows alike */
     }
     t->epochs = at_most(at_least(epochs, rounds[t->narrow ? XSMI_TUNE_ROUNDS - 1 : round].epochs), all);
     double rows = ceil(passes / (double)t->epochs * (double)n);
@@ -93,37 +91,37 @@ void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round)
     const double held = judged * t->cut * (double)rounds[round].held;
     least = held > 0 ? at_least((uint64_t)held, EVALUATED_LEAST) : 0;
     t->held = least > 0 ? at_most(at_least(evaluated, least), n - t->rows) : 0;
-    t->held = t->held < least ? 0 : t->held; /* too few to tell */
+    t->held = t->held < least ? 0 : t->held; /* too few to be informative */
 }
 
-/* Examples of a trial by those of the run. */
+/* The number of examples of a trial relative to the run. */
 static double share_of_run(const xsmi_tuner *t)
 {
     return (double)t->rows * (double)t->epochs / ((double)t->run_train->rows * (double)t->run.epochs);
 }
 
-/* Cache lines that a step changes in each class. */
+/* The number of cache lines that a step changes in each class. */
 static double lines_of_class(const xsmi_tuner *t)
 {
     return t->train->sparse ? fmax((double)t->train->offsets[t->train->rows] / (double)t->train->rows, 1)
                             : (double)t->train->features / XSMI_MARK_FLOATS;
 }
 
-/* Cache lines of the weights of the trial that is planned. */
+/* The number of cache lines of the weights of the planned trial. */
 static double lines_of_model(const xsmi_tuner *t)
 {
     return t->narrow ? (double)xsmi_tuner_classes(t) * (double)t->model->stride / XSMI_MARK_FLOATS
                      : (double)xsmi_model_marks(t->model);
 }
 
-/* Noting what a trial changes pays where that is little of the model. */
+/* Marking a trial's changes pays off if they are a small part of the model. */
 static bool pays_to_mark(const xsmi_tuner *t)
 {
     double changed = (double)t->rows * (double)t->epochs * (double)t->estimator_width * lines_of_class(t);
     return t->model->layout == XSM_LAYOUT_CLASS_MAJOR && changed < MARKED * lines_of_model(t);
 }
 
-/* Of making the model new after a trial. */
+/* The work of resetting the model after a trial. */
 static double zero_work(const xsmi_tuner *t)
 {
     const bool far = lines_of_model(t) * XSMI_MARK_FLOATS > XSMI_TUNE_FAR;
@@ -134,10 +132,10 @@ static double zero_work(const xsmi_tuner *t)
     return (far ? ZERO_FAR : ZERO_NEAR) * (double)t->rows * (double)t->epochs * (double)t->estimator_width;
 }
 
-/* Of judging a trial. */
+/* The work of judging a trial. */
 static double judge_work(const xsmi_tuner *t, double share)
 {
-    const bool may_idle = t->losses && !t->searched; /* a search takes as long whatever comes of it */
+    const bool may_idle = t->losses && !t->searched; /* a search takes the same time whatever it finds */
     return (double)(t->evaluated + t->held) * (t->score_work - (may_idle ? (1 - share) * t->idle_work : 0));
 }
 
@@ -154,7 +152,7 @@ double xsmi_tuner_planned_work(const xsmi_tuner *t, double share)
            zero_work(t);
 }
 
-/* The `count` rows of ranks from `first` on, in the order of the data; NULL for all of them or none. */
+/* Copies the `count` rows of ranks from `first` on, in the order of the data; NULL for all rows or none. */
 static xsm_status take_rows(xsmi_tuner *t, uint64_t first, uint64_t count, xsm_dataset **out, xsm_error *err)
 {
     xsm_dataset_free(*out);
@@ -164,14 +162,14 @@ static xsm_status take_rows(xsmi_tuner *t, uint64_t first, uint64_t count, xsm_d
     }
     uint64_t taken = 0;
     for (uint64_t row = 0; row < t->train->rows; row++) {
-        if (t->rank[row] - first < count) { /* unsigned: not below `first` either */
+        if (t->rank[row] - first < count) { /* unsigned: this excludes ranks below `first` too */
             t->taken[taken++] = row;
         }
     }
     return xsm_dataset_select(t->train, t->taken, taken, out, err);
 }
 
-/* A random order of the rows that the round's trials take theirs from. */
+/* Computes a random order of the rows from which the round's trials choose theirs. */
 static void rank_rows(xsmi_tuner *t, uint64_t position)
 {
     for (uint64_t i = 0; i < t->train->rows; i++) {
@@ -182,7 +180,7 @@ static void rank_rows(xsmi_tuner *t, uint64_t position)
     xsmi_stream_permute(&stream, t->rank, (size_t)t->train->rows);
 }
 
-/* How many features occur in a trial's rows. */
+/* The number of features that occur in a trial's rows. */
 static xsm_status count_features(const xsmi_tuner *t, double *count, xsm_error *err)
 {
     const xsm_dataset *d = t->sample ? t->sample : t->train;
@@ -208,12 +206,13 @@ static xsm_status count_features(const xsmi_tuner *t, double *count, xsm_error *
 }
 
 /*
- * How much the loss on rows that a trial leaves out tells of the run's. A model of D features learns of n rows by heart
- * what makes its loss on them f (1 - x) and that on others f (1 + x), x being D / n in least squares, and less than 1
- * where a few passes are all there is: some D / (n + BY_HEART D). On the N rows of the run it is f (1 - X), X by N, and
- * that is the first loss and (1 - X / x) / 2 of what the second is above it. Where there are more features than rows,
- * the run learns them by heart as well as the trial does, and rows left out count for little. A trial of some of the
- * classes has fewer rows than the run for each feature, but as many for each weight: it is between the two.
+ * The weight of the loss on rows that a trial leaves out, in the estimate of the run's loss. A model of D features
+ * partly memorises n rows: its loss on them is f (1 - x), and on others f (1 + x), where x is D / n in least squares.
+ * After only a few passes x is less than 1, about D / (n + BY_HEART D). On the N rows of the run the loss is f (1 - X),
+ * with X for N. This equals the first loss plus (1 - X / x) / 2 of the difference of the second to it. If there are
+ * more features than rows, the run memorises its rows as well as the trial does, and rows left out have little weight.
+ * A trial of some of the classes has fewer rows than the run for each feature, but as many for each weight: its weight
+ * is between the two.
  */
 static double unseen_part(const xsmi_tuner *t, double features)
 {
@@ -234,7 +233,7 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
     } else if (round == 0) {
         rank_rows(t, 0);
     }
-    /* A ridge that weighs as much on these rows as the run's does on all of them. */
+    /* An L2 penalty (ridge) with the same weight on these rows as the run's has on all rows. */
     t->estimator->common.ridge = t->ridge * ((double)t->rows / (double)t->train->rows);
     XSMI_TRY(take_rows(t, 0, t->rows, &t->sample, err));
     XSMI_TRY(count_features(t, &features, err));
@@ -250,7 +249,7 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
         t->mark_count = marks;
         t->marks = xsmi_allocate_zero(t->context, t->mark_count, sizeof *t->marks);
         t->mark_count = t->marks ? marks : 0;
-        t->marking = t->marks != NULL; /* it is only for speed */
+        t->marking = t->marks != NULL; /* only a matter of speed */
     }
     return XSM_OK;
 }
@@ -309,8 +308,8 @@ static xsm_status mean_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean
     return XSM_OK;
 }
 
-/* The mean of the estimator's own loss over some rows. One that samples its sum over the classes is judged by the whole
- * sum: a few classes of each row are no measure of a model whose losses lie in few. */
+/* The mean of the estimator's own loss over some rows. If the estimator samples its sum over the classes, the full sum
+ * is used: a few classes of each row do not measure a model whose losses are in few classes. */
 static xsm_status own_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean, xsm_error *err)
 {
     char negatives[32];
@@ -360,7 +359,7 @@ static xsm_status take_trial(xsmi_tuner *t, xsm_tune_trial *trial, double *unsee
     end.size = sizeof end;
     xsm_status status = xsm_trainer_new(t->context, t->model, sample, t->estimator, t->optimizer, &o, &trainer, err);
     if (status == XSM_OK) {
-        if (t->estimator->searcher) { /* its start-up is a part of the run like any other */
+        if (t->estimator->searcher) { /* its start-up is an ordinary part of the run */
             xsmi_searcher_set_startup(t->estimator->searcher, (uint64_t)((double)t->startup * share_of_run(t)));
         }
         xsmi_trainer_stretch(trainer, (double)t->run.epochs / (double)t->epochs);
@@ -416,7 +415,7 @@ xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *er
     } else if (status != XSM_OK) {
         xsmi_fail_copy(err, &inner);
     }
-    /* Not before the first trial: memory that is read before anything is written to it comes in small pages. */
+    /* Only after the first trial, because memory that is read before it is written gets small pages. */
     if (status == XSM_OK && isnan(t->untrained[t->round])) {
         status = xsmi_tuner_judge(t, t->subset, &t->untrained[t->round], err);
         t->spent += (double)t->evaluated * t->score_work;

@@ -1,14 +1,15 @@
 /*
  * Windows of single-example steps.
  *
- * A step reads and writes the rows of its few classes and what the estimator keeps for its example. Two steps of a
- * window that share no class, not even through others, can run at once; those that do must keep their order. So the
- * steps are cut into connected components (union-find over the classes they touch), each component runs on one thread
- * in order, and the result is that of running all in order, bit for bit, whatever the number of threads. With many
- * classes the components are small; when one holds most steps, the window runs on the caller's thread.
+ * A step reads and writes the rows of weights of its few classes and the estimator's state for its example. Two steps
+ * of a window that share no class, not even through other steps, can run at the same time; all others must keep their
+ * order. Therefore the steps are cut into connected components (union-find over the classes that they use), and each
+ * component runs on one thread in order. The result equals running all steps in order, bit for bit, for every number of
+ * threads. With many classes the components are small; if one has most of the steps, the window runs on the caller's
+ * thread.
  *
- * Drawing and cutting need no weights: on threads, the next window is planned beside the steps of this one, the next
- * epoch's first one with the order of its rows.
+ * Drawing and cutting need no weights. With threads, the next window is planned beside the steps of the current one,
+ * and the first window of the next epoch together with the order of its rows.
  */
 #include "train/window.h"
 
@@ -17,11 +18,11 @@
 #include <string.h>
 
 enum {
-    STEPS_MOST = 8192,   /* long enough that starting the threads does not matter */
-    STEPS_LEAST = 64,    /* shorter ones are not worth starting threads for */
+    STEPS_MOST = 8192,   /* enough that the start of the threads does not matter */
+    STEPS_LEAST = 64,    /* fewer are not worth starting threads for */
     SELECT_PIECE = 512,  /* steps whose classes one job draws */
-    LANES_A_THREAD = 16, /* so that no thread waits long for one that plans, or that the system stops for a while */
-    TRY_EVERY = 32,      /* windows until the slower way is tried again, ... */
+    LANES_A_THREAD = 16, /* so that no thread waits long for one that plans, or that the system interrupts */
+    TRY_EVERY = 32,      /* windows until the slower kind of run is tried again, ... */
     TRY_SELDOM = 4096    /* and after it was slower each time */
 };
 
@@ -32,11 +33,11 @@ typedef struct lane {
     uint64_t failed;       /* first step that was not finite, or UINT64_MAX */
 } lane;
 
-/* What is known of a window before it runs. */
+/* The plan of a window before it runs. */
 typedef struct plan {
     xsm_gradient *drawn; /* the lists of all steps */
     const uint64_t *rows;
-    uint64_t count, position; /* steps, and the estimator's position at the first; count 0 = nothing is planned */
+    uint64_t count, position; /* steps, and the estimator's position at the first; count 0 = no plan */
     bool cut;                 /* into lanes, so that threads can run it */
     uint32_t *order;          /* [steps] steps by lane, rising in each */
     lane *lanes;              /* [lane_count] */
@@ -47,10 +48,10 @@ struct xsmi_window {
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsmi_stepper *stepper;
-    uint64_t bindings; /* of the estimator, when what follows was made for it */
-    uint64_t steps;    /* most in a window */
+    uint64_t bindings; /* of the estimator, when the following members were made for it */
+    uint64_t steps;    /* the most in a window */
     plan plans[2];     /* of the window being run, and of the next */
-    uint32_t now;      /* which is which */
+    uint32_t now;      /* index of the present plan */
     const xsmi_window_coming *coming;
     xsmi_step_list list; /* of the window being run */
     double *losses;      /* [steps] */
@@ -60,18 +61,18 @@ struct xsmi_window {
     uint32_t *size;      /* [steps] steps of a component, at its root */
     uint32_t *lane_of;   /* [steps] */
     uint32_t threads, lane_count;
-    double pace[2];    /* seconds a step lately, in order and on the threads; 0 = not known */
+    double pace[2];    /* seconds a step lately, in order and on the threads; 0 = unknown */
     uint32_t windows;  /* run so far */
-    uint32_t next_try; /* of them, when the slower way is tried again */
-    uint32_t patience; /* how many there were in between, the last time */
-    uint64_t threaded; /* those that ran on the threads */
-    uint64_t planned;  /* those that were planned beside the one before */
+    uint32_t next_try; /* the number of windows at which the slower kind is tried again */
+    uint32_t patience; /* windows between the last two such trials */
+    uint64_t threaded; /* windows that ran on the threads */
+    uint64_t planned;  /* windows that were planned beside the previous one */
     int32_t way;       /* XSMI_WINDOW_* */
 };
 
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 {
-    /* What is searched for a step depends on the steps before it. */
+    /* A search for a step depends on the steps before it. */
     return !e->exact && !e->searcher && !m->layer && m->layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
@@ -105,14 +106,14 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->threads = xsm_context_threads(ctx);
     w->lane_count = w->threads * LANES_A_THREAD;
     w->next_try = w->patience = TRY_EVERY;
-    /* Components stay small while a window touches few of the classes. */
+    /* Components stay small if a window uses few of the classes. */
     uint64_t steps = o->model->classes / (8 * e->width);
     w->steps = steps > STEPS_MOST ? STEPS_MOST : steps < STEPS_LEAST ? STEPS_LEAST : steps;
     size_t n = (size_t)w->steps;
     w->losses = xsmi_allocate(ctx, n, sizeof *w->losses);
     w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);
     bool whole = w->losses && w->list.alphas;
-    /* Classes that share a slot count as one: few do, and where few classes are, none. */
+    /* Classes that share a slot count as one class: there are few such classes, and none if there are few classes. */
     for (w->slots = 1; w->slots < o->model->classes && w->slots < 8 * w->steps * e->width; w->slots *= 2) {
     }
     if (w->threads > 1) {
@@ -221,15 +222,15 @@ static uint32_t root_of(uint32_t *parent, uint32_t s)
     return s;
 }
 
-/* Steps that lane t is to have: ever fewer, down to the mean over the number of lanes, so that all threads end at
- * nearly the same time. */
+/* The number of steps of lane t. It decreases, to the mean over the number of lanes, so that all threads end at nearly
+ * the same time. */
 static uint32_t lane_size(const xsmi_window *w, uint32_t count, uint32_t t)
 {
     const uint64_t lanes = w->lane_count, parts = 2 * (lanes - t) - 1; /* of lanes^2 */
     return (uint32_t)((count * parts + lanes * lanes - 1) / (lanes * lanes));
 }
 
-/* Cuts a window's steps into lanes; false when one thread would do nearly all of the work. */
+/* Cuts a window's steps into lanes; returns false if one thread would do nearly all of the work. */
 static bool cut(xsmi_window *w, plan *p)
 {
     const xsm_gradient *list = p->drawn;
@@ -244,7 +245,7 @@ static bool cut(xsmi_window *w, plan *p)
             if (*last != NONE) {
                 uint32_t a = root_of(w->parent, *last), b = root_of(w->parent, s);
                 if (a != b) {
-                    /* The earlier step becomes the root, so that roots come up first below. */
+                    /* The earlier step becomes the root, so that roots are found first below. */
                     uint32_t early = a < b ? a : b, late = a < b ? b : a;
                     w->parent[late] = early;
                     w->size[early] += w->size[late];
@@ -256,7 +257,7 @@ static bool cut(xsmi_window *w, plan *p)
     for (uint32_t t = 0; t < w->lane_count; t++) {
         p->lanes[t].first = p->lanes[t].count = 0;
     }
-    /* A component goes where its first step does, to the first lane that is not full. That step is its root. */
+    /* A component is assigned when its first step, the root, is reached: to the first lane that is not full. */
     uint32_t largest = 0;
     for (uint32_t s = 0, open = 0, full = lane_size(w, count, 0); s < count; s++) {
         const uint32_t root = root_of(w->parent, s);
@@ -289,7 +290,7 @@ static bool cut(xsmi_window *w, plan *p)
 
 /* -- stepping ------------------------------------------------------------------------------------------------------ */
 
-/* The first job plans the next window, if it is known; the others are this one's lanes. */
+/* The first job plans the next window, if it is known; the others run this window's lanes. */
 static void run_job(void *state, size_t index, uint32_t thread)
 {
     xsmi_window *w = state;
@@ -306,8 +307,8 @@ static void run_job(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Which way to run a window. Both give the same bits, so it is only a matter of time: whichever was faster lately, the
- * other being tried again now and then. */
+/* Whether to run a window on threads. The bits are the same, so only the time matters: chooses the kind of run that was
+ * faster lately, and tries the other now and then. */
 static bool prefers_threads(const xsmi_window *w, uint64_t count)
 {
     if (w->threads == 1 || count < STEPS_LEAST) {
@@ -316,7 +317,7 @@ static bool prefers_threads(const xsmi_window *w, uint64_t count)
     if (w->way != XSMI_WINDOW_FASTER) {
         return w->way == XSMI_WINDOW_THREADS;
     }
-    bool faster = w->pace[1] < w->pace[0]; /* 0, not known, wins */
+    bool faster = w->pace[1] < w->pace[0]; /* 0, unknown, wins */
     return w->windows >= w->next_try ? !faster : faster;
 }
 
@@ -331,7 +332,7 @@ static void learn(xsmi_window *w, bool tried, double pace)
     }
 }
 
-/* The scale of all weights before each step and after the last, if it starts at the model's. Returns the last. */
+/* The scale of all weights before each step and after the last, starting at the model's. Returns the last. */
 static double fill_alphas(xsmi_window *w, uint64_t count)
 {
     const double *etas = w->list.etas;
@@ -339,13 +340,14 @@ static double fill_alphas(xsmi_window *w, uint64_t count)
     alphas[0] = alpha;
     for (uint64_t s = 0; s < count; s++) {
         decay = s > 0 && etas[s] == etas[s - 1] ? decay : xsmi_estimator_decay(w->estimator, etas[s]);
-        alpha = decay == 1 ? alpha : alpha * decay; /* most often no chain of multiplications */
+        alpha = decay == 1 ? alpha : alpha * decay; /* mostly avoids a chain of multiplications */
         alphas[s + 1] = alpha;
     }
     return alpha;
 }
 
-/* For a ridge so strong that one window takes the scale out of its range: step by step, multiplying out as needed. */
+/* For an L2 penalty (ridge) so strong that the scale leaves its range within one window: takes single steps and
+ * multiplies the scale into the weights as needed. */
 static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, xsm_error *err)
 {
     xsm_model *m = w->optimizer->model;
@@ -359,8 +361,8 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
     return XSM_OK;
 }
 
-/* An estimator that was bound anew, by a callback or between two runs, can have lists of another width: a bind() that
- * failed lets its options be changed before the next. */
+/* An estimator that was bound again, by a callback or between two runs, can have lists of another width: after a bind()
+ * that failed, its options can be changed before the next one. */
 static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
 {
     const xsm_estimator *e = w->estimator;
@@ -385,7 +387,8 @@ static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
     return XSM_OK;
 }
 
-/* Makes the plan of these rows the present one: it was made beside the window before, or the classes are drawn now. */
+/* Makes the plan of these rows the present one: it was made beside the previous window, or its classes are drawn
+ * now. */
 static xsm_status take_plan(xsmi_window *w, const uint64_t *rows, uint64_t count, xsm_error *err)
 {
     const uint64_t position = w->estimator->position;
@@ -412,7 +415,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
     w->list.etas = etas;
     *failed = UINT64_MAX;
     XSMI_TRY(follow_binding(w, err));
-    /* Looking at the weights multiplies the scales out. */
+    /* Access to the weights multiplies the scales into them. */
     XSMI_TRY(prepare(w, err));
     XSMI_TRY(take_plan(w, rows, count, err));
     plan *p = &w->plans[w->now], *next = &w->plans[1 - w->now];
@@ -441,7 +444,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
             for (uint32_t t = 0; t < w->lane_count; t++) {
                 *failed = p->lanes[t].failed < *failed ? p->lanes[t].failed : *failed;
             }
-            m->alpha = least; /* other threads may have gone on to the end */
+            m->alpha = least; /* other threads may have continued to the end */
             w->threaded++;
         } else {
             *failed = xsmi_stepper_run(w->stepper, &w->list, NULL, w->losses, count, 0);
