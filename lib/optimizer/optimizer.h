@@ -123,7 +123,6 @@ void xsmi_optimizer_release_tiles(xsm_optimizer *o);
 xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                      xsm_error *err);
 
-/* The registry: a line each in registry.c. */
 /* The built-in optimizers: a new one is its file and a line here. */
 /* clang-format off */
 #define XSMI_OPTIMIZERS(X) \
