@@ -1,9 +1,9 @@
 /*
- * The arithmetic that every kernel table shares: the exponential's constants, the joining of partial
- * sums, the step of one weight.
+ * The arithmetic that every kernel table shares: the constants of the exponential, the joining of partial sums, the
+ * step of one weight.
  *
- * Results are bit-identical across instruction sets because each set does these steps, in this order, with one
- * rounding a step. Whoever changes a constant or an order here changes the results of every machine alike.
+ * Results are bit-identical across instruction sets because each set does these steps, in this order, with one rounding
+ * a step. A change of a constant or of an order here changes the results on every machine alike.
  */
 #ifndef XSMI_ARITHMETIC_H
 #define XSMI_ARITHMETIC_H
@@ -16,13 +16,14 @@
 /*
  * exp(x) = 2^n * exp(r), n = x/ln 2 rounded to an integer, r = x - n ln 2 in [-ln 2/2, ln 2/2].
  *
- * Rounding to an integer is an addition of 1.5 * 2^23 (W. Kahan's trick): the sum's last bits are then the integer.
- * The exponent bias 127 rides along, so that shifting the sum left by 23 bits makes the float 2^n. ln 2 is split in
- * two after Cody & Waite (Software Manual for the Elementary Functions, 1980); with a fused multiply-add the first
- * step is exact.
+ * Rounding to an integer is an addition of 1.5 * 2^23 (W. Kahan's trick): the sum's last bits are then the integer. The
+ * exponent bias 127 is added with it, so that shifting the sum left by 23 bits makes the float 2^n. ln 2 is split in
+ * two after Cody & Waite (Software Manual for the Elementary Functions, 1980); with a fused multiply-add the first step
+ * is exact.
  *
  * exp(r) = 1 + r + c2 r^2 + ... + c6 r^6 minimises the largest relative error (Remez exchange, coefficients rounded to
- * float one after the other from the lowest): 5e-9 before rounding. 1 and r are held fixed so that exp(0) is 1 exactly.
+ * float one after the other from the lowest): 5e-9 before rounding. The coefficients 1 of the first two terms are fixed
+ * so that exp(0) is 1 exactly.
  */
 #define XSMI_EXP_LOG2E 0x1.715476p+0f
 #define XSMI_EXP_SHIFT 12583039.0f /* 1.5 * 2^23 + 127 */
@@ -33,10 +34,10 @@
 #define XSMI_EXP_C4 0x1.555858p-5f
 #define XSMI_EXP_C5 0x1.12432p-7f
 #define XSMI_EXP_C6 0x1.6af29p-10f
-/* Below this the result is 0; above it no result is subnormal, which some processors are slow on. */
+/* Below this the result is 0; above it no result is a subnormal number, which some processors handle slowly. */
 #define XSMI_EXP_LEAST -87.0f
 
-/* Terms of row_sum_exp that are summed in float before they join the double. */
+/* Terms of row_sum_exp that are summed in float before the sum is added to the double. */
 #define XSMI_SUM_RUN 4096
 
 /* expf0() of the contract, for x up to 88. NaN gives NaN. */
@@ -89,7 +90,7 @@ static inline float xsmi_log1p01(float e)
     return q * e;
 }
 
-/* Sum of 16 partial sums: lanes join with the lane 8, then 4, then 2, then 1 further on. `p` is overwritten. */
+/* Sum of 16 partial sums: each lane is added to the lane 8 further on, then 4, then 2, then 1. `p` is overwritten. */
 static inline float xsmi_join_16(float p[16])
 {
     for (int half = 8; half > 0; half /= 2) {
@@ -100,7 +101,7 @@ static inline float xsmi_join_16(float p[16])
     return p[0];
 }
 
-/* Sum of XSMI_PARTIALS partial sums: the four quarters join as (0 + 1) + (2 + 3), then as xsmi_join_16() does. */
+/* Sum of XSMI_PARTIALS partial sums: the four quarters are added as (0 + 1) + (2 + 3), then as in xsmi_join_16(). */
 static inline float xsmi_join_partials(const float p[64])
 {
     float q[16];
@@ -110,15 +111,15 @@ static inline float xsmi_join_partials(const float p[64])
     return xsmi_join_16(q);
 }
 
-/* One weight's step of Adagrad with gradient t. */
+/* A step of Adagrad for one weight with gradient t. */
 static inline void xsmi_adagrad(float *y, float *s, float t, float eta)
 {
     *s = __builtin_fmaf(t, t, *s);
     *y = *y - eta * t / __builtin_sqrtf(*s);
 }
 
-/* Takes (score, class) into lane l's falling list of a reduction; the classes come in rising order, so that equals go
- * behind. */
+/* Inserts (score, class) into the falling list of lane l of a reduction. Classes are inserted in rising order, so a
+ * class follows those of equal score. */
 static inline void xsmi_insert_top(xsmi_reduction *r, size_t l, float score, uint32_t class)
 {
     uint32_t place = r->top;

@@ -94,7 +94,7 @@ V_INLINE vf v_max(vf a, vf b)
     return _mm256_max_ps(a, b);
 }
 
-/* The largest lane, of which none is NaN; of equal zeros any. */
+/* The largest lane. No lane is NaN. Of equal zeros, either may be returned. */
 V_INLINE float v_most(vf a)
 {
     __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -145,7 +145,7 @@ V_INLINE float v_join(const vf a[2])
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-/* The instruction takes signed indexes: half the range is taken off them and added to the base. */
+/* The instruction takes signed indexes, so half the range is subtracted from them and added to the base. */
 V_INLINE vf v_gather(const float *p, const uint32_t *index)
 {
     const uintptr_t half = (uintptr_t)1 << 31;

@@ -1,5 +1,5 @@
 /*
- * AVX-512 (F, BW, DQ, VL): 16 floats a vector, 32 vectors, masks for what is left at the end of a row.
+ * AVX-512 (F, BW, DQ, VL): 16 floats a vector, 32 vectors, masks for the rest of a row.
  */
 #include <immintrin.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ V_INLINE vf v_max(vf a, vf b)
     return _mm512_max_ps(a, b);
 }
 
-/* The largest lane, of which none is NaN; of equal zeros any. */
+/* The largest lane. No lane is NaN. Of equal zeros, either may be returned. */
 V_INLINE float v_most(vf a)
 {
     return _mm512_reduce_max_ps(a);
@@ -136,7 +136,7 @@ V_INLINE float v_join(const vf a[1])
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-/* The instruction takes signed indexes: half the range is taken off them and added to the base. */
+/* The instruction takes signed indexes, so half the range is subtracted from them and added to the base. */
 V_INLINE vf v_gather(const float *p, const uint32_t *index)
 {
     const uintptr_t half = (uintptr_t)1 << 31;

@@ -1,5 +1,5 @@
 /*
- * The choice of a kernel table at run time. Nothing is remembered: a context asks once and keeps the pointer.
+ * Selects a kernel table at run time. Nothing is cached: a context calls this once and keeps the pointer.
  */
 #include "kernels/kernels.h"
 
@@ -8,7 +8,7 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
-/* The vector state that the system saves at a context switch (XCR0), which a processor's flags do not tell. */
+/* The vector state that the system saves at a context switch (XCR0), which the processor's flags do not show. */
 static uint64_t saved_state(void)
 {
     uint32_t low;
@@ -20,7 +20,7 @@ static uint64_t saved_state(void)
 uint32_t xsmi_cpu_features(void)
 {
     const uint64_t ymm_state = 0x06; /* XMM and the upper halves of YMM */
-    const uint64_t zmm_state = 0xe6; /* and masks, upper halves of ZMM, ZMM16 to 31 */
+    const uint64_t zmm_state = 0xe6; /* and masks, upper halves of ZMM, ZMM16 to ZMM31 */
     uint32_t a;
     uint32_t b;
     uint32_t c;

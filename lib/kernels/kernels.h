@@ -1,18 +1,17 @@
 /*
- * The kernels: every loop over a weight row or over a tile of scores.
+ * The kernels: every loop over a row of weights or over a tile of scores (logits).
  *
- * One table an instruction set, picked when a context is made; nothing above this floor contains
- * intrinsics. A kernel is a leaf: it allocates nothing, fails never, and keeps no state.
+ * There is one table per instruction set; a context selects one when it is made. Nothing above this floor contains
+ * intrinsics. A kernel is a leaf: it allocates nothing, never fails, and keeps no state.
  *
- * Bit-exactness. Every table returns the same bits for the same input, so a result does not depend on
- * the machine: the order of the additions is part of the contract below and every multiply-add is a
- * fused one. Lane l of a partial sum holds the terms whose index is l modulo XSMI_PARTIALS, in rising
- * order; partial sums join as xsmi_join_partials() in arithmetic.h does. An element-wise kernel has one
- * rounding an operation, in the order that its formula is written. The bits of a NaN are not promised, only that it
- * is one. A result that is a maximum and zero is +0.
+ * Bit-exactness. Every table returns the same bits for the same input, so that a result does not depend on the machine:
+ * the order of the additions is part of the contract below, and every multiply-add is fused. Lane l of a partial sum
+ * holds the terms whose index is l modulo XSMI_PARTIALS, in rising order; xsmi_join_partials() in arithmetic.h defines
+ * how partial sums are joined. An element-wise kernel rounds once per operation, in the order in which its formula is
+ * written. The bits of a NaN are not specified, only that it is a NaN. A result that is a maximum and zero is +0.
  *
- * Shapes. A row of weights is `d` floats, rows lie `stride` floats apart, neither need be aligned
- * (aligned rows are faster). Pointers never alias unless said.
+ * Shapes. A row of weights is `d` floats, consecutive rows start `stride` floats from each other, and neither need be
+ * aligned (aligned rows are faster). Pointers never alias unless stated.
  */
 #ifndef XSMI_KERNELS_H
 #define XSMI_KERNELS_H
@@ -22,23 +21,23 @@
 
 /* Examples in a packed block: the vector lanes of exact scoring run over examples. */
 #define XSMI_LANES 32
-/* Most examples that are scored with the lanes over classes instead (score_few). */
+/* The most examples that are scored with the lanes over classes instead (score_few). */
 #define XSMI_FEW 4
 /* Rows in a block of quads (score_quads). */
 #define XSMI_QUAD_ROWS 16
 /* Partial sums of a dot product. */
 #define XSMI_PARTIALS 64
-/* Most classes in one call of score_tile and reduce_tile; tile borders fall on multiples of it, so that
- * the order in which partial sums of exponentials join is the same whatever the thread count. A multiple
- * of 14 (AVX-512) and 6 (AVX2, NEON). */
+/* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it, so that the partial
+ * sums of exponentials are joined in the same order whatever the thread count. A multiple of 14 (AVX-512) and 6 (AVX2,
+ * NEON). */
 #define XSMI_CLASS_TILE 168
-/* No class: an empty place of a top list, or a target that is not among the classes. */
+/* No class: an empty slot of a top list, or a target that is not among the classes. */
 #define XSMI_NO_CLASS UINT32_MAX
 
 /*
- * The running result of exact scoring for one block of XSMI_LANES examples. Before the first tile:
- * max = -INFINITY, sum = 0, top_score = -INFINITY, top_class = XSMI_NO_CLASS, target_score = -INFINITY
- * (xsmi_reduction_start() does it). Afterwards log-sum-exp = max + log(sum).
+ * The running result of exact scoring for one block of XSMI_LANES examples. Before the first tile: max = -INFINITY, sum
+ * = 0, top_score = -INFINITY, top_class = XSMI_NO_CLASS, target_score = -INFINITY (xsmi_reduction_start() sets this).
+ * Afterwards log-sum-exp = max + log(sum).
  */
 typedef struct xsmi_reduction {
     float *max;             /* [XSMI_LANES] largest score so far */
@@ -46,40 +45,40 @@ typedef struct xsmi_reduction {
     uint32_t top;           /* length k of the top lists; 0 = none */
     float *top_score;       /* [top][XSMI_LANES], falling */
     uint32_t *top_class;    /* [top][XSMI_LANES]; of equal scores the smaller class first */
-    const uint32_t *target; /* [XSMI_LANES] class whose score is wanted, or XSMI_NO_CLASS; NULL = none */
-    float *target_score;    /* [XSMI_LANES], set when the tile holds the target */
-    size_t lanes;           /* in use, the first ones, at least 1: the results in the others mean nothing */
+    const uint32_t *target; /* [XSMI_LANES] class whose score is requested, or XSMI_NO_CLASS; NULL = none */
+    float *target_score;    /* [XSMI_LANES], set when the tile contains the target */
+    size_t lanes;           /* lanes in use, the first ones, at least 1; results in the others have no meaning */
 } xsmi_reduction;
 
-/* Rows that will be scored soon: `count` rows of weights and a row of features. */
+/* Rows to prefetch because they will be scored soon: `count` rows of weights and a row of features. */
 typedef struct xsmi_coming {
     const uint32_t *rows;
     size_t count;
     const float *x;
-    size_t most; /* numbers of each row that are asked for, in whole XSMI_PARTIALS; may be more than a row has */
+    size_t most; /* numbers of each row to prefetch, in whole XSMI_PARTIALS; may be more than a row has */
 } xsmi_coming;
 
-/* Rows that come later, which a kernel that waits for its own results asks for a few lines at a time. */
+/* A queue of rows for later, which a kernel prefetches a few lines at a time while it waits for its own results. */
 typedef struct xsmi_asks {
     const float *const *rows; /* [count] */
-    size_t count, lines;      /* the first `lines` of each row, at least one */
-    size_t row, line;         /* the first that has not been asked for */
+    size_t count, lines;      /* the first `lines` of each row are prefetched, at least one */
+    size_t row, line;         /* the first line that has not been prefetched */
 } xsmi_asks;
 
-/* Equations solved side by side. */
+/* Equations solved at once. */
 #define XSMI_SOLVE_LANES 8
 
 /*
- * The equations of implicit steps, one a lane, each with `count` classes; place k of lane l is at
+ * The equations of implicit steps, one per lane, each with `count` classes; element k of lane l is at
  * [k*XSMI_SOLVE_LANES + l]. u and c_k, above 0, solve
  *     eta (1 - e^-u) + u - u_old = sum_k c_k,    log(c_k/rate) + q_k c_k + q_y sum_j c_j + u = margin_k.
  */
 typedef struct xsmi_equations {
-    size_t lanes;         /* in use, the first ones: 1 to XSMI_SOLVE_LANES. What is in the others does not matter, but
-                             it is calculated with. */
-    size_t count;         /* at least 1 */
-    double eta, rate;     /* above 0 */
-    double tolerance;     /* to which q_y C + u, C the sum of the c_k, is right, and each c_k to that part of itself */
+    size_t lanes; /* the number of lanes in use, the first ones: 1 to XSMI_SOLVE_LANES. The values in the other lanes do
+                     not matter, but they take part in the calculation. */
+    size_t count; /* at least 1 */
+    double eta, rate; /* above 0 */
+    double tolerance; /* absolute error of q_y C + u, where C is the sum of the c_k, and relative error of each c_k */
     const double *u_old;  /* [XSMI_SOLVE_LANES] at least 0 */
     const double *q_y;    /* [XSMI_SOLVE_LANES] at least 0 */
     const double *margin; /* [count][XSMI_SOLVE_LANES] */
@@ -102,35 +101,36 @@ typedef struct xsmi_kernels {
     /* y[i] = a*y[i]. */
     void (*scale)(float *y, size_t n, float a);
 
-    /* out[j] = dot(w + rows[j]*stride, x, d) for j < m. Asks meanwhile for the rows that are coming, a line of them for
-     * every line read: lines that are asked for faster than they arrive are dropped or hold up the rest. They are asked
-     * for into the second cache, where several steps' rows find room. NULL = none. */
+    /* out[j] = dot(w + rows[j]*stride, x, d) for j < m. Meanwhile prefetches the rows of `coming`, one line for each
+     * line read: lines that are prefetched faster than they arrive are dropped or delay the others. The prefetch goes
+     * into the second-level cache, which has space for the rows of several steps. coming NULL: none. */
     void (*gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                           float *out, const xsmi_coming *coming);
     /* Row rows[j] of w = fma(a[j], x, b[j]*row), in rising j (a row may occur twice). b NULL: all ones. */
     void (*scatter_update)(float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                            const float *a, const float *b);
 
-    /* The same for a sparse x of nnz (index, value) pairs, indexes strictly rising; the sum's term i (the place
-     * in the list, not the feature) belongs to partial i modulo 16 (xsmi_join_16()). */
+    /* The same for a sparse x of nnz (index, value) pairs, indexes strictly rising; term i of the sum (i is the
+     * position in the list, not the feature) belongs to partial i modulo 16 (xsmi_join_16()). */
     void (*sparse_gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
                                  const float *value, size_t nnz, float *out);
-    /* w[rows[j]*stride + index[i]] = fma(a[j], value[i], that), in rising j. */
+    /* w[rows[j]*stride + index[i]] = fma(a[j], value[i], w[rows[j]*stride + index[i]]), in rising j. */
     void (*sparse_scatter_update)(float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
                                   const float *value, size_t nnz, const float *a);
 
-    /* A sparse x against a matrix whose rows are features (index NULL: feature i of x is i), lanes over the n columns.
-     * out[c] = the fused sum, in rising i, of value[i] * w[index[i]*stride + c] onto out[c]. */
+    /* A sparse x times a matrix whose rows are features (index NULL: feature i of x is i), lanes over the n columns.
+     * out[c] = fma(value[i], w[index[i]*stride + c], out[c]), in rising i. */
     void (*column_sums)(const float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
                         float *out);
-    /* w[index[i]*stride + c] = fma(a*value[i], g[c], that), a*value[i] rounded first; no index twice. */
+    /* w[index[i]*stride + c] = fma(a*value[i], g[c], w[index[i]*stride + c]), a*value[i] rounded first; no index occurs
+     * twice. */
     void (*column_update)(float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
                           const float *g, float a);
 
     /* A step of Adagrad: with the gradient t = a*x[i], rounded first, s[i] = fma(t, t, s[i]), then
      * y[i] = y[i] - (eta*t)/sqrt(s[i]). The sums s are above 0. */
     void (*adagrad)(float *y, float *s, const float *x, size_t n, float a, float eta);
-    /* The same of y[index[i]] and s[index[i]], with value[i] in the place of x[i]; no index twice. */
+    /* The same for y[index[i]] and s[index[i]], with value[i] in place of x[i]; no index occurs twice. */
     void (*sparse_adagrad)(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
                            float eta);
 
@@ -139,65 +139,66 @@ typedef struct xsmi_kernels {
     /* packed[i*XSMI_LANES + l] = x[l][i] for l < n, 0 for the lanes from n (n <= XSMI_LANES). */
     void (*pack)(const float *const *x, size_t n, size_t d, float *packed);
     /* out[c*XSMI_LANES + l] = fma(s, sum_i w[c*stride+i] * packed[i*XSMI_LANES+l], bias[c]) where the sum runs in
-     * rising i by fused multiply-adds from 0 and s = scale, or scale*row_scale[c] rounded to float; row_scale
-     * NULL: all ones; bias NULL: out = s*sum. classes <= XSMI_CLASS_TILE. `packed` and `out` are 64-byte aligned.
+     * rising i by fused multiply-adds from 0 and s = scale, or scale*row_scale[c] rounded to float; row_scale NULL: all
+     * ones; bias NULL: out = s*sum. classes <= XSMI_CLASS_TILE. `packed` and `out` are 64-byte aligned.
      * The order for a batch: for each tile of classes, for each block of examples, score_tile and reduce_tile. The
-     * tile's weights then come from memory once, asked for ahead of time (the rows after the tile's too), and stay in
-     * the second cache beside the packed batch; at d = 512 eight blocks fit 1 MiB.
-     * Threads split the blocks, or runs of tiles whose length does not depend on the number of threads and whose
-     * reductions are merged in rising order: sums taken over other runs round differently. */
+     * tile's weights are then read from memory once, prefetched (the rows after the tile's too), and stay in the
+     * second-level cache beside the packed batch; at d = 512 eight blocks fit 1 MiB. Threads split the blocks, or runs
+     * of tiles whose length does not depend on the number of threads and whose reductions are merged in rising order:
+     * sums over other runs round differently. */
     void (*score_tile)(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out);
-    /* The same scores, to the bit, of the first n lanes, n >= 1: what `out` then has in the others means nothing. Half
-     * a block of examples takes half the time where a vector holds that many. */
+    /* The same scores, to the bit, of the first n lanes, n >= 1; the other lanes of `out` then have no meaning. Half a
+     * block of examples takes half the time if a vector has that many lanes. */
     void (*score_lanes)(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                         float scale, const float *row_scale, const float *bias, float *out);
-    /* The same scores, to the bit, of examples x[0..n), 1 <= n <= XSMI_FEW, as they lie: only the first n lanes of
-     * `out` are written. The weights come from memory about as fast as they can be read. */
+    /* The same scores, to the bit, of examples x[0..n), 1 <= n <= XSMI_FEW, which need not be packed: only the first n
+     * lanes of `out` are written. Runs about as fast as the weights can be read from memory. */
     void (*score_few)(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
                       float scale, const float *row_scale, const float *bias, float *out);
-    /* Products of a query with rows that lie in blocks of XSMI_QUAD_ROWS, `apart` floats from block to block: four
-     * numbers of a row beside each other, number 4c + p of row i at xsmi_quad_place(i, quads) + c*XSMI_LINE + p, with
-     * zeros behind the last. The query has each four numbers four times over: 4c + p at [c*XSMI_LINE + 4r + p] for
-     * r < 4. out[b*XSMI_QUAD_ROWS + i] = (s_0 + s_1) + (s_2 + s_3), where s_p is the sum over c by fused multiply-adds
-     * from 0. */
+    /* Products of a query with rows stored in blocks of XSMI_QUAD_ROWS; consecutive blocks start `apart` floats from
+     * each other. Four numbers of a row are adjacent: number 4c + p of row i is at xsmi_quad_place(i, quads) +
+     * c*XSMI_LINE + p, with zeros after the last. The query stores each group of four numbers four times: 4c + p at
+     * [c*XSMI_LINE + 4r + p] for r < 4. out[b*XSMI_QUAD_ROWS + i] = (s_0 + s_1) + (s_2 + s_3), where s_p is the sum
+     * over c by fused multiply-adds from 0. */
     void (*score_quads)(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out);
-    /* Takes the tile of scores [classes][XSMI_LANES] of classes first, first+1, ... into r. Lane-wise: m = the larger
-     * of r->max and the tile's maximum; t = float sum, in rising class order from 0, of expf0(score - m);
-     * r->sum = r->sum*(double)expf0(r->max - m) + t (one rounding each, multiply then add); r->max = m.
-     * expf0(x) for x <= 0: the shared polynomial, error below 1 ulp (arithmetic.h), 1 at 0, exactly 0 below -87.
-     * Tiles come in rising order of `first`. A score of -INFINITY or NaN enters no top list. A NaN score, or one of
-     * +INFINITY, makes sum NaN in its lane. A lane whose maximum stays -INFINITY leaves sum as it is. */
+    /* Adds the tile of scores [classes][XSMI_LANES] of classes first, first+1, ... to r. Lane-wise: m = the larger of
+     * r->max and the tile's maximum; t = float sum, in rising class order from 0, of expf0(score - m); r->sum =
+     * r->sum*(double)expf0(r->max - m) + t (one rounding each, multiply then add); r->max = m. expf0(x) for x <= 0: the
+     * shared polynomial, error below 1 ulp (arithmetic.h), 1 at 0, exactly 0 below -87. Tiles are added in rising order
+     * of `first`. A score of -INFINITY or NaN enters no top list. A score of NaN or +INFINITY makes sum NaN in its
+     * lane. A lane whose maximum stays -INFINITY leaves sum unchanged. */
     void (*reduce_tile)(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r);
-    /* Places c*XSMI_LANES + l of a tile, in rising order, of the scores of the first n lanes that are above bar[l], or
-     * NaN. `found` has room for one more than classes*n; returns how many there are. bar [XSMI_LANES], of which the
-     * first n are read as numbers. */
+    /* Finds the scores of the first n lanes of a tile that are above bar[l], or NaN, and writes their indexes
+     * c*XSMI_LANES + l, in rising order. `found` has space for one more than classes*n; returns how many were found.
+     * bar is [XSMI_LANES]; its first n values are used. */
     size_t (*sift_tile)(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found);
-    /* Row c of w = decay*row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto decay*row;
-     * c < classes, i < n. The update of a dense minibatch. Any number of classes; the features are copied once a call,
-     * so a call should have many classes. */
+    /* Row c of w = decay*row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto decay*row; c <
+     * classes, i < n. The update of a dense minibatch. Any number of classes; the features are copied once per call, so
+     * a call should have many classes. */
     void (*rank_update)(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
                         size_t n, size_t d, float decay);
 
     /* -- implicit steps, lanes over steps ------------------------------------------------------------------------- */
 
-    /* Newton's method on each lane's equations together: one logarithm a class and one exponential a round. Returns the
-     * lanes that were solved, lane l as bit l; in the others, where numbers are far out or the method does not converge
-     * in a few rounds, u and c mean nothing. A lane's results do not depend on the others, nor on `lanes`. */
+    /* Newton's method on the equations of all lanes together: one logarithm per class and one exponential per round.
+     * Returns the lanes that were solved, lane l as bit l. In the others, where numbers are out of range or the method
+     * does not converge in a few rounds, u and c have no meaning. A lane's results depend neither on the others nor on
+     * `lanes`. */
     uint32_t (*solve)(const xsmi_equations *p);
 
     /* -- random words, lanes over streams -------------------------------------------------------------------------- */
 
-    /* Words out[w*n + i], w < 4, of Philox4x32-10 under `key` at counter {0, purpose, positions[i]'s low half, its high
-     * half}: what a stream of base/random.h begins with. */
+    /* Words out[w*n + i], w < 4, of Philox4x32-10 under `key` at counter {0, purpose, low half of positions[i], high
+     * half of positions[i]}: the first words of a stream of base/random.h. */
     void (*philox)(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t n, uint32_t *out);
 
     /* -- one example's contiguous scores, lanes over classes ----------------------------------------- */
 
-    /* Largest of z[0..n), -INFINITY if n = 0; NaN if any is NaN. */
+    /* The largest of z[0..n), -INFINITY if n = 0; NaN if any is NaN. */
     float (*row_max)(const float *z, size_t n);
-    /* Sum of expf0(z[i] - max), partial sums as dot's but in float within runs of 4096 terms and in double across
-     * runs. */
+    /* Sum of expf0(z[i] - max), with partial sums like dot's, but in float within runs of 4096 terms and in double
+     * across runs. */
     double (*row_sum_exp)(const float *z, size_t n, float max);
     /* out[i] = scale * exp(z[i] - shift), for z[i] <= shift up to rounding (arguments above 0 are clamped to 0);
      * out may be z. */
@@ -205,26 +206,26 @@ typedef struct xsmi_kernels {
 
     /* -- trees, lanes over examples ------------------------------------------------------------------ */
 
-    /* A level of a binary tree: children[2c] = parents[c] + log sigma(-scores[c]) and children[2c+1] = parents[c] +
+    /* One level of a binary tree: children[2c] = parents[c] + log sigma(-scores[c]) and children[2c+1] = parents[c] +
      * log sigma(scores[c]), in each of the XSMI_LANES lanes of node c < nodes. With t = log1p01(expf0(-|s|)), log
-     * sigma(s) = min(s, 0) - t, error below 1e-7 + 1 ulp. Finite scores. */
+     * sigma(s) = min(s, 0) - t, error below 1e-7 + 1 ulp. Scores must be finite. */
     void (*log_branches)(const float *scores, const float *parents, size_t nodes, float *children);
-    /* Logistics of n scores: with e = expf0(-|s|) and q = 1/(1 + e), right[i] = sigma(s) is q for s >= 0 and e*q below,
-     * left[i] = sigma(-s) the other one, and rest[i] = log1p01(e), so that log sigma(s) = min(s, 0) - rest; rest NULL:
-     * not wanted. Relative errors below 3e-7. Finite scores. */
+    /* Logistic functions of n scores: with e = expf0(-|s|) and q = 1/(1 + e), right[i] = sigma(s) is q for s >= 0 and
+     * e*q for s < 0, left[i] = sigma(-s) is the other one, and rest[i] = log1p01(e), so that log sigma(s) = min(s, 0) -
+     * rest; rest NULL: not needed. Relative errors below 3e-7. Scores must be finite. */
     void (*logistics)(const float *scores, size_t n, float *left, float *right, float *rest);
 } xsmi_kernels;
 
-/* Instruction sets, for masks. Zero bits = allowed. */
+/* Instruction sets, as bits of a mask. No bit = all are allowed. */
 enum {
-    XSMI_CPU_AVX2 = 1u << 0,   /* AVX2 and FMA, with the system saving YMM state */
-    XSMI_CPU_AVX512 = 1u << 1, /* AVX-512 F, BW, DQ, VL, with the system saving ZMM and mask state */
+    XSMI_CPU_AVX2 = 1u << 0,   /* AVX2 and FMA, on a system that saves YMM state */
+    XSMI_CPU_AVX512 = 1u << 1, /* AVX-512 F, BW, DQ, VL, on a system that saves ZMM and mask state */
     XSMI_CPU_NEON = 1u << 2
 };
 
-/* The best table for this machine without the sets in `disabled`. Reads CPUID and XCR0, keeps nothing. */
+/* The best table for this machine without the sets in `disabled`. Reads CPUID and XCR0, keeps no state. */
 const xsmi_kernels *xsmi_kernels_select(uint32_t disabled);
-/* What this machine and its system support (a mask of the sets above). */
+/* The instruction sets that this machine and its system support (a mask of the bits above). */
 uint32_t xsmi_cpu_features(void);
 
 extern const xsmi_kernels xsmi_kernels_scalar;
@@ -241,22 +242,22 @@ void xsmi_reduction_start(xsmi_reduction *r);
 /* Floats in a cache line. */
 #define XSMI_LINE 16
 
-/* Where the first number of row i < XSMI_QUAD_ROWS of a block of quads is. */
+/* The position of the first number of row i < XSMI_QUAD_ROWS in a block of quads. */
 static inline size_t xsmi_quad_place(size_t i, size_t quads)
 {
     return i % 4 * quads * XSMI_LINE + i / 4 * 4;
 }
 
-/* For functions that do nothing but prefetch: gcc takes a call of one for a call without effect, and leaves it out. */
+/* For functions that only prefetch: gcc treats a call of one as a call without effect, and removes it. */
 #define XSMI_PREFETCHER __attribute__((always_inline)) static inline
 
-/* Asks for the line at p, into the second cache. */
+/* Prefetches the line at p into the second-level cache. */
 XSMI_PREFETCHER void xsmi_prefetch_line(const float *p)
 {
     __builtin_prefetch(p, 0, 2);
 }
 
-/* Asks for the next `most` lines, or as many as are left. */
+/* Prefetches the next `most` lines, or all remaining ones if there are fewer. */
 XSMI_PREFETCHER void xsmi_ask_lines(xsmi_asks *a, size_t most)
 {
     size_t row = a->row, line = a->line;
@@ -271,7 +272,7 @@ XSMI_PREFETCHER void xsmi_ask_lines(xsmi_asks *a, size_t most)
     a->line = line;
 }
 
-/* Asks for every cache line of n floats, for a row that will be read and written soon. */
+/* Prefetches every cache line of n floats, for a row that will soon be read and written. */
 XSMI_PREFETCHER void xsmi_prefetch_row(const float *row, size_t n)
 {
     const char *p = (const char *)row;

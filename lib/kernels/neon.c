@@ -33,7 +33,7 @@ V_INLINE void v_store(float *p, vf a)
     vst1q_f32(p, a);
 }
 
-/* There are no masked loads and stores: lanes one by one, at most three. */
+/* NEON has no masked loads and stores: lanes are handled one by one, at most three. */
 V_INLINE vf v_load_first(const float *p, size_t n)
 {
     vf a = vdupq_n_f32(0.0f);
@@ -98,13 +98,13 @@ V_INLINE vf v_fma(vf a, vf b, vf c)
     return vfmaq_f32(c, a, b);
 }
 
-/* Not vmaxq and vminq, which treat NaN and the two zeros in another way. */
+/* Not vmaxq and vminq, which treat NaN and the two zeros differently. */
 V_INLINE vf v_max(vf a, vf b)
 {
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
-/* The largest lane, of which none is NaN; of equal zeros any. */
+/* The largest lane. No lane is NaN. Of equal zeros, either may be returned. */
 V_INLINE float v_most(vf a)
 {
     return vmaxvq_f32(a);

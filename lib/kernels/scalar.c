@@ -1,8 +1,9 @@
 /*
- * The scalar kernels: what every other table is tested against, and what runs where there are no vectors.
+ * The scalar kernels: the reference that every other table is tested against, and the table for processors without
+ * vectors.
  *
- * It is built without automatic vectorisation so that it stays one operation at a time, as the contract in kernels.h
- * words it. A fused multiply-add is libm's fmaf where the processor has none: slow, but the same bits.
+ * It is built without automatic vectorisation so that it does one operation at a time, as the contract in kernels.h
+ * says. A fused multiply-add is libm's fmaf where the processor has none: slow, but the same bits.
  */
 #include "kernels/arithmetic.h"
 #include "kernels/kernels.h"
@@ -49,7 +50,7 @@ static void scale(float *y, size_t n, float a)
 static void gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                           float *out, const xsmi_coming *coming)
 {
-    (void)coming; /* each line takes so long that the processor's own prefetching keeps up */
+    (void)coming; /* each line takes so long that the processor's own prefetching is fast enough */
     for (size_t j = 0; j < m; ++j) {
         out[j] = dot(w + rows[j] * stride, x, d);
     }
@@ -171,8 +172,8 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
             }
             xsmi_insert_top(r, l, score, first + (uint32_t)c);
         }
-        max += 0.0f; /* -0 becomes +0, so that the order of the comparisons does not show */
-        /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
+        max += 0.0f; /* -0 becomes +0, so that the result does not depend on the order of the comparisons */
+        /* If every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
         float shift = max == -INFINITY ? 0.0f : max;
         float sum = 0.0f;
         for (size_t c = 0; c < classes; ++c) {

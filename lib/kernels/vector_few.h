@@ -1,9 +1,10 @@
 /*
- * Exact scoring of one to XSMI_FEW rows, over the vocabulary of vector_rows.h and vector_tiles.h, which includes this.
+ * Exact scoring of one to XSMI_FEW rows, written with the vocabulary of vector_rows.h and vector_tiles.h, which
+ * includes this file.
  *
- * With so few rows the weights' way from memory is all that counts, and lanes over examples would be mostly empty. So
- * the lanes run over classes: a block of weights is transposed in registers, four features of VW classes at a time,
- * and each class's sum still takes its terms in rising order of features. The bits are those of score_tile and
+ * With so few rows the time is that of reading the weights from memory, and lanes over examples would be mostly empty.
+ * So the lanes run over classes: a block of weights is transposed in registers, four features of VW classes at a time,
+ * and each class's sum still adds its terms in rising order of features. The bits are those of score_tile and
  * reduce_tile.
  */
 #ifndef XSMI_VECTOR_FEW_H
@@ -11,16 +12,16 @@
 
 #include "kernels/vector_rows.h"
 
-/* Vectors of classes side by side: a chain of fused multiply-adds takes four cycles a feature. */
+/* Vectors of classes at once: a chain of fused multiply-adds takes four cycles a feature. */
 #define FEW_GROUPS (VW == 4 ? 4 : 2)
-/* Where the next line is of rows that are asked for one after another, as memory has them: asked for in another order,
- * a column of lines after a column, they arrive more slowly. */
+/* The position of the next line to prefetch. Rows are prefetched one after another, in the order of memory: in another
+ * order, a column of lines after a column, they arrive more slowly. */
 typedef struct coming_lines {
     const float *row;
     size_t stride, d, column;
 } coming_lines;
 
-/* Asks for the next `count` lines. Rows that do not exist do no harm. */
+/* Prefetches the next `count` lines. Rows that do not exist do no harm. */
 XSMI_INLINE void fetch_lines(coming_lines *f, size_t count)
 {
     for (size_t k = 0; k < count; ++k) {
@@ -130,7 +131,7 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
     }
 }
 
-/* The same for the n < VW classes that are left. */
+/* The same for the remaining n < VW classes. */
 XSMI_INLINE void score_left(const float *w, size_t stride, size_t n, const float *x, size_t d, float scale,
                             const float *row_scale, const float *bias, float *out)
 {
@@ -154,7 +155,8 @@ XSMI_INLINE void score_rows(const size_t rows, const float *w, size_t stride, si
                      bias == NULL ? NULL : bias + c, out + c * XSMI_LANES);
     }
     if (c < classes && classes >= VW) {
-        /* The last VW classes, some of them once more: cheaper than fewer, and the same bits. */
+        /* The last VW classes, some of them a second time: this is cheaper than fewer classes, and gives the same
+         * bits. */
         c = classes - VW;
         score_groups(1, rows, w + c * stride, stride, x, d, scale, row_scale == NULL ? NULL : row_scale + c,
                      bias == NULL ? NULL : bias + c, out + c * XSMI_LANES);
@@ -185,10 +187,10 @@ static void score_few(const float *w, size_t stride, size_t classes, const float
     }
 }
 
-/* Room for a tile of one lane's scores, in whole vectors. */
+/* Scratch for a tile of one lane's scores, in whole vectors. */
 #define FEW_TILE ((XSMI_CLASS_TILE + 15) / 16 * 16)
 
-/* Copies lane l's scores to z, -INFINITY behind them, and returns their maximum, or `max` if that is larger. */
+/* Copies the scores of lane l to z, followed by -INFINITY, and returns their maximum, or `max` if that is larger. */
 XSMI_INLINE float copy_lane(const float *scores, size_t classes, size_t l, float max, float *z)
 {
     for (size_t c = 0; c < classes; ++c) {
@@ -235,7 +237,7 @@ static void reduce_few(const float *scores, size_t classes, uint32_t first, xsmi
     for (size_t l = r->lanes; l < XSMI_FEW; ++l) {
         memset(z[l], 0, sizeof z[l]);
     }
-    /* In rising order of classes: the chains of four lanes side by side. */
+    /* In rising order of classes, with the chains of four lanes interleaved. */
     for (size_t c = 0; c < classes; ++c) {
         XSMI_UNROLL
         for (size_t l = 0; l < XSMI_FEW; ++l) {

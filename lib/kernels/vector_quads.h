@@ -1,7 +1,8 @@
 /*
- * Scores of rows that lie in blocks of quads, over the vocabulary of vector_rows.h and vector_tiles.h, which includes
- * this. A vector holds the same four numbers of several rows, and so few vectors hold all of a row that it is found and
- * written in a few lines. The four sums that a row then has are brought together when vectors of them are transposed.
+ * Scores of rows stored in blocks of quads, written with the vocabulary of vector_rows.h and vector_tiles.h, which
+ * includes this file. A vector holds the same four numbers of several rows, so that a row lies in few cache lines,
+ * which makes it cheap to find and to write. The four sums of each row are added after vectors of them have been
+ * transposed.
  */
 #ifndef XSMI_VECTOR_QUADS_H
 #define XSMI_VECTOR_QUADS_H

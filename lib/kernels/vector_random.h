@@ -1,14 +1,14 @@
 /*
- * Philox4x32-10 for several counters at once, over the vectors of vector_solve.h. Besides those it needs from each set
+ * Philox4x32-10 for several counters at once, over the vectors of vector_solve.h. In addition each set defines
  *   u_mul    the products of the low halves, 64 bits each
- * A word of the counter is the low half of a lane; what is in the upper half does no harm.
+ * A word of the counter is the low half of a lane; the upper half is ignored.
  */
 #ifndef XSMI_VECTOR_RANDOM_H
 #define XSMI_VECTOR_RANDOM_H
 
 #include "kernels/vector_solve.h"
 
-/* Vectors side by side, so that multiplications need not wait for one another, and the counters in them. */
+/* Vectors at once, so that multiplications need not wait for one another, and the counters in them. */
 #define PHILOX_VECTORS 2
 #define PHILOX_TOGETHER (PHILOX_VECTORS * DW)
 
@@ -20,7 +20,7 @@ XSMI_SOLVE_INLINE vu u_set(uint64_t a)
     return zero + a;
 }
 
-/* PHILOX_TOGETHER positions; word w of number i goes to out[w*stride + i]. */
+/* PHILOX_TOGETHER positions; word w of position i goes to out[w*stride + i]. */
 XSMI_SOLVE_INLINE void philox_some(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t stride,
                                    uint32_t *out)
 {

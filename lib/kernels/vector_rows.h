@@ -1,6 +1,6 @@
 /*
- * The kernels on rows, written once over a small vocabulary of vector operations; avx512.c, avx2.c and neon.c
- * define the vocabulary and include this file.
+ * The kernels on rows, written once over a small vocabulary of vector operations; avx512.c, avx2.c and neon.c define
+ * the vocabulary and include this file.
  *
  * The vocabulary: VW floats in a vector vf, a mask vm of VW lanes;
  *   v_load, v_store            unaligned
@@ -11,7 +11,7 @@
  *   v_power                    the float whose exponent field is the low eight bits of each lane: 2^n of arithmetic.h
  *   v_join                     joins 16/VW vectors as xsmi_join_16() does
  *   v_gather                   p[index[0..VW)]
- * and ROWS, how many dot products share one reading of x.
+ * and ROWS, the number of dot products for which x is read once.
  */
 #ifndef XSMI_VECTOR_ROWS_H
 #define XSMI_VECTOR_ROWS_H
@@ -23,7 +23,7 @@
 
 #define XSMI_INLINE static inline __attribute__((always_inline))
 
-/* The small loops over registers must vanish, or the arrays that they index stay in memory. */
+/* The small loops over registers must be unrolled, or the arrays that they index stay in memory. */
 #ifdef __clang__
 #define XSMI_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -44,7 +44,7 @@ XSMI_INLINE float join_partials(const vf acc[PARTS])
     return v_join(quarter);
 }
 
-/* expf0() of arithmetic.h without the cut at XSMI_EXP_LEAST: p and power, whose product it is. */
+/* expf0() of arithmetic.h without the cut-off at XSMI_EXP_LEAST: expf0 is the product of p and power. */
 XSMI_INLINE vf exp_parts(vf x, vf *power)
 {
     vf shifted = v_fma(x, v_set(XSMI_EXP_LOG2E), v_set(XSMI_EXP_SHIFT));
@@ -67,7 +67,8 @@ XSMI_INLINE vf v_expf0(vf x)
     return v_select(m_less(x, v_set(XSMI_EXP_LEAST)), v_set(0.0f), v_mul(p, power));
 }
 
-/* sum + expf0(x). The product p * power is exact, so one fused step rounds as multiplying and adding would. */
+/* sum + expf0(x). The product p * power is exact, so one fused operation rounds like a multiplication and an
+ * addition. */
 XSMI_INLINE vf add_expf0(vf sum, vf x)
 {
     vf power;
@@ -75,7 +76,7 @@ XSMI_INLINE vf add_expf0(vf sum, vf x)
     return v_select(m_less(x, v_set(XSMI_EXP_LEAST)), sum, v_fma(p, power, sum));
 }
 
-/* Asks for XSMI_PARTIALS floats of each of `asked` rows. */
+/* Prefetches XSMI_PARTIALS floats of each of `asked` rows. */
 XSMI_INLINE void ask(size_t asked, const float *const *row, size_t i)
 {
     XSMI_UNROLL
@@ -100,9 +101,8 @@ XSMI_INLINE void add_products(size_t rows, const float *const *row, const float 
     }
 }
 
-/* `rows` dot products at once: x is read once, and the chains of one row hide the latency of another's. The rows
- * coming[0..asked) are asked for meanwhile, the first `most` numbers of each (in whole XSMI_PARTIALS, or more than n).
- */
+/* `rows` dot products at once: x is read once, and the chains of one row hide the latency of another's. Meanwhile
+ * prefetches the rows coming[0..asked), the first `most` numbers of each (in whole XSMI_PARTIALS, or more than n). */
 XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, size_t n, float *out, size_t asked,
                           const float *const *coming, size_t most)
 {
@@ -161,7 +161,7 @@ static float dot(const float *a, const float *b, size_t n)
     return out;
 }
 
-/* y[i] = fma(a, x[i], b*y[i]), while the row `next`, if any, is asked for. */
+/* y[i] = fma(a, x[i], b*y[i]); meanwhile prefetches the row `next`, if any. */
 XSMI_INLINE void update_row(float *y, const float *x, size_t n, float a, float b, const float *next)
 {
     const vf va = v_set(a);
@@ -235,7 +235,7 @@ XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const u
     }
 }
 
-/* Asks for n floats at once: for what is left where fewer rows are scored than are coming. */
+/* Prefetches n floats at once: for the remaining rows when fewer rows are scored than are to be prefetched. */
 static void ask_row(const float *row, size_t n)
 {
     for (size_t i = 0; i < n; i += XSMI_LINE) {
@@ -247,7 +247,7 @@ static void gather_scores(const float *w, size_t stride, const uint32_t *rows, s
                           float *out, const xsmi_coming *coming)
 {
     const xsmi_coming none = {NULL, 0, NULL, 0};
-    xsmi_coming left = coming != NULL ? *coming : none; /* what has not been asked for */
+    xsmi_coming left = coming != NULL ? *coming : none; /* the rows that have not been prefetched */
     size_t j = 0;
     for (; j + ROWS <= m; j += ROWS) {
         gather_some(ROWS, w, stride, rows + j, x, d, out + j, &left);
@@ -278,7 +278,7 @@ static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t
     }
 }
 
-/* One vector of a step of Adagrad: the sums, and the weights that they give. */
+/* One vector of a step of Adagrad: the new sums and the new weights. */
 XSMI_INLINE vf adagrad_some(vf y, vf *s, vf t, vf eta)
 {
     *s = v_fma(t, t, *s);
@@ -384,8 +384,8 @@ static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows,
         float *row = w + rows[j] * stride;
         const float factor = a[j];
         size_t i = 0;
-        /* The indexes differ, so that eight loads may go before the first store, which the compiler cannot know.
-         * Measured: a quarter faster than one by one, and as fast as AVX-512's scatter. */
+        /* The indexes differ, so eight loads may precede the first store, which the compiler cannot know. Measured: a
+         * quarter faster than one by one, and as fast as AVX-512's scatter. */
         for (; i + 8 <= nnz; i += 8) {
             float updated[8];
             XSMI_UNROLL
@@ -403,7 +403,7 @@ static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows,
     }
 }
 
-/* Vectors of columns that are summed in registers while all features pass by. */
+/* Vectors of columns that are summed in registers over all features. */
 #define COLUMN_VECTORS 8
 
 XSMI_INLINE void column_sums_some(size_t vectors, const float *w, size_t stride, const uint32_t *index,
@@ -529,7 +529,7 @@ static float row_max(const float *z, size_t n)
     for (size_t k = 1; k < PARTS; ++k) {
         acc[0] = v_max(acc[k], acc[0]);
     }
-    /* Which of +0 and -0 came out depends on the order of the comparisons; the sum is +0 either way. */
+    /* Whether this is +0 or -0 depends on the order of the comparisons; the sum is +0 in either case. */
     return v_most(acc[0]) + 0.0f;
 }
 

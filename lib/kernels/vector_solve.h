@@ -1,11 +1,11 @@
 /*
- * The kernel that solves the equations of several implicit steps side by side, a lane each, written once over the
- * compilers' vector types. The file that includes it defines
+ * The kernel that solves the equations of several implicit steps at once, one per lane, written once with the vector
+ * types of the compilers. The file that includes it defines
  *   DW     lanes of a vector
  *   d_fma  a*b + c, fused
  * after typedef double vd __attribute__((vector_size(8 * DW))). Every set does these operations in this order with one
- * rounding each, and a lane that has come to its end is not changed any more: its bits depend neither on the set nor
- * on the other lanes.
+ * rounding each, and a lane that is finished is not changed any more: its bits depend neither on the set nor on the
+ * other lanes.
  */
 #ifndef XSMI_VECTOR_SOLVE_H
 #define XSMI_VECTOR_SOLVE_H
@@ -67,15 +67,15 @@ XSMI_SOLVE_INLINE void d_store(double *p, vd a)
     __builtin_memcpy(p, &a, sizeof(a));
 }
 
-/* An integer that is added to 2^52 stands in the low bits of the sum. */
+/* An integer that is added to 2^52 is in the low bits of the sum. */
 #define TWO_52 0x1p52
 #define SHIFT_52 0x1.8p52
 
 /*
  * log(x) for normal x above 0, error below 1 ulp. x = 2^k m with m in [sqrt(1/2), sqrt(2)), f = m - 1, s = f/(2 + f):
  *     log(m) = 2 atanh(s) = f - s (f - s^2 P(s^2)),    P(z) = 2/3 + 2/5 z + 2/7 z^2 + ...
- * P is interpolated at Chebyshev's points of [0, 0.02944] (tests/golden/vector_solve.py); what it lacks is 5e-18 of
- * log(m). The first part of ln 2 has eleven zeros at its end, so that k times it is exact.
+ * P is interpolated at Chebyshev's points of [0, 0.02944] (tests/golden/vector_solve.py); its error is 5e-18 of log(m).
+ * The first part of ln 2 ends in eleven zero bits, so that k times it is exact.
  */
 XSMI_SOLVE_INLINE vd d_log(vd x)
 {
@@ -98,8 +98,8 @@ XSMI_SOLVE_INLINE vd d_log(vd x)
 }
 
 /*
- * exp(x) and exp(x) - 1 for x in [-708, 0], errors below 2 ulp. x = n ln 2 + r, exp(r) - 1 = r + r^2 Q(r), Q as P above
- * on [-ln 2/2, ln 2/2]; it lacks 9e-19 of it.
+ * exp(x) and exp(x) - 1 for x in [-708, 0], errors below 2 ulp. x = n ln 2 + r, exp(r) - 1 = r + r^2 Q(r), with Q
+ * interpolated like P above on [-ln 2/2, ln 2/2]; its error is 9e-19 of exp(r) - 1.
  */
 XSMI_SOLVE_INLINE vd d_exp(vd x, vd *less_one)
 {
@@ -123,8 +123,8 @@ XSMI_SOLVE_INLINE vd d_exp(vd x, vd *less_one)
     return d_fma(p, power, power);
 }
 
-/* exp(x) for x in [-700, 1] within 4 per cent, log(x) for normal x above 0 within 0.05: a float's bits are about its
- * logarithm. */
+/* exp(x) for x in [-700, 1] within 4 per cent, log(x) for normal x above 0 within 0.05: the bits of a floating-point
+ * number, read as an integer, are about proportional to its logarithm. */
 XSMI_SOLVE_INLINE vd d_exp_about(vd x)
 {
     vd y = d_fma(x, d_set(0x1.71547652b82fep+20), d_set(SHIFT_52 + (1023 - 0.043) * 0x1p20));
@@ -137,7 +137,7 @@ XSMI_SOLVE_INLINE vd d_log_about(vd x)
     return d_fma(y, d_set(0x1.62e42fefa39efp-21), d_set((0.043 - 1023) * 0x1.62e42fefa39efp-1));
 }
 
-/* omega(t) to some twenty per cent, for t in [-600, 1e6]. */
+/* omega(t) within some twenty per cent, for t in [-600, 1e6]. */
 XSMI_SOLVE_INLINE vd d_omega_about(vd t)
 {
     vi small = t < 1.0;
@@ -151,7 +151,7 @@ XSMI_SOLVE_INLINE vd d_omega_about(vd t)
 /* Newton's method for the lanes first..first+DW; returns those that were solved. */
 XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations *p)
 {
-    enum { ROUNDS = 12, ASKS = 20 }; /* lines a round: about what memory brings meanwhile */
+    enum { ROUNDS = 12, ASKS = 20 }; /* lines prefetched per round: about as many as memory delivers in that time */
     const size_t stride = XSMI_SOLVE_LANES;
     const double *margin = p->margin + first, *q = p->q + first;
     double *c = p->c + first, *residual = p->work + first, *inverse = p->work + count * stride + first;
@@ -164,7 +164,7 @@ XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations
         active[l] = first + l < p->lanes ? active[l] : 0;
     }
     for (size_t k = 0; k < count; ++k) {
-        /* The start: u stays, and no class pushes but this one. */
+        /* The start: u keeps its old value, and each class is treated as the only one. */
         vd q_k = d_load(q + k * stride);
         vd t = ((d_log_about(q_k) + log_rate) + d_load(margin + k * stride)) - u + 0.7;
         active &= (t > -600.0) & (t < 1e6) & (q_k > 1e-100) & (q_k < 1e100);
@@ -199,7 +199,7 @@ XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations
         vd du = -d_fma(gap, d_fma(q_y, reach, d_set(1)), pull) / d_fma(reach, d_fma(q_y, rise, d_set(1)), rise);
         vd push = d_fma(q_y, d_fma(rise, du, gap), du);
         vd largest = d_abs(du);
-        vd bend = d_fma(q_y, rise - 1.0, d_set(1)); /* of omega's arguments over u, at most */
+        vd bend = d_fma(q_y, rise - 1.0, d_set(1)); /* curvature of omega's arguments as functions of u, at most */
         for (size_t k = 0; k < count; ++k) {
             vd change = -(d_load(residual + k * stride) + push) * d_load(inverse + k * stride);
             vd c_k = d_load(c + k * stride);
@@ -209,7 +209,7 @@ XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations
         }
         u = d_select(active, d_max(u + du, d_set(0)), u);
         active &= largest < 1e4; /* false for NaN too */
-        /* What is left is at most half of each: the method's error goes with the square. */
+        /* The remaining errors are at most half of these products, because Newton's method converges quadratically. */
         vi done = active & (largest * largest <= tolerance) & (bend * (du * du) <= tolerance);
         solved |= done;
         active &= ~done;

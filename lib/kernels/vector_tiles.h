@@ -1,15 +1,15 @@
 /*
  * The kernels on tiles of scores, over the vocabulary of vector_rows.h and
  *   v_set_at                   a float of memory in every lane
- *   v_load_quads               four floats from each of VW/4 rows: rows[0], rows[4], ..., at the same place
+ *   v_load_quads               four floats from each of VW/4 rows: rows[0], rows[4], ..., at the same offset
  *   v_transpose_quads          transposes the 4 x 4 blocks of four such vectors
  *   BLOCK_VECTORS              most vectors in a block of accumulators,
- *   BLOCK_CLASSES(v)           its classes where it has v vectors, at most BLOCK_MOST
+ *   BLOCK_CLASSES(v)           the classes of a block with v vectors, at most BLOCK_MOST
  *   RANK_VECTORS               vectors of features in a block of accumulators of a product of gradients
  *
  * Exact scoring follows the outer-product scheme of Goto & van de Geijn (Anatomy of High-Performance Matrix
- * Multiplication, ACM TOMS 34(3), 2008) with the roles turned: the batch is packed, once for all classes, and the
- * weights are read where they lie as broadcast scalars, because packing them would cost as much as reading them.
+ * Multiplication, ACM TOMS 34(3), 2008) with the roles reversed: the batch is packed, once for all classes, and the
+ * weights are read unpacked as broadcast scalars, because packing them would cost as much as reading them.
  */
 #ifndef XSMI_VECTOR_TILES_H
 #define XSMI_VECTOR_TILES_H
@@ -52,7 +52,8 @@ static void pack(const float *const *x, size_t n, size_t d, float *packed)
     }
 }
 
-/* Floats at .. at + VW of a row piece of which `used` exist: the others read as 0 and are not written. */
+/* The floats from `at` to `at + VW` of a piece of a row of which `used` exist: the others are read as 0 and not
+ * written. */
 XSMI_INLINE vf load_used(const float *p, size_t at, size_t used)
 {
     if (at + VW <= used) {
@@ -70,7 +71,7 @@ XSMI_INLINE void store_used(float *p, vf a, size_t at, size_t used)
     }
 }
 
-/* Asks for the pieces of the next block of rows while this one is worked on. */
+/* Prefetches the pieces of the next block of rows during the work on this one. */
 XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, size_t used)
 {
     size_t n = left < RANK_CLASSES ? left : RANK_CLASSES;
@@ -82,7 +83,7 @@ XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, si
 /* Floats in a cache line. */
 #define LINE 16
 
-/* acc[c][v] += a[c*step] * (vector v at b). The fewer of the two are held in registers, the others pass by. */
+/* acc[c][v] += a[c*step] * (vector v at b). The smaller set of the two stays in registers, the other is read once. */
 XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const float *a, size_t step, const float *b,
                                vf acc[BLOCK_MOST][BLOCK_VECTORS])
 {
@@ -168,7 +169,8 @@ static void score_lanes(const float *w, size_t stride, size_t classes, const flo
                         float scale, const float *row_scale, const float *bias, float *out)
 {
     size_t lane = 0;
-    /* One call for each number of vectors, each with a block of its own; the first asks for the weights to come. */
+    /* One call for each number of vectors, each with a block size of its own; the first call prefetches the next
+     * weights. */
     for (; lane + (BLOCK_VECTORS - 1) * VW < n; lane += BLOCK_VECTORS * VW) {
         score_vectors(BLOCK_VECTORS, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias,
                       out + lane);
@@ -189,7 +191,7 @@ static void score_tile(const float *w, size_t stride, size_t classes, const floa
     score_lanes(w, stride, classes, packed, XSMI_LANES, d, scale, row_scale, bias, out);
 }
 
-/* Most classes whose vectors of lanes are looked at together, when none of them is above the bar. */
+/* The most classes whose vectors of lanes are compared with the bar in one test. */
 #define SIFT_CLASSES 4
 
 static size_t sift_tile(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found)
@@ -219,8 +221,8 @@ static size_t sift_tile(const float *scores, size_t classes, const float *bar, s
     return count;
 }
 
-/* Lane-wise, score and class enter the falling lists where `larger` is set; what they push out moves down. Classes
- * travel as the bits of floats: they are only loaded, chosen and stored. */
+/* Lane-wise, score and class enter the falling lists where `larger` is set; the entry that they replace moves down.
+ * Classes are stored as the bits of floats: they are only loaded, selected and stored. */
 XSMI_INLINE void insert_top(xsmi_reduction *r, size_t lane, vf score, vf class)
 {
     float *scores = r->top_score + lane;
@@ -229,7 +231,7 @@ XSMI_INLINE void insert_top(xsmi_reduction *r, size_t lane, vf score, vf class)
     for (size_t k = 0; k < r->top; ++k) {
         vf old_score = v_load(scores + k * XSMI_LANES);
         vf old_class = v_load(classes + k * XSMI_LANES);
-        /* Below the place of entry everything moves, equals too: they keep their order. */
+        /* Everything below the position of entry moves down, equal scores included: they keep their order. */
         moved = m_or(moved, m_less(old_score, score));
         v_store(scores + k * XSMI_LANES, v_select(moved, score, old_score));
         v_store(classes + k * XSMI_LANES, v_select(moved, class, old_class));
@@ -255,12 +257,12 @@ XSMI_INLINE void update_top(const float *scores, size_t classes, uint32_t first,
     }
 }
 
-/* REDUCE_VECTORS vectors of lanes: several exponentials in flight. */
+/* REDUCE_VECTORS vectors of lanes: several exponentials are computed at once. */
 #define REDUCE_VECTORS 2
 
 XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r, size_t lane)
 {
-    /* Four chains: a maximum takes four cycles and two can start in each. */
+    /* Four chains: a maximum takes four cycles and two can start in each cycle. */
     vf max[4][REDUCE_VECTORS];
     vf before[REDUCE_VECTORS];
     XSMI_UNROLL
@@ -298,10 +300,10 @@ XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t firs
                 update_top(scores, classes, first, r, lane + v * VW);
             }
         }
-        /* + 0: which zero the maximum is depends on the order of the comparisons. */
+        /* + 0: whether the maximum is +0 or -0 depends on the order of the comparisons. */
         vf all_max = v_add(v_max(tile_max, before[v]), v_set(0.0f));
         v_store(r->max + lane + v * VW, all_max);
-        /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
+        /* If every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
         shift[v] = v_select(m_less(v_set(-INFINITY), all_max), all_max, v_set(0.0f));
         sum[v] = v_set(0.0f);
     }
@@ -343,11 +345,12 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
     }
 }
 
-/* Examples whose features are copied together for rank_update: with RANK_LANES features each, half of a small L1. */
+/* Examples whose features are copied together for rank_update: with RANK_LANES features each they fill half of a small
+ * L1 cache. */
 #define RANK_EXAMPLES 128
 
-/* `classes` x RANK_LANES weights stay in registers while n examples pass by; `used` of the features exist, all of them
- * if `whole`. */
+/* `classes` x RANK_LANES weights stay in registers for n examples; `used` of the features exist, all of them if
+ * `whole`. */
 XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, size_t stride, const float *g,
                             size_t g_stride, const float *x, size_t n, size_t used, const float *decay)
 {
@@ -397,8 +400,8 @@ XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t c
 }
 
 /*
- * The features of a piece lie one row length apart in as many examples, which is a power of two often enough to throw
- * them out of the first cache; so they are copied together, once for all classes.
+ * The features of a piece are one row length from each other in as many examples. That length is often a power of two,
+ * which evicts them from the first-level cache; so they are copied together, once for all classes.
  */
 static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
                         size_t n, size_t d, float decay)
@@ -407,7 +410,7 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
     for (size_t at = 0; at < d; at += RANK_LANES) {
         size_t used = d - at < RANK_LANES ? d - at : RANK_LANES;
         size_t from = 0;
-        /* Once at least: the decay falls due without examples too. */
+        /* At least once: the decay is applied without examples too. */
         do {
             size_t some = n - from < RANK_EXAMPLES ? n - from : RANK_EXAMPLES;
             for (size_t i = 0; i < some; ++i) {
