@@ -1,13 +1,13 @@
 /*
- * An estimator of the host's own behind the library's table: WARP, the weighted approximate-rank pairwise loss (Weston,
- * Bengio and Usunier, WSABIE: scaling up to large vocabulary image annotation, 2011). It draws up to m classes and
- * stops at the first whose score comes within a margin of 1 of the label's. Was that draw number j, the label's rank is
- * about r = (K-1)/j, and the example's loss is (1/1 + 1/2 + ... + 1/r) (1 - z_y + z_k), so that a step is the longer
- * the worse the label stands. A ranking, not a probability: the log-loss of such a model means nothing, its first
- * places are what it is for.
+ * An estimator of the host, defined by the library's public table: WARP, the weighted approximate-rank pairwise loss
+ * (Weston, Bengio and Usunier, WSABIE: scaling up to large vocabulary image annotation, 2011). It draws up to m classes
+ * and stops at the first whose score (logit) is within a margin of 1 of the label's score. If that is draw number j,
+ * the label's rank is about r = (K-1)/j, and the example's loss is (1/1 + 1/2 + ... + 1/r) (1 - z_y + z_k), so that
+ * steps are longer for labels of worse rank. WARP learns a ranking, not probabilities: the log-loss of such a model has
+ * no meaning, the classes that it ranks first do.
  *
- * The suite that comes with the library then says whether the table keeps its promises, and training compares it with
- * built-in estimators.
+ * The library's test suite then checks that the table keeps its contract, and training compares the estimator with
+ * built-in ones.
  *
  *     custom_estimator
  */
@@ -20,7 +20,7 @@
 
 /* -- the estimator ------------------------------------------------------------------------------------------------- */
 
-/* The state: the library allocates and zeroes it, and puts the options' values in. */
+/* The state: the library allocates and zeroes it, and stores the options' values in it. */
 typedef struct warp {
     int64_t most; /* option `negatives` */
     double margin;
@@ -37,11 +37,11 @@ static const xsm_option warp_options[] = {
      "how far above all others the label's score is to be"},
 };
 
-/* Memory comes from the problem's context, so that it is the host's, and counted. */
+/* Memory comes from the problem's context, so that the host's allocator is used and the memory is counted. */
 static xsm_status warp_bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
     warp *s = state;
-    (void)err; /* the status says enough */
+    (void)err; /* the status is enough */
     s->classes = problem->classes;
     s->seed = problem->seed;
     s->context = problem->context;
@@ -83,7 +83,7 @@ static uint64_t number(const warp *s, uint64_t position, uint64_t j)
     return z ^ (z >> 31);
 }
 
-/* The label, then distinct others in the order of their drawing. */
+/* The label, then distinct other classes in the order of drawing. */
 static void warp_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                         uint32_t *lengths)
 {
@@ -105,7 +105,7 @@ static void warp_select(const void *state, const xsm_example *examples, uint64_t
     }
 }
 
-/* Scores in, coefficients out: each example's own; the library takes the mean of a batch. */
+/* Input: scores; output: the coefficients of each example. The library divides by the number of examples in a batch. */
 static void warp_gradient(void *state, const xsm_score_block *block)
 {
     const warp *s = state;
@@ -145,7 +145,7 @@ static const xsm_estimator_ops warp_table = {
     .gradient = warp_gradient,
 };
 
-/* -- what it is worth ---------------------------------------------------------------------------------------------- */
+/* -- measurement --------------------------------------------------------------------------------------------------- */
 
 enum { CLASSES = 1000, FEATURES = 32, TRAIN_ROWS = 20000, TEST_ROWS = 4000, EPOCHS = 10 };
 
@@ -163,7 +163,7 @@ static float noise(uint64_t *state)
     return (float)(number(&w, 0, ++*state) >> 40) / 8388608.0f - 1.0f;
 }
 
-/* Rows that lie around the centre of their class. */
+/* Rows around the centre of their class. */
 static xsm_dataset *make_rows(uint64_t rows, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -194,7 +194,7 @@ static xsm_dataset *make_rows(uint64_t rows, uint64_t seed)
     return data;
 }
 
-/* Trains by any table, the library's or the host's own: nothing else knows the difference. Returns P@1. */
+/* Trains with any table, the library's or the host's: the other code does not distinguish them. Returns P@1. */
 static double compare(const xsm_estimator_ops *ops, const char *negatives, double eta, const xsm_dataset *train,
                       const xsm_dataset *test)
 {
@@ -246,13 +246,13 @@ int main(void)
     printf("The table passes the suite. %d classes, %d rows to learn from, %d to test on:\n\n", CLASSES, TRAIN_ROWS,
            TEST_ROWS);
     xsm_dataset *train = make_rows(TRAIN_ROWS, 2), *test = make_rows(TEST_ROWS, 3);
-    /* Rates from a coarse grid, on rows of other seeds. */
+    /* Learning rates from a coarse grid, chosen on rows of other seeds. */
     printf("estimator negatives   first right   among five   one thread\n");
     double own = compare(&warp_table, "30", 0.005, train, test);
     double ove = compare(xsm_estimator_find("ove"), "10", 0.005, train, test);
     compare(xsm_estimator_find("implicit"), "10", 10, train, test);
     xsm_dataset_free(test);
     xsm_dataset_free(train);
-    /* Guessing is right once in a thousand rows. */
+    /* A random guess is right for one row in a thousand. */
     return own > 0.8 && ove > 0.7 ? 0 : 1;
 }

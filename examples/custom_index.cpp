@@ -1,8 +1,7 @@
 /*
- * A search index of the host's own, in C++: hnswlib's graph of near neighbours (Debian: libhnswlib-dev) behind the
- * library's table. Its states, exceptions and deletions are hidden behind five functions; the suite that comes with the
- * library then says whether they keep the table's promises, and a search over made-up rows compares it with
- * `spherical`.
+ * A search index of the host, in C++: hnswlib's graph of near neighbours (Debian: libhnswlib-dev), wrapped in the
+ * library's table. Five functions hide its states, exceptions and deletions; the library's test suite then checks that
+ * they keep the table's contract, and a search over made-up rows compares it with `spherical`.
  *
  *     c++ custom_index.cpp $(pkg-config --cflags --libs xsoftmax) -o custom_index
  */
@@ -25,7 +24,7 @@
 namespace
 {
 
-/* What the library allocates and zeroes; the options come first, so that their places are known. */
+/* The library allocates and zeroes this state; the options come first, so that their offsets are known. */
 struct state {
     int64_t links, effort, build_effort;
     struct graph *built;
@@ -50,7 +49,7 @@ const xsm_option options[] = {
     {"build-effort", XSM_OPTION_INT, offsetof(state, build_effort), "100", 1, 1000000, nullptr, "the same in building"},
 };
 
-/* No exception may pass through the library. It knows what to say when the error is left alone. */
+/* No exception may propagate into the library. If the error is not set, the library writes a message itself. */
 template <typename Function> xsm_status guarded(Function function)
 {
     try {
@@ -69,7 +68,7 @@ void add_rows(graph &g, const xsm_index_source *source, const uint32_t *rows, ui
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = rows ? rows[j] : j;
         source->read(source, nullptr, k, 1, row.data(), row.size());
-        g.index.addPoint(row.data(), k); /* a label that is there already is replaced */
+        g.index.addPoint(row.data(), k); /* an existing label is replaced */
     }
 }
 
@@ -97,7 +96,7 @@ xsm_status query(const void *of, const xsm_index_block *block, xsm_error *)
             auto found = s->built->index.searchKnn(block->queries + i * block->stride, block->top);
             std::vector<std::pair<float, uint32_t>> list;
             for (; !found.empty(); found.pop()) {
-                float score = 1 - found.top().first; /* its distance is 1 less the product */
+                float score = 1 - found.top().first; /* hnswlib's distance is 1 minus the product */
                 if (score > block->threshold) {
                     list.emplace_back(-score, static_cast<uint32_t>(found.top().second));
                 }
@@ -134,7 +133,7 @@ double seconds()
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/* Rows of a few hundred directions, K x D. */
+/* Rows around a few hundred directions, K x D. */
 std::vector<float> made_up(uint32_t count, uint32_t width, uint32_t directions, unsigned seed)
 {
     std::mt19937 random(seed);
@@ -192,7 +191,7 @@ int main()
     xsm_error err = XSM_ERROR_INIT;
     const xsm_index_ops ops = table();
     xsm_index_check_options check = XSM_INDEX_CHECK_OPTIONS_INIT;
-    check.recall = 0.6; /* a third of the rows being equal, as in some of the problems, is hard on a graph */
+    check.recall = 0.6; /* some of the suite's problems have a third of the rows equal, which is hard for a graph */
     check.rows = 300;
     const uint32_t width = 32;
     const std::vector<float> rows = made_up(5000, width, 300, 1), queries = made_up(1000, width, 300, 1);

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes training and test data from the packages that this machine's apt knows: see usage() below.
+# Makes training and test data from the packages in this machine's apt lists: see usage() below.
 #
-# Everything is done on bytes in the C locale, so that the result depends on the package lists alone; UTF-8 passes
-# through whole, its bytes beyond ASCII counting as letters.
+# Everything works on bytes in the C locale, so that the result depends on the package lists alone. UTF-8 is preserved:
+# its bytes beyond ASCII count as letters.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -78,7 +78,7 @@ esac
 
 command -v apt-cache >/dev/null 2>&1 || fail "apt-cache is not found: this needs a Debian machine, or one like it"
 mkdir -p "$directory" 2>/dev/null || fail "cannot make the directory $directory"
-# Inside DIR, so that the files can be renamed into their places.
+# Inside DIR, so that the files can be moved there by a rename.
 work=$(mktemp -d "$directory/.new.XXXXXX" 2>/dev/null) || fail "cannot write to $directory"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -91,7 +91,7 @@ apt-cache dumpavail >available 2>errors ||
 # A line a package: name, description, labels, words; the last two joined by the byte 1.
 awk -v target="$target" '
     function words_of(text,    n, i, part) {
-        # Letters, digits and what is beyond ASCII make words.
+        # Words consist of letters, digits and bytes beyond ASCII.
         n = split(tolower(text), part, /[^a-z0-9\200-\377]+/)
         for (i = 1; i <= n; i++)
             if (part[i] != "")
@@ -186,7 +186,7 @@ awk -F '\t' -v min_count="$min_count" '
     }' rows | sort >vocabulary.txt
 [ -s vocabulary.txt ] || fail "no word occurs in $min_count packages: choose a smaller --min-count"
 
-# Rows of both files; the first line of each, which needs their numbers, is put before them below.
+# Rows of both files; the first line of each needs the numbers of rows and is added below.
 awk -F '\t' -v train=train -v test=test -v labels=labels.txt \
     -v vocabulary=vocabulary.txt '
     function hash(text,    h, i) {
@@ -223,7 +223,7 @@ awk -F '\t' -v train=train -v test=test -v labels=labels.txt \
                     count[number]++
                     continue
                 }
-                # In rising order, by insertion: a row has a few dozen words.
+                # In rising order, by insertion sort: a row has a few dozen words.
                 count[number] = 1
                 for (j = features++; j > 0 && place[j] > number; j--)
                     place[j + 1] = place[j]

@@ -1,6 +1,6 @@
 /*
- * A host that owns the training loop: it picks the rows, asks an estimator which classes to change and by how much, and
- * changes them, here once by the library's optimizer and once with its own hands. Both give the same weights.
+ * A host with its own training loop: it selects the rows, calls an estimator for the classes to change and the amounts,
+ * and changes the weights, once with the library's optimizer and once with its own code. Both give the same weights.
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static uint32_t draw(uint64_t *state, uint32_t bound)
 /* The step that xsm_gradient_view describes, for one example with the features x. */
 static void apply_by_hand(const xsm_parameters *p, const xsm_gradient_view *g, const float *x, float eta)
 {
-    for (uint32_t k = 0; g->decay != 1 && k < p->classes; k++) { /* ridge shrinks every class ... */
+    for (uint32_t k = 0; g->decay != 1 && k < p->classes; k++) { /* the L2 penalty: every class ... */
         for (uint32_t j = 0; j < p->features; j++) {
             p->weight[k * p->class_step + j * p->feature_step] *= (float)g->decay;
         }
@@ -48,7 +48,7 @@ static void apply_by_hand(const xsm_parameters *p, const xsm_gradient_view *g, c
     }
 }
 
-/* A model and what trains it. Equal seeds draw equal classes. */
+/* A model, its estimator and its optimizer. Equal seeds draw equal classes. */
 static void make(const xsm_dataset *data, xsm_model **model, xsm_estimator **estimator)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -64,7 +64,7 @@ int main(void)
     static float values[ROWS][FEATURES];
     static uint32_t classes[ROWS];
     uint64_t random = 7;
-    for (size_t i = 0; i < ROWS; i++) { /* class k is where a few features, chosen by k, stand out */
+    for (size_t i = 0; i < ROWS; i++) { /* for class k a few features, chosen by k, have large values */
         classes[i] = draw(&random, CLASSES);
         for (uint32_t j = 0; j < FEATURES; j++) {
             uint32_t chosen = (classes[i] * 2654435761u) >> j & 1;
@@ -88,10 +88,10 @@ int main(void)
     check(xsm_optimizer_new(NULL, "sgd", &optimizer, &err), &err);
     check(xsm_optimizer_bind(optimizer, model, &err), &err);
     check(xsm_gradient_new(NULL, &gradient, &err), &err);
-    check(xsm_model_parameters(by_hand, &own, &err), &err); /* the host may write to these */
+    check(xsm_model_parameters(by_hand, &own, &err), &err); /* the host may write to these weights */
 
     for (uint64_t t = 0; t < STEPS; t++) {
-        uint64_t row = draw(&random, ROWS); /* the host's own choice */
+        uint64_t row = draw(&random, ROWS); /* the host may choose any rows */
         double eta = 1.0 / (1.0 + (double)t / ROWS);
         xsm_batch batch = xsm_batch_rows(data, &row, 1);
 
@@ -99,7 +99,7 @@ int main(void)
         check(xsm_estimator_gradient(estimator, &batch, eta, gradient, &err), &err);
         check(xsm_optimizer_apply(optimizer, &batch, gradient, eta, &err), &err);
 
-        /* ... or the host does. */
+        /* ... or the host does so. */
         xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
         check(xsm_estimator_gradient(twin, &batch, eta, gradient, &err), &err);
         check(xsm_gradient_get(gradient, &view, &err), &err);

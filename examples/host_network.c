@@ -1,8 +1,9 @@
 /*
- * A host with a network of its own below the softmax: one hidden layer of rectified linear units, in plain C. The host
- * computes the hidden vectors of a batch, the library the loss, the score gradient and the gradient with respect to the
- * hidden vectors; each changes its own weights. First on MNIST with the exact softmax, then on many classes with a
- * handful of classes a step. The gradient of the whole is checked against differences of the loss before training.
+ * A host with its own network below the softmax: one hidden layer of rectified linear units, in plain C. The host
+ * computes the hidden vectors of a batch; the library computes the loss, the coefficients and the gradient with respect
+ * to the hidden vectors; each changes its own weights. The first run is on MNIST with the exact softmax, the second on
+ * many classes with a few classes per step. Before training, the gradient of the whole network is checked against
+ * differences of the loss.
  *
  *     host_network [FOLDER]     FOLDER has mnist_train.txt.gz and mnist_test.txt.gz; without it, data are generated
  */
@@ -13,7 +14,7 @@
 
 #include <xsoftmax.h>
 
-enum { HIDDEN = 128, BATCH = 32, STRIDE = HIDDEN + 4 /* rows of hidden vectors need not touch */ };
+enum { HIDDEN = 128, BATCH = 32, STRIDE = HIDDEN + 4 /* rows of hidden vectors need not be contiguous */ };
 
 static void check(xsm_status status, const xsm_error *err)
 {
@@ -59,7 +60,7 @@ static network *new_network(uint32_t features, float scale)
     n->features = features;
     n->scale = scale;
     n->weight = need(malloc((size_t)features * HIDDEN * sizeof(float)));
-    float width = sqrtf(6.0f / (float)(features < 100 ? features : 100)); /* about a hundred features are not 0 */
+    float width = sqrtf(6.0f / (float)(features < 100 ? features : 100)); /* about a hundred features are nonzero */
     for (size_t i = 0; i < (size_t)features * HIDDEN; i++) {
         n->weight[i] = width * noise(&state);
     }
@@ -91,7 +92,7 @@ static void forward(network *n, const xsm_dataset *data, const uint64_t *rows, s
     }
 }
 
-/* dL/dhidden becomes dL/d(what the rectifier gets). */
+/* Converts dL/dhidden to dL/d(input of the rectifier). */
 static void through_rectifier(network *n, size_t count)
 {
     for (size_t i = 0; i < count * STRIDE; i++) {
@@ -119,18 +120,18 @@ static void backward(network *n, const xsm_dataset *data, const uint64_t *rows, 
     }
 }
 
-/* -- the two together ---------------------------------------------------------------------------------------------- */
+/* -- network and softmax ------------------------------------------------------------------------------------------- */
 
 typedef struct task {
     const char *name, *estimator, *negatives;
     uint32_t epochs;
-    double eta;     /* of the softmax; 0.7 times that each epoch */
+    double eta;     /* of the softmax; multiplied by 0.7 each epoch */
     float eta_host; /* of the network below it */
     xsm_dataset *train, *test;
     float scale;
 } task;
 
-/* The hidden vectors of rows, as the library takes them: labels by their rows. */
+/* The hidden vectors of rows, in the library's form: labels are indexed by row. */
 static xsm_batch hidden_batch(const network *n, const xsm_dataset *data, const uint64_t *rows, size_t count)
 {
     xsm_batch batch = xsm_batch_values(n->hidden, count, HIDDEN, STRIDE);
@@ -151,7 +152,7 @@ static xsm_estimator *new_estimator(const task *t, const xsm_model *model)
     return e;
 }
 
-/* Loss of a batch of one row, and dL/dhidden; always with the same draws. */
+/* The loss of a batch of one row, and dL/dhidden; always with the same draws. */
 static double loss_of(const task *t, network *n, const xsm_model *model, xsm_gradient *g, uint64_t row)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -166,7 +167,7 @@ static double loss_of(const task *t, network *n, const xsm_model *model, xsm_gra
 }
 
 /* Checks the gradient with respect to weights of the host against differences of the loss; returns the largest error,
- * relative to 1 and the slope. */
+ * relative to 1 plus the slope. */
 static double check_gradient(const task *t, network *n, xsm_model *model, xsm_gradient *g)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -174,7 +175,7 @@ static double check_gradient(const task *t, network *n, xsm_model *model, xsm_gr
     uint64_t state = 5;
     double worst = 0;
     check(xsm_model_parameters(model, &w, &err), &err);
-    for (uint32_t k = 0; k < w.classes; k++) { /* at weights of 0 nothing flows back */
+    for (uint32_t k = 0; k < w.classes; k++) { /* with weights of 0 the gradient for the hidden layer would be 0 */
         for (uint32_t j = 0; j < w.features; j++) {
             w.weight[k * w.class_step + j * w.feature_step] = 0.1f * noise(&state);
         }
@@ -195,7 +196,7 @@ static double check_gradient(const task *t, network *n, xsm_model *model, xsm_gr
             double below = loss_of(t, n, model, g, row), there_below = (double)n->hidden[h];
             *at = held;
             if ((there > 0) != (there_above > 0) || (there > 0) != (there_below > 0)) {
-                continue; /* across the rectifier's corner */
+                continue; /* the difference crosses the rectifier's corner */
             }
             double slope = (above - below) / (2 * (double)h2);
             worst = fmax(worst, fabs(slope - want) / (1 + fabs(slope)));
@@ -209,7 +210,7 @@ static double check_gradient(const task *t, network *n, xsm_model *model, xsm_gr
     return worst;
 }
 
-/* Share of rows whose best class is their label. */
+/* The share of rows whose best class is their label. */
 static double accuracy(network *n, const xsm_model *model, const xsm_dataset *data)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -228,7 +229,7 @@ static double accuracy(network *n, const xsm_model *model, const xsm_dataset *da
             rows[i] = first + i;
         }
         forward(n, data, rows, count);
-        xsm_batch batch = xsm_batch_values(n->hidden, count, HIDDEN, STRIDE); /* to predict, no labels are needed */
+        xsm_batch batch = xsm_batch_values(n->hidden, count, HIDDEN, STRIDE); /* prediction needs no labels */
         check(xsm_predictor_run(p, &batch, best, NULL, NULL, &err), &err);
         for (size_t i = 0; i < count; i++) {
             xsm_row row = XSM_ROW_INIT;
@@ -249,7 +250,7 @@ static void shuffle(uint64_t *rows, uint64_t count, uint64_t *state)
     }
 }
 
-/* Trains and tests; returns whether it went as it should. */
+/* Trains and tests; returns whether the result is as good as expected. */
 static int run(const task *t, double least)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -311,7 +312,7 @@ static int run(const task *t, double least)
 
 /* -- data ---------------------------------------------------------------------------------------------------------- */
 
-/* Rows around the two centres of their class: no linear model can put both of them first. */
+/* Rows around the two centres of their class: no linear model can rank the class first for both centres. */
 static xsm_dataset *make_data(uint32_t classes, uint32_t features, uint64_t rows, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;

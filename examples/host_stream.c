@@ -1,7 +1,7 @@
 /*
- * Training that never stops: items are shown to users, who take one; each event is predicted first, then learnt, then
- * gone. There is no dataset. Users come again, so U-max keeps its number for each by the user's id; now and then new
- * items turn up, for which the model grows while it is trained.
+ * Training on an endless stream: items are shown to users, who choose one; each event is first predicted, then learned,
+ * then discarded. There is no dataset. The same users return, so U-max keeps a value for each user, identified by the
+ * user's id. Sometimes new items appear, and the model grows during training.
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,12 +26,12 @@ static double uniform(uint64_t *state)
     return (double)(*state >> 11) * 0x1p-53;
 }
 
-/* What a user likes: a few features, and the items that have them. A user takes one of three items. */
+/* A user prefers a few features, and the items that have them. A user chooses one of three items. */
 static uint32_t event(uint64_t *state, uint32_t items, uint64_t *user, uint32_t *index, float *values)
 {
     *user = (uint64_t)(uniform(state) * USERS);
     uint32_t each = FEATURES / 4, item = (uint32_t)((*user * 7 + (uint64_t)(uniform(state) * 3) * 31) % items);
-    for (uint32_t j = 0; j < 4; j++) { /* one in each quarter of the features, by the item, with noise */
+    for (uint32_t j = 0; j < 4; j++) { /* one feature in each quarter, chosen by the item, with noise */
         uint32_t chosen = (item * 2654435761u >> (5 * j)) % each;
         index[j] = j * each + (uniform(state) < 0.1 ? (uint32_t)(uniform(state) * each) : chosen);
         values[j] = 0.5f;
@@ -60,12 +60,12 @@ int main(void)
     printf("%8s %10s %22s\n", "items", "events", "right before learning");
     for (uint32_t time = 0; time < TIMES; time++) {
         uint32_t items = START + time * MORE;
-        if (time > 0) { /* new items: they score nothing yet, and the others what they did */
+        if (time > 0) { /* new items: their weights are zero, and the other items keep theirs */
             xsm_class_map map = XSM_CLASS_MAP_INIT;
             map.classes = items;
             check(xsm_model_grow(model, FEATURES, &map, &err), &err);
         }
-        /* Whoever was bound to the model is bound again; what belongs to the users' ids stays. */
+        /* All objects bound to the model are bound again; what the estimator keeps for the users' ids is preserved. */
         check(xsm_estimator_bind_stream(estimator, model, &stream, &err), &err);
         check(xsm_optimizer_bind(optimizer, model, &err), &err);
         xsm_predictor_options best = XSM_PREDICTOR_OPTIONS_INIT;

@@ -1,7 +1,7 @@
 /*
- * Quickstart: a thousand classes, three ways to train. Makes clustered data, trains a model by each of three
- * estimators, compares them on rows that none has seen, then saves the best model, loads it again and checks that it
- * predicts the same.
+ * Quickstart: a thousand classes, three ways to train. Makes clustered data, trains a model with each of three
+ * estimators, and compares them on rows that were not used in training. Then saves the best model, loads it again and
+ * checks that its predictions are the same.
  *
  *     quickstart [MODEL-FILE]
  */
@@ -14,7 +14,8 @@
 
 enum { CLASSES = 1000, FEATURES = 32, TRAIN_ROWS = 20000, TEST_ROWS = 4000, EPOCHS = 10 };
 
-/* What the comparison tries. The learning rates are the best of a coarse grid; an epoch takes each by 0.8 times. */
+/* The methods to compare. The learning rates are the best of a coarse grid; each is multiplied by 0.8 after an
+ * epoch. */
 static const struct method {
     const char *name, *looks_at, *negatives;
     uint64_t batch;
@@ -44,7 +45,7 @@ static float noise(uint64_t *state)
     return (float)((z ^ (z >> 31)) >> 40) / 8388608.0f - 1.0f;
 }
 
-/* Rows that lie around the centre of their class, so near to one another that some cannot be told apart. */
+/* Rows around the centre of their class. The centres are so near to one another that some classes overlap. */
 static xsm_dataset *make_data(xsm_context *context, uint64_t rows, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -114,7 +115,7 @@ static xsm_model *train(xsm_context *context, const struct method *method, const
     return model;
 }
 
-/* The best class of every row, the caller's to free. */
+/* The best class of every row; the caller frees the array. */
 static uint32_t *predict(const xsm_model *model, const xsm_dataset *rows, uint64_t count)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -137,8 +138,8 @@ int main(int argc, char **argv)
 {
     const char *path = argc > 1 ? argv[1] : "quickstart.safetensors";
     xsm_error err = XSM_ERROR_INIT;
-    /* A context says what the library may use: here one thread, so that the times compare. NULL instead of a context
-     * means all processors. */
+    /* A context limits what the library may use: here one thread, so that the times are comparable. NULL instead of a
+     * context means all processors. */
     xsm_context *context;
     xsm_context_options one_thread = XSM_CONTEXT_OPTIONS_INIT;
     one_thread.threads = 1;

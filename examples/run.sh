@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first thing to run: builds the library, trains three models on made-up data, then one on the package lists that
-# every Debian machine has. On a fresh Debian it first installs what is missing.
+# Run this first: it builds the library, trains three models on made-up data, then one on the package lists that every
+# Debian machine has. On a fresh Debian it first installs the missing packages.
 #
 #   sh examples/run.sh
 set -eu
@@ -22,7 +22,7 @@ show() {
     (cd "$root" && "$@")
 }
 
-# Packages with what is known of them and what the model says, in words.
+# Prints packages with their known labels and the model's predictions.
 tell() {
     "$xsoftmax" predict --model "$data/maintainers.safetensors" --data "$data/test.txt" --top 3 --probabilities \
         >"$data/predictions.tsv"
@@ -57,7 +57,7 @@ tell() {
                     said = said sprintf("%s%s (%.0f %%)", i > 1 ? ", " : "", person(label), 100 * value)
             }
             third += hit
-            # A few from the whole length of the file.
+            # A few, evenly spaced over the file.
             if (NR % int(rows / 8) == int(rows / 16)) {
                 printf "\n%s: %s\n", package[NR - 1], description[NR - 1]
                 printf "    maintainer  %s\n    predicted   %s\n", person(truth[NR - 1]), said
@@ -84,7 +84,7 @@ show "$build/examples/quickstart" "$build/quickstart.safetensors"
 
 say
 say "2. Who maintains a Debian package, by the words that describe it?"
-# An image of Debian often comes without package lists.
+# Images of Debian often contain no package lists.
 if command -v apt-cache >/dev/null 2>&1 && [ -z "$(apt-cache dumpavail 2>/dev/null | head -n 1)" ]; then
     say "This machine has no package lists yet: fetching them ..."
     quietly apt_update || true
@@ -97,7 +97,7 @@ if ! command -v apt-cache >/dev/null 2>&1 || [ -z "$(apt-cache dumpavail 2>/dev/
     exit 0
 fi
 show sh "$root/examples/debian-packages.sh" "$data"
-# Everything else is chosen on training rows that are held back; the test rows have no part in it.
+# All other settings are chosen on held-back training rows; the test rows are not used.
 show "$xsoftmax" train --data "$data/train.txt" --test "$data/test.txt" --label-names "$data/labels.txt" \
     --transform tfidf,unit --model "$data/maintainers.safetensors"
 tell

@@ -1,10 +1,10 @@
 # shellcheck shell=sh
-# What examples/run.sh and tests/run.sh share: the packages that a fresh Debian lacks, and the build.
+# Functions shared by examples/run.sh and tests/run.sh: installing missing packages on a fresh Debian, and the build.
 # Sourced, not run; the sourcing script sets `root` to the top of the source tree.
 : "${root:?}"
 
-# A package and what shows that it is there already, however it was installed: a command (meson), a header that the C
-# compiler finds (zlib.h), a pkg-config module (jansson.pc), a module of Debian's Python (numpy.py), or a file.
+# A package and a probe that shows whether it is already installed, in whatever way: a command (meson), a header that
+# the C compiler finds (zlib.h), a pkg-config module (jansson.pc), a module of Debian's Python (numpy.py), or a file.
 # shellcheck disable=SC2034
 build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config gcc:gcc g++:g++ libc6-dev:stdio.h
     zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
@@ -35,7 +35,7 @@ is_there() {
     esac
 }
 
-# as_root COMMAND...: runs it as root, through sudo where need be.
+# as_root COMMAND...: runs it as root, with sudo if needed.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -47,7 +47,7 @@ as_root() {
     fi
 }
 
-# quietly COMMAND...: runs it without a word; when it fails, its last lines are shown.
+# quietly COMMAND...: runs it without output; if it fails, shows the last lines of its output.
 quietly() {
     quietly_log=$(mktemp "${TMPDIR:-/tmp}/xsoftmax-log.XXXXXX") || return 1
     quietly_status=0
@@ -67,7 +67,7 @@ apt_update() {
     as_root apt-get -qq update
 }
 
-# need_packages PACKAGE:PROBE...: installs what is missing, nothing else. Returns 1, having said why, if it cannot.
+# need_packages PACKAGE:PROBE...: installs the missing ones only. On failure, prints the reason and returns 1.
 need_packages() {
     missing=
     for spec in "$@"; do

@@ -1,4 +1,4 @@
-/* What can be asked of word vectors, by way of the library's exact search. */
+/* Queries of word vectors, answered by the library's exact search. */
 #include "word_queries.h"
 
 #include <math.h>
@@ -121,7 +121,7 @@ static uint32_t find_as_is(const word_set *set, const char *word)
     return found ? set->order[low] : XSM_CLASS_UNSEEN;
 }
 
-/* A word as it is or, where the vectors do not know it, in lower case. */
+/* Finds a word as it is or, if it is unknown, in lower case. */
 static uint32_t find(const word_set *set, const char *word)
 {
     uint32_t found = find_as_is(set, word);
@@ -173,7 +173,7 @@ int word_neighbours(const word_set *set, const char *word, uint32_t top)
         fprintf(stderr, "word_vectors: '%s' is not in the vocabulary\n", word);
         return 1;
     }
-    top = top < words - 1 ? top + 1 : words; /* the word itself is among them */
+    top = top < words - 1 ? top + 1 : words; /* the word itself is among the results */
     float *query = malloc(features * sizeof *query), *scores = malloc(top * sizeof *scores);
     uint32_t *found = malloc(top * sizeof *found);
     int result = 1;
@@ -220,7 +220,7 @@ typedef struct questions {
     tally section, total;
 } questions;
 
-/* Answers what has been gathered. */
+/* Answers the questions gathered so far. */
 static int answer(questions *q)
 {
     if (q->count == 0) {
@@ -329,7 +329,7 @@ static int compare_values(const void *a, const void *b)
     return (x->value > y->value) - (x->value < y->value);
 }
 
-/* Ranks from 1; equal values share the mean of theirs. */
+/* Ranks from 1; equal values get the mean of their ranks. */
 static void rank(const double *values, size_t n, ranked *work, double *ranks)
 {
     for (size_t i = 0; i < n; i++) {

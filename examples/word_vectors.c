@@ -6,7 +6,7 @@
  *     word_vectors analogies VECTORS QUESTIONS
  *     word_vectors similarity VECTORS PAIRS ...
  *
- * Without an estimator it is word2vec's negative sampling; with --estimator NAME any that draws classes.
+ * By default training is word2vec's negative sampling; with --estimator NAME it is any estimator that draws classes.
  */
 #include "word_queries.h"
 
@@ -43,7 +43,7 @@ typedef struct settings {
     const char *set[SETTINGS_MOST], *fit_set[SETTINGS_MOST];
     int set_count, fit_set_count;
     long dimension, threads, fit;
-    double spread; /* 0 = by the dimension */
+    double spread; /* 0 = chosen by the dimension */
     xsm_corpus_options corpus;
     xsm_skipgram_options skipgram;
 } settings;
@@ -178,8 +178,8 @@ static xsm_status make_estimator(xsm_context *ctx, const char *name, const char 
     return status;
 }
 
-/* The estimator that finds the words of full gradients, or none. It is made early: what is wrong with its settings is
- * told before the training. */
+/* The estimator that finds the words of full gradients, or none. It is made early, so that errors in its settings are
+ * reported before the training. */
 static xsm_status make_search(const settings *s, xsm_context *ctx, xsm_estimator **out, xsm_error *err)
 {
     const char *set[SETTINGS_MOST + 1] = {"loss=cross-entropy"};
@@ -211,7 +211,7 @@ static xsm_status fit(const settings *s, xsm_context *ctx, const xsm_corpus *cor
     o.seed = s->skipgram.seed;
     o.progress = show_fit;
     o.estimator = search;
-    xsm_model_clear_correction(output); /* of the sampler, which full gradients do without */
+    xsm_model_clear_correction(output); /* for the sampler, which full gradients do not use */
     return xsm_skipgram_fit(ctx, corpus, input, output, &o, NULL, err);
 }
 
@@ -335,7 +335,7 @@ static int run_train(int argc, char **argv)
     return train(&s);
 }
 
-/* -- asking -------------------------------------------------------------------------------------------------------- */
+/* -- queries ------------------------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
 {

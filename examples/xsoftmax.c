@@ -1,5 +1,6 @@
 /*
- * xsoftmax: the library on the command line. Each command is in a file of its own in cli/; the manual is xsoftmax.1.
+ * xsoftmax: the library on the command line. Each command is in a file of its own in cli/; the manual page is
+ * xsoftmax.1.
  */
 #include "cli/cli.h"
 

@@ -38,7 +38,7 @@ static int bad_choice(const cli_flag *flag, const char *value)
     return code;
 }
 
-/* Says what numbers a flag takes. */
+/* Describes the numbers that a flag accepts. */
 static int bad_number(const cli_flag *flag, const char *value, const char *fault)
 {
     const char *what = flag->kind == CLI_WHOLE ? "a whole number" : "a number";
@@ -58,7 +58,7 @@ static int set_number(const cli_flag *flag, const char *value)
     char *end = NULL;
     double number;
     if (flag->kind == CLI_WHOLE) {
-        /* Digits alone: strtoull() would take a sign and leading space too. */
+        /* Digits only: strtoull() would also accept a sign and leading spaces. */
         if (!*value || value[strspn(value, "0123456789")] != '\0') {
             return bad_number(flag, value, "is not a whole number");
         }
@@ -172,7 +172,7 @@ static void print_help(const cli_command *command, const cli_flag *flags, size_t
     printf("  %-24s %s\n", "--help", "print this");
 }
 
-/* What came of one argument that starts with dashes. */
+/* The result of parsing one argument that starts with dashes. */
 static int parse_flag(const cli_command *command, const cli_flag *flags, size_t flag_count, unsigned char *given,
                       int argc, char **argv, int *place)
 {
@@ -192,7 +192,7 @@ static int parse_flag(const cli_command *command, const cli_flag *flags, size_t 
             return value ? cli_misuse("--%s takes no value", flag->name) : set_value(flag, "");
         }
         if (!value) {
-            /* A forgotten value must not swallow the next flag. */
+            /* If a value is missing, the next flag must not be parsed as the value. */
             if (*place + 1 >= argc || strncmp(argv[*place + 1], "--", 2) == 0) {
                 return cli_misuse("--%s needs a value: --%s %s", flag->name, flag->name, flag->argument);
             }

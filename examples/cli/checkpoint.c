@@ -1,4 +1,4 @@
-/* xsoftmax train --checkpoint and --resume: a run that goes on after it was interrupted, at whatever moment. */
+/* xsoftmax train --checkpoint and --resume: a run that continues after an interruption at any moment. */
 #include "train.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ int cli_checkpoint_recall(cli_run *r)
     return CLI_GO_ON;
 }
 
-/* Text of the run that is resumed for what was not given; it stays as long as the checkpoint's model. */
+/* Uses the resumed run's text for a setting that was not given; the text is valid as long as the checkpoint's model. */
 static void recall(const cli_run *r, const char *key, const char **text)
 {
     if (!*text) {
@@ -98,7 +98,7 @@ int cli_checkpoint_recall_options(const cli_run *r, const char *prefix, cli_sett
 {
     const char *key;
     size_t length = strlen(prefix);
-    /* In alphabetic order: a sampler or an index comes before its options. */
+    /* In alphabetical order, so that a sampler or an index precedes its options. */
     for (size_t i = 0; r->recalled && (key = xsm_model_metadata_key(r->recalled, i)) != NULL; i++) {
         xsm_error err = XSM_ERROR_INIT;
         if (strncmp(key, prefix, length) == 0 &&
@@ -115,7 +115,7 @@ xsm_status cli_checkpoint_resume(cli_run *r, xsm_error *err)
     return r->resume_path ? xsm_trainer_resume(r->trainer, r->resume_path, err) : XSM_OK;
 }
 
-/* Saves a checkpoint; training goes on if it cannot be. */
+/* Saves a checkpoint; training continues if that fails. */
 static int save(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;

@@ -1,4 +1,4 @@
-/* xsoftmax train without --estimator, or with --time-budget: what is chosen from the rows, as the user sees it. */
+/* xsoftmax train without --estimator, or with --time-budget: makes the automatic choice and reports it to the user. */
 #include "train.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static int32_t on_progress(void *user, const xsm_choose_progress *progress)
     return cli_stop_requested();
 }
 
-/* Takes the choice over as if it had been given. */
+/* Applies the choice as if the user had given it. */
 static int take(cli_run *r)
 {
     cli_buffer number;
@@ -81,7 +81,8 @@ int cli_choose(cli_run *r)
     options.seconds = r->time_budget;
     options.bias = r->bias != 0;
     options.transform = !r->estimator && !r->transform_asked;
-    /* Other scores, models that grow and no features at all are for linear models. */
+    /* The automatic choice considers embedding models only for linear scores, without a warm start, and with
+     * features. */
     options.embedding = !r->estimator && !r->warm_path && r->score <= XSM_SCORE_LINEAR && r->bias != CLI_BIAS_ONLY;
     options.progress = on_progress;
     r->choice_given = r->estimator != NULL;

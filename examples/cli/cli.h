@@ -1,6 +1,6 @@
 /*
- * What the parts of the xsoftmax command share. Each cli_*.c file is one part; together they use the public headers
- * of the library alone.
+ * The interfaces shared by the parts of the xsoftmax command. Each file in cli/ is one part; together they use only the
+ * public headers of the library.
  *
  * The command never calls setlocale(), so numbers are read and written with a point everywhere.
  */
@@ -13,7 +13,7 @@
 
 #include <xsoftmax.h>
 
-/* Exit codes, and CLI_GO_ON for functions that return one only when the command is at its end. */
+/* Exit codes. Functions return CLI_GO_ON if the command is to continue, and an exit code if it is to end. */
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_GO_ON = -1 };
 
 /* --- text.c: messages and numbers for people ---------------------------------------------------------------------- */
@@ -22,16 +22,16 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_GO_ON = -1 };
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; returns CLI_USAGE. */
 int cli_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The library's own words; returns CLI_FAILED. */
+/* Prints the library's error message; returns CLI_FAILED. */
 int cli_library_failed(const xsm_error *err);
-/* The library refuses a search: by its width (misuse), or because the model has nothing to search. */
+/* The library refused a search: because of its width (a usage error), or because the model has nothing to search. */
 int cli_search_refused(const xsm_error *err);
-/* Text made like printf's, the caller's to free. Ends the process when there is no memory for it. */
+/* Formats text like printf; the caller frees it. Ends the process if memory runs out. */
 char *cli_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The word nearest to `given` among `count` words, or NULL when none is near. */
+/* The word nearest to `given` among `count` words, or NULL if none is near. */
 const char *cli_nearest(const char *given, const char *const *words, size_t count);
 
-/* Room for one of the texts below. */
+/* A buffer for one of the texts below. */
 typedef struct cli_buffer {
     char text[64];
 } cli_buffer;
@@ -44,9 +44,9 @@ const char *cli_bytes(double bytes, cli_buffer *buffer);
 const char *cli_seconds(double seconds, cli_buffer *buffer);
 /* The shortest decimal text that reads back as the same double; "" if it is not finite. */
 const char *cli_real(double number, cli_buffer *buffer);
-/* Most memory that the process has had, in bytes. */
+/* The most memory that the process has used, in bytes. */
 uint64_t cli_peak_bytes(void);
-/* Seconds of a clock that only goes forward. */
+/* Seconds of a monotonic clock. */
 double cli_clock(void);
 
 /* --- arguments.c: flags from a table ------------------------------------------------------------------------------ */
@@ -58,7 +58,7 @@ typedef enum {
     CLI_LIST,    /* cli_list; may be given several times */
     CLI_WHOLE,   /* uint64_t */
     CLI_REAL,    /* double; NAN for the word choices[0], if there is one */
-    CLI_CHOICE   /* int, the place in `choices` */
+    CLI_CHOICE   /* int, the index in `choices` */
 } cli_kind;
 
 typedef struct cli_list {
@@ -69,43 +69,43 @@ typedef struct cli_list {
 typedef struct cli_flag {
     const char *name; /* without the dashes */
     cli_kind kind;
-    void *value;          /* what the kind says; holds the default before parsing */
-    const char *argument; /* how the help text calls the value */
+    void *value;          /* of the type that the kind says; contains the default before parsing */
+    const char *argument; /* the name of the value in the help text */
     const char *help;
     const char *const *choices; /* ended by NULL; NULL = none */
-    double minimum, maximum;    /* accepted numbers, ends included */
+    double minimum, maximum;    /* the smallest and the largest accepted number */
     int above;                  /* 1 = the minimum itself is not accepted */
     int required;
 } cli_flag;
 
 typedef struct cli_command {
     const char *name;
-    const char *operands; /* how the usage line calls what is not a flag; NULL = nothing is accepted */
-    const char *summary;  /* a line */
+    const char *operands; /* the name of operands in the usage line; NULL = no operands are accepted */
+    const char *summary;  /* one line */
     const char *details;  /* paragraphs for the help text, or NULL */
     int (*run)(const struct cli_command *command, int argc, char **argv);
 } cli_command;
 
-/* Reads argv[0..argc) into the flags' values and at most `operand_room` operands. Returns CLI_GO_ON, or an exit code
- * when help was asked for and printed, or something was wrong and said so. */
+/* Reads argv[0..argc) into the flags' values and at most `operand_room` operands. Returns CLI_GO_ON, or an exit code if
+ * help was requested and printed, or if an error was reported. */
 int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_count, const char **operands,
               size_t operand_room, int argc, char **argv);
 void cli_list_free(cli_list *list);
 
 /* --- data.c: reading data and models ------------------------------------------------------------------------------ */
 
-/* What the data flags say; see CLI_DATA_FLAGS and CLI_TEXT_FLAGS. */
+/* The values of the data flags; see CLI_DATA_FLAGS and CLI_TEXT_FLAGS. */
 typedef struct cli_data {
     int format;
     int index_base;
-    int labels; /* XSM_LABELS_*, or -1 when it was not said */
+    int labels; /* XSM_LABELS_*, or -1 if not given */
     const char *label_column;
-    const char *label_prefix; /* of text, as the rest; 0 and NULL are the library's defaults */
+    const char *label_prefix; /* for text, like the following; 0 and NULL are the library's defaults */
     uint64_t min_count, word_ngrams, min_chars, max_chars, buckets;
-    int believe;                  /* caches are not checked */
-    const char *labels_from;      /* of NumPy files */
-    const char *spool;            /* folder for rows in place of memory */
-    const char *test_labels_from; /* train: labels_from of the rows to test */
+    int believe;                  /* do not check caches */
+    const char *labels_from;      /* for NumPy files */
+    const char *spool;            /* the folder that stores rows instead of memory */
+    const char *test_labels_from; /* train: labels_from for the test rows */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
@@ -117,7 +117,7 @@ extern const char *const cli_format_words[];
 extern const char *const cli_label_words[];
 extern const char *const cli_base_words[];
 
-/* Flags of a table that every command which reads data has. */
+/* Flags of every command that reads data. */
 #define CLI_DATA_FLAGS(data)                                                                                           \
     {"format",                                                                                                         \
      CLI_CHOICE,                                                                                                       \
@@ -164,7 +164,7 @@ extern const char *const cli_base_words[];
             0, 0, 0                                                                                                    \
     }
 
-/* Flags of commands that make a vocabulary of the text they read; the others have the model's. */
+/* Flags of commands that make a vocabulary from the text they read; the other commands use the model's vocabulary. */
 #define CLI_TEXT_FLAGS(data)                                                                                           \
     {"label-prefix",                                                                                                   \
      CLI_TEXT,                                                                                                         \
@@ -205,39 +205,39 @@ extern const char *const cli_base_words[];
             XSM_FEATURES_MAX, 0, 0                                                                                     \
     }
 
-/* Refuses rows of which none has a label, saying how `path` could have had some. */
+/* Refuses rows if none of them has a label; the message says how `path` could have provided labels. */
 int cli_need_labels(const char *path, const xsm_dataset *rows);
-/* The library's names of settings become those of the flags in a message. */
+/* Replaces the library's names of settings in a message by those of the flags. */
 void cli_name_flags(xsm_error *err);
-/* Refuses flags that none of the rows read (some may be NULL) have a use for, because they are of other formats. */
+/* Refuses flags that apply to none of the rows read (some may be NULL), because those have other formats. */
 int cli_data_used(const cli_data *data, const xsm_dataset *const *read, size_t count);
-/* Refuses whatever flag was given, as the file is no data. */
+/* Refuses all data flags that were given, because the file is not data. */
 int cli_data_unused(const cli_data *data, const char *path);
 /* Reads a file, "-" being standard input, with the flags' settings. `classes` may be NULL. */
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out);
-/* Labels kept of a row (XSM_LABELS_*): `given`, or those that a model was trained with where it is below 0; -1 = not
- * known. */
+/* The labels kept of a row (XSM_LABELS_*): `given`, or, if that is below 0, those that the model was trained with; -1 =
+ * unknown. */
 int cli_labels_kept(const xsm_model *model, int given);
-/* Reads the rows that a saved model is to be used on, and transforms them as it asks. Labels are kept as the model was
- * trained unless the flags say otherwise. */
+/* Reads the rows that a saved model is applied to, and applies the model's transform. Labels are kept as in training
+ * unless the flags say otherwise. */
 int cli_read_for_model(xsm_context *context, const char *path, const cli_data *data, const xsm_model *model,
                        xsm_dataset **out);
 int cli_context(uint64_t threads, xsm_context **out);
 int cli_load(xsm_context *context, const char *path, xsm_model **out);
 const char *cli_format_name(int32_t format);
-/* What a model is, its sizes and settings, in one line; the caller's to free. */
+/* Describes a model, its sizes and settings, in one line; the caller frees the text. */
 char *cli_model_shape(const xsm_model *model);
 
 /* --- index.c: an index to search the classes with ----------------------------------------------------------------- */
 
-/* What --index, --probe and --index-set say; see CLI_INDEX_FLAGS. */
+/* The values of --index, --probe and --index-set; see CLI_INDEX_FLAGS. */
 typedef struct cli_index {
     const char *name; /* NULL: no search */
     uint64_t probe;
     cli_list sets;
-    xsm_index *index; /* made for them, or NULL */
-    double seconds;   /* that building it took */
+    xsm_index *index; /* made from the flags, or NULL */
+    double seconds;   /* seconds that building it took */
 } cli_index;
 
 #define CLI_INDEX_FLAGS(x, help)                                                                                       \
@@ -256,7 +256,7 @@ typedef struct cli_index {
         "index-set", CLI_LIST, &(x).sets, "KEY=VALUE", "another option of the index", NULL, 0, 0, 0, 0                 \
     }
 
-/* Makes the index that was asked for, if one was, with its options; `in_tree`: a search in a tree was asked for. */
+/* Makes the index that the flags request, if any, with its options. `in_tree`: a search in a tree was requested. */
 int cli_index_make(xsm_context *context, cli_index *x, int in_tree);
 /* Builds it over a model's classes. */
 int cli_index_build(cli_index *x, const xsm_model *model);
@@ -270,17 +270,16 @@ typedef struct cli_measure {
     size_t offset;           /* of double[XSM_PRECISION_MAX] in xsm_metrics */
 } cli_measure;
 extern const cli_measure cli_measures[CLI_MEASURES];
-/* The k for which they are told, rising; the last is no more than xsm_evaluate() looks at by itself. */
+/* The values of k that are reported, rising; the last is at most what xsm_evaluate() computes by default. */
 extern const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS];
 
 /* A measure for all k. */
 const double *cli_measure_values(const xsm_metrics *metrics, size_t which);
-/* A measure at k; NaN when it is not known, or `metrics` is NULL. */
+/* A measure at k; NaN if it is unknown, or if `metrics` is NULL. */
 double cli_measure_at(const xsm_metrics *metrics, size_t which, uint32_t k);
-/* Prints the values, "@1 0.5 @3 0.6 @5 0.6" with " " as what goes between. */
+/* Prints the values, for example "@1 0.5 @3 0.6 @5 0.6" with " " as the separator. */
 void cli_measure_print(const xsm_metrics *metrics, size_t which, const char *between);
-/* Reads keys with commas between them; bit i of the set stands for cli_measures[i]. Returns CLI_GO_ON or an exit code.
- */
+/* Reads keys separated by commas; bit i of the set stands for cli_measures[i]. Returns CLI_GO_ON or an exit code. */
 int cli_measures_read(const char *flag, const char *list, unsigned *set);
 
 /* --- json.c: one JSON object -------------------------------------------------------------------------------------- */
@@ -298,46 +297,47 @@ void cli_json_close_list(cli_json *json);
 void cli_json_text(cli_json *json, const char *key, const char *value);
 void cli_json_whole(cli_json *json, const char *key, uint64_t value);
 void cli_json_null(cli_json *json, const char *key);
-/* Numbers that JSON cannot hold become null. */
+/* Numbers that JSON cannot represent become null. */
 void cli_json_real(cli_json *json, const char *key, double value);
-/* A member for each of cli_measure_ranks, of values of which `count` are known. */
+/* One member for each of cli_measure_ranks; `count` of the values are known. */
 void cli_json_ranks(cli_json *json, const char *key, const double *values, uint32_t count);
-/* {"log_loss", "error"} and, if asked for, the measures of the k best classes. `metrics` may be NULL: all null. */
+/* {"log_loss", "error"} and, if requested, the measures of the k best classes. `metrics` may be NULL: all are null. */
 void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking);
 
 /* --- progress.c: the bar ------------------------------------------------------------------------------------------ */
 
-/* Shows what is being done, when standard error is a terminal. */
+/* Shows the current activity, if standard error is a terminal. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Shows how far training is. `since` is cli_clock() at its start. */
+/* Shows the progress of training. `since` is cli_clock() at its start. */
 void cli_bar(const xsm_progress *progress, double since);
-/* Takes bar or note away. */
+/* Removes the bar or the note. */
 void cli_note_clear(void);
-/* What a terminal is sent to take a line away, "" when there is none. */
+/* The text that makes a terminal clear a line; "" if there is no terminal. */
 const char *cli_erase_line(void);
 
-/* --- output.c: files that come to be when a run succeeds ---------------------------------------------------------- */
+/* --- output.c: files that are replaced when a run succeeds
+ * ---------------------------------------------------------- */
 
-/* A file to be written: under another name first, unless it is no ordinary file. */
+/* A file to be written: first under a temporary name, unless it is not a regular file. */
 typedef struct cli_output {
-    char *path;      /* where links lead; NULL = there is no such output */
-    int in_place;    /* no ordinary file: a pipe, a device */
-    char *temporary; /* NULL = written in place, or not begun */
+    char *path;      /* the path with links resolved; NULL = there is no such output */
+    int in_place;    /* not a regular file: a pipe, a device */
+    char *temporary; /* NULL = written in place, or not started */
     int ready;       /* the temporary file is complete */
 } cli_output;
 
-/* The checkpoint is planned alone: the library replaces it in one piece, again and again. */
+/* The checkpoint is only planned here: the library replaces it atomically at each save. */
 enum { CLI_OUTPUT_MODEL, CLI_OUTPUT_HISTORY, CLI_OUTPUT_CHECKPOINT, CLI_OUTPUTS };
 extern cli_output cli_outputs[CLI_OUTPUTS];
-/* The folder that a path lies in, the caller's to free. */
+/* The folder that contains a path; the caller frees it. */
 char *cli_folder_of(const char *path);
 
-/* Says early whether an output can be written, and remembers it. Makes no file. What is read must not be replaced, so
- * the inputs are compared with it; the list ends with NULL. */
+/* Checks early whether an output can be written, and records it. Makes no file. An input must not be replaced, so the
+ * inputs are compared with the output; the list ends with NULL. */
 int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs);
-/* Makes the temporary file, empty. Returns the name to write to, or NULL having said why not. */
+/* Makes the temporary file, empty. Returns the name to write to, or NULL after an error message. */
 const char *cli_output_begin(int which);
-/* Renames what is ready. Async-signal-safe; returns 0, or the error number of a rename that failed. */
+/* Renames the complete files. Async-signal-safe; returns 0, or the error number of a rename that failed. */
 int cli_output_commit(void);
 /* Removes temporary files. Async-signal-safe. */
 void cli_output_discard(void);
@@ -345,40 +345,42 @@ void cli_output_free(void);
 
 /* --- stop.c: Ctrl-C ----------------------------------------------------------------------------------------------- */
 
-/* From here on Ctrl-C (or SIGTERM, SIGHUP) asks the run to stop; a second one ends the process at once. Does nothing
- * where it is so already. */
+/* From now on Ctrl-C (or SIGTERM, SIGHUP) requests that the run stops; a second one ends the process at once. Does
+ * nothing if this state is already set. */
 void cli_stop_install(void);
 int cli_stop_requested(void);
-/* From here on Ctrl-C keeps the outputs that are ready, writes the two texts and ends the process with exit code 0.
- * The texts must stay. */
+/* From now on Ctrl-C keeps the complete outputs, writes the two texts and ends the process with exit code 0. The texts
+ * must remain valid. */
 void cli_stop_finishes(const char *output, const char *message);
-/* Ctrl-C does nothing, while the outputs are renamed. */
+/* Ctrl-C does nothing while the outputs are renamed. */
 void cli_stop_hold(void);
-/* Ctrl-C is as it was before. Does nothing where it is so already. */
+/* Restores the previous handling of Ctrl-C. Does nothing if it is already restored. */
 void cli_stop_remove(void);
 
 /* --- history.c: the CSV file -------------------------------------------------------------------------------------- */
 
 typedef struct cli_history {
     FILE *file;
-    unsigned measures; /* of the test rows, a set as of cli_measures_read(); say it before the file is opened */
+    unsigned measures; /* the measures of the test rows, a set as read by cli_measures_read(); set it before the file is
+                          opened */
     int failure;       /* errno of the first write that failed, or 0 */
 } cli_history;
 
 int cli_history_open(cli_history *history);
-/* Begins it anew, for a run that does. */
+/* Starts the file again, for a run that starts again. */
 void cli_history_again(cli_history *history);
 /* Writes a line; `train` and `test` may be NULL. */
 void cli_history_line(cli_history *history, const xsm_progress *progress, const xsm_metrics *train,
                       const xsm_metrics *test);
-/* Completes the file; it takes its place with cli_output_commit(). */
+/* Completes the file; cli_output_commit() then renames it. */
 int cli_history_close(cli_history *history);
 void cli_history_abandon(cli_history *history);
 
-/* --- commands.c: the whole ---------------------------------------------------------------------------------------- */
+/* --- commands.c: the whole command
+ * ---------------------------------------------------------------------------------- */
 
-/* What main() does: runs the command that argv[1] names, and flushes standard output. Returns the exit code. It may be
- * called again. */
+/* The function behind main(): runs the command that argv[1] names, and flushes standard output. Returns the exit code.
+ * It may be called repeatedly. */
 int cli_main(int argc, char **argv);
 
 /* --- the commands ------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* The command as a function: the table of commands, and which one is meant. */
+/* The command as a function: the table of commands, and the lookup of one. */
 #include "cli.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static int run(int argc, char **argv)
 int cli_main(int argc, char **argv)
 {
     int code = run(argc, argv);
-    /* A full disk shows here at the latest. */
+    /* An error of a full disk is detected here at the latest. */
     int failed = ferror(stdout);
     errno = 0;
     failed = fflush(stdout) != 0 || failed;

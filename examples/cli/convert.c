@@ -1,4 +1,4 @@
-/* xsoftmax convert: a data file in another format. */
+/* xsoftmax convert: writes a data file in another format. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ typedef struct conversion {
     const char *data, *output, *rest, *label_names, *labels_to, *names_to, *to_label_column;
     cli_data format;
     int to, to_base, drop, shuffle;
-    double split;  /* 0 = all rows go to one file */
+    double split;  /* 0 = all rows are written to one file */
     uint64_t seed; /* UINT64_MAX until the flags are read */
 
     xsm_context *context;
@@ -74,7 +74,7 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
     xsm_status status = xsm_dataset_write(rows, output, &options, &err);
     cli_note_clear();
     cli_name_flags(&err);
-    if (status == XSM_ERROR_IO) { /* names the file */
+    if (status == XSM_ERROR_IO) { /* for names of files */
         return cli_library_failed(&err);
     }
     if (status != XSM_OK) {
@@ -86,7 +86,7 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
     return CLI_GO_ON;
 }
 
-/* What does not go together, before anything is read. */
+/* Checks for incompatible flags, before anything is read. */
 static int check(conversion *c)
 {
     if (c->seed != UINT64_MAX && !c->shuffle && !c->rest && c->split <= 0) {

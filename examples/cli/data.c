@@ -1,4 +1,4 @@
-/* Reading data and models as the flags ask. */
+/* Reads data and models according to the flags. */
 #include "cli.h"
 
 #include <errno.h>
@@ -49,7 +49,8 @@ int cli_need_labels(const char *path, const xsm_dataset *rows)
 
 #define IS(format) (1U << XSM_FORMAT_##format)
 
-/* Refuses a flag that was given and is of none of the `formats`, a set of IS(); `found` says which they are. */
+/* Refuses a flag that was given and applies to none of the `formats`, a set of IS(); `found` names the formats that
+ * were read. */
 static int check_formats(const cli_data *data, unsigned formats, const char *found, int code)
 {
     const unsigned text = IS(TEXT), memory = IS(XC) | IS(LIBSVM) | IS(CSV) | IS(TSV) | IS(TEXT) | IS(NPY);
@@ -132,7 +133,7 @@ void cli_name_flags(xsm_error *err)
                  {"xsm_write_options.names_path", "--names-to"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char *at = strstr(err->message, names[i].member);
-        if (at) { /* flags are shorter */
+        if (at) { /* the names of flags are shorter */
             size_t member = strlen(names[i].member), flag = strlen(names[i].flag);
             memcpy(at, names[i].flag, flag);
             memmove(at + flag, at + member, strlen(at + member) + 1);

@@ -1,4 +1,4 @@
-/* xsoftmax evaluate: how good a saved model is on rows with labels. */
+/* xsoftmax evaluate: measures a saved model on rows with labels. */
 #include "cli.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ typedef struct evaluation {
     xsm_ranks ranks;
 } evaluation;
 
-/* The rows to evaluate and those with other labels that are right; flags must be of some of them. */
+/* The rows to evaluate and those with other correct labels (--known); each flag must apply to some of them. */
 static int read_rows(evaluation *e)
 {
     const size_t count = e->known_paths.count;
@@ -44,7 +44,7 @@ static int read_rows(evaluation *e)
     return code;
 }
 
-/* The ranks of all labels, with --ranks. */
+/* Computes the ranks of all labels, with --ranks. */
 static int rank(evaluation *e)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -57,7 +57,7 @@ static int rank(evaluation *e)
     return status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", e->data, err.message);
 }
 
-/* Whether a search is to be tried too. */
+/* Whether a search is evaluated too. */
 static int is_searching(const evaluation *e)
 {
     return e->index.name || e->beam > 0 || e->tree_alone;
@@ -108,7 +108,7 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     putchar('\n');
 }
 
-/* What a search finds of the best classes, beside what it is worth by itself. */
+/* How many of the best classes a search finds, and the precision of what it finds. */
 static void print_search(const evaluation *e, const xsm_search_metrics *m)
 {
     cli_buffer a, b, c;
@@ -192,7 +192,7 @@ static int try_search(evaluation *e, xsm_search_metrics *search)
     options.beam = (uint32_t)e->beam;
     options.tree_alone = e->tree_alone;
     options.top = cli_measure_ranks[CLI_MEASURE_RANKS - 1];
-    if (e->beam > 0 && e->beam < options.top) { /* no more can be found than is scored */
+    if (e->beam > 0 && e->beam < options.top) { /* a search cannot find more classes than it scores */
         options.top = options.beam;
     }
     cli_note("searching ...");

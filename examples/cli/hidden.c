@@ -1,4 +1,5 @@
-/* Embedding models on the command line: what --hidden and its companions mean, and the model that they make. */
+/* Embedding models on the command line: the flag --hidden and the flags that depend on it, and the model that they
+ * make. */
 #include "train.h"
 
 #include <string.h>
@@ -31,7 +32,7 @@ int cli_hidden_check(const cli_run *r)
     return CLI_GO_ON;
 }
 
-/* Tied vectors are those of things that are features and classes: class k must be feature k. */
+/* Tied vectors are for things that are both features and classes: class k must be feature k. */
 static int check_tied(const cli_run *r, const xsm_class_map *map)
 {
     if (r->train_info.features != r->train_info.classes) {

@@ -1,4 +1,4 @@
-/* The history: a CSV file with a line for each epoch that was evaluated. What is not known is left empty. */
+/* The history: a CSV file with a line for each evaluated epoch. Unknown values are left empty. */
 #include "cli.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ int cli_history_open(cli_history *history)
 void cli_history_again(cli_history *history)
 {
     if (history->file) {
-        /* What went down a pipe is gone: there the new head tells. */
+        /* Lines already written to a pipe cannot be removed: there a new header line marks the new run. */
         if (fflush(history->file) == 0 && ftruncate(fileno(history->file), 0) == 0) {
             rewind(history->file);
         }
@@ -76,7 +76,7 @@ void cli_history_line(cli_history *history, const xsm_progress *progress, const 
         }
     }
     fputc('\n', history->file);
-    /* Whole lines only, whenever the run ends. */
+    /* Only whole lines, whenever the run ends. */
     flush(history);
 }
 
@@ -86,7 +86,7 @@ int cli_history_close(cli_history *history)
         return CLI_GO_ON;
     }
     flush(history);
-    if (ferror(history->file) && history->failure == 0) { /* a line before has not arrived, though the last one has */
+    if (ferror(history->file) && history->failure == 0) { /* an earlier line failed, although the last did not */
         history->failure = EIO;
     }
     cli_outputs[CLI_OUTPUT_HISTORY].ready = 0;

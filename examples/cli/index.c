@@ -1,10 +1,10 @@
-/* The index that predict and evaluate search with: --index, --probe and --index-set. */
+/* The index of predict and evaluate: --index, --probe and --index-set. */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Options are the user's, and so is a range that they leave. */
+/* The options are the user's, so a value out of range is a usage error. */
 static int refused(const xsm_error *err)
 {
     return err->status == XSM_ERROR_MEMORY ? cli_library_failed(err) : cli_misuse("%s", err->message);

@@ -1,4 +1,4 @@
-/* xsoftmax info: what a file holds. */
+/* xsoftmax info: describes what a file contains. */
 #include "cli.h"
 
 #include <errno.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A safetensors file starts with the length of its header, eight bytes, and the header's brace; metadata come first,
- * and a cache of data says there that it is one. */
+/* A safetensors file starts with the length of its header, eight bytes, and the opening brace of the header. The
+ * metadata come first; in a cache of data they say that it is one. */
 static int looks_like_model(const char *path)
 {
     char start[1024];

@@ -1,4 +1,4 @@
-/* One JSON object, written as it goes. */
+/* One JSON object, written member by member. */
 #include "cli.h"
 
 static void start(cli_json *json, const char *key)

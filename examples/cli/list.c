@@ -1,4 +1,4 @@
-/* The commands that list what is built in, and the options of one. */
+/* The commands that list the built-in methods, and the options of one. */
 #include "cli.h"
 
 #include <xsoftmax.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an option accepts, in words. */
+/* Describes in words what an option accepts. */
 static char *accepted(const xsm_option *option)
 {
     cli_buffer low, high;
@@ -41,15 +41,15 @@ static char *accepted(const xsm_option *option)
     return text;
 }
 
-/* A kind of things that have a name, a line about themselves and options. */
+/* A kind of methods, each with a name, a one-line description and options. */
 typedef struct kind {
-    const char *prefix; /* of its options, as --set wants them */
-    const char *use;    /* how to ask for one, with %s for its name, or NULL */
+    const char *prefix; /* prefix of its options in --set */
+    const char *use;    /* how to select one, with %s for its name, or NULL */
     size_t (*count)(void);
     const char *(*name)(size_t index);
     const char *(*summary)(size_t index);
     const xsm_option *(*option)(size_t index, size_t option);
-    void (*missing)(const char *name, xsm_error *err); /* what the library says of a name that is not there */
+    void (*missing)(const char *name, xsm_error *err); /* the library's message for an unknown name */
 } kind;
 
 #define DEFINE_KIND(type, prefix_, use_)                                                                               \
@@ -95,7 +95,7 @@ static void show_options(const kind *k, size_t index)
     }
 }
 
-/* The options of every sampler or index that an estimator can be told to take. */
+/* The options of every sampler or index that an estimator accepts. */
 static void show_parts(const kind *part, const char *option)
 {
     for (size_t i = 0; i < part->count(); i++) {

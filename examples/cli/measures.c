@@ -1,4 +1,5 @@
-/* The measures of the k best classes, and the k for which they are told: one list for JSON, reports and the history. */
+/* The measures of the k best classes, and the values of k that are reported: one list for JSON, reports and the
+ * history. */
 #include "cli.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
- * Files that come to be when a run succeeds. Each is written under another name beside its place and renamed at the
- * end, so that a run that fails or is killed leaves what was there. What is no ordinary file (a pipe, a device) is
- * written in place: it cannot be replaced.
+ * Files that are replaced when a run succeeds. Each is written under a temporary name in the same folder and renamed at
+ * the end, so that a run that fails or is killed leaves the existing file. A file that is not regular (a pipe, a
+ * device) is written in place: it cannot be replaced.
  */
 #include "cli.h"
 
@@ -30,7 +30,7 @@ int cli_output_plan(int which, const char *flag, const char *path, const char *c
             return cli_misuse("--%s: %s would replace a file that is read", flag, path);
         }
     }
-    /* Where links lead, so that what they point to is replaced, not they. */
+    /* Resolves links, so that their target is replaced, not the link. */
     char *real = exists ? realpath(path, NULL) : NULL;
     if (!real) {
         real = cli_format("%s", path);
@@ -67,13 +67,13 @@ const char *cli_output_begin(int which)
         return output->path;
     }
     int exists = stat(output->path, &st) == 0;
-    /* The process number keeps two runs apart, the counter a file that an earlier process left behind. */
+    /* The process number distinguishes two runs, the counter a file that an earlier process left behind. */
     for (unsigned attempt = 0; attempt < 1000; attempt++) {
         char *name = cli_format("%s.%ld-%u.new", output->path, (long)getpid(), attempt);
         int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (file >= 0) {
             if (exists) {
-                (void)fchmod(file, st.st_mode & 07777); /* the new file is as open to others as the old one */
+                (void)fchmod(file, st.st_mode & 07777); /* the new file has the permissions of the old one */
             }
             close(file);
             output->temporary = name;

@@ -1,16 +1,16 @@
 /*
- * xsoftmax predict: the best classes of each row. A predictor belongs to one thread, so each thread has its own; a
- * window of rows is cut into a slice for each thread, and printed in the order of the rows when all are done. With
- * --index the predictors share an index, and how much of the truth it finds is tried on some of the rows.
+ * xsoftmax predict: the best classes of each row. A predictor belongs to one thread, so each thread has its own. A
+ * window of rows is split into a slice for each thread, and printed in the order of the rows when all slices are done.
+ * With --index the predictors share an index, and its recall is measured on some of the rows.
  */
 #include "cli.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Rows of a thread's slice of a window: enough for tiles of rows to be scored together. */
+/* Rows in a thread's slice of a window: enough to score tiles of rows together. */
 #define SLICE_ROWS 256
-/* Rows that recall is measured on, at most. */
+/* The most rows that recall is measured on. */
 #define RECALL_ROWS 1000
 
 typedef struct slice {
@@ -22,7 +22,7 @@ typedef struct slice {
     xsm_status status;
     xsm_error err;
     pthread_t thread;
-    int started; /* the thread is to be waited for */
+    int started; /* the thread was started and must be joined */
 } slice;
 
 typedef struct prediction {
@@ -83,8 +83,8 @@ static int make_slices(prediction *p)
     return CLI_GO_ON;
 }
 
-/* "label:value" pairs with tabs between, a line a row; a name may have spaces, and colons too, so a value is what
- * follows the last colon. */
+/* Prints "label:value" pairs separated by tabs, one line for each row. A name may contain spaces and colons, so the
+ * value is what follows the last colon. */
 static void print_slice(const slice *s, const xsm_class_map *map)
 {
     uint32_t top = xsm_predictor_top(s->predictor);
@@ -106,7 +106,7 @@ static void print_slice(const slice *s, const xsm_class_map *map)
     }
 }
 
-/* Gives each thread its slice of the rows from `first` on, the first slice to this thread. */
+/* Assigns each thread its slice of the rows from `first` on; the first slice runs on this thread. */
 static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used)
 {
     size_t count = 0;
@@ -135,7 +135,7 @@ static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used
     return CLI_GO_ON;
 }
 
-/* What is to be searched, before anything is read. */
+/* Checks the search flags, before anything is read. */
 static int make_index(prediction *p)
 {
     if (p->probabilities && p->beam && !p->tree_alone) {
@@ -147,7 +147,7 @@ static int make_index(prediction *p)
     return cli_index_make(p->context, &p->index, p->beam > 0 || p->tree_alone);
 }
 
-/* Compares what a search finds with the best of all classes on up to RECALL_ROWS rows, evenly spread. */
+/* Compares the results of a search with the best of all classes on up to RECALL_ROWS rows, evenly spaced. */
 static int measure_recall(prediction *p, uint64_t rows, double *recall, double *part)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -209,7 +209,7 @@ static int build_index(prediction *p, uint64_t rows)
     return code;
 }
 
-/* What a beam of that width finds, on some of the rows. */
+/* Measures on some of the rows how many of the best classes a beam of that width finds. */
 static int tell_beam(prediction *p, uint64_t rows)
 {
     cli_buffer a, b, c;
@@ -256,7 +256,7 @@ static int predict(prediction *p)
             first += p->slices[i].batch.count;
         }
         if (ferror(stdout)) {
-            break; /* cli_main() says so */
+            break; /* cli_main() reports the error */
         }
     }
     return code == CLI_GO_ON ? CLI_DONE : code;

@@ -1,4 +1,4 @@
-/* The bar: one line on standard error that is drawn over, when it is a terminal that can do so. */
+/* The bar: one line on standard error that is redrawn, if it is a terminal that supports this. */
 #include "cli.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@ static int is_terminal(void)
     return isatty(STDERR_FILENO) && !(kind && strcmp(kind, "dumb") == 0);
 }
 
-/* Columns of the terminal, the last left free so that no terminal starts a new line. */
+/* Columns of the terminal, without the last, so that no terminal starts a new line. */
 static int columns(void)
 {
     struct winsize size;
@@ -70,7 +70,7 @@ void cli_bar(const xsm_progress *progress, double since)
         return;
     }
     drawn_at = now;
-    if (progress->objective == progress->objective) { /* how many iterations it will take nobody knows */
+    if (progress->objective == progress->objective) { /* the number of iterations is not known in advance */
         cli_buffer after;
         char *line =
             cli_format("iteration %llu  objective %.8g  gradient norm %.3g  %s", (unsigned long long)progress->step,
@@ -93,7 +93,7 @@ void cli_bar(const xsm_progress *progress, double since)
     uint64_t epoch = progress->epoch < progress->epochs ? progress->epoch + 1 : progress->epochs;
     cli_grouped(progress->seconds > 0 ? (uint64_t)((double)progress->step / progress->seconds) : 0, &rate);
     if (share > 0) {
-        /* By the clock on the wall, so that evaluations between epochs are counted in. */
+        /* Uses the wall clock, so that evaluations between epochs are included. */
         double seconds = (now - since) / share * (1 - share);
         if (seconds < 60) {
             snprintf(left.text, sizeof left.text, "%.0f s", seconds);

@@ -1,4 +1,4 @@
-/* What came of a training run, as JSON and in words. */
+/* The results of a training run, as JSON and in words. */
 #include "train.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * Ctrl-C. While the weights change, it only raises a flag that the progress callback looks at; once the model is
- * written and what remains is to evaluate it, it ends the process there and then, keeping the model.
+ * Ctrl-C. While the weights change, it only sets a flag that the progress callback reads. Once the model is written and
+ * only the evaluation remains, it ends the process at once and keeps the model.
  */
 #include "cli.h"
 
@@ -72,7 +72,7 @@ void cli_stop_install(void)
     }
     for (int i = 0; i < SIGNALS; i++) {
         sigaction(stop_signals[i], NULL, &before[i]);
-        /* What the caller ignores, as nohup does with SIGHUP, stays ignored. */
+        /* Signals that the caller ignores, as nohup does with SIGHUP, stay ignored. */
         if (before[i].sa_handler != SIG_IGN) {
             sigaction(stop_signals[i], &action, NULL);
         }

@@ -1,4 +1,4 @@
-/* Messages, and numbers as people read them. */
+/* Messages, and numbers in readable form. */
 #include "cli.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* One line whatever a file name or an argument holds. */
+/* One line, whatever a file name or an argument contains. */
 __attribute__((format(printf, 1, 0))) static void complain(const char *format, va_list arguments)
 {
     char *text = NULL;
@@ -66,7 +66,7 @@ char *cli_format(const char *format, ...)
     return text;
 }
 
-/* Letters to change, add, leave out or swap with a neighbour to get from a to b. */
+/* The number of letters to change, insert, delete or swap with a neighbour to turn a into b. */
 static size_t edits(const char *a, const char *b)
 {
     size_t rows = strlen(a) + 1, columns = strlen(b) + 1, result = rows + columns;
@@ -105,7 +105,7 @@ const char *cli_nearest(const char *given, const char *const *words, size_t coun
     }
     for (size_t i = 0; i < count; i++) {
         size_t n = edits(given, words[i]);
-        /* A word is near when more of it stays than goes. */
+        /* A word is near if it needs fewer changes than it has letters. */
         if (n < fewest && n < strlen(words[i])) {
             fewest = n;
             best = words[i];

@@ -1,4 +1,4 @@
-/* xsoftmax train: reads data, trains a model on it, says how good it is and saves it. */
+/* xsoftmax train: reads data, trains a model on it, reports how good it is and saves it. */
 #include "train.h"
 
 #include <math.h>
@@ -25,19 +25,20 @@ static int save_model(cli_run *r)
     return CLI_GO_ON;
 }
 
-/* From the last step to outputs that are in their places. */
+/* From the last step until all outputs are renamed. */
 static int finish(cli_run *r, char **json)
 {
     char *stopped_json = NULL, *message = NULL;
     int code = CLI_GO_ON;
-    /* What is no file that can be replaced is written last. */
+    /* Files that cannot be replaced are written last. */
     int save_last = cli_outputs[CLI_OUTPUT_MODEL].in_place;
     if (r->model_path && !save_last) {
         code = save_model(r);
     }
     r->stopped = r->stopped || cli_stop_requested();
     if (code == CLI_GO_ON && !r->stopped) {
-        /* The evaluation can be long, and the model is ready: Ctrl-C now only does without the figures. */
+        /* The evaluation can be long, and the model is complete: Ctrl-C now only skips the results of the
+         * evaluation. */
         stopped_json = r->json ? cli_train_json(r) : cli_format("%s", "");
         message = cli_format("%sxsoftmax: stopped while evaluating; %s%s\n", cli_erase_line(),
                              r->model_path ? "the trained model is in " : "no --model was given, so nothing is kept",
@@ -72,7 +73,7 @@ static void release(cli_run *r)
 {
     cli_history_abandon(&r->history);
     cli_output_discard();
-    cli_stop_remove(); /* where the run failed */
+    cli_stop_remove(); /* if the run failed */
     cli_output_free();
     xsm_trainer_free(r->trainer);
     xsm_tuning_free(r->tuning);

@@ -1,16 +1,16 @@
-/* A training run: what was asked for, and what came of it. Filled by train*.c, told of by report.c.
- * The parts of train.c, in the order in which they run: train_settings.c (what the flags mean together),
- * train_model.c (rows, and the model for them), train_run.c (training and evaluation). */
+/* A training run: its settings and its results. train*.c fill them in, report.c prints them. The parts of train.c, in
+ * the order in which they run: train_settings.c (checks the flags together), train_model.c (rows, and the model for
+ * them), train_run.c (training and evaluation). */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
 #include "cli.h"
 
-enum { CLI_BIAS_ONLY = 2 };                 /* of `bias`: no features */
+enum { CLI_BIAS_ONLY = 2 };                 /* value of `bias`: no features */
 extern const char *const cli_order_words[]; /* XSM_ORDER_* */
 extern const char *const cli_score_words[]; /* XSM_SCORE_* */
 
-/* Of an embedding model (hidden.c). */
+/* Settings of an embedding model (hidden.c). */
 typedef struct cli_hidden {
     uint64_t size;        /* 0: a linear model */
     int activation, pool; /* XSM_ACTIVATION_*, XSM_POOL_*; -1 = not given */
@@ -46,7 +46,7 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
             "--hidden: features and classes are the same things, with one vector each", NULL, 0, 0, 0, 0                 \
     }
 
-/* Greatest --pairs. */
+/* The largest value of --pairs. */
 #define CLI_PAIRS_MOST 1e6
 
 typedef struct cli_run {
@@ -62,19 +62,19 @@ typedef struct cli_run {
     int unevaluated; /* --no-evaluate */
     cli_hidden hidden;
     double time_budget;  /* seconds; 0 = none */
-    double pairs;        /* their strength; 0: without; < 0: not given */
+    double pairs;        /* their strength; 0: no pairs; < 0: not given */
     int full;            /* all rows at once: lbfgs */
-    int choose;          /* what was not given is chosen from the rows */
-    int transform_asked; /* --transform was given, or features do not matter */
-    char *schedule_made; /* the text of a schedule that was chosen */
+    int choose;          /* settings that were not given are chosen from the rows */
+    int transform_asked; /* --transform was given, or features are not used */
+    char *schedule_made; /* the text of a chosen schedule */
     int32_t schedule;
     double factor;
 
     double checkpoint_every; /* seconds; below 0 until the flags are read */
-    double checkpoint_saved; /* when, on cli_clock() */
-    int checkpoint_failed;   /* the last one */
-    int eta_recalled;        /* the learning rate is the checkpoint's */
-    uint32_t new_classes;    /* that a warm start brought */
+    double checkpoint_saved; /* when, by cli_clock() */
+    int checkpoint_failed;   /* the last checkpoint */
+    int eta_recalled;        /* the learning rate comes from the checkpoint */
+    uint32_t new_classes;    /* from the warm start */
 
     xsm_context *context;
     xsm_estimator *estimator;
@@ -83,10 +83,10 @@ typedef struct cli_run {
     xsm_dataset *train_rows, *test_rows;
     xsm_model *model;
     xsm_trainer *trainer;
-    xsm_model *recalled; /* the checkpoint's, where the choice is taken from it; else NULL */
-    xsm_choice *choice;  /* NULL: nothing was to be chosen; else it holds the estimator */
+    xsm_model *recalled; /* the resumed checkpoint, if its choice is used; else NULL */
+    xsm_choice *choice;  /* NULL: nothing was chosen; else it contains the estimator */
     xsm_choice_info chosen;
-    int choice_given, eta_chosen; /* the estimator was given; the rate was not */
+    int choice_given, eta_chosen; /* the estimator was given; the learning rate was not */
     xsm_tuning *tuning;           /* NULL: the learning rate was given, or is part of the choice */
     xsm_tuning_info tuned;
 
@@ -98,78 +98,80 @@ typedef struct cli_run {
     int spent;               /* the time budget ended the run */
     xsm_progress end;        /* where training ended */
     xsm_fit_result fit;      /* of lbfgs */
-    uint64_t evaluated_step; /* that the figures below are of */
+    uint64_t evaluated_step; /* the state that the results below belong to */
     xsm_metrics train_metrics, test_metrics;
     int train_known, test_known, stopped;
-    uint64_t restarts; /* at a tenth of the rate each, because the run diverged */
+    uint64_t restarts; /* each at a tenth of the rate, because the run diverged */
 } cli_run;
 
-/* Checks the flags and makes what does not depend on the data: context, estimator, optimizer, transform. As all the
- * others, returns CLI_GO_ON or an exit code. */
+/* Checks the flags and makes what does not depend on the data: context, estimator, optimizer, transform. Like all other
+ * functions here, returns CLI_GO_ON or an exit code. */
 int cli_train_prepare(cli_run *run);
-/* Whether models of that estimator have a correction that pairs would take the place of. */
+/* Whether models of that estimator have a correction that pairs would replace. */
 int cli_train_corrects(const char *estimator);
-/* Reads the rows: training rows first, as what they hold decides how the test rows are read. */
+/* Reads the rows: training rows first, because they decide how the test rows are read. */
 int cli_train_read(cli_run *run);
-/* Transforms the rows that were read as is said now. */
+/* Transforms the rows that were read with the present transform. */
 int cli_train_transform(cli_run *run, const char *description);
-/* The flag beside --hidden that was given, the first of them, or NULL. */
+/* The first flag that was given and needs --hidden, or NULL. */
 const char *cli_hidden_companion(const cli_hidden *hidden);
-/* Checks --hidden and its companions with the other flags; makes an embedding model for rows that have been read. */
+/* Checks --hidden and the flags that depend on it together with the other flags; makes an embedding model for rows that
+ * have been read. */
 int cli_hidden_check(const cli_run *run);
 int cli_hidden_model(cli_run *run, const xsm_class_map *map);
-/* Makes the model, with how it is made noted in it. */
+/* Makes the model and records in it how it is made. */
 int cli_train_make_model(cli_run *run);
-/* Notes something in the model's metadata, under prefix and name; a number under "training.". */
+/* Records a value in the model's metadata, under prefix and name; a number under "training.". */
 xsm_status cli_train_note(cli_run *run, const char *prefix, const char *name, const char *value, xsm_error *err);
 xsm_status cli_train_note_whole(cli_run *run, const char *name, uint64_t value, xsm_error *err);
-/* The library refuses to train: because of what does not go together on the command line (misuse), which with a warm
- * start may be the model's, or because it failed. */
+/* The library refused to train: because settings on the command line do not fit together (a usage error; with a warm
+ * start they may be the model's), or because it failed. */
 int cli_train_refused(const cli_run *run, const xsm_error *err);
-/* Trains, with the choice of a learning rate before. */
+/* Trains, after choosing a learning rate if needed. */
 int cli_train_run(cli_run *run);
-/* Evaluates the model as it is now, unless the trainer has just done so. */
+/* Evaluates the present model, unless the trainer has just done so. */
 int cli_train_evaluate(cli_run *run);
 
-/* Chooses from the rows what the flags left open, and says on standard error what and why. */
+/* Chooses from the rows the settings that the flags left open, and prints the choice and the reason on standard
+ * error. */
 int cli_choose(cli_run *run);
-/* The JSON members that tell of it. */
+/* Writes the JSON members that describe the choice. */
 void cli_choose_json(cli_json *json, const cli_run *run);
 
-/* Chooses the learning rate of a run, for the model as it is made, and prints what was tried on standard error. */
+/* Chooses the learning rate of a run, for the model as it is made, and prints the trials on standard error. */
 int cli_tune(cli_run *run, const xsm_trainer_options *options);
-/* The JSON members that tell of the learning rate. */
+/* Writes the JSON members that describe the learning rate. */
 void cli_tune_json(cli_json *json, const cli_run *run);
 
-/* What the options of estimator and optimizer are kept under in a model's metadata. */
+/* Prefixes of the options of estimator and optimizer in a model's metadata. */
 #define CLI_KEY_ESTIMATOR "estimator."
 #define CLI_KEY_OPTIMIZER "training.optimizer."
 
-/* --checkpoint and --resume (checkpoint.c). Seconds between checkpoints unless --checkpoint-every says other: */
+/* --checkpoint and --resume (checkpoint.c). Seconds between checkpoints by default (--checkpoint-every): */
 #define CLI_CHECKPOINT_SECONDS 300
 /* Checks the flags; `inputs` as for cli_output_plan(). */
 int cli_checkpoint_prepare(cli_run *run, const char *const *inputs);
-/* What the resumed run chose for itself and its checkpoint knows: the learning rate. */
+/* Takes from the checkpoint what the resumed run chose itself: the learning rate. */
 int cli_checkpoint_recall(cli_run *run);
-/* The same for all that a run chose which was given no estimator: taken as if it had been given. */
+/* The same for all choices of a run without a given estimator: they are applied as if they had been given. */
 int cli_checkpoint_recall_choice(cli_run *run);
-/* The options of estimator or optimizer follow when it is made: those that the checkpoint has under `prefix`. */
+/* Sets the options of the estimator or optimizer, once it is made, to those that the checkpoint has under `prefix`. */
 typedef xsm_status (*cli_setter)(void *of, const char *name, const char *value, xsm_error *err);
 int cli_checkpoint_recall_options(const cli_run *run, const char *prefix, cli_setter set, void *of);
-/* Puts a new trainer to where the checkpoint is that is resumed, if one is. */
+/* Sets a new trainer to the state of the resumed checkpoint, if there is one. */
 xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
-/* Saves a checkpoint if it is time; for the progress callback. A failure is told of, and the run goes on. */
+/* Saves a checkpoint if it is due; called by the progress callback. A failure is reported, and the run continues. */
 void cli_checkpoint_tick(cli_run *run);
-/* The last one, when training has ended or was stopped. */
+/* Saves the last one, when training has ended or was stopped. */
 int cli_checkpoint_finish(cli_run *run);
 
 /* --warm-start (warm.c). Checks the flags and loads the model. */
 int cli_warm_prepare(cli_run *run);
-/* Brings training rows and model together: classes and features of both, rows transformed as the model wants them. */
+/* Combines training rows and model: classes and features of both, with the rows transformed by the model's
+ * transform. */
 int cli_warm_fit(cli_run *run);
 
-/* The object that --json prints, the caller's to free; NULL when there is no memory. Figures that are not known yet are
- * null. */
+/* The object that --json prints; the caller frees it. NULL if memory runs out. Unknown results are null. */
 char *cli_train_json(const cli_run *run);
 /* The same for people. */
 void cli_train_report(const cli_run *run);

@@ -31,7 +31,7 @@ static int read_test(cli_run *r, xsm_class_map *map)
     return CLI_GO_ON;
 }
 
-/* Training rows first: what they hold decides how the test rows are read. */
+/* Training rows first: they decide how the test rows are read. */
 int cli_train_read(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -47,8 +47,8 @@ int cli_train_read(cli_run *r)
         (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &r->dropped, &err) != XSM_OK)) {
         return cli_fail("%s: %s", r->data, err.message);
     }
-    /* A transform that truncates can leave rows empty, so rows are dropped after it as well, and only then is it
-     * known which classes there are. */
+    /* A transform that truncates can make rows empty, so rows are also dropped after it; only then is the set of
+     * classes known. */
     if (r->warm_path) {
         code = cli_warm_fit(r);
         if (code != CLI_GO_ON) {
@@ -133,7 +133,7 @@ static xsm_status describe_optimizer(cli_run *r, xsm_error *err)
     return status;
 }
 
-/* How the model was made, kept in it. */
+/* Records in the model how it was made. */
 static int describe(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -168,7 +168,7 @@ static int describe(cli_run *r)
         ok = ok && cli_train_note(r, "training.", "schedule", r->schedule_text, &err) == XSM_OK &&
              cli_train_note(r, "training.", "order", cli_order_words[r->order], &err) == XSM_OK &&
              cli_train_note_whole(r, "batch", r->batch, &err) == XSM_OK &&
-             cli_train_note_whole(r, "epochs", r->epochs, &err) == XSM_OK; /* for checkpoints: those asked for */
+             cli_train_note_whole(r, "epochs", r->epochs, &err) == XSM_OK; /* for checkpoints: those requested */
     }
     return ok ? CLI_GO_ON : cli_library_failed(&err);
 }
@@ -183,7 +183,7 @@ int cli_train_make_model(cli_run *r)
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     int exact = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_EXACT) != 0;
     options.bias = r->bias != 0;
-    /* An estimator that scores every class of a sparse row reads whole features, one that samples reads whole
+    /* An estimator that scores every class of a sparse row reads whole features; one that samples reads whole
      * classes. */
     options.layout = exact && r->train_info.sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     if (xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {

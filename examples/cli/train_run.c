@@ -1,4 +1,4 @@
-/* The training itself and what is measured after it. */
+/* Training, and the measurements after it. */
 #include "train.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
     return cli_stop_requested() || r->spent;
 }
 
-/* Epochs from one line of the history to the next, 0 without one: nothing is evaluated meanwhile. */
+/* The epochs between two lines of the history; 0 without a history: then nothing is evaluated during training. */
 static uint64_t evaluate_every(const cli_run *r)
 {
     return !r->history_path ? 0 : r->evaluate_every > 0 ? r->evaluate_every : 1;
@@ -59,7 +59,7 @@ static int note_rate(cli_run *r)
                                                                                             : cli_library_failed(&err);
 }
 
-/* Chooses the learning rate if none was given, and notes it in the model. */
+/* Chooses the learning rate if none was given, and records it in the model. */
 static int choose_rate(cli_run *r)
 {
     xsm_trainer_options options = step_options(r);
@@ -103,7 +103,7 @@ static xsm_status run_fit(cli_run *r, xsm_error *err)
     return status;
 }
 
-/* Trials are short: a rate that went well in them can still be too large for the whole run. */
+/* Trials are short: a learning rate that is good in them can still be too large for the whole run. */
 static int start_again(cli_run *r)
 {
     cli_buffer from, to;
@@ -123,7 +123,7 @@ static int start_again(cli_run *r)
     return code == CLI_GO_ON ? note_rate(r) : code;
 }
 
-/* What is not trained, but counted. */
+/* Pairs are counted, not trained. */
 static int add_pairs(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -137,7 +137,7 @@ static int add_pairs(cli_run *r)
     }
     cli_note_clear();
     r->end.seconds += cli_clock() - start;
-    r->train_known = r->test_known = 0; /* of the model without them */
+    r->train_known = r->test_known = 0; /* of the model without pairs */
     return CLI_GO_ON;
 }
 
@@ -158,7 +158,7 @@ int cli_train_run(cli_run *r)
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (!r->history_measures) { /* one label a row: the others say little that precision does not */
+    if (!r->history_measures) { /* with one label a row the other measures add little to precision */
         int several = r->train_info.labels > r->train_info.rows - r->train_info.unlabelled;
         r->history.measures = several ? (1U << CLI_MEASURES) - 1 : 1;
     }

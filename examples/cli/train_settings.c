@@ -1,4 +1,4 @@
-/* What the flags of xsoftmax train mean together, and all that can be known to be wrong before the data is read. */
+/* Checks the flags of xsoftmax train together, and reports all errors that can be found before the data is read. */
 #include "train.h"
 
 #include <math.h>
@@ -34,7 +34,8 @@ static int read_schedule(cli_run *r)
     return CLI_GO_ON;
 }
 
-/* Flags of the one way to train that mean nothing to the other are refused; what was not said gets its default. */
+/* Refuses flags of one kind of training that have no meaning for the other, and sets the defaults of flags not
+ * given. */
 static int choose_optimizer(cli_run *r)
 {
     const char *steps[] = {r->epochs ? "epochs" : NULL, r->eta != 0 ? "eta" : NULL,
@@ -64,13 +65,13 @@ static int choose_optimizer(cli_run *r)
     return CLI_GO_ON;
 }
 
-/* A setting that the library refused: the command line was wrong. */
+/* The library refused a setting: the command line was wrong. */
 static int misused(const char *flag, const xsm_error *err)
 {
     return err->status == XSM_ERROR_MEMORY ? cli_library_failed(err) : cli_misuse("%s: %s", flag, err->message);
 }
 
-/* One --set: to the optimizer what begins with "optimizer.", the rest to the estimator. */
+/* One --set: keys that begin with "optimizer." belong to the optimizer, all others to the estimator. */
 static int set_option(cli_run *r, const char *name, const char *value)
 {
     static const char prefix[] = "optimizer.";
@@ -88,7 +89,7 @@ static int set_option(cli_run *r, const char *name, const char *value)
                                                                                             : misused("--set", &err);
 }
 
-/* Hands --ridge, --seed and every --set to estimator and optimizer; each option once. */
+/* Passes --ridge, --seed and every --set to estimator and optimizer; each option once. */
 static int set_options(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -100,7 +101,7 @@ static int set_options(cli_run *r)
     if (xsm_estimator_set(r->estimator, "seed", number.text, &err) != XSM_OK) {
         return misused("--seed", &err);
     }
-    /* The sampler or index first: its own options, sampler.KEY, then find it whatever the order. */
+    /* The sampler or index is set first, so that its own options, sampler.KEY, are known in any order. */
     for (size_t n = 0; n < 2 * r->sets.count; n++) {
         size_t i = n % r->sets.count;
         const char *set = r->sets.items[i];
@@ -148,7 +149,7 @@ static int make_optimizer(cli_run *r)
     }
     const char *before = r->recalled ? xsm_model_get_metadata(r->recalled, "training.optimizer") : NULL;
     if (before && r->optimizer_name && strcmp(before, r->optimizer_name) != 0) {
-        return CLI_GO_ON; /* resuming will say that it was another */
+        return CLI_GO_ON; /* if this differs from the checkpoint, resuming reports it */
     }
     return r->optimizer ? cli_checkpoint_recall_options(r, CLI_KEY_OPTIMIZER, set_of_optimizer, r->optimizer)
                         : CLI_GO_ON;
@@ -185,7 +186,7 @@ int cli_train_corrects(const char *estimator)
     return ops && ((ops->flags & XSM_ESTIMATOR_CORRECTED) != 0 || strcmp(estimator, "hierarchical") == 0);
 }
 
-/* What does not go with scores that are distances. */
+/* Checks what cannot be combined with scores that are distances. */
 static int check_score(const cli_run *r)
 {
     if (r->score <= XSM_SCORE_LINEAR) {
@@ -218,7 +219,7 @@ int cli_train_prepare(cli_run *r)
     xsm_error err = XSM_ERROR_INIT;
     r->transform_asked = r->transform_text != NULL;
     if (r->hidden.size && !r->estimator_name && r->score <= XSM_SCORE_LINEAR) {
-        r->estimator_name = "implicit"; /* what is chosen from the rows is chosen for linear models */
+        r->estimator_name = "implicit"; /* the automatic choice assumes linear models */
     }
     if (r->score > XSM_SCORE_LINEAR && !r->estimator_name) {
         r->estimator_name = "softmax";
@@ -272,7 +273,7 @@ int cli_train_prepare(cli_run *r)
     }
     const char *inputs[] = {r->data, r->test ? r->test : r->data, r->label_names, NULL};
     code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, inputs) : code;
-    /* What is chosen from the same rows is the same again. */
+    /* The same rows lead to the same choice. */
     code = code == CLI_GO_ON && !r->choose ? cli_checkpoint_recall(r) : code;
     code = code == CLI_GO_ON ? cli_warm_prepare(r) : code;
     if (code == CLI_GO_ON && r->model_path) {

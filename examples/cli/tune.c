@@ -1,4 +1,4 @@
-/* xsoftmax train --eta auto: the choice of a learning rate, as the user sees it. */
+/* xsoftmax train --eta auto: chooses a learning rate and reports the trials to the user. */
 #include "train.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static xsm_tune_trial trial_at(const cli_run *r, uint64_t index)
     return trial;
 }
 
-/* The smallest rate above `from` that was tried; infinite if there is none. */
+/* The smallest rate above `from` among the trials; infinite if there is none. */
 static double next_rate(const cli_run *r, double from)
 {
     double next = (double)INFINITY;
@@ -33,7 +33,7 @@ static double next_rate(const cli_run *r, double from)
     return next;
 }
 
-/* A line a rate, a column a round. */
+/* One line for each rate, one column for each round. */
 static void print_trials(const cli_run *r)
 {
     cli_buffer a, b, c;

@@ -1,5 +1,4 @@
-/* xsoftmax train --warm-start: training that goes on from a saved model, on other rows, with whatever is new in them.
- */
+/* xsoftmax train --warm-start: continues training from a saved model, on other rows, with new classes and features. */
 #include "train.h"
 
 #include <math.h>
@@ -31,7 +30,7 @@ int cli_warm_prepare(cli_run *r)
     return code;
 }
 
-/* More features than the model's transform was fitted for are left out, as they are where it predicts. */
+/* Features beyond those that the model's transform was fitted for are left out, as in prediction. */
 static xsm_status cut(cli_run *r, uint32_t features, xsm_error *err)
 {
     char *text = cli_format("truncate=%u", features);
@@ -44,7 +43,7 @@ static xsm_status cut(cli_run *r, uint32_t features, xsm_error *err)
     return status;
 }
 
-/* Where features are classes, both of the rows and of the model get what either has: `map` is the rows'. */
+/* If features are classes, rows and model both get the union: `map` is the rows'. */
 static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
 {
     xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
@@ -54,7 +53,7 @@ static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
     }
     int64_t last = map->labels ? map->labels[map->classes - 1] : (int64_t)map->classes - 1;
     if (last >= XSM_FEATURES_MAX) {
-        return XSM_OK; /* the model will say what it takes */
+        return XSM_OK; /* the model gives the message */
     }
     xsm_class_map both = XSM_CLASS_MAP_INIT;
     both.classes = both.features = last >= map->features ? (uint32_t)last + 1 : map->features;
@@ -94,7 +93,7 @@ int cli_warm_fit(cli_run *r)
                         r->data);
     }
     if (corrects || pairs) {
-        xsm_model_clear_correction(r->model); /* training makes one anew */
+        xsm_model_clear_correction(r->model); /* training makes a new one */
     }
     uint32_t wanted = xsm_model_features(r->model);
     wanted = grows && wanted > 0 && map.features > wanted ? map.features : wanted;
@@ -103,7 +102,7 @@ int cli_warm_fit(cli_run *r)
         return cli_fail("%s: %s", r->warm_path, err.message);
     }
     r->new_classes = xsm_model_classes(r->model) - before;
-    /* What is noted of the training before is not of this one. */
+    /* Metadata of the earlier training does not describe this one. */
     const char *key;
     for (size_t i = 0; (key = xsm_model_metadata_key(r->model, i)) != NULL;) {
         if (strncmp(key, "estimator.", 10) != 0 && strncmp(key, "training.", 9) != 0) {
