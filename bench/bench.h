@@ -1,9 +1,9 @@
 /*
- * What the benchmarks share: the shape of a benchmark, and how one is measured.
+ * Shared by the benchmarks: the interface of a benchmark, and how one is measured.
  *
- * Machines are noisy, and their clock rate changes from one second to the next. So a rate is never compared with one
- * of another run: what is measured and its ceiling take turns, each is the best of several short runs, and the ratio
- * of the two is what to look at. All memory is touched before the clock starts.
+ * Machines are noisy, and their clock rate changes from one second to the next. So a rate is never compared with a rate
+ * of another run: a benchmark and its ceiling run in turn, each rate is the best of several short runs, and their ratio
+ * is the result to compare. All memory is touched before the clock starts.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -16,7 +16,7 @@
 typedef struct bench_result {
     double value, ceiling;
     const char *unit;
-    const char *note; /* what the data was, or NULL */
+    const char *note; /* a description of the data, or NULL */
 } bench_result;
 
 typedef struct bench {
@@ -25,22 +25,23 @@ typedef struct bench {
     bench_result (*run)(uint32_t threads);
 } bench;
 
-/* Ends the program with exit status 1 when a call failed; otherwise it does nothing. */
+/* Ends the program with exit status 1 if a call failed; otherwise it does nothing. */
 void bench_check(xsm_status status, const xsm_error *err);
-/* Memory for count elements of `each` bytes, aligned for huge pages and touched; free() it. Never NULL. */
+/* Memory for `count` elements of `each` bytes, aligned for huge pages and touched; the caller frees it with free().
+ * Never NULL. */
 void *bench_memory(size_t count, size_t each);
-/* Instruction sets (XSM_CPU_DISABLE_*) that no context made from now on uses. */
+/* Instruction sets (XSM_CPU_DISABLE_*) that no context made from now on will use. */
 void bench_disable(uint32_t sets);
 /* A context of that many threads. */
 xsm_context *bench_context(uint32_t threads);
 
-/* Does some tens of milliseconds of work and returns its rate, in anything a second. */
+/* Does some tens of milliseconds of work and returns its rate, in any unit per second. */
 typedef double (*bench_rate)(void *state);
 /* The best rates of `work` and of `ceiling`, run in turn after one run of each that does not count. */
 bench_result bench_measure(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state,
                            const char *unit);
-/* For rates that memory limits, which changes from one moment to the next: the pair of a run of `work` and the mean of
- * the ceilings before and after it whose ratio is the median. */
+/* For rates limited by memory, whose speed changes from one moment to the next. Each run of `work` is paired with the
+ * mean of the ceilings before and after it; the result is the pair with the median ratio. */
 bench_result bench_measure_pairs(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state,
                                  const char *unit);
 

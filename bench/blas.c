@@ -1,5 +1,5 @@
 /*
- * OpenBLAS through dlopen(): the bench needs no BLAS to be built, and the library never uses one.
+ * OpenBLAS, loaded with dlopen(): the benchmarks can be built without a BLAS, and the library never uses one.
  */
 #include "blas.h"
 
@@ -26,7 +26,7 @@ static float *matrix(size_t rows, size_t columns)
 blas blas_new(const char *set, uint32_t threads, size_t rows, size_t classes, size_t features)
 {
     blas b = {.rows = rows, .classes = classes, .features = features};
-    /* The kernels that OpenBLAS has for the set, on whatever processor this is. */
+    /* OpenBLAS's kernels for the instruction set, whatever the processor. */
     (void)setenv("OPENBLAS_CORETYPE",
                  strcmp(set, "avx512") == 0 ? "SkylakeX"
                  : strcmp(set, "avx2") == 0 ? "Haswell"

@@ -1,6 +1,6 @@
 /*
- * Every thread does the same amount of work on its own part of the memory; the rate is that of all of them until the
- * last is done.
+ * Every thread does the same amount of work on its own part of the memory; the rate is that of all threads until the
+ * last one finishes.
  */
 #include "ceilings.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define FMA_ROUNDS ((size_t)1 << 22)
-/* Rows that a thread takes in a run: ten milliseconds or so. */
+/* Rows that a thread processes in a run: about ten milliseconds. */
 #define ROWS_A_RUN 50000
 
 ceilings ceilings_new(uint32_t threads, float *rows, size_t row_count, size_t features)
@@ -59,8 +59,8 @@ double ceiling_fma(void *state)
 
 static void draw_rows(ceilings *c)
 {
-    /* Others each time: the same 50,000 rows, 100 MB, would stay in a large processor's last cache from run to run,
-     * where rows chosen from all of them do not. */
+    /* Different rows each time: the same 50,000 rows, 100 MB, would stay in a large processor's last-level cache from
+     * run to run; rows chosen from all of them do not. */
     size_t part = c->row_count / c->threads;
     for (size_t i = 0; i < c->threads * c->listed; i++) {
         c->list[i] = (uint32_t)(i / c->listed * part + bench_below(&c->random, part));
@@ -94,7 +94,7 @@ double ceiling_pairs(void *state)
     return (double)(c->listed * c->threads) / (peak_clock() - start);
 }
 
-/* Floats of each thread's part, a multiple of what the loops take at once. */
+/* Floats of each thread's part, a multiple of what the loops process at once. */
 static size_t part_of(const ceilings *c)
 {
     return c->row_count * c->features / c->threads / 64 * 64;

@@ -1,5 +1,5 @@
 /*
- * Ceilings on several threads, from the loops of bench/peak/: what the machine can do at this moment, without the
+ * Ceilings on several threads, from the loops of bench/peak/: the speed of the machine at this moment, without the
  * library.
  */
 #ifndef BENCH_CEILINGS_H
@@ -17,7 +17,7 @@
 typedef struct ceilings {
     const peak_loops *loops; /* of the instruction set that the context uses */
     uint32_t threads;
-    /* A matrix of rows in huge pages, and for each thread a list of its own rows of it, at random. */
+    /* A matrix of rows in huge pages, and for each thread a random list of rows of its own part. */
     float *rows;
     float *x;               /* [CEILING_EXAMPLES][features] zeros, so that the rows keep their values */
     uint32_t *list, *reads; /* [threads][listed], [threads][listed/2] */
@@ -26,17 +26,17 @@ typedef struct ceilings {
     bool borrowed; /* the rows */
 } ceilings;
 
-/* With `row_count` rows of `features` floats; 0 rows: none, for fma() only. `rows` is the matrix, one row after
- * another, or NULL for one of its own. */
+/* Makes `row_count` rows of `features` floats; 0 rows: none, for fma() only. `rows` is the matrix, one row after
+ * another; NULL: a new matrix is allocated. */
 ceilings ceilings_new(uint32_t threads, float *rows, size_t row_count, size_t features);
 void ceilings_free(ceilings *c);
 
-/* Each takes a ceilings. Floating-point operations a second in fused multiply-adds on registers. */
+/* The state is a `ceilings`. Floating-point operations a second in fused multiply-adds on registers. */
 double ceiling_fma(void *state);
-/* Rows a second that are chosen at random, prefetched, dotted with x, and changed. */
+/* Rows a second that are chosen at random, prefetched, multiplied with x, and changed. */
 double ceiling_rows(void *state);
-/* The same, with another row of x for every two of them, chosen at random and read: what a step of one example and
- * two classes moves. */
+/* The same, with another row of x for every two of them, chosen at random and read: the memory traffic of a step with
+ * one example and two classes. */
 double ceiling_pairs(void *state);
 /* Rows a second that are read and written one after another. */
 double ceiling_stream(void *state);

@@ -1,12 +1,12 @@
 #!/bin/sh
-# What `xsoftmax train` chooses by itself, every estimator of the library, then the programs of other people that Debian
-# has, on the same rows in one run.
+# Compares the automatic choice of `xsoftmax train`, every estimator of the library, and other programs in Debian, on the
+# same rows in one run.
 #
 #   sh bench/compare.sh DATA... [--json] [--threads T] [--only NAME,...] [--limit SECONDS] [--epochs N]
 #
 # DATA is a folder with NAME_train.txt[.gz] and NAME_test.txt[.gz] (or train.txt and test.txt), the name of one in
 # $XSM_DATA or ../shared/data, or debian-maintainers, which examples/debian-packages.sh makes from this machine's package
-# lists. SECONDS are of processor time. On a fresh Debian it first installs what is missing, the peers among it.
+# lists. SECONDS are processor time. On a fresh Debian it first installs missing packages, including the other programs.
 # See doc/measurements/other_programs.md for how to read the table.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Bibtex's shape: shared/data's README, first label a row. */
+/* Bibtex's sizes: from the README of shared/data, first label of each row. */
 enum { ROWS = 4880, FEATURES = 1836, CLASSES = 146, NONZEROS = 68 };
 
 xsm_dataset *bench_dense(xsm_context *ctx, uint64_t rows, uint32_t features, uint32_t classes)
@@ -33,13 +33,13 @@ xsm_dataset *bench_dense(xsm_context *ctx, uint64_t rows, uint32_t features, uin
     return data;
 }
 
-/* Features of one row, rising: each is taken with a probability that falls with its number, as words' do. Returns
- * how many. */
+/* Draws the features of one row, rising: each is drawn with a probability that falls with its number, as for words.
+ * Returns how many. */
 static size_t draw_row(bench_random *random, uint32_t *index)
 {
     size_t count = 0;
     for (uint32_t j = 0; j < FEATURES; j++) {
-        /* The integral over j is NONZEROS, nearly. */
+        /* The integral over j is about NONZEROS. */
         double probability = 0.5 * NONZEROS / sqrt((double)FEATURES * (j + 1));
         if ((double)bench_uniform(random) * 0.5 + 0.5 < probability) {
             index[count++] = j;
@@ -74,7 +74,7 @@ char *bench_bibtex_text(uint64_t rows, size_t *length)
     return text;
 }
 
-/* Where Bibtex is, or NULL. */
+/* The folder of Bibtex, or NULL. */
 static const char *bibtex_path(char *path, size_t size)
 {
     const char *folder = getenv("XSM_DATA");

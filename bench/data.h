@@ -19,7 +19,7 @@ static inline uint64_t bench_next(bench_random *r)
     return r->state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-/* A number below n, n < 2^32; near enough to uniform for measuring. */
+/* A number below n, n < 2^32; uniform enough for measurements. */
 static inline uint64_t bench_below(bench_random *r, uint64_t n)
 {
     return (bench_next(r) >> 32) * n >> 32;
@@ -33,8 +33,8 @@ static inline float bench_uniform(bench_random *r)
 
 /* Dense rows of length about 1, with a class each, all equally likely. */
 xsm_dataset *bench_dense(xsm_context *ctx, uint64_t rows, uint32_t features, uint32_t classes);
-/* Bibtex as the papers train on it (first label, classes that occur, unit rows), or data of the same shape where it is
- * not to be had; *note says which. */
+/* Bibtex as in the papers (first label, classes that occur, unit rows), or data of the same shape if it is not
+ * installed; *note says which. */
 xsm_dataset *bench_bibtex(xsm_context *ctx, const char **note);
 /* Text of the same shape as Bibtex's, in the Extreme Classification format; free() it. */
 char *bench_bibtex_text(uint64_t rows, size_t *length);

@@ -1,15 +1,15 @@
 /*
- * The learning rate that xsm_tune_eta() chooses against whole runs with each rate of the grid; bench/eta_auto.py runs
- * it.
+ * Compares the learning rate that xsm_tune_eta() chooses with whole runs at each rate of the grid; bench/eta_auto.py
+ * runs this program.
  *
  *   eta_auto FILE LABELS EPOCHS SEEDS ESTIMATORS [auto]
  *
- * A line a seed and estimator, with commas: estimator, seed, objectives of the grid 1e-3 ... 1e3 (inf: diverged), the
- * rate chosen, its objective, examples of the trials / of the run, processor time of trials and run / of a run that is
- * given that rate - 1. With `auto`, the grid is left out (nan). Short runs are timed several times, and the least
- * counts. Rows of unit length, one thread, otherwise what the command line has by default. The objective is the mean
- * exact log-loss of training rows, or the exact loss of the estimator where that is another; of a few thousand of them,
- * the same for all runs, where there are many classes.
+ * Prints one line for each seed and estimator, separated by commas: estimator, seed, objectives of the grid 1e-3 ...
+ * 1e3 (inf: diverged), the chosen rate, its objective, examples of the trials / of the run, processor time of trials
+ * and run / of a run that is given that rate - 1. With `auto`, the grid is left out (nan). Short runs are timed several
+ * times, and the least time counts. Rows have unit length, there is one thread, and all else is the command line's
+ * default. The objective is the mean exact log-loss of training rows, or the exact loss of the estimator if that is
+ * different; with many classes it is computed on a few thousand of these rows, the same for all runs.
  */
 #include <xsoftmax.h>
 
@@ -20,7 +20,7 @@
 #include <time.h>
 
 enum { LOSS_ROWS = 64, RATES = 7, SCORES = 50000000, ROWS_LEAST = 4000, RESTARTS = 3, REPEATS = 9 };
-#define REPEAT_SECONDS 8 /* of one rate's runs, beyond which none is repeated */
+#define REPEAT_SECONDS 8 /* total for the runs of one rate; beyond it none is repeated */
 
 static xsm_error err = XSM_ERROR_INIT;
 
@@ -32,7 +32,7 @@ static void check(xsm_status status)
     }
 }
 
-/* Processor time: other programs on the machine do not count. */
+/* Processor time, so that other programs on the machine do not count. */
 static double now(void)
 {
     struct timespec t;
@@ -52,7 +52,7 @@ typedef struct subject {
 /* The estimator whose loss is the objective; NULL: the log-loss. */
 static const char *own(const char *estimator)
 {
-    /* The searching estimators' loss is the margin's unless they are told otherwise. */
+    /* The loss of the searching estimators is the margin's by default. */
     return strcmp(estimator, "margin") == 0 || strstr(estimator, "mips") ? "margin"
            : strncmp(estimator, "one-vs-all", 10) == 0                   ? "one-vs-all"
                                                                          : NULL;
@@ -96,11 +96,11 @@ static double objective(const subject *s, xsm_model *m)
 }
 
 typedef struct outcome {
-    double eta, objective, examples; /* the trials' examples by the run's */
+    double eta, objective, examples; /* examples of the trials divided by those of the run */
     double trials, run;              /* processor time */
 } outcome;
 
-/* A whole run; with eta 0, tuned first, and begun again at a tenth of the rate where it diverges. */
+/* A whole run; with eta 0 the rate is tuned first, and a run that diverges starts again at a tenth of the rate. */
 static outcome run(const subject *s, double eta)
 {
     outcome out = {.eta = eta};
@@ -131,7 +131,7 @@ static outcome run(const subject *s, double eta)
     }
     xsm_status status = XSM_ERROR_DIVERGED;
     for (int again = 0; status == XSM_ERROR_DIVERGED && again <= (chosen ? RESTARTS : 0); again++) {
-        if (again > 0) { /* as the command does */
+        if (again > 0) { /* like the command */
             out.eta /= 10;
             out.trials += out.run;
             xsm_trainer_free(t);
@@ -154,8 +154,8 @@ static outcome run(const subject *s, double eta)
     return out;
 }
 
-/* The rate chosen, with the least times of some runs. What choosing adds is to a run on a model of its own: one that
- * trials went before finds the model in memory. */
+/* The chosen rate, with the least times of several runs. The cost of choosing is compared with a run on a model of its
+ * own, because after trials a run finds its model already in memory. */
 static outcome run_chosen(const subject *s, double *extra)
 {
     double start = now();

@@ -1,6 +1,6 @@
 /*
  * Every class of dense rows: evaluation (log-sum-exp, argmax and the five best in one pass), and minibatch training
- * with the exact softmax. The ceiling is fused multiply-adds that never leave the registers.
+ * with the exact softmax. The ceiling is fused multiply-adds on registers only.
  */
 #include "blas.h"
 #include "ceilings.h"

@@ -1,7 +1,7 @@
 /*
- * Minibatches of sparse rows with the exact softmax: text of short documents, whose words are as frequent as Zipf's law
- * has it, so that rows share most of their words. What a batch must move is the weights of all the features that it
- * has, read to score and read and written to step; the ceiling is rows that are read and written one after another.
+ * Minibatches of sparse rows with the exact softmax: text of short documents, whose word frequencies follow Zipf's law,
+ * so that rows share most of their words. A batch must move the weights of all its features: they are read for the
+ * scores (logits), and read and written for the step. The ceiling is rows that are read and written one after another.
  */
 #include "ceilings.h"
 #include "data.h"
@@ -13,7 +13,7 @@
 
 enum { ROWS = 2048, BATCH = 256, FEATURES = 8000, CLASSES = 12000 };
 
-/* A row has word j, from 1, with probability COMMON/j, below 0.9: some 52 words. */
+/* A row contains word j, from 1, with probability COMMON/j, at most 0.9: about 52 words. */
 #define COMMON 7.0
 
 static xsm_dataset *documents(xsm_context *ctx)
@@ -48,7 +48,7 @@ static xsm_dataset *documents(xsm_context *ctx)
     return data;
 }
 
-/* Features that a batch has, on average. */
+/* The average number of features in a batch. */
 static double batch_features(const xsm_dataset *data)
 {
     unsigned char *seen = bench_memory(FEATURES, 1);

@@ -1,10 +1,10 @@
 /*
- * Generated rows of any number as Extreme Classification text on standard output, for data larger than memory:
+ * Writes any number of generated rows as Extreme Classification text to standard output, for data larger than memory:
  *
  *     bench_generate ROWS [FEATURES A-ROW CLASSES]       (4096 features, 100 of them a row, 1000 classes by default)
  *
- * A row of class k has half of its features from 64 that belong to the class and half from all, values 0.1 to 1. Its
- * cache takes 8 bytes a value and 28 a row.
+ * A row of class k has half of its features from 64 features of the class and half from all features, with values from
+ * 0.1 to 1. A cache of these rows has 8 bytes per value and 28 per row.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Linear and embedding models of this library, and fastText, on the same rows in one run; see bench/compare/hidden.py.
+# Compares linear and embedding models of this library, and fastText, on the same rows in one run; see bench/compare/hidden.py.
 #
 #   sh bench/hidden.sh [--json] [--threads T] [--sets NAME,...] [--only NAME,...] [--held]
 #
-# Needs kg-fb15k237 and s3rec-beauty in $XSM_DATA or ../shared/data. On a fresh Debian it first installs what is missing,
-# fastText among it. --held judges by the held-back rows that the settings were chosen on, not by the test rows.
+# Needs kg-fb15k237 and s3rec-beauty in $XSM_DATA or ../shared/data. On a fresh Debian it first installs missing packages,
+# including fastText. --held evaluates on the held-back rows that the settings were chosen on, not on the test rows.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Data larger than memory: generates rows, converts them to a cache as they come, and trains on the cache. Says how much
-# memory each took at most.
+# Data larger than memory: generates rows, converts them to a cache through a pipe, and trains on the cache. Prints the
+# peak memory of each step.
 #
 #   sh bench/large.sh [ROWS [FOLDER]]     ten million rows, a cache of 8 GB, by default; FOLDER needs twice that for a while
 set -u

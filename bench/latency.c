@@ -1,13 +1,13 @@
 /*
- * How long one prediction takes: threads with a predictor each over one model that is mapped from a file, a row a call,
- * as a server calls, and for comparison 32 rows a call. Percentiles of the calls' times by the clock, beside the least
- * time there can be: that of reading the model's weights once, measured in turn. Exact prediction, and through a
- * spherical index.
+ * The time of one prediction: each thread has a predictor over one model that is mapped from a file, and calls it with
+ * one row at a time, as a server does; for comparison also with 32 rows per call. Prints percentiles of the calls'
+ * wall-clock times beside a lower bound, the time to read the model's weights once, measured in turn. Exact prediction,
+ * and prediction with a spherical index.
  *
  *     bench_latency [--classes K] [--features D] [--calls N] [--threads LIST]
  *
- * The clock is read before and after each call, which takes some 50 ns. All threads start at once, and each makes its
- * first calls uncounted.
+ * The clock is read before and after each call, which takes about 50 ns. All threads start at once, and each makes its
+ * first calls untimed.
  */
 #include <math.h>
 #include <pthread.h>
@@ -54,7 +54,7 @@ static void *memory(size_t count, size_t each)
 
 /* -- model and rows ----------------------------------------------------------------------------------------------- */
 
-/* Saves a model of random weights about sqrt(K) directions and maps it. */
+/* Saves a model of random weights around sqrt(K) directions and maps it. */
 static xsm_model *make_model(uint32_t classes, uint32_t features, const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -103,7 +103,7 @@ static xsm_dataset *make_rows(uint32_t features, int sparse)
     float *values = memory((size_t)ROWS * each, sizeof *values);
     for (uint32_t i = 0; i < ROWS; i++) {
         offsets[i + 1] = offsets[i] + each;
-        for (uint32_t j = 0; j < each; j++) { /* one in each part of the features, so that they rise */
+        for (uint32_t j = 0; j < each; j++) { /* one in each part of the features, so that they are rising */
             index[i * each + j] = (uint32_t)((uint64_t)j * features / each + uniform(&state) * (features / each));
             values[i * each + j] = (float)(uniform(&state) - 0.5);
         }
@@ -123,7 +123,7 @@ typedef struct server {
     const xsm_dataset *rows;
     pthread_barrier_t *start;
     double *times;                  /* [calls] */
-    uint32_t calls, seed, together; /* rows a call */
+    uint32_t calls, seed, together; /* rows per call */
 } server;
 
 static void *serve(void *state)
@@ -157,7 +157,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds to read the weights once on one thread, the least of some runs. */
+/* Seconds to read the weights once on one thread, the least of several runs. */
 static double read_once(const float *weights, size_t count)
 {
     double least = INFINITY;
@@ -173,7 +173,7 @@ static double read_once(const float *weights, size_t count)
         for (size_t j = 0; j < 64; j++) {
             sum += sums[j];
         }
-        volatile float kept = sum; /* so that nothing above is left out */
+        volatile float kept = sum; /* so that the compiler does not remove the loop above */
         (void)kept;
         double time = now() - begin;
         least = time < least ? time : least;
@@ -260,7 +260,7 @@ int main(int argc, char **argv)
     xsm_index *index = NULL;
     check(xsm_index_new(NULL, "spherical", &index, &err), &err);
     check(xsm_index_build_model(index, model, &err), &err);
-    /* Reading is measured on memory of its own kind: the same number of floats, touched. */
+    /* Reading is measured on separate memory: the same number of floats, touched. */
     size_t count = (size_t)classes * features;
     float *weights = memory(count, sizeof *weights);
     for (size_t i = 0; i < count; i++) {

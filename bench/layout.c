@@ -1,8 +1,8 @@
 /*
- * The order of the weights: steps on Bibtex in the order that the trainer chooses against steps in the other. Value and
- * ceiling are the rates of the two; the trainer is right as long as the ratio is above 1.
+ * The order of the weights: steps on Bibtex in the order that the trainer chooses, compared with steps in the other
+ * order. Value and ceiling are the two rates; the trainer's choice is right if the ratio is above 1.
  *
- * The trainer sets the order itself, so these steps are taken as a host would: gradient, then optimizer.
+ * The trainer sets the order itself, so these steps are made as in a host: gradient, then optimizer.
  */
 #include "data.h"
 

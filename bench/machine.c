@@ -1,6 +1,7 @@
 /*
- * row-update, row-read-update and fma-peak: what the machine can do. They are the ceilings of the other benchmarks, or
- * say how near one can come, and have ceilings themselves mostly to tell a noisy machine from a quiet one.
+ * row-update, row-read-update and fma-peak: the limits of the machine. They are the ceilings of the other benchmarks,
+ * or show how near to a ceiling code can come. They have ceilings themselves mainly to distinguish a noisy machine from
+ * a quiet one.
  */
 #include "ceilings.h"
 #include "shape.h"
@@ -27,6 +28,6 @@ bench_result bench_fma_peak(uint32_t threads)
     ceilings all = ceilings_new(threads, NULL, 0, 0);
     bench_result result = bench_measure(ceiling_fma, &all, ceiling_fma, &one, "GFLOP/s");
     result.value *= 1e-9;
-    result.ceiling *= 1e-9 * threads; /* what one thread reaches, times their number */
+    result.ceiling *= 1e-9 * threads; /* the rate of one thread, times the number of threads */
     return result;
 }

@@ -52,7 +52,7 @@ static void list(FILE *to)
     }
 }
 
-/* A name stands for itself, or for all that begin with it and a slash. */
+/* A name selects itself, and all names that begin with it and a slash. */
 static bool want(settings *s, const char *name)
 {
     size_t length = strlen(name);
@@ -66,7 +66,7 @@ static bool want(settings *s, const char *name)
     return found;
 }
 
-/* "1,2" to numbers. */
+/* Parses "1,2" to numbers. */
 static bool read_threads(settings *s, const char *text)
 {
     s->thread_counts = 0;
@@ -87,7 +87,7 @@ static bool read_threads(settings *s, const char *text)
     }
 }
 
-/* Limits every context of this program to an instruction set. Exits where this processor lacks it. */
+/* Limits every context of this program to an instruction set. Exits if this processor lacks it. */
 static void use_set(const char *name)
 {
     static const struct {

@@ -4,8 +4,8 @@
 #
 #   sh bench/many_classes.sh [--classes K] [--rows N] [--dimension D] [--threads T] [--only NAME] [--held] [--json] ...
 #
-# At the default size fastText takes half an hour of processor time. On a fresh Debian it first installs what is
-# missing, fastText among it.
+# At the default size fastText takes half an hour of processor time. On a fresh Debian it first installs missing
+# packages, including fastText.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

@@ -1,5 +1,5 @@
 /*
- * How a benchmark is measured, and the little that all of them need to get there.
+ * The measurement of a benchmark, and helper functions for all of them.
  */
 #include "bench.h"
 
@@ -11,10 +11,11 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* Runs: short ones, so that some fall between what else the machine does; at least LEAST_RUNS, then up to SECONDS. */
+/* Runs are short, so that some of them fall between the machine's other work; at least LEAST_RUNS, then up to
+ * SECONDS. */
 #define LEAST_RUNS 5
 #define SECONDS 2.0
-/* Pairs of runs: how many at most, and for how long. */
+/* Pairs of runs: the most pairs, and the most seconds. */
 #define PAIRS 101
 #define PAIR_SECONDS 4.0
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -57,8 +58,7 @@ xsm_context *bench_context(uint32_t threads)
     return ctx;
 }
 
-/* Threads wait for more work a while before they sleep; those of one measurement are not to be in the next one's way.
- */
+/* Threads spin for a while before they sleep; those of one measurement must not disturb the next one. */
 static void rest(void)
 {
     const struct timespec time = {.tv_nsec = 10000000};

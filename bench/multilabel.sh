@@ -1,11 +1,12 @@
 #!/bin/sh
-# Data with several labels a row: the library beside fastText's and LIBLINEAR's one-vs-rest on the same rows in one run.
+# Data with several labels per row: compares the library with one-vs-rest of fastText and LIBLINEAR, on the same rows in
+# one run.
 #
 #   sh bench/multilabel.sh [DATA...] [--json] [--threads T] [--limit SECONDS] [--only NAME,...]
 #
 # DATA is as in bench/compare.sh, or debian-depends, which examples/debian-packages.sh makes from this machine's package
 # lists. Without DATA: bibtex, delicious, corel5k, hmc-cellcycle-go, kg-fb15k237 and debian-depends. On a fresh Debian
-# it first installs what is missing. See doc/measurements/multilabel.md for how to read the table.
+# it first installs missing packages. See doc/measurements/multilabel.md for how to read the table.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

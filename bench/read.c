@@ -1,6 +1,6 @@
 /*
- * Reading Extreme Classification text that is in memory already, against reading the same number of bytes and doing
- * nothing with them. One thread reads, however many there are.
+ * Reading Extreme Classification text that is already in memory, compared with reading the same number of bytes and
+ * doing nothing with them. One thread reads, whatever the number of threads.
  */
 #include "ceilings.h"
 #include "data.h"

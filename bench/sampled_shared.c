@@ -1,8 +1,8 @@
 /*
- * Minibatches of sparse rows on an embedding model, with a sampled softmax whose draws the batch shares: where the
- * automatic choice spends its time. A batch makes three products of examples x draws x H, for scores, for the gradient
- * of the hidden vectors and for that of the classes; nothing else is counted. The ceiling is fused multiply-adds that
- * never leave the registers.
+ * Minibatches of sparse rows on an embedding model, with a sampled softmax whose draws are shared by the batch: the
+ * case that the automatic choice uses most. A batch makes three products of examples x draws x H, for scores (logits),
+ * for the gradient of the hidden vectors and for that of the classes; nothing else is counted. The ceiling is fused
+ * multiply-adds on registers only.
  */
 #include "ceilings.h"
 #include "data.h"
@@ -12,7 +12,7 @@
 
 enum { ROWS = 16384, FEATURES = 20000, ROW_FEATURES = 10, CLASSES = 100000, HIDDEN = 256, BATCH = 128, DRAWS = 1000 };
 
-/* Rows of ROW_FEATURES features of equal value, each from a range of its own. */
+/* Rows of ROW_FEATURES features of equal value, each feature from its own range. */
 static xsm_dataset *rows_of(xsm_context *ctx)
 {
     enum { RANGE = FEATURES / ROW_FEATURES };

@@ -1,16 +1,17 @@
 /*
- * What a search costs against K: for K = 10^3 to 10^6 rows of 64 numbers in sqrt(K) directions, microseconds a query by
- * `exact` and by `spherical` as it is by default, on one thread in the same run, the rows that it scores, its recall at
- * 10 and the time to build it. Both times are the least of several runs, which take turns, of
- * the processor.
+ * The cost of a search as a function of K: for K = 10^3 to 10^6 rows of 64 numbers in sqrt(K) directions, prints the
+ * microseconds per query of `exact` and of `spherical` with its defaults, on one thread in the same run, the rows that
+ * a search scores, its recall at 10 and the time to build the index. Both times are the least processor times of
+ * several alternating runs.
  *
  *     bench_search [LARGEST-K]
  *
- * And how many of the best rows a search finds that scores a twentieth of all, of vectors in files of raw floats:
+ * The second form prints the recall of a search that scores a twentieth of all rows, for vectors in files of raw
+ * floats:
  *
  *     bench_search ROWS QUERIES WIDTH
  *
- * bench/search.sh does both, and tries weights that were trained on real sets.
+ * bench/search.sh runs both, the second also on weights that were trained on real sets.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ enum { WIDTH = 64, QUERIES = 256, TOP = 10, RUNS = 5 };
 static double now(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* one thread: other programs do not count */
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* processor time of one thread: other programs do not count */
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -40,7 +41,7 @@ static float normal(uint64_t *state)
     return (float)(sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v));
 }
 
-/* Rows about random directions, of lengths that differ. */
+/* Rows around random directions, of different lengths. */
 static float *make_rows(uint32_t count, const float *centres, uint32_t directions, uint64_t *state)
 {
     float *rows = malloc((size_t)count * WIDTH * sizeof *rows);
@@ -63,7 +64,7 @@ static int check(xsm_status status, const xsm_error *err)
     return 0;
 }
 
-/* Floats of a whole file; *count of them. */
+/* The floats of a whole file; *count of them. */
 static float *read_floats(const char *path, size_t *count)
 {
     FILE *file = fopen(path, "rb");

@@ -1,11 +1,11 @@
 #!/bin/sh
-# What searches cost against K, and what they find with a twentieth of the rows scored: of a recommender's vectors, and
-# of weights that `xsoftmax train` has trained, as it does by default, on real sets.
+# Measures the cost of searches as a function of K, and their recall with a twentieth of the rows scored: on a
+# recommender's vectors, and on weights that `xsoftmax train` has trained with its defaults on real sets.
 #
 #   sh bench/search.sh [LARGEST-K] [--recall]     see doc/measurements/search_indexes.md; --recall leaves the first part out
 #
-# Real data comes from $XSM_DATA or ../shared/data; what is not there is skipped. On a fresh Debian it first installs
-# what is missing. About two and a half minutes on a machine that does nothing else.
+# Real data comes from $XSM_DATA or ../shared/data; missing sets are skipped. On a fresh Debian it first installs missing
+# packages. About two and a half minutes on an otherwise idle machine.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh
@@ -44,7 +44,7 @@ else
     say "skipped: mips-items is not in $data" >&2
 fi
 
-# Sets, and a twentieth of their classes.
+# Data sets, and a twentieth of their number of classes.
 for item in delicious:18 kg-fb15k237:560 s3rec-beauty:605; do
     name=${item%:*}
     if [ ! -f "$data/$name/${name}_train.txt.gz" ]; then

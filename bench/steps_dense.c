@@ -1,16 +1,16 @@
 /*
- * Steps of sampled estimators on dense rows, one example and one other class each: two rows of the model are read,
- * dotted and written, and the example's features read. Examples and classes are random. The ceiling is half the rate at
- * which such rows can be updated.
+ * Steps of sampled estimators on dense rows, with one example and one other class each: two rows of the model are read,
+ * multiplied with the example and written, and the example's features are read. Examples and classes are random. The
+ * ceiling is half the rate at which such rows can be updated.
  */
 #include "ceilings.h"
 #include "data.h"
 #include "shape.h"
 #include "training.h"
 
-/* 32 MB of features: more than a processor has for itself. */
+/* 32 MB of features: more than the cache of a single core. */
 #define EXAMPLES 16384
-/* Epochs of a run: 131,072 steps, so that what begins and ends a run does not count. */
+/* Epochs of a run: 131,072 steps, so that the start and the end of a run do not count. */
 #define EPOCHS 8
 
 static double half_the_rows(void *state)
@@ -24,7 +24,7 @@ static bench_result run(const char *estimator, uint32_t threads, double eta)
     training t = {0};
     training_start(&t, ctx, bench_dense(ctx, EXAMPLES, DENSE_FEATURES, DENSE_CLASSES), estimator, 1, 1, eta);
     t.epochs = EPOCHS;
-    /* On the model's own rows: as much of one as of the other is then in the last cache. */
+    /* On the model's own rows, so that the last-level cache contains an equal share of both. */
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
     bench_check(xsm_model_parameters(t.model, &p, &err), &err);
@@ -42,7 +42,7 @@ bench_result bench_step_implicit(uint32_t threads)
 
 bench_result bench_step_umax(uint32_t threads)
 {
-    return run("umax", threads, 1e-5); /* its step is K times its score's error */
+    return run("umax", threads, 1e-5); /* its step is K times the error of its score */
 }
 
 bench_result bench_step_ove(uint32_t threads)

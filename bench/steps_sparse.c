@@ -1,8 +1,8 @@
 /*
- * Steps on sparse rows, one example each. A model of Bibtex's size stays in the second cache, so what counts is what a
- * step costs besides its arithmetic; the ceiling is the kernels alone on the same examples.
+ * Steps on sparse rows, one example each. A model of Bibtex's size stays in the second-level cache, so the overhead of
+ * a step beside its arithmetic is measured; the ceiling is the kernels alone on the same examples.
  *
- * Times, not rates: the smaller the better, and a ratio of 1 is the least there can be.
+ * Values are times, not rates: smaller is better, and a ratio of 1 is the lower bound.
  */
 #include "data.h"
 #include "training.h"
@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-/* The kernels that a step cannot do without. */
+/* The kernels that a step needs at least. */
 typedef struct bare {
     const xsmi_kernels *kernels;
     const xsm_dataset *data;
@@ -70,7 +70,7 @@ static double bare_sampled(void *state)
     return (double)(b->epochs * b->rows) / (peak_clock() - start);
 }
 
-/* The weights of each example's features added up, and changed. */
+/* The weights of each example's features are summed and changed. */
 static double bare_exact(void *state)
 {
     const bare *b = state;

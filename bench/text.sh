@@ -1,9 +1,9 @@
 #!/bin/sh
-# Text classification: xsoftmax and fastText on the same lines in one run; see bench/compare/text.py.
+# Text classification: compares xsoftmax and fastText on the same lines in one run; see bench/compare/text.py.
 #
 #   sh bench/text.sh [--threads T] [--only 20news|brown] [--fasttext [LR,EPOCHS]] [--ours [ESTIMATOR,TRANSFORM,ETA,EPOCHS]]
 #
-# Needs $XSM_DATA or ../shared/data. On a fresh Debian it first installs what is missing, fastText among it.
+# Needs $XSM_DATA or ../shared/data. On a fresh Debian it first installs missing packages, including fastText.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

@@ -1,5 +1,5 @@
 /*
- * The trainer is stopped by its callback after some epochs, and goes on from there in the next run.
+ * The callback stops the trainer after some epochs, and the next run continues from there.
  */
 #include "training.h"
 

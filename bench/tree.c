@@ -1,6 +1,6 @@
 /*
- * The adversarial tree at the size of the paper's Amazon-670K: fitting, drawing, all log-probabilities, and what it
- * adds to a step of negative sampling.
+ * The adversarial tree at the size of the paper's Amazon-670K: fitting, drawing, all log-probabilities, and the time
+ * that it adds to a step of negative sampling.
  */
 #include "ceilings.h"
 #include "data.h"
@@ -14,12 +14,11 @@
 #include <string.h>
 
 enum { ROWS = 490449, CLASSES = 213874, DRAWS = 16, SWEPT = 256, STEP_ROWS = 16384 };
-/* Seconds that the fit is to take, and a draw with its log-probability. */
+/* The target seconds of the fit, and of a draw with its log-probability. */
 #define FIT_GOAL 60.0
 #define DRAW_GOAL 1e-6
 
-/* Rows whose classes lie in groups of groups: a class's centre is the sum of one vector for each prefix of its number.
- */
+/* Rows whose classes form groups of groups: a class's centre is the sum of one vector for each prefix of its number. */
 static xsm_dataset *grouped(xsm_context *ctx, uint64_t rows, uint32_t features, uint32_t classes)
 {
     enum { LEVELS = 18, CENTRES = 4096 };

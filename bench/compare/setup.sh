@@ -1,4 +1,4 @@
-# What the comparisons in bench/ have in common: sourced by them, with $root set to the source tree.
+# Functions shared by the comparisons in bench/: sourced by them, with $root set to the source tree.
 # shellcheck shell=sh
 # shellcheck source=examples/setup.sh disable=SC2154
 . "$root/examples/setup.sh"
@@ -6,12 +6,12 @@
 # shellcheck disable=SC2086,SC2154
 need_packages $build_packages python3:python3 >&2 || fail "the packages above are needed"
 
-# need PACKAGE:PROBE...: what a comparison cannot do without.
+# need PACKAGE:PROBE...: installs packages that a comparison requires.
 need() {
     need_packages "$@" >&2 || fail "the packages above are needed"
 }
 
-# want PACKAGE:PROBE...: what it can do without.
+# want PACKAGE:PROBE...: installs packages that a comparison can do without.
 want() {
     for peer in "$@"; do
         need_packages "$peer" >&2 || say "Going on without ${peer%%:*}." >&2

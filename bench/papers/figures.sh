@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the program behind run.sh, and draws what it found.
+# Runs the program behind run.sh, and plots its results.
 #
 #   sh figures.sh PROGRAM FOLDER [ARGUMENT...]     the arguments are the program's
 set -u
@@ -9,7 +9,7 @@ folder=$2
 shift 2
 mkdir -p "$folder" || exit 1
 
-# What an earlier run left of the same figures must not be taken for this one's.
+# Removes the results of an earlier run of the same figures.
 for word in "$@"; do
     case $word in
     all) rm -f "$folder"/*.csv "$folder"/*.svg "$folder"/*.png ;;

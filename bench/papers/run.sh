@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds the library for release and reprints tables and figures of the papers, the paper's numbers beside ours. On a
-# fresh Debian it first installs what is missing.
+# Builds the library for release and reproduces tables and figures of the papers, the paper's numbers beside ours. On a
+# fresh Debian it first installs missing packages.
 #
 #   sh bench/papers/run.sh NAME... [--json] [--quick] [--threads N]    without a name it lists them
 #
 # See doc/measurements/papers.md.
 #
-# Tables go to standard output (with --json nothing else, a line a cell), CSV files and plots to build-bench/papers.
+# Tables go to standard output (with --json only the cells, one per line), CSV files and plots to build-bench/papers.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh

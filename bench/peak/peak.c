@@ -1,5 +1,5 @@
 /*
- * Finds the loops of an instruction set, and tells the time.
+ * Finds the loops of an instruction set, and reads the clock.
  */
 #include "peak.h"
 

@@ -1,6 +1,6 @@
 /*
- * Ceilings to compare kernels with, measured in the same run: fused multiply-adds that never leave the registers, and
- * plain passes over memory. One set of loops an instruction set; nothing of the library is used.
+ * Ceilings to compare kernels with, measured in the same run: fused multiply-adds on registers only, and plain passes
+ * over memory. One set of loops per instruction set; the library is not used.
  */
 #ifndef PEAK_H
 #define PEAK_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef struct peak_loops {
-    const char *name; /* as the kernel table's */
+    const char *name; /* the name of the kernel table */
     /* Floating-point operations in a round of fma(). */
     double fma_operations;
     float (*fma)(size_t rounds);
@@ -17,17 +17,17 @@ typedef struct peak_loops {
     float (*read)(const float *x, size_t n);
     /* Reads and writes them. */
     void (*update)(float *x, size_t n);
-    /* Takes the rows list[0..count) of w, each n floats (a multiple of 64): asks for coming ones, dots with x, and adds
-     * a little of x. */
+    /* For the rows list[0..count) of w, each n floats (a multiple of 64): prefetches upcoming rows, multiplies each
+     * with x, and adds a little of x. */
     void (*rows)(float *w, const uint32_t *list, size_t count, const float *x, size_t n);
-    /* The same with x = row reads[i/2] of `matrix` for the i-th row, asked for as well. */
+    /* The same with x = row reads[i/2] of `matrix` for the i-th row, prefetched as well. */
     void (*pairs)(float *w, const uint32_t *list, size_t count, const float *matrix, const uint32_t *reads, size_t n);
 } peak_loops;
 
-/* The loops for a kernel table's name, or NULL. They run only where the table does. */
+/* The loops for a kernel table's name, or NULL. They run on the same processors as the table. */
 const peak_loops *peak_find(const char *name);
 
-/* Seconds on a clock that only rises. */
+/* Seconds of a monotonic clock. */
 double peak_clock(void);
 
 #endif

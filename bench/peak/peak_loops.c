@@ -1,7 +1,7 @@
 /*
- * The loops of one instruction set, written with the compilers' vector types and built once a set with that set's
- * flags: PEAK_NAME is the set's name, PEAK_LANES the floats in its vectors. Multiply and add are fused by the compiler
- * (-ffp-contract=fast) where the set can; the base x86-64 cannot, and does them one after the other.
+ * The loops of one instruction set, written with the compilers' vector types and built once for each set with its
+ * flags: PEAK_NAME is the set's name, PEAK_LANES the floats in its vectors. The compiler fuses multiply and add
+ * (-ffp-contract=fast) if the set can; the base x86-64 cannot, and executes them one after the other.
  */
 #include "peak.h"
 
@@ -73,7 +73,7 @@ static void update_loop(float *x, size_t n)
     }
 }
 
-/* How many rows ahead a row is asked for. */
+/* How many rows ahead a row is prefetched. */
 #define ROWS_AHEAD 6
 
 /* `reads` NULL, a constant: the same x for all rows. */
