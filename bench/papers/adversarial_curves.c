@@ -1,9 +1,9 @@
 /*
  * Bamler and Mandt, Extreme classification via adversarial softmax approximation, 2020, Figure 1: accuracy and
- * log-likelihood on test rows against training time, the fit of the adversarial tree included, of the six methods of
- * the paper. Its data, Wikipedia-500K and Amazon-670K with 512 features of a neural network, is not at hand: rows are
- * made up in the shape of the latter, and the largest real sets that are stand beside them. So no number compares but
- * the paper's claim: every other method needs at least ten times as long.
+ * log-likelihood on test rows as functions of training time, the fit of the adversarial tree included, for the six
+ * methods of the paper. Its data, Wikipedia-500K and Amazon-670K with 512 features of a neural network, is not
+ * available: rows are generated in the shape of the latter, and the largest available real sets are used beside them.
+ * So no number is comparable, only the paper's claim: every other method needs at least ten times as long.
  */
 #include "shape_adversarial.h"
 #include "race.h"
@@ -32,7 +32,7 @@ enum { REALS = sizeof reals / sizeof reals[0] };
 
 static const double etas[ETAS] = {0.01, 0.03, 0.1, 0.3, 1, 3};
 
-/* Shares of a method's time. */
+/* The share of a method's time that is spent on choosing the learning rate. */
 #define TUNING 0.1
 
 static void put(report *r, const char *set, const char *what, size_t m, double paper, double ours)
@@ -47,7 +47,7 @@ static bool runs(const papers *p, size_t m)
     return papers_listed(p->only, methods[m].title);
 }
 
-/* Ends the program when a method or a set is asked for that there is not. */
+/* Ends the program if an unknown method or set is requested. */
 static void check_names(const papers *p)
 {
     const char *titles[METHODS + 1] = {NULL}, *sets[REALS + 2] = {MADE};
@@ -61,7 +61,7 @@ static void check_names(const papers *p)
     papers_check_list(p->sets, "set", sets);
 }
 
-/* The rate that is best on the rows held out after a tenth of the time, spent on steps alone. */
+/* The learning rate that is best on the held-back rows after a tenth of the time, spent on steps alone. */
 static double choose(const papers *p, const data_pair *data, const xsm_dataset *held, const racer *who, double seconds)
 {
     double best = 0, most = -1;
@@ -90,7 +90,7 @@ static void run_set(const papers *p, report *r, const char *part, data_pair *dat
     report_note(r, "%s: N = %llu, D = %u, K = %u; %g s a method.", data->title, (unsigned long long)data->rows,
                 data->features, data->classes, seconds);
     for (size_t m = 0; m < METHODS; m++) {
-        /* A column for each, in this order, even for those that do not begin in time. */
+        /* One column for each method, in this order, even for those that do not start in time. */
         curves_point(accuracy, methods[m].title, seconds, PAPERS_NONE);
         curves_point(likelihood, methods[m].title, seconds, PAPERS_NONE);
     }
@@ -119,7 +119,7 @@ static void run_set(const papers *p, report *r, const char *part, data_pair *dat
             any ? -of[m].log_loss[of[m].count - 1] : PAPERS_NONE);
         papers_say("  %s, %s: the fit took %.1f s", data->title, methods[m].title, who.fit);
     }
-    /* Where the others end, and how soon the adversarial method was there. */
+    /* The results of the other methods at the end, and the time at which the adversarial method reached them. */
     for (size_t m = ADVERSARIAL + 1; m < METHODS; m++) {
         if (!runs(p, m) || !runs(p, ADVERSARIAL)) {
             continue;
@@ -164,7 +164,7 @@ void figure_adversarial_curves(const papers *p)
         run_set(p, r, MADE, &made, seconds_for(p, 300));
     }
     bool any = false;
-    for (size_t i = 0; i < REALS && !(p->quick && any); i++) { /* one of them is enough to see that it runs */
+    for (size_t i = 0; i < REALS && !(p->quick && any); i++) { /* one of them is enough for a quick test */
         data_pair data;
         if (papers_listed(p->sets, reals[i].folder) && data_read(p, reals[i].folder, reals[i].title, "unit", &data)) {
             run_set(p, r, reals[i].folder, &data, seconds_for(p, reals[i].seconds));

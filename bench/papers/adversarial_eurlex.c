@@ -1,9 +1,9 @@
 /*
- * Bamler and Mandt, Extreme classification via adversarial softmax approximation, 2020, appendix A.2: what negative
- * sampling from the uniform distribution loses against the exact softmax where the latter can be afforded. Both get the
- * rate and the number of epochs that are best on rows held out. EURLex-4K is not at hand: rows are made up in the shape
- * that it has after reduction to 512 features; small real sets stand beside them, and the tree beside the uniform
- * distribution.
+ * Bamler and Mandt, Extreme classification via adversarial softmax approximation, 2020, appendix A.2: the loss in
+ * accuracy of negative sampling from the uniform distribution compared with the exact softmax, on data that is small
+ * enough for the latter. Both use the learning rate and the number of epochs that are best on held-back rows. EURLex-4K
+ * is not available: rows are generated in its shape after reduction to 512 features; small real sets are used beside
+ * them, and the tree beside the uniform distribution.
  */
 #include "shape_adversarial.h"
 #include "race.h"
@@ -21,15 +21,15 @@ static const method methods[METHODS] = {
 
 static const double etas[ETAS] = {0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 
-/* The best that came by on the rows held out, and what the test rows say at that moment. */
+/* The best result so far on the held-back rows, and the result on the test rows at that moment. */
 typedef struct best {
     const papers *p;
     const xsm_model *model;
     const xsm_dataset *test;
-    double eta, held; /* accuracy on the rows held out; below 0 = none yet */
+    double eta, held; /* accuracy on the held-back rows; below 0 = none yet */
     uint64_t epoch;
     xsm_metrics at;
-    double trying, reached; /* the rate that is being tried, and the best accuracy with it */
+    double trying, reached; /* the present learning rate, and the best accuracy with it */
 } best;
 
 static int32_t look(void *user, const xsm_progress *progress)

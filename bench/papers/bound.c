@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Classes go in vectors of so many, and the gradient's floats of so many rows are summed before they go to doubles. */
+/* LANES: classes in a vector. TILE: rows whose gradient is summed in float before it is added to the doubles. */
 enum { LANES = 8, TILE = 256 };
-/* Score of the places beyond the last class. */
+/* Score (logit) of the padding after the last class. */
 #define NOWHERE (-1e4F)
 
 struct bound {
@@ -17,7 +17,7 @@ struct bound {
     uint32_t *index, *of;
     float *values;
     float *weights, *part;          /* [D + 1][width] in float, and the gradient of a tile */
-    float *scores, *likely, *slope; /* [width] of a row */
+    float *scores, *likely, *slope; /* [width] of one row */
     double *alpha;                  /* [rows] */
     double ridge;
 };
@@ -109,7 +109,7 @@ static void add_outer(const bound *b, uint64_t row)
     }
 }
 
-/* sigma(z_k - alpha) to likely[]; their sum. */
+/* Writes sigma(z_k - alpha) to likely[]; returns their sum. */
 static double logistics(const bound *b, double alpha)
 {
     double sum = 0;
@@ -122,8 +122,8 @@ static double logistics(const bound *b, double alpha)
     return sum;
 }
 
-/* The root of sum_k sigma(z_k - alpha) = 1 by Newton's method between bounds, from where it was last. The sum is at
- * least 1 where each of K terms is 1/K or the largest is 1/2, and at most 1 where e^z sums to 1. */
+/* The root of sum_k sigma(z_k - alpha) = 1 by Newton's method between bounds, starting from the previous root. The sum
+ * is at least 1 if each of K terms is 1/K or the largest is 1/2, and at most 1 if e^z sums to 1. */
 static double best_alpha(const bound *b, double alpha)
 {
     double top = (double)b->scores[0], sum = 0;
@@ -153,7 +153,7 @@ static double best_alpha(const bound *b, double alpha)
     return alpha;
 }
 
-/* To the gradient what a tile came to, which begins anew. */
+/* Adds a tile's sum to the gradient, and clears it. */
 static void add_tile(const bound *b, double *gradient)
 {
     for (size_t j = 0; j <= b->features; j++) {
@@ -189,7 +189,7 @@ double bound_value(bound *b, bound_alpha how, const double *x, double *gradient)
         total += alpha - target;
         for (size_t k = 0; k < b->classes; k++) {
             if (how == BOUND_NONE && k == b->of[i]) {
-                continue; /* in place of log(1 + e^0), nothing */
+                continue; /* the term log(1 + e^0) of the row's own class is left out */
             }
             float t = b->scores[k] - (float)alpha;
             total += (double)(fmaxf(t, 0) + log1pf(expf(-fabsf(t))));
@@ -197,7 +197,7 @@ double bound_value(bound *b, bound_alpha how, const double *x, double *gradient)
         if (how == BOUND_JOINT) {
             gradient[weights + i] = 1 - sum;
         }
-        /* One-vs-each: -sum of the others; sigma(0) of its own is in the sum. */
+        /* One-vs-each: minus the sum over the other classes; the sum contains sigma(0) of the row's own class. */
         b->likely[b->of[i]] = how == BOUND_NONE ? (float)(0.5 - sum) : b->likely[b->of[i]] - 1;
         add_outer(b, i);
         if (i % TILE == TILE - 1 || i + 1 == b->rows) {

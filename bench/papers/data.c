@@ -1,4 +1,4 @@
-/* Real data, prepared as the papers do. */
+/* Real data, prepared as in the papers. */
 #include "learn.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static bool path_of(char path[PATH_LENGTH], const char *folder, const char *part
     return length > 0 && length < PATH_LENGTH && access(path, R_OK) == 0;
 }
 
-/* Labels that occur in either of two datasets read without a class map, as a map; free() its labels. */
+/* The labels that occur in either of two datasets read without a class map, as a map; free() its labels. */
 static xsm_class_map join_classes(xsm_dataset *train, xsm_dataset *test)
 {
     xsm_class_map a = XSM_CLASS_MAP_INIT, b = XSM_CLASS_MAP_INIT, both = XSM_CLASS_MAP_INIT;

@@ -1,4 +1,4 @@
-/* Training on all rows at once, and how far models are apart. */
+/* Training on all rows at once, and the distance between models. */
 #include "learn.h"
 
 fitted fit(const papers *p, const xsm_dataset *train, const method *m, double ridge, bool bias, double tolerance,

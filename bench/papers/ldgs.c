@@ -12,12 +12,12 @@ static uint64_t next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Adds `size` times a direction that is uniform, nearly, to a vector, and makes it of length 1. */
+/* Adds `size` times a direction that is nearly uniform to a vector, and scales it to length 1. */
 static void add_direction(float *x, uint32_t d, double size, uint64_t seed)
 {
     double noise[LDGS_FEATURES_MAX], square = 0, length = 0;
     for (uint32_t f = 0; f < d; f++) {
-        double sum = -6; /* of twelve numbers, 16 bits each: normal enough */
+        double sum = -6; /* the sum of twelve numbers of 16 bits each is near enough to a normal distribution */
         for (int i = 0; i < 12; i += 4) {
             uint64_t bits = next(&seed);
             sum += (double)((bits & 65535) + (bits >> 16 & 65535) + (bits >> 32 & 65535) + (bits >> 48)) / 65536;
@@ -51,10 +51,10 @@ void ldgs_direction(const ldgs_shape *s, uint32_t k, float *x)
     add_direction(x, s->features, own, (uint64_t)k << 20 | 1);
 }
 
-/* Adds image i's noise to a direction, or a mean of some. */
+/* Adds the noise of image i to a direction, or to a mean of several. */
 static void add_noise(const ldgs_shape *s, float *x, uint64_t seed, uint64_t i)
 {
-    add_direction(x, s->features, 0, 1); /* to the length 1 */
+    add_direction(x, s->features, 0, 1); /* scales to length 1 */
     add_direction(x, s->features, s->noise, ((seed + s->images) << 40) + 7 * i + 3);
 }
 

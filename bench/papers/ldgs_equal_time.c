@@ -1,11 +1,12 @@
 /*
  * Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, Figure 1 (MegaFace: 672 thousand
- * identities, embeddings of 128 numbers): accuracy against time at the paper's K and D, on made-up faces of that form.
+ * identities, embeddings of 128 numbers): accuracy as a function of time at the paper's K and D, on generated faces of
+ * that form.
  *
- * Every identity is enrolled: its weights begin as one image of it. Then methods train on images of some of them, each
- * from the same weights, in turns of some seconds, so that a machine which becomes slower does so for all. Each method
- * has its rate from a problem with a tenth of the identities and images, where a step costs about a tenth, too, and
- * each rate has a hundredth of the time: about as many epochs.
+ * Every identity is enrolled: its initial weights are one image of it. Then the methods train on images of some of the
+ * identities, each from the same weights, in turns of some seconds, so that a slowdown of the machine affects all of
+ * them. Each method's learning rate is chosen on a problem with a tenth of the identities and images, where a step also
+ * costs about a tenth, and each rate has a hundredth of the time: about as many epochs.
  */
 #include "race.h"
 
@@ -29,13 +30,13 @@ enum {
 };
 enum { SEED_ENROLLED = 5, SEED_ROWS = 11 };
 
-/* What an enrolled identity's image is multiplied by. */
+/* The factor of an enrolled identity's image. */
 #define ENROLLED_LENGTH 8.0
 
 static const double etas[] = {30, 10, 3, 1, 0.3};
 enum { ETAS = sizeof etas / sizeof etas[0] };
 
-/* A problem, and its methods' options. */
+/* A problem, and the options of its methods. */
 typedef struct course {
     const papers *p;
     ldgs_shape shape;
@@ -46,7 +47,7 @@ typedef struct course {
     char search[60], decomposed[80], plain[60], shared[60], few[60];
 } course;
 
-/* A method on its way. */
+/* A running method. */
 typedef struct runner {
     const papers *p;
     const method *method;
@@ -54,7 +55,7 @@ typedef struct runner {
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsm_trainer *trainer;
-    double spent, begun, until; /* seconds so far; of a slice, when it began and how long it takes */
+    double spent, begun, until; /* seconds so far; start and length of the present slice */
     bool diverged;
     char row[80]; /* of the table */
 } runner;
@@ -66,7 +67,7 @@ static unsigned long long measured(uint64_t rows, uint64_t most)
     return rows < most ? rows : most;
 }
 
-/* `most` rows, up to MEASURED, at even distances, or all if there are fewer; the caller's. */
+/* Up to `most` rows, at most MEASURED, evenly spaced, or all if there are fewer; the caller frees them. */
 static xsm_dataset *some_of(const xsm_dataset *rows, uint64_t count, uint64_t most)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -144,7 +145,7 @@ static xsm_model *enrolled_model(const course *c)
     return model;
 }
 
-/* Makes a method ready, which counts. `r` stays where it is. */
+/* Prepares a method; the time counts. `r` must not be moved. */
 static void start(const course *c, const method *m, double eta, runner *r)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -168,7 +169,7 @@ static void start(const course *c, const method *m, double eta, runner *r)
     r->spent = race_clock(c->p) - begun;
 }
 
-/* Trains until so much time is spent altogether. */
+/* Trains until the total time is spent. */
 static void go_on(runner *r, double seconds)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -199,7 +200,7 @@ static void end(runner *r)
     xsm_model_free(r->model);
 }
 
-/* The rate that is best on the small problem's rows; of equal ones the one with the least log-loss. */
+/* The learning rate that is best on the small problem's rows; of equal ones the one with the least log-loss. */
 static double best_eta(const course *c, const method *m, double seconds)
 {
     double best = INFINITY, loss = INFINITY, eta = etas[0];
@@ -207,7 +208,7 @@ static double best_eta(const course *c, const method *m, double seconds)
         runner r;
         start(c, m, etas[i], &r);
         while (!r.diverged && epochs_passed(c, &r) == 0) {
-            go_on(&r, r.spent + 1e-6); /* the first step, which builds indexes: it takes more of a short time */
+            go_on(&r, r.spent + 1e-6); /* the first step builds indexes: a larger share of a short run */
         }
         r.spent = 0;
         go_on(&r, seconds);
@@ -241,7 +242,7 @@ static void add_point(const course *c, const runner *r, double seconds, const ou
 {
     char column[60];
     double train = PAPERS_NONE, fresh = PAPERS_NONE;
-    /* Not where an index was still being built then. */
+    /* Not if an index was still being built at that time. */
     if (!r->diverged && r->spent <= 1.1 * seconds) {
         train = 100 * (1 - evaluate(c->p, r->model, c->sample).error);
         fresh = 100 * (1 - evaluate(c->p, r->model, c->fresh).error);
@@ -258,7 +259,7 @@ static void add_point(const course *c, const runner *r, double seconds, const ou
     }
 }
 
-/* Methods in turns; evaluates when the slices that have passed are a power of two. */
+/* Runs the methods in turn; evaluates when the number of completed slices is a power of two. */
 static void race_all(const course *c, runner *all, size_t count, const outcome *to)
 {
     for (int slice = 1; slice <= SLICES; slice++) {
@@ -272,7 +273,7 @@ static void race_all(const course *c, runner *all, size_t count, const outcome *
     }
 }
 
-/* The methods of a problem; `shared` and `few` are ours. */
+/* The methods of a problem; `shared` and `few` are not from the paper. */
 static void methods_of(const course *c, method all[METHODS])
 {
     const method of[METHODS] = {{"Decomp-MIPS", "decomp-mips", BATCH, 0, c->decomposed},
@@ -284,7 +285,7 @@ static void methods_of(const course *c, method all[METHODS])
     memcpy(all, of, sizeof of);
 }
 
-/* Ends the program when a method is asked for that there is not. */
+/* Ends the program if an unknown method is requested. */
 static void check_names(const papers *p, const method all[METHODS])
 {
     const char *titles[METHODS + 1] = {NULL};

@@ -1,4 +1,4 @@
-/* See ldgs.h: how far methods come in whole epochs. */
+/* See ldgs.h: the results of the methods after whole epochs. */
 #include "ldgs.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@ typedef struct point {
     const char *title, *row;
 } point;
 
-/* Notes what an evaluation on the way found. */
+/* Records the result of an evaluation during training. */
 static int32_t add_point(void *user, const xsm_progress *progress)
 {
     const point *c = user;
@@ -25,8 +25,8 @@ static int32_t add_point(void *user, const xsm_progress *progress)
     return 0;
 }
 
-/* The rate that makes the fewest errors on the training rows after an epoch; of equal ones that whose five best classes
- * are in the better order, as where every row has some label. */
+/* The learning rate with the fewest errors on the training rows after an epoch; of equal ones the one with the better
+ * order of the five best classes. (Errors are equal, for example, if one label occurs in every row.) */
 static double best_eta(const papers *p, const ldgs_learning *l, const method *m)
 {
     double best = INFINITY, order = -1, eta = l->etas[0];

@@ -1,9 +1,9 @@
 /*
  * Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, Figure 1 (MegaFace: 672 thousand
- * identities, embeddings of 128 numbers, 4.7 million images), on made-up faces of that form.
+ * identities, embeddings of 128 numbers, 4.7 million images), on generated faces of that form.
  *
- * How far each method comes in whole epochs from zero, at fewer classes. What its steps cost at the paper's is
- * ldgs_steps.
+ * Measures the accuracy of each method after whole epochs from zero weights, with fewer classes. The cost of its steps
+ * with the paper's number of classes is measured by ldgs_steps.
  */
 #include "ldgs.h"
 
@@ -11,7 +11,7 @@
 
 enum { D = 128, BLOCKS = 8, EPOCHS = 5, METHODS = 7, IMAGES = 7, FAMILY = 8 };
 
-/* Epochs on faces without look-alikes or with families of them. */
+/* Epochs on faces without look-alikes, or with families of them. */
 static void learn_all(const papers *p, report *r, bool families)
 {
     ldgs_shape s = {p->quick ? 400 : 6000, p->quick ? 20 : 90, D, 1, 1.9, 0, 0};

@@ -1,7 +1,7 @@
 /*
  * Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, Figure 2 (WikiLSHTC: 325 thousand
- * labels, 1.8 million documents, a bag of 1.6 million words behind one hidden layer of 100): what a step of the last
- * layer costs at the paper's K, and how far each method comes in whole epochs of the whole network, on made-up
+ * labels, 1.8 million documents, a bag of 1.6 million words below one hidden layer of 100): the cost of a step of the
+ * last layer at the paper's K, and the accuracy of each method after whole epochs of the whole network, on generated
  * documents of that form and on real sets.
  */
 #include "ldgs.h"
@@ -11,7 +11,7 @@
 
 enum { H = 100, BLOCKS = 4, METHODS = 6, LABELS = 5, SCALE = 100, OPTIONS_LENGTH = 160 };
 
-/* WikiLSHTC's, as its repository has them; the paper rounds. */
+/* The sizes of WikiLSHTC in its repository; the paper rounds them. */
 static const documents_sizes wiki = {1778351, 587084, 1617899, 325056, 42, 0.75, 0.3, 0.15, LABELS};
 
 static const double etas[] = {1, 0.1, 0.01};
@@ -21,8 +21,8 @@ typedef struct real {
     bool bias;
 } real;
 
-/* Features of the last are about zero, so that only a bias can tell of labels that nearly all rows have: with the
- * paper's network, which has none, and with one. */
+/* The features of the last set have a mean of about zero, so that only a bias can represent labels that nearly all rows
+ * have: it is run with the paper's network, which has no bias, and with one. */
 static const real reals[] = {{"bibtex", "Bibtex", false},
                              {"corel5k", "Corel5k", false},
                              {"delicious", "Delicious", false},
@@ -31,7 +31,7 @@ static const real reals[] = {{"bibtex", "Bibtex", false},
 enum { REALS = sizeof reals / sizeof reals[0] };
 #define MADE "made"
 
-/* Q = K/100 as in the paper, but not fewer than `least` or all: rows of real sets have up to some dozen labels. */
+/* Q = K/100 as in the paper, but at least `least` or all classes: rows of real sets have up to some dozen labels. */
 static uint32_t searched(uint32_t classes, uint32_t least)
 {
     least = least < classes ? least : classes;

@@ -1,7 +1,7 @@
 /*
  * Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, Figure 1 (MegaFace: 672 thousand
- * identities, embeddings of 128 numbers): what a step costs at the paper's K and D, on made-up faces of that form. What
- * the steps bring is ldgs_multiclass.
+ * identities, embeddings of 128 numbers): the cost of a step at the paper's K and D, on generated faces of that form.
+ * The accuracy that the steps reach is measured by ldgs_multiclass.
  */
 #include "ldgs.h"
 

@@ -1,9 +1,9 @@
 /*
- * What a step costs at the sizes of Yen et al. 2018 (ldgs.h).
+ * The cost of a step at the sizes of Yen et al. 2018 (ldgs.h).
  *
- * All methods are made ready first, each with a model of its own. Then they take turns, some rounds of it: a pass over
- * memory as large as the weights, steps, and such a pass again. Memory's speed changes from second to second; a step is
- * held against the passes just before and after it, and against the margin of its round.
+ * All methods are prepared first, each with its own model. Then they run in turn, for several rounds: a pass over
+ * memory as large as the weights, steps, and such a pass again. The speed of memory changes from second to second; a
+ * step is compared with the passes just before and after it, and with the margin's step of the same round.
  */
 #include "ldgs.h"
 
@@ -19,7 +19,7 @@ enum { CLUSTERS = 1000, METHODS = 6, SIZES = 2, ROUNDS = 11, ROWS = 20000, FLOAT
 /* Examples of a step. */
 static const uint64_t sizes[SIZES] = {1, 10};
 
-/* What weights are after training, times the classes' directions. */
+/* Trained weights are about this factor times the classes' directions. */
 #define WEIGHT_LENGTH 8.0
 
 typedef enum looks { LOOKS_ALL, LOOKS_SEARCH, LOOKS_DRAWS, LOOKS_DRAWS_ONCE } looks;
@@ -28,10 +28,10 @@ typedef struct timing {
     const char *title, *estimator;
     looks looks;
     uint32_t blocks; /* of a search */
-    bool margin;     /* its loss, which takes the options given */
+    bool margin;     /* the loss of a search, which has the given options */
 } timing;
 
-/* What the methods share. */
+/* Shared by the methods. */
 typedef struct bench {
     const papers *p;
     const ldgs_shape *shape;
@@ -42,12 +42,12 @@ typedef struct bench {
     size_t rounds; /* turns, up to ROUNDS */
     double budget; /* seconds of steps in each turn */
     const peak_loops *loops;
-    float *memory;       /* [parts of all threads], to be streamed */
+    float *memory;       /* [parts of all threads], for the passes over memory */
     size_t part;         /* of a thread */
     unsigned char *seen; /* [K] */
 } bench;
 
-/* A method that is ready, and what was measured. */
+/* A prepared method, and its measurements. */
 typedef struct contestant {
     const timing *of;
     xsm_model *model;
@@ -55,12 +55,12 @@ typedef struct contestant {
     xsm_optimizer *optimizer;
     xsm_gradient *gradient;
     uint64_t place;                /* of the rows */
-    double seconds[SIZES][ROUNDS]; /* a step, the mean of a turn */
-    double rate[SIZES][ROUNDS];    /* bytes a second that memory streams before and after the turn, the mean */
+    double seconds[SIZES][ROUNDS]; /* seconds a step, the mean of a turn */
+    double rate[SIZES][ROUNDS];    /* bytes a second that memory delivers before and after the turn, the mean */
     double changed[SIZES];         /* rows that the last step of a turn changes, the mean */
 } contestant;
 
-/* On one thread processor time, which other programs on the machine do not add to. */
+/* On one thread processor time, which does not include other programs on the machine. */
 static double step_clock(const papers *p)
 {
     return xsm_context_threads(p->context) > 1 ? papers_clock() : papers_work();
@@ -103,7 +103,7 @@ static double most(const double *values, size_t count)
 
 /* -- memory */
 
-/* Memory in huge pages, as the weights are, that has been touched; free() it. */
+/* Memory in huge pages, like the weights, that has been touched; the caller frees it with free(). */
 static float *touched(size_t floats)
 {
     float *memory = NULL;
@@ -129,8 +129,8 @@ static double stream_rate(const bench *b)
     return sum == 0 ? rate : PAPERS_NONE;
 }
 
-/* Bytes a second that come when nothing is done but to read, in each block, clusters of such an index here and there
- * until they hold enough rows: what the probes could reach at best. */
+/* Bytes a second for reads alone: in each block, clusters of such an index at scattered positions until they contain
+ * enough rows. This is an upper bound of the rate of the probes. */
 static double probe_rate(const bench *b, uint32_t blocks)
 {
     enum { STEPS = 100 };
@@ -161,9 +161,9 @@ static double probe_rate(const bench *b, uint32_t blocks)
     return median(passes, STEPS);
 }
 
-/* -- making ready */
+/* -- preparation */
 
-/* Weights as after training; those of `like` where there is one. */
+/* Weights as after training, or those of `like` if it is given. */
 static xsm_model *trained_model(const bench *b, xsm_model *like)
 {
     const ldgs_shape *s = b->shape;
@@ -244,7 +244,7 @@ static void end(contestant *c)
 
 /* -- turns */
 
-/* Classes with a coefficient, each once. */
+/* The number of distinct classes with a coefficient. */
 static double rows_changed(const bench *b, const xsm_gradient *g)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -263,8 +263,7 @@ static double rows_changed(const bench *b, const xsm_gradient *g)
     return (double)count;
 }
 
-/* Steps between two passes over memory; one before, with which what they need comes back to the caches, does not count.
- */
+/* Steps between two passes over memory. One step before them, which loads the caches again, does not count. */
 static void take_turn(const bench *b, contestant *c, size_t size, size_t round)
 {
     double before = stream_rate(b);
@@ -280,8 +279,8 @@ static void take_turn(const bench *b, contestant *c, size_t size, size_t round)
     c->changed[size] += rows_changed(b, c->gradient) / (double)b->rounds;
 }
 
-/* What scores are made from: all weights; or the rows that are probed, with their classes in each block, and the
- * centres; or the rows that are drawn. */
+/* The bytes that scores are computed from: all weights; or the probed rows, with their classes in each block, and the
+ * centres; or the drawn rows. */
 static double bytes_read(const bench *b, const timing *t, uint64_t n)
 {
     const double classes = b->shape->classes, few = b->candidates;
@@ -298,7 +297,7 @@ static double bytes_read(const bench *b, const timing *t, uint64_t n)
     }
 }
 
-/* Rows that change are read and written, in the weights and, read from there, in the indexes. */
+/* Changed rows are read and written, in the weights and, read from there, in the indexes. */
 static double bytes_changed(const bench *b, const contestant *c, size_t size)
 {
     return c->changed[size] * b->shape->features * sizeof(float) * (c->of->looks == LOOKS_SEARCH ? 5 : 2);

@@ -2,7 +2,7 @@
  * Yen et al., Loss decomposition for fast learning in large output spaces, 2018, Figure 3 in shape: the collapsed
  * skip-gram objective by epoch and by time, for negative sampling, and for full-gradient steps after one epoch of it:
  * over all words, over those that a search finds (Algorithm 1) and over those that blocks of coordinates find (2). The
- * paper's text, BillionW (K = 458,000), is not at hand: Penn Treebank stands in.
+ * paper's text, BillionW (K = 458,000), is not available: Penn Treebank is used instead.
  */
 #include "papers.h"
 
@@ -13,15 +13,15 @@
 
 enum { EPOCHS = 10, WINDOW = 8, DIMENSION = 100, SIZES = 3, PATH_LENGTH = 4096 };
 
-static const uint32_t sizes[SIZES] = {5, 15, 25}; /* words drawn a context */
+static const uint32_t sizes[SIZES] = {5, 15, 25}; /* words drawn per context */
 
 typedef struct experiment {
     const papers *p;
     xsm_corpus *corpus;
-    xsm_model *input, *output; /* as one epoch of negative sampling leaves them */
+    xsm_model *input, *output; /* the vectors after one epoch of negative sampling */
     curves *by_epoch, *by_second;
     report *table;
-    double first_seconds; /* of processors, of that epoch */
+    double first_seconds; /* processor seconds of that epoch */
 } experiment;
 
 static void make_models(const experiment *e, xsm_model **input, xsm_model **output)
@@ -67,7 +67,7 @@ static void add_point(const experiment *e, const char *method, double epoch, dou
     report_cell(e->table, row, method, PAPERS_NONE, objective);
 }
 
-/* Told at the end of each epoch, while the trainer stands still. */
+/* Called at the end of each epoch, while the trainer is stopped. */
 static int32_t end_epoch(void *user, const xsm_progress *p)
 {
     (void)user;
@@ -99,7 +99,7 @@ static void run_sampling(experiment *e, uint32_t negatives, uint64_t epochs)
         papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
         if (status == XSM_CANCELLED) {
             e->first_seconds = seconds;
-            if (epochs > 1) { /* otherwise it is the start of another curve, which has it */
+            if (epochs > 1) { /* a run of one epoch is the start of another curve, which contains this point */
                 add_point(e, name, (double)p.epoch, seconds, objective_of(e, input, output));
             }
         }
@@ -114,13 +114,13 @@ static void run_sampling(experiment *e, uint32_t negatives, uint64_t epochs)
     }
 }
 
-/* Full gradients on their way. The objective of all words is asked for between iterations: no part of the time. */
+/* The state of full gradients. The objective of all words is computed between iterations; its time is not counted. */
 typedef struct descent {
     experiment *e;
     xsm_model *input, *output;
     const char *name;
     bool searched;
-    double start; /* of the clock of processors, put forward by what is no part of the run */
+    double start; /* processor clock at the start, moved forward by the time that does not count */
 } descent;
 
 static int32_t end_step(void *user, const xsm_progress *p)
@@ -158,7 +158,7 @@ static void run_descent(experiment *e, const char *name, const char *estimator, 
     copy_vectors(e->input, d.input);
     copy_vectors(e->output, d.output);
     if (estimator) {
-        const int64_t candidates = (int64_t)xsm_model_classes(e->input) / 20; /* the paper's */
+        const int64_t candidates = (int64_t)xsm_model_classes(e->input) / 20; /* the paper's value */
         papers_check(xsm_estimator_new(e->p->context, estimator, &o.estimator, &err), &err);
         papers_check(xsm_estimator_set(o.estimator, "loss", "cross-entropy", &err), &err);
         papers_check(xsm_estimator_set_int(o.estimator, "candidates", candidates, &err), &err);

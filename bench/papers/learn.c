@@ -1,4 +1,4 @@
-/* Training a model by one of the papers' methods. */
+/* Trains a model by one of the papers' methods. */
 #include "learn.h"
 
 #include <stdio.h>
@@ -115,7 +115,7 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
         l.train.log_loss = l.train.error = l.test.log_loss = l.test.error = PAPERS_NONE;
         return l;
     }
-    /* The callback's last one is at the end. */
+    /* The callback's last evaluation is at the end. */
     if (how->evaluations > 0) {
         l.train = to.train;
     } else if (!how->skip_train) {

@@ -42,7 +42,7 @@ enum { FIGURES = sizeof figures / sizeof figures[0], THREADS_MAX = 256 };
 typedef struct arguments {
     papers settings;
     bool wanted[FIGURES];
-    uint32_t threads; /* 0: as many as there are processors */
+    uint32_t threads; /* 0: all processors */
 } arguments;
 
 static void list(FILE *to)

@@ -1,8 +1,9 @@
 /*
  * Titsias, One-vs-Each Approximation to Softmax for Scalable Estimation of Probabilities, 2016, Table 2: the distance
- * of BOUCHARD's weights from SOFT's on MNIST by how alpha moves, of which the paper says only that each row has its
- * own. One vector added to all classes' weights changes no probability, and no bound whose alphas move along, only the
- * penalty: where alpha lags behind the weights such a vector arises, and nothing but the penalty takes it away again.
+ * of BOUCHARD's weights from SOFT's on MNIST for several ways of updating alpha; the paper only says that each row has
+ * its own. A vector that is added to the weights of all classes changes no probability, and no bound whose alphas
+ * follow it, only the penalty. If alpha lags behind the weights such a vector arises, and only the penalty removes it
+ * again.
  */
 #include "bound.h"
 
@@ -13,7 +14,7 @@
 enum { KEPT = 20, ITERATIONS = 2000, KEPT_ITERATIONS = 600 };
 #define RIDGE 1.0
 #define TOLERANCE 1e-5
-/* Iterations at which a fit is looked at, each by so much more than the last. */
+/* A fit is measured at iterations whose numbers grow by this factor. */
 #define SPACING 1.3
 
 enum { SETS = 3 };
@@ -29,7 +30,7 @@ static const struct published {
 
 static const method exact[2] = {{"SOFT", "softmax", 1, 0, NULL}, {"BOUCHARD", "bouchard", 1, 0, NULL}};
 
-/* libLBFGS built with SSE takes vectors of whole 16s. */
+/* libLBFGS built with SSE needs vectors whose length is a multiple of 16. */
 static size_t padded(size_t size)
 {
     return (size + 15) / 16 * 16;
@@ -111,7 +112,7 @@ static double descend(course *c, double *x, int iterations)
     options.m = 10;
     options.epsilon = 1e-9;
     options.max_linesearch = 40;
-    /* Where a line search ends for rounding, L-BFGS starts anew from there. x is the best so far, however it ends. */
+    /* If a line search ends because of rounding, L-BFGS restarts from there. x is the best so far, however it ends. */
     for (uint64_t first = c->iterations, before = first; before - first < (uint64_t)iterations;
          before = c->iterations) {
         options.max_iterations = iterations - (int)(before - first);
@@ -134,7 +135,7 @@ static void run_joint(course *c)
     free(x);
 }
 
-/* The best alphas, then KEPT iterations of the weights with these, in turn. */
+/* Alternates between the best alphas and KEPT iterations of the weights with these alphas. */
 static void run_kept(course *c)
 {
     const size_t size = bound_size(c->b, BOUND_KEPT);

@@ -1,7 +1,8 @@
 /*
  * Titsias, One-vs-Each Approximation to Softmax for Scalable Estimation of Probabilities, 2016, section 4.2 and Figure
- * 3d: OVE-SGD on AmazonCat-13K, one example and five of the other classes a step, five epochs, the rate halved after
- * each. The data is made up in that shape, so what compares is the time; the error says only that something is learned.
+ * 3d: OVE-SGD on AmazonCat-13K, one example and five of the other classes per step, five epochs, the learning rate
+ * halved after each. The data is generated in that shape, so the time is comparable; the error only shows that the
+ * model learns.
  */
 #include "learn.h"
 #include "shape_documents.h"
@@ -12,7 +13,7 @@ enum { EPOCHS = 5, TUNED_ROWS = 10000 };
 
 typedef struct bound {
     curves *to;
-    double examples, sum; /* at the last point; the sum over the current epoch */
+    double examples, sum; /* number at the last point; sum over the current epoch */
     uint64_t epoch;
     double rows;
 } bound;
@@ -36,7 +37,7 @@ static int32_t add_point(void *user, const xsm_progress *progress)
     return 0;
 }
 
-/* Share of the rows that are not of the largest class. */
+/* The share of the rows that do not belong to the largest class. */
 static double error_of_largest(const xsm_dataset *data, uint32_t classes, uint64_t rows)
 {
     const uint64_t *counts = xsm_dataset_class_counts(data);

@@ -2,11 +2,11 @@
  * Titsias, One-vs-Each Approximation to Softmax for Scalable Estimation of Probabilities, 2016, Figure 2: the
  * probabilities of 10^4 values from 10^6 observations, p_k proportional to u_k^2 with u_k uniform on [0, 1]. The exact
  * estimate is N_k/N, and the one-vs-each bound has the same maximum (Proposition 2). Doubly stochastic: b = 100
- * observations and 10 of the other values each, 2 10^5 steps, rate 0.5/b at first, 0.9 times that in the next epoch and
- * so on.
+ * observations and 10 of the other values each, 2 10^5 steps, initial learning rate 0.5/b, multiplied by 0.9 after each
+ * epoch.
  *
  * The paper steps by 0.5/b times the plain sum over the batch and the sampled values; the library's gradient is the
- * mean over the batch of (K-1)/10 times the sum, so that its rate is 0.5/b b/((K-1)/10).
+ * mean over the batch of (K-1)/10 times the sum, so the library's learning rate is 0.5/b b/((K-1)/10).
  */
 #include "papers.h"
 
@@ -27,7 +27,7 @@ static int compare_falling(const void *a, const void *b)
     return (*p < *q) - (*p > *q);
 }
 
-/* Observed values, [s->observations]; counts[k] of them are k. */
+/* Observed values, [s->observations]; counts[k] of them equal k. */
 static uint32_t *observe(const sizes *s, uint64_t *counts)
 {
     bench_random random = {20160907};
@@ -57,7 +57,7 @@ static uint32_t *observe(const sizes *s, uint64_t *counts)
     return seen;
 }
 
-/* Sum over the values of |estimate - exact|; the estimates go to `estimate`. */
+/* Sum over the values of |estimate - exact|; writes the estimates to `estimate`. */
 static double distance(xsm_model *model, const double *exact, double *estimate)
 {
     xsm_parameters w = XSM_PARAMETERS_INIT;
@@ -79,7 +79,7 @@ static double distance(xsm_model *model, const double *exact, double *estimate)
     return away;
 }
 
-/* Figures 2a and 2b: the values by falling exact probability, about SHOWN of them. */
+/* Figures 2a and 2b: about SHOWN of the values, by falling exact probability. */
 static void write_probabilities(const papers *p, const sizes *s, const double *exact, const double *estimate)
 {
     double(*both)[2] = papers_memory(s->values, sizeof *both);
@@ -121,7 +121,7 @@ void figure_ove_nonparametric(const papers *p)
     for (uint32_t k = 0; k < s.values; k++) {
         exact[k] = (double)counts[k] / (double)s.observations;
     }
-    /* A single feature that is always 1: the weights are the scores. */
+    /* A single feature that is always 1: the weights are the scores (logits). */
     xsm_labels labels = {sizeof labels, s.values, 0, NULL, seen};
     xsm_dataset *data = NULL;
     xsm_model *model = NULL;

@@ -11,11 +11,11 @@
 enum { SETS = 3, FITTED = 3, METHODS = 4, STEPS = 100000, BATCH = 200 };
 #define RIDGE 1.0
 #define TOLERANCE 1e-5
-/* Rates of OVE-SGD that are tried, from the largest down. */
+/* The learning rates tried for OVE-SGD, from the largest down. */
 #define ETA_MOST 1.0
 #define ETA_LEAST 5e-6
 #define ETA_RATIO 3.1622776601683795
-/* How many times larger the tolerance is of a SOFT that stops early. */
+/* The factors of the tolerance of a SOFT that stops early. */
 static const double early[] = {10, 30};
 
 static const method methods[METHODS] = {
@@ -77,13 +77,14 @@ static int32_t add_point(void *user, const xsm_progress *progress)
     return 0;
 }
 
-/* The rate at which a tenth of the rows, with a tenth of the ridge, comes to the best penalised bound of theirs. */
+/* The learning rate at which a tenth of the rows, with a tenth of the L2 penalty (ridge), reaches the best penalised
+ * bound. */
 static learned descend(const papers *p, report *r, const struct published *s, const data_pair *data)
 {
     const method *m = &methods[METHODS - 1];
     double least = INFINITY;
     uint64_t epochs = p->quick ? 3 : STEPS * (uint64_t)BATCH / data->rows;
-    /* The rate ends at a thousandth of what it was. */
+    /* The last learning rate is a thousandth of the first. */
     plan how = {.epochs = epochs, .factor = pow(1e-3, 1 / (double)epochs), .bias = true, .skip_train = true},
          best = how;
     xsm_dataset *tenth = data_tenth(data);
@@ -116,7 +117,7 @@ static learned descend(const papers *p, report *r, const struct published *s, co
     return l;
 }
 
-/* The bounds' norms against a SOFT that stops early, as the paper's may have. */
+/* The norms of the bounds relative to a SOFT that stops early, as the paper's may have done. */
 static void put_early(const papers *p, report *r, const struct published *s, const data_pair *data,
                       const fitted bounds[FITTED], double tolerance)
 {

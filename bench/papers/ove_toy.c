@@ -1,8 +1,8 @@
 /*
  * Titsias, One-vs-Each Approximation to Softmax for Scalable Estimation of Probabilities, 2016, Figure 1: (a)
  * probabilities of ten values from 200 observations; (b) decision boundaries of five classes in the plane, 200 points;
- * (c) what the maximised log likelihood of (b) and its bounds come to, and the stochastic one-vs-each bound on the way:
- * batches of ten, one other class each, 10,000 steps. The paper's points are not published; these are drawn alike.
+ * (c) the maximised log likelihood of (b) and its bounds, and the stochastic one-vs-each bound during training: batches
+ * of ten, one other class each, 10,000 steps. The paper's points are not published; these are drawn in the same way.
  */
 #include "learn.h"
 
@@ -41,7 +41,7 @@ static xsm_dataset *dense(const papers *p, const float *values, uint32_t feature
     return data;
 }
 
-/* Each value occurs; without a feature that differs, the weights of the feature 1 are the scores. */
+/* Each value occurs; there is a single feature, always 1, so the weights are the scores (logits). */
 static xsm_dataset *draw_values(const papers *p)
 {
     bench_random random = {21};
@@ -50,7 +50,7 @@ static xsm_dataset *draw_values(const papers *p)
     for (uint32_t i = 0; i < POINTS; i++) {
         double u = unit(&random);
         ones[i] = 1;
-        of[i] = i < VALUES ? i : (uint32_t)(VALUES * u * u); /* the first are commoner */
+        of[i] = i < VALUES ? i : (uint32_t)(VALUES * u * u); /* the first values are more frequent */
     }
     return dense(p, ones, 1, of, VALUES);
 }
@@ -106,7 +106,7 @@ static void show_values(const papers *p, report *r)
     xsm_dataset_free(data);
 }
 
-/* Without biases the boundaries are rays from the origin: where the best class changes around the circle. */
+/* Without biases the boundaries are rays from the origin: the angles at which the best class changes. */
 static void write_boundaries(xsm_model *model, const char *title, curves *to)
 {
     xsm_parameters w = XSM_PARAMETERS_INIT;
@@ -156,7 +156,7 @@ typedef struct along {
     double sum;
 } along;
 
-/* The mean of the bound's estimates over WINDOW epochs, for all the rows. */
+/* The mean of the bound's estimates over WINDOW epochs, scaled to all rows. */
 static int32_t add_estimate(void *user, const xsm_progress *progress)
 {
     along *a = user;

@@ -1,5 +1,5 @@
 /*
- * What the figures of the papers share: the settings, and one way for results to come out.
+ * Shared by the figures of the papers: the settings, and the output of results.
  */
 #ifndef PAPERS_H
 #define PAPERS_H
@@ -12,15 +12,15 @@
 
 typedef struct papers {
     xsm_context *context;
-    const char *folder; /* where tables, curves and plots go */
+    const char *folder; /* the folder of tables, curves and plots */
     bool json;
-    bool quick;       /* sizes cut down until each figure takes a second or so: for tests, the numbers mean nothing */
-    const char *sets; /* "A,B,...": the sets of data, where a figure has several; NULL = all */
-    /* Of figures that race methods against the clock. */
-    const char *only; /* the same of methods */
-    double budget;    /* seconds a method; 0 = the figure's own */
-    uint32_t scale;   /* rows and classes of what is made up are divided by it; 0 = 1 */
-    bool processor;   /* seconds are processor time of all threads, which other programs do not add to */
+    bool quick; /* sizes reduced so that each figure takes about a second: for tests, the numbers have no meaning */
+    const char *sets; /* "A,B,...": the sets of data, if a figure has several; NULL = all */
+    /* For figures that race methods against the clock. */
+    const char *only; /* the same for methods */
+    double budget;    /* seconds per method; 0 = the figure's default */
+    uint32_t scale;   /* rows and classes of generated data are divided by it; 0 = 1 */
+    bool processor;   /* seconds are processor time of all threads, which excludes other programs */
 } papers;
 
 typedef struct figure {
@@ -28,24 +28,24 @@ typedef struct figure {
     void (*run)(const papers *p);
 } figure;
 
-/* Ends the program with exit status 1 when a call failed; otherwise it does nothing. */
+/* Ends the program with exit status 1 if a call failed; otherwise it does nothing. */
 void papers_check(xsm_status status, const xsm_error *err);
-/* The same, for what the program does itself. */
+/* The same, for failures of the program itself. */
 _Noreturn void papers_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Whether a name is in a list "A,B,..."; NULL has all. */
+/* Whether a name is in a list "A,B,..."; NULL contains all names. */
 bool papers_listed(const char *list, const char *name);
-/* Ends the program when a list has a name that is not among `names`, which end in NULL; `what` they are. */
+/* Ends the program if a list has a name that is not among `names`, which end in NULL; `what` describes them. */
 void papers_check_list(const char *list, const char *what, const char *const *names);
-/* Memory of zeros for count elements; free() it. Never NULL. */
+/* Zeroed memory for `count` elements; the caller frees it with free(). Never NULL. */
 void *papers_memory(size_t count, size_t each);
-/* One line about what goes on, to standard error. */
+/* Prints one line about the progress to standard error. */
 void papers_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Seconds since some moment. */
+/* Seconds of a clock. */
 double papers_clock(void);
 /* Processor seconds of all threads so far. */
 double papers_work(void);
 
-/* A table of numbers, the paper's beside ours. Rows and columns stand in the order in which they first came. */
+/* A table of numbers, the paper's beside ours. Rows and columns are in the order of their first use. */
 typedef struct report report;
 
 /* No number: the paper has none, or the method diverged. */
@@ -55,14 +55,15 @@ report *report_new(const papers *p, const char *name, const char *title);
 /* A line below the title. */
 void report_note(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void report_cell(report *r, const char *row, const char *column, double paper, double ours);
-/* Prints the table, or the lines of JSON, writes FIGURE.csv and releases the report. Without cells, only the last. */
+/* Prints the table, or the lines of JSON, writes FIGURE.csv and releases the report. A report without cells is only
+ * released. */
 void report_end(report *r);
 
 /* Columns over a common x: FOLDER/NAME.csv, the first column x. */
 typedef struct curves curves;
 
 curves *curves_new(const papers *p, const char *name, const char *x);
-/* A point of a column, which is made when it first comes. */
+/* Adds a point to a column, which is made at its first point. */
 void curves_point(curves *c, const char *column, double x, double y);
 /* Writes the file and releases the curves. */
 void curves_end(curves *c);

@@ -1,4 +1,4 @@
-/* A trainer that is stopped and goes on: each time it is, the model is evaluated. */
+/* A trainer that is stopped and continued: the model is evaluated at each stop. */
 #include "race.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ double race_clock(const papers *p)
 
 typedef struct stop {
     const papers *p;
-    double begun, until; /* of this run, in which nothing is evaluated */
+    double begun, until; /* of this run, without evaluations */
 } stop;
 
 static int32_t stop_at(void *user, const xsm_progress *progress)
@@ -117,7 +117,7 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     for (int i = points - 1; i >= 0 && !r.diverged; i--) {
         when.until = ldexp(seconds, -i) - spent;
         if (when.until <= 0) {
-            continue; /* not begun by then */
+            continue; /* the first step starts later */
         }
         when.begun = race_clock(p);
         xsm_status status = xsm_trainer_run(trainer, &err);

@@ -1,5 +1,5 @@
 /*
- * Training against the clock: what a method has learned after so many seconds.
+ * Training against the clock: the results of a method after given times.
  */
 #ifndef PAPERS_RACE_H
 #define PAPERS_RACE_H
@@ -10,36 +10,37 @@ enum { RACE_POINTS = 9, RACE_TEST_MOST = 10000 };
 
 typedef struct race {
     bool diverged;
-    double epochs; /* passed at the end */
-    size_t count;  /* points, in the order of time */
+    double epochs; /* completed at the end */
+    size_t count;  /* number of points, in the order of time */
     double seconds[RACE_POINTS], log_loss[RACE_POINTS], accuracy[RACE_POINTS];
 } race;
 
-/* A tenth of a set's training rows, at most 2,000, to choose settings on; they are taken out of the training rows. */
+/* A tenth of a set's training rows, at most 2,000, to choose settings on; they are removed from the training rows. */
 xsm_dataset *race_hold_out(data_pair *data);
-/* Leaves RACE_TEST_MOST of the test rows, at random, where there are more: a curve has many points. */
+/* If there are more test rows than RACE_TEST_MOST, keeps a random selection of that size, because a curve has many
+ * points. */
 void race_limit_test(data_pair *data);
-/* What a method's runs have in common: its sampler is fitted once, and the time counts for each of them. */
+/* Shared by the runs of a method: its sampler is fitted once, and the time of the fit counts for each run. */
 typedef struct racer {
     const method *method;
     const char *optimizer;
     xsm_sampler *sampler; /* NULL: the method has none */
     double fit;           /* seconds of race_clock() */
-    double bias;          /* that models start with; 0 but for NCE, whose scores are to be log-probabilities */
+    double bias; /* initial biases; 0 except for NCE, whose scores (logits) are meant to be log-probabilities */
 } racer;
 
-/* Seconds since some moment, or of processor time of all threads, as the settings ask. */
+/* Seconds of a clock, or of processor time of all threads, according to the settings. */
 double race_clock(const papers *p);
 
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer);
 void racer_free(racer *r);
-/* Trains a new model for so many seconds and evaluates on `rows` on the way, `points` times (RACE_POINTS at most), at
- * times that double. Evaluating does not count; the sampler's fit and the making of the trainer do, unless
- * `steps_alone` says that steps are all that counts. eta stays as it is. Where what counts before the first step leaves
- * nothing of the time, there are no points. Each point is said on standard error. */
+/* Trains a new model for the given seconds and evaluates it on `rows` at `points` times (RACE_POINTS at most), each
+ * twice the one before. Evaluation time does not count; the time of fitting the sampler and making the trainer does,
+ * unless `steps_alone` says that only steps count. eta is constant. If the time before the first step uses up all of
+ * the time, there are no points. Each point is printed on standard error. */
 race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, const racer *who, double eta,
               double seconds, int points, bool steps_alone);
-/* The first moment at which an accuracy is reached, between points on a line in log time; NaN for never. */
+/* The time at which an accuracy is first reached, by linear interpolation between points in log time; NaN if never. */
 double race_reached(const race *r, double accuracy);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Tables and curves on their way out: Markdown or JSON to standard output, CSV to the folder.
+ * Output of tables and curves: Markdown or JSON to standard output, CSV to the folder.
  */
 #include "papers.h"
 
@@ -46,7 +46,7 @@ void papers_say(const char *format, ...)
     va_end(list);
 }
 
-/* The next of a list of names, NULL behind the last. */
+/* The next of a list of names, NULL after the last. */
 static const char *next_name(const char *at)
 {
     const char *comma = strchr(at, ',');
@@ -157,7 +157,7 @@ static void file_close(FILE *file, const char *name)
     }
 }
 
-/* A field, quoted where it has to be. */
+/* A field, quoted if necessary. */
 static void put_field(FILE *file, const char *text)
 {
     bool plain = !strpbrk(text, ",\"\n");
@@ -264,7 +264,7 @@ static void print_json(const report *r)
 
 enum { TEXT = 64 };
 
-/* "ours (paper's)"; a dash for what there is none of. */
+/* "ours (paper's)"; a dash for a missing number. */
 static void cell_text(const cell *c, char text[TEXT])
 {
     char ours[TEXT / 2] = "-";
@@ -289,7 +289,7 @@ static const cell *find_cell(const report *r, size_t row, size_t column)
     return found;
 }
 
-/* Characters that a terminal shows for UTF-8. */
+/* The number of characters of UTF-8 text that a terminal shows. */
 static int shown(const char *text)
 {
     int count = 0;
@@ -395,7 +395,7 @@ void report_end(report *r)
 
 typedef struct point {
     double x, y;
-    size_t column, number; /* the number keeps equal x apart */
+    size_t column, number; /* the number distinguishes points of equal x */
 } point;
 
 struct curves {

@@ -1,8 +1,8 @@
 /*
- * Classes are the leaves of a tree. A class's centre is the sum of one random vector for each of the nodes above it, of
- * which those near the root are the longest, as topics are told apart before the articles in them. A row is its class's
- * centre and noise; in CONFUSED of the rows the centre is that of another class of the same family, so that no
- * classifier is right about more than about 1 - CONFUSED of the test rows.
+ * Classes are the leaves of a tree. A class's centre is the sum of one random vector for each node above it; the
+ * vectors near the root are longer, because topics are easier to distinguish than the articles in them. A row is its
+ * class's centre plus noise; for CONFUSED of the rows the centre is that of another class of the same family, so that
+ * no classifier is right for more than about 1 - CONFUSED of the test rows.
  */
 #include "shape_adversarial.h"
 
@@ -12,8 +12,8 @@
 
 enum { BRANCH_BITS = 3, FAMILY_BITS = 6, VECTORS = 16384 };
 #define CONFUSED 0.4
-#define NOISE 0.8   /* its length, that of the smallest part of the centre being 1 */
-#define LONGER 1.25 /* of a level's vector, against the one below */
+#define NOISE 0.8   /* length of the noise, relative to the shortest vector of a centre */
+#define LONGER 1.25 /* length of a level's vector, relative to the level below */
 #define MIXER 2654435761u
 
 typedef struct maker {
@@ -67,7 +67,7 @@ static uint32_t draw_class(maker *m)
     return low;
 }
 
-/* Common and rare classes stand side by side in the tree: an odd multiplier turns the numbers over. */
+/* Frequent and rare classes are mixed in the tree: multiplication by an odd number permutes the class numbers. */
 static uint32_t place_of(const maker *m, uint32_t class)
 {
     return (uint32_t)((uint64_t) class * MIXER & ((UINT64_C(1) << m->bits) - 1));

@@ -1,5 +1,5 @@
 /*
- * Made-up rows in the shape of the data that adversarial negative sampling was tried on.
+ * Generated rows in the shape of the data that adversarial negative sampling was evaluated on.
  */
 #ifndef SHAPE_ADVERSARIAL_H
 #define SHAPE_ADVERSARIAL_H
@@ -9,7 +9,8 @@
 typedef struct adversarial_sizes {
     uint64_t rows, test_rows;
     uint32_t features, classes;
-    double exponent; /* of the classes' Zipf distribution; 0 = all alike, and each has a row while there are enough */
+    double exponent; /* exponent of the classes' Zipf distribution; 0 = all equally likely, and each has a row if there
+                        are enough rows */
 } adversarial_sizes;
 
 /* Dense rows of length about 1. The same sizes and seed give the same rows. */

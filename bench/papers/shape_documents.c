@@ -1,10 +1,10 @@
 /*
  * Rows are bags of words. Words are drawn from a Zipf distribution over the features, whose numbers are shuffled as in
- * a real vocabulary; some of a row's words come from its class's own short list and some from the list of the group of
- * classes that the class is in, so that a class can be learned, and mixed up with its group. Of several labels each
- * is of the first one's group or drawn anew, as likely the one as the other, and the words are shared out among them.
- * Classes have a Zipf distribution, too. Word counts are weighted by the logarithm of the word's rank, for idf, and the
- * row is scaled to length 1.
+ * a real vocabulary. Some of a row's words come from the short list of its class, and some from the list of the class's
+ * group, so that a class can be learned, and confused with others of its group. If a row has several labels, each is,
+ * with equal probability, from the group of the first one or drawn independently, and the words are divided among them.
+ * Classes also have a Zipf distribution. Word counts are weighted by the logarithm of the word's rank, in place of idf,
+ * and the row is scaled to length 1.
  */
 #include "shape_documents.h"
 
@@ -15,7 +15,7 @@
 
 enum { LIST = 64, GROUP = 12, WORDS_MAX = 256 };
 #define WORD_EXPONENT 1.0
-#define WORD_OFFSET 10.0 /* of Zipf and Mandelbrot: the commonest word is in a third of the rows, not in all */
+#define WORD_OFFSET 10.0 /* of Zipf and Mandelbrot: the most frequent word is in a third of the rows, not in all */
 
 /* Draws from a discrete distribution in constant time: A. J. Walker, An efficient method for generating discrete random
  * variables with general distributions, 1977. */
@@ -39,7 +39,7 @@ static alias alias_new(double *weight, uint32_t count)
         a.other[i] = i;
         order[a.keep[i] < 1 ? small++ : --large] = i;
     }
-    /* order[0..small) lack something, order[large..count) have too much. */
+    /* order[0..small) have less than the mean, order[large..count) more. */
     for (uint32_t i = 0; i < small && large < count; i++) {
         uint32_t donor = order[large];
         a.other[order[i]] = donor;
@@ -84,7 +84,7 @@ static alias zipf(uint32_t count, double exponent, double offset)
 typedef struct maker {
     const documents_sizes *sizes;
     alias classes, words;
-    uint32_t *number; /* [features] of a word, by its rank */
+    uint32_t *number; /* [features] number of a word, by its rank */
     float *idf;       /* [features] by rank */
     uint32_t *own;    /* [classes][LIST] ranks */
     uint32_t *shared; /* [groups][LIST] ranks */
@@ -153,7 +153,7 @@ static uint32_t draw_labels(const maker *m, bench_random *random, uint32_t label
             at--;
         }
         if (at > 0 && labels[at - 1] == k) {
-            continue; /* it has that one: a label less */
+            continue; /* the label was drawn already: one label fewer */
         }
         memmove(labels + at + 1, labels + at, (count - at) * sizeof *labels);
         labels[at] = k;
@@ -162,7 +162,7 @@ static uint32_t draw_labels(const maker *m, bench_random *random, uint32_t label
     return count;
 }
 
-/* A row of some classes; returns its length. */
+/* Makes a row of the given classes; returns its length. */
 static size_t make_row(const maker *m, bench_random *random, const uint32_t *labels, uint32_t label_count,
                        word row[WORDS_MAX])
 {
@@ -172,7 +172,7 @@ static size_t make_row(const maker *m, bench_random *random, const uint32_t *lab
     for (size_t i = 0; i < count; i++) {
         uint32_t k = labels[label_count > 1 ? bench_below(random, label_count) : 0];
         double from = unit(random), place = unit(random);
-        size_t at = (size_t)(LIST * place * place); /* the first of a list are commoner */
+        size_t at = (size_t)(LIST * place * place); /* the first of a list are more frequent */
         uint32_t rank = from < own            ? m->own[(size_t)k * LIST + at]
                         : from < own + shared ? m->shared[(size_t)(k / GROUP) * LIST + at]
                                               : alias_draw(&m->words, random);

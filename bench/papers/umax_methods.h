@@ -5,8 +5,8 @@
 #include "learn.h"
 
 typedef enum umax_method {
-    /* First those that the authors evaluate with softmax twice. Their IS is TensorFlow's sampled softmax, the label
-     * among the draws, and so is ours; `importance` is that of Bengio and Senecal. */
+    /* First those that the authors evaluate with softmax twice. Their IS is TensorFlow's sampled softmax, with the
+     * label among the draws, and so is this one; `importance` is that of Bengio and Senecal. */
     UMAX_OVE,
     UMAX_NCE,
     UMAX_IS,
@@ -17,7 +17,7 @@ typedef enum umax_method {
     UMAX_UMAX_5,
     UMAX_IMPLICIT,
     UMAX_IMPLICIT_5,
-    UMAX_TABLE3, /* those of the table; the others are in the figures only */
+    UMAX_TABLE3, /* the methods of the table; the others are only in the figures */
     UMAX_RAMAN = UMAX_TABLE3,
     UMAX_METHODS
 } umax_method;

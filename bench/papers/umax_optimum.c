@@ -1,9 +1,10 @@
 /*
  * Fagan and Iyengar, Unbiased scalable softmax optimization, 2018: the claim that U-max and Implicit converge to the
- * maximum of the likelihood, and one-vs-each and noise-contrastive estimation to something else. With a ridge the
- * objective f = sum of log-losses + (mu/2)||W||^2 has one minimum, which L-BFGS finds; the others get rates that fall
- * as 1/t (Robbins and Monro, A stochastic approximation method, 1951). The optimum of the one-vs-each bound itself is
- * found by L-BFGS, too, so that what sampling does to it can be told from what the bound does.
+ * maximum of the likelihood, and one-vs-each and noise-contrastive estimation to something else. With the L2 penalty
+ * (ridge) the objective f = sum of log-losses + (mu/2)||W||^2 has one minimum, which L-BFGS finds; the other methods
+ * have learning rates that fall as 1/t (Robbins and Monro, A stochastic approximation method, 1951). The optimum of the
+ * one-vs-each bound itself is also found by L-BFGS, so that the effect of sampling can be separated from that of the
+ * bound.
  */
 #include "learn.h"
 
@@ -21,7 +22,7 @@ static const method methods[SAMPLED] = {
     {"NCE m=20", "nce", 1, 20, NULL},
     {"IS m=20", "sampled-softmax", 1, 20, NULL},
 };
-/* Between the powers of ten, because gaps of a percent are looked at. */
+/* Between the powers of ten, because gaps of a percent are compared. */
 static const double etas[] = {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30};
 enum { ETAS = sizeof etas / sizeof etas[0] };
 

@@ -1,7 +1,7 @@
 /*
- * Fagan and Iyengar, Unbiased scalable softmax optimization, 2018, Figures 2 and 3: how the log-loss after 50 epochs
- * depends on the initial learning rate; the double sum of the paper against that of Raman et al. The paper's data
- * there, Eurlex, is not at hand: Bibtex and Delicious stand in, so there are no numbers to compare with.
+ * Fagan and Iyengar, Unbiased scalable softmax optimization, 2018, Figures 2 and 3: the log-loss after 50 epochs as a
+ * function of the initial learning rate; the double sum of the paper and that of Raman et al. The paper's data in these
+ * figures, Eurlex, is not available: Bibtex and Delicious are used instead, so there are no numbers to compare with.
  */
 #include "umax_methods.h"
 

@@ -2,7 +2,7 @@
  * Fagan and Iyengar, Unbiased scalable softmax optimization, 2018, Table 3 and Figure 1: log-loss on the training rows
  * after 50 epochs. The authors' stored results (github.com/francoisfagan/Log-tricks) have the log-loss and error behind
  * the table. Their log-loss of OVE, NCE and IS takes softmax twice: probabilities are evaluated as if they were scores.
- * So every method is evaluated here for what it is, and those three the authors' way, too.
+ * So every method is evaluated here correctly, and those three also in the authors' way.
  */
 #include "umax_methods.h"
 
@@ -32,8 +32,8 @@ typedef struct published {
     double eta[METHODS], log_loss[METHODS], error[METHODS], ratio[METHODS];
 } published;
 
-/* The paper says m = 1 for vanilla and U-max, the authors' program of the day when the results were stored has 5: the
- * published numbers stand beside both. */
+/* The paper says m = 1 for vanilla and U-max; the authors' program at the date of the stored results has 5: the
+ * published numbers are printed beside both. */
 static const published sets[SETS] = {
     {"mnist",
      "MNIST",
@@ -55,7 +55,7 @@ static const published sets[SETS] = {
      {1.90, 1.91, 1.89, NONE, 1.25, 1.25, 1.11, 1.11, 1, NONE}},
 };
 
-/* log sum_k e^(p_k) - p_y in the mean over the rows: the log-loss if the probabilities were scores. */
+/* log sum_k e^(p_k) - p_y, the mean over the rows: the log-loss if the probabilities were scores (logits). */
 static double log_loss_twice(const xsm_model *model, const xsm_dataset *data)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -103,13 +103,13 @@ static void add_point(void *user, uint64_t epoch, const xsm_metrics *train)
     }
 }
 
-/* What came of a method on one of the sets. */
+/* The results of a method on one of the sets. */
 typedef struct result {
-    int best;       /* the rate with the least log-loss on the rows trained on, -1 for none */
-    int tenth;      /* the one that the authors' rule takes, -1 for none */
-    learned at;     /* the training at the best rate; its model is gone */
+    int best;       /* the learning rate with the least log-loss on the training rows, -1 for none */
+    int tenth;      /* the learning rate chosen by the authors' rule, -1 for none */
+    learned at;     /* the training at the best rate; its model is released */
     history curve;  /* of it */
-    learned theirs; /* the same at the authors' rate */
+    learned theirs; /* the same at the rate of the authors' rule */
     double twice;
 } result;
 
