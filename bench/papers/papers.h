@@ -12,9 +12,9 @@
 
 typedef struct papers {
     xsm_context *context;
-    const char *folder; /* the folder of tables, curves and plots */
+    const char *folder; /* of tables, curves and plots */
     bool json;
-    bool quick; /* sizes reduced so that each figure takes about a second: for tests, the numbers have no meaning */
+    bool quick;       /* small sizes, a second or so per figure: for tests, the numbers have no meaning */
     const char *sets; /* "A,B,...": the sets of data, if a figure has several; NULL = all */
     /* For figures that race methods against the clock. */
     const char *only; /* the same for methods */

@@ -26,7 +26,7 @@ typedef struct racer {
     const char *optimizer;
     xsm_sampler *sampler; /* NULL: the method has none */
     double fit;           /* seconds of race_clock() */
-    double bias; /* initial biases; 0 except for NCE, whose scores (logits) are meant to be log-probabilities */
+    double bias;          /* initial biases; 0 except for NCE, whose scores are to be log-probabilities */
 } racer;
 
 /* Seconds of a clock, or of processor time of all threads, according to the settings. */
