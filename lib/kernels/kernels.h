@@ -74,11 +74,11 @@ typedef struct xsmi_asks {
  *     eta (1 - e^-u) + u - u_old = sum_k c_k,    log(c_k/rate) + q_k c_k + q_y sum_j c_j + u = margin_k.
  */
 typedef struct xsmi_equations {
-    size_t lanes; /* the number of lanes in use, the first ones: 1 to XSMI_SOLVE_LANES. The values in the other lanes do
-                     not matter, but they take part in the calculation. */
-    size_t count; /* at least 1 */
-    double eta, rate; /* above 0 */
-    double tolerance; /* absolute error of q_y C + u, where C is the sum of the c_k, and relative error of each c_k */
+    size_t lanes;         /* the number of lanes in use, the first ones: 1 to XSMI_SOLVE_LANES. The values in the
+                             other lanes do not matter, but they take part in the calculation. */
+    size_t count;         /* at least 1 */
+    double eta, rate;     /* above 0 */
+    double tolerance;     /* absolute error of q_y C + u, with C = sum of c_k, and relative error of c_k */
     const double *u_old;  /* [XSMI_SOLVE_LANES] at least 0 */
     const double *q_y;    /* [XSMI_SOLVE_LANES] at least 0 */
     const double *margin; /* [count][XSMI_SOLVE_LANES] */
