@@ -13,36 +13,36 @@
 /** @ingroup dataset
  *  @{ */
 
-/** Some rows; a small view, passed by address. Their features are the dataset's, or an array of the host's: the output
- * of its own network, say. */
+/** Some rows: a small view, passed by address. Their features come from the dataset or from an array of the host, such
+ *  as the output of the host's own network. */
 typedef struct xsm_batch {
     size_t size;                /**< sizeof(xsm_batch). */
-    const xsm_dataset *dataset; /**< Borrowed. With `values` it is asked for labels alone, so NULL where none are
-                                     wanted: to score and to predict. */
-    const uint64_t *rows;       /**< [count] row numbers, borrowed; NULL = the rows first, first+1, ... */
+    const xsm_dataset *dataset; /**< Borrowed. With `values`, only its labels are read; NULL where no labels are needed
+                                     (scoring, prediction). */
+    const uint64_t *rows;       /**< [count] row numbers, borrowed; NULL = rows first, first+1, ... */
     uint64_t first;             /**< First row when `rows` is NULL. */
     uint64_t count;             /**< n >= 1. */
-    const float *values;        /**< [n][features] the features of the rows, finite, borrowed; NULL = the dataset's. */
-    size_t stride;              /**< With `values`: floats from a row to the next, at least `features`. */
-    uint32_t features;          /**< With `values`: how many a row has, the model's D. */
+    const float *values;        /**< [n][features] features of the rows, finite, borrowed; NULL = the dataset's
+                                     features. */
+    size_t stride;              /**< With `values`: floats from one row to the next, at least `features`. */
+    uint32_t features;          /**< With `values`: features of a row, the model's D. */
     uint32_t reserved;          /**< Zero. */
     const uint64_t *offsets;    /**< With `values`, for sparse rows: [n+1] row i has values[offsets[i]..offsets[i+1]);
-                                     `stride` does not matter. NULL = dense rows. */
-    const uint32_t *index;      /**< With `offsets`: the feature of each value, rising in a row. */
+                                     `stride` is ignored. NULL = dense rows. */
+    const uint32_t *index;      /**< With `offsets`: the feature of each value, strictly increasing within a row. */
     /** With `values`, for xsm_estimator_bind_stream(), all three borrowed: [n] the class of each row, or with
      *  `label_offsets` [n+1] the classes of row i at labels[label_offsets[i]..label_offsets[i+1]). */
     const uint32_t *labels;
-    const uint64_t *label_offsets; /**< See `labels`; NULL = one each. */
-    const uint64_t *ids;           /**< [n] the host's number of each row, or #XSM_NO_ID; NULL = none has one. */
+    const uint64_t *label_offsets; /**< See `labels`; NULL = one label a row. */
+    const uint64_t *ids;           /**< [n] the host's number of each row, or #XSM_NO_ID; NULL = no row has a number. */
 } xsm_batch;
 
-/** A row that does not come again, or of which that is not known. */
+/** Id of a row that does not occur again, or for which that is unknown. */
 #define XSM_NO_ID UINT64_MAX
 
-/** The rows first..first+count of a dataset. Nothing is checked here, as in all functions that make a batch, but by
- *  those that take it: #XSM_ERROR_ARGUMENT for a batch without rows or without a dataset, #XSM_ERROR_RANGE for a row
- *  that is not there or a value that is not finite, #XSM_ERROR_SHAPE for rows of other than the features that are
- *  needed. O(1). */
+/** The rows [first, first+count) of a dataset. Functions that make a batch check nothing. Functions that take a batch
+ *  return #XSM_ERROR_ARGUMENT for a batch without rows or without a dataset, #XSM_ERROR_RANGE for a row that does not
+ *  exist or a value that is not finite, and #XSM_ERROR_SHAPE for rows with the wrong number of features. O(1). */
 static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t first, uint64_t count)
 {
     xsm_batch batch;
@@ -63,7 +63,7 @@ static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t fir
     return batch;
 }
 
-/** The rows rows[0..count) of a dataset. The array must stay while the batch is used. */
+/** The rows rows[0..count) of a dataset. The array must stay valid while the batch is used. */
 static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count)
 {
     xsm_batch batch = xsm_batch_range(dataset, 0, count);
@@ -71,8 +71,9 @@ static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_
     return batch;
 }
 
-/** Rows whose features are the host's own float[count][features], rows `stride` floats apart. The array must stay while
- *  the batch is used. For training, set `dataset` and `rows` or `first` then: whose labels these rows have. */
+/** Rows whose features are the host's own float[count][features], with `stride` floats from one row to the next. The
+ *  array must stay valid while the batch is used. For training, also set `dataset`, and `rows` or `first`: they name
+ *  the dataset rows whose labels these rows have. */
 static inline xsm_batch xsm_batch_values(const float *values, uint64_t count, uint32_t features, size_t stride)
 {
     xsm_batch batch = xsm_batch_range(NULL, 0, count);
@@ -82,7 +83,8 @@ static inline xsm_batch xsm_batch_values(const float *values, uint64_t count, ui
     return batch;
 }
 
-/** The same for sparse rows (CSR): row i has the features index[offsets[i]..offsets[i+1]) with those `values`. */
+/** As xsm_batch_values(), for sparse rows (CSR): row i has the features index[offsets[i]..offsets[i+1]) and the
+ *  `values` at the same positions. */
 static inline xsm_batch xsm_batch_sparse_values(const uint64_t *offsets, const uint32_t *index, const float *values,
                                                 uint64_t count, uint32_t features)
 {

@@ -13,26 +13,26 @@
 
 /** @defgroup corpus Text corpora
  *
- * A corpus is a text file, plain or gzip-compressed, whose words stand between white space (space, tab, line end,
- * vertical tab, form feed, NUL); a line is a sentence. Opening it reads it once and counts its words: those that occur
- * often enough are the vocabulary, numbered from 0 by falling count (words of one count in the order of their first
- * appearance). What reads the text later streams it from the file again, so memory is for the vocabulary alone; the
- * file must stay as it is meanwhile.
+ * A corpus is a text file, plain or gzip-compressed. Its words are separated by white space (space, tab, line end,
+ * vertical tab, form feed, NUL); a line is a sentence. Opening a corpus reads the file once and counts its words. Words
+ * that occur often enough form the vocabulary; they are numbered from 0 by decreasing count, and words with the same
+ * count in the order of their first occurrence. Training streams the text from the file again, so only the vocabulary
+ * is kept in memory; the file must not change while the corpus is used.
  *
- * **Threads.** A corpus does not change: any number of threads may use one.
+ * **Threads.** A corpus is constant: any number of threads may use it at the same time.
  *  @{ */
 
 /** A corpus; opaque. */
 typedef struct xsm_corpus xsm_corpus;
 
-/** How to make the vocabulary. Start with #XSM_CORPUS_OPTIONS_INIT. */
+/** Settings of the vocabulary. Start with #XSM_CORPUS_OPTIONS_INIT. */
 typedef struct xsm_corpus_options {
     size_t size;        /**< sizeof(xsm_corpus_options). */
-    uint64_t min_count; /**< Least occurrences of a word of the vocabulary; 0 = 5. */
-    uint32_t max_words; /**< Most words of the vocabulary, the frequent ones; 0 = #XSM_CLASSES_MAX. */
-    /** Most different words that are counted at once, below #XSM_CLASSES_MAX; 0 = 16777216. Where a text has more,
-     * those that were seen least so far are forgotten (those seen once, then twice, ...), so that memory stays bounded;
-     * xsm_corpus_info::forgotten says how many occurrences that took. */
+    uint64_t min_count; /**< Words that occur less often are left out; 0 = 5. */
+    uint32_t max_words; /**< Largest size of the vocabulary, the most frequent words; 0 = #XSM_CLASSES_MAX. */
+    /** Most different words that are counted at once, below #XSM_CLASSES_MAX; 0 = 16777216. If a text has more, the
+     *  rarest words so far are dropped (words with one occurrence, then with two, ...), so that memory stays bounded;
+     *  xsm_corpus_info::forgotten is the number of occurrences that were dropped. */
     uint32_t max_distinct;
 } xsm_corpus_options;
 
@@ -45,10 +45,10 @@ typedef struct xsm_corpus_options {
 /** Facts about a corpus. Start with #XSM_CORPUS_INFO_INIT. */
 typedef struct xsm_corpus_info {
     size_t size;        /**< sizeof(xsm_corpus_info). */
-    uint64_t lines;     /**< Lines that hold a word. */
-    uint64_t tokens;    /**< Words in running text. */
-    uint64_t known;     /**< Those of them that are in the vocabulary. */
-    uint64_t forgotten; /**< Those that were forgotten for xsm_corpus_options::max_distinct. */
+    uint64_t lines;     /**< Lines with at least one word. */
+    uint64_t tokens;    /**< Words of the running text. */
+    uint64_t known;     /**< Words of the running text that are in the vocabulary. */
+    uint64_t forgotten; /**< Words of the running text that were dropped because of xsm_corpus_options::max_distinct. */
     uint32_t words;     /**< Words of the vocabulary, V. */
     uint32_t reserved;  /**< Zero. */
 } xsm_corpus_info;
@@ -65,17 +65,17 @@ extern "C" {
 
 /** Opens a text file and counts its words.
  *  @param context context, or NULL
- *  @param path    the file, plain or gzip; it is read again by what trains on the corpus
+ *  @param path    the file, plain or gzip; training on the corpus reads it again
  *  @param options settings, or NULL
  *  @param[out] out the corpus, the caller's to release with xsm_corpus_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_IO; #XSM_ERROR_RANGE for the options; #XSM_ERROR_FORMAT, with line
- *          and column, for a word that is not UTF-8 or is longer than 65535 bytes; #XSM_ERROR_DATA when no word occurs
- *          `min_count` times; #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib; #XSM_ERROR_MEMORY;
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT, with line and column, for a word that is not UTF-8 or is longer
+ *          than 65535 bytes; #XSM_ERROR_DATA if no word occurs `min_count` times; #XSM_ERROR_RANGE for the options;
+ *          #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT;
  *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW. O(bytes of the file). */
 XSM_API xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_corpus_options *options,
                                    xsm_corpus **out, xsm_error *err);
-/** Releases a corpus; NULL is fine. */
+/** Releases a corpus; NULL is allowed. */
 XSM_API void xsm_corpus_free(xsm_corpus *corpus);
 /** Fills `info` (start it with #XSM_CORPUS_INFO_INIT). O(1).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */

@@ -1,6 +1,6 @@
 /**
  * @file error.h
- * @brief What a call returns and how it says what went wrong.
+ * @brief Status codes and error messages.
  */
 #ifndef XSOFTMAX_ERROR_H
 #define XSOFTMAX_ERROR_H
@@ -12,17 +12,16 @@
 
 /** @defgroup error Errors
  *
- * A function that can fail returns an #xsm_status and takes an #xsm_error as its last argument. On failure its
- * outputs are untouched (arrays of results may have been filled in part), nothing is leaked, and the error says what
- * was wrong, where, and what would be accepted.
- * The library prints nothing, never ends the process, and keeps no error of its own: there is no last error to ask
- * for, in a thread or elsewhere.
+ * A function that can fail returns an #xsm_status and takes an #xsm_error as its last argument. On failure its outputs
+ * are unchanged (arrays of results may be filled in part), nothing is leaked, and the error says what is wrong, where,
+ * and what would be accepted. The library prints nothing, never ends the process, and stores no error itself: there is
+ * no "last error", neither global nor per thread.
  *
- * What a function's comment says of statuses is what is particular to it. Any function returns #XSM_ERROR_ARGUMENT
- * where a pointer is NULL that must not be, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a struct with a `size`
- * that it reads or fills, #XSM_ERROR_MEMORY where it allocates, and #XSM_ERROR_RUNNER where it works on the context's
- * threads and the host's runner fails. Functions that return no status take NULL objects, and return 0, NULL or what an
- * object without that would have.
+ * The comment of a function lists the statuses that are specific to it. In addition, any function may return
+ * #XSM_ERROR_ARGUMENT if a pointer is NULL that must not be; #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW if it reads
+ * or fills a struct with a `size`; #XSM_ERROR_MEMORY if it allocates; and #XSM_ERROR_RUNNER if it uses the context's
+ * threads and the host's runner fails. Functions that return no status accept a NULL object, and then return 0, NULL or
+ * the value of an object that lacks the property.
  *
  * @code
  * xsm_error err = XSM_ERROR_INIT;
@@ -32,7 +31,7 @@
  * @endcode
  *  @{ */
 
-/** Every status: name, number, meaning. Numbers are stable and never used again for something else. */
+/** Every status: name, number, meaning. Numbers are stable and are never reused for another meaning. */
 #define XSM_STATUS_LIST(X)                                                                                             \
     X(XSM_OK, 0, "success")                                                                                            \
     X(XSM_CANCELLED, 1, "stopped because a callback asked for it")                                                     \
@@ -64,15 +63,16 @@ enum {
 #undef XSM_STATUS_ENTRY_
 };
 
-/** What went wrong. Owned by the caller; start it with #XSM_ERROR_INIT, reuse it freely. */
+/** Describes an error. Owned by the caller; start it with #XSM_ERROR_INIT. It may be reused for any number of calls. */
 typedef struct xsm_error {
-    size_t size;       /**< sizeof(xsm_error) of the program that made it. */
-    xsm_status status; /**< The same value that the call returned. */
+    size_t size;       /**< sizeof(xsm_error) in the program that uses it. */
+    xsm_status status; /**< The status that the call returned. */
     uint32_t reserved; /**< Zero. */
-    uint64_t line;     /**< Line of the file, from 1; 0 = not about a line. */
-    uint64_t column;   /**< Column in bytes, from 1; 0 = not about a column. */
+    uint64_t line;     /**< Line of the file, from 1; 0 = the error has no line. */
+    uint64_t column;   /**< Column in bytes, from 1; 0 = the error has no column. */
     char message[480]; /**< One sentence without a line end, UTF-8, always terminated; numbers have a decimal point in
-                            any locale. One that is longer, as by a path in it, has "..." in place of its middle. */
+                            any locale. If the message is too long, for example because of a long path, "..." replaces
+                            its middle. */
 } xsm_error;
 
 /** Starting value of an #xsm_error. */

@@ -1,9 +1,9 @@
 /**
  * @file version.h
- * @brief Version of the library and number of its ABI.
+ * @brief Version of the library and its ABI number.
  *
- * The two move apart: the release version says what is there, the ABI number says which programs still
- * run. The shared library's soname is made from the ABI number alone.
+ * They change independently: the release version says which features exist, the ABI number says which compiled programs
+ * still run. The soname of the shared library contains the ABI number only.
  */
 #ifndef XSOFTMAX_VERSION_H
 #define XSOFTMAX_VERSION_H
@@ -15,15 +15,15 @@
 
 #define XSM_VERSION_MAJOR 0 /**< Changes when programs must be edited. */
 #define XSM_VERSION_MINOR 1 /**< Changes when something is added. */
-#define XSM_VERSION_PATCH 0 /**< Changes when something is mended. */
+#define XSM_VERSION_PATCH 0 /**< Changes when something is fixed. */
 
-/** Number of the ABI: a program built against it runs with every release that carries the same number. */
+/** ABI number: a program built with this header runs with every release that has the same ABI number. */
 #define XSM_ABI_VERSION 0
 
 /** The release as one number, 10000*major + 100*minor + patch, for `#if`. */
 #define XSM_VERSION (XSM_VERSION_MAJOR * 10000 + XSM_VERSION_MINOR * 100 + XSM_VERSION_PATCH)
 
-/** Marks what the library exports. */
+/** Marks a function that the library exports. */
 #if defined(__GNUC__)
 #define XSM_API __attribute__((visibility("default")))
 #else
@@ -34,11 +34,11 @@
 extern "C" {
 #endif
 
-/** Release of the library that is running, to compare with #XSM_VERSION. Any thread, O(1). */
+/** Version of the library at run time, to compare with #XSM_VERSION. Any thread, O(1). */
 XSM_API uint32_t xsm_version(void);
-/** The same as text, such as "0.1.0". The string is static. */
+/** Version of the library at run time as text, such as "0.1.0". Static string. */
 XSM_API const char *xsm_version_string(void);
-/** ABI number of the library that is running, to compare with #XSM_ABI_VERSION. */
+/** ABI number of the library at run time, to compare with #XSM_ABI_VERSION. */
 XSM_API uint32_t xsm_abi_version(void);
 
 #ifdef __cplusplus
