@@ -283,8 +283,8 @@ extern "C" {
  *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a label that is not below K or occurs twice in a row, or a value that is not
- *          finite (the message names row and position); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(N
- *          D). */
+ *          finite (the message names row and position); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT.
+ *          O(N D). */
 XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const float *values, uint64_t rows, uint32_t features,
                                           size_t stride, const xsm_labels *labels, int32_t ownership, xsm_dataset **out,
                                           xsm_error *err);
@@ -401,8 +401,7 @@ XSM_API xsm_status xsm_dataset_compact(xsm_dataset *dataset, xsm_error *err);
  *  @param map     class map of a model or of other data; its counts are ignored
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for dense rows with fewer features than the map; #XSM_ERROR_RANGE for labels that
- *          do not increase; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT
- */
+ *          do not increase; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT */
 XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map *map, xsm_error *err);
 /** Permutes the rows at random; every order is equally likely, and the same seed gives the same order.
  *  @return #XSM_OK; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT. O(N + values). */
@@ -429,8 +428,8 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *  | step | what it does |
  *  |---|---|
  *  | `truncate=N` | drops features N and above; D becomes min(D, N), which may be 0 |
- *  | `tfidf` | multiplies feature j by log((1 + N) / (1 + n_j)) + 1, n_j the number of training rows in which it is not
- * zero | | `unit` | divides a row by its Euclidean norm (a row of zeros does not change) |
+ *  | `tfidf` | multiplies feature j by log((1 + N) / (1 + n_j)) + 1; it is not zero in n_j training rows |
+ *  | `unit` | divides a row by its Euclidean norm (a row of zeros does not change) |
  *
  *  An empty description makes a transform that does nothing. `tfidf` may occur once.
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown step (the message lists the known steps); #XSM_ERROR_RANGE for the

@@ -20,9 +20,9 @@
  * | member | definition |
  * |---|---|
  * | `precision` | sum over j <= k of [r_j in P] / k |
- * | `ndcg` | sum of [r_j in P] / log2(j+1), divided by this sum for the best order, in which the first min(k, P)
- * classes are labels | | `psp` | sum of [r_j in P] / p(r_j) / k: precision with weights for rare classes | | `psndcg` |
- * sum of [r_j in P] / (p(r_j) log2(j+1)), divided by the sum of 1 / log2(j+1) for j <= min(k, P) |
+ * | `ndcg` | sum of [r_j in P] / log2(j+1), divided by its largest possible value (min(k, P) labels first) |
+ * | `psp` | sum of [r_j in P] / p(r_j) / k: precision with weights for rare classes |
+ * | `psndcg` | sum of [r_j in P] / (p(r_j) log2(j+1)), divided by the sum of 1 / log2(j+1) for j <= min(k, P) |
  *
  * p is the propensity of Jain, Prabhu and Varma (2016): 1/p(l) = 1 + C (n_l + B)^-A with C = (log n - 1) (B + 1)^A, for
  * a class that n_l of n training rows have (C at least 0); a label that does not occur in training has n_l = 0.
