@@ -43,7 +43,7 @@
  * | `nce` | the label and m drawn | the maximum likelihood, if the model can be normalised (Gutmann 2010) |
  * | `importance` | the label and m drawn | biased (Bengio and Senecal 2003) |
  * | `sampled-softmax` | the labels and m drawn | the maximum likelihood as m grows (Jean et al. 2015) |
- * | `negative-sampling` | the label and m drawn | maximum likelihood - log q: see xsm_model_correction() (Bamler 2020) |
+ * | `negative-sampling` | the label and m drawn | maximum likelihood - log q, xsm_model_correction() (Bamler 2020) |
  * | `ove-sampled` | the label and m drawn | the one-vs-each bound's optimum (Titsias 2016) |
  * | `ove-searched` | the label, those that a search finds, m others | a tighter bound's optimum (Titsias 2016) |
  * | `hierarchical` | the path to the label in a tree | the tree's maximum likelihood (Morin and Bengio 2005) |

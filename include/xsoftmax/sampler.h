@@ -1,6 +1,6 @@
 /**
  * @file sampler.h
- * @brief Samplers: distributions over the classes that negatives are drawn from.
+ * @brief Samplers: distributions over the classes, from which negatives are drawn.
  */
 #ifndef XSOFTMAX_SAMPLER_H
 #define XSOFTMAX_SAMPLER_H
@@ -14,28 +14,28 @@
 
 /** @defgroup sampler Samplers
  *
- * A sampler is a distribution q(k|x) over the K classes, given an example's features or regardless of them, that
- * classes can be drawn from cheaply and that knows the probability of what it draws. The estimators that look at
- * sampled classes correct for it. Built in:
+ * A sampler is a distribution q(k|x) over the K classes, which may depend on the features x of an example. It draws
+ * classes at low cost and computes the probability of each drawn class. Estimators that score sampled classes correct
+ * for these probabilities. Built in:
  *
- * | name | q(k given x) | a draw costs |
+ * | name | q(k given x) | cost of a draw |
  * |---|---|---|
  * | `uniform` | 1/K | O(1) |
  * | `frequency` | proportional to (rows of class k + smoothing)^power | O(1), an alias table |
  * | `tree` | a balanced tree of logistics over c principal components (Bamler and Mandt 2020) | O(c log K) |
  *
- * Most programs never make one: the estimators that take a sampler have the option `sampler`, and the sampler's own
- * options are theirs as `sampler.KEY`, as in xsm_estimator_set(estimator, "sampler.power", "0.75", &err). Who has made
- * one hands it over by xsm_estimator_set_sampler().
+ * Most programs do not need to make a sampler: estimators that use a sampler have the option `sampler`, and the options
+ * of the sampler as `sampler.KEY`, as in xsm_estimator_set(estimator, "sampler.power", "0.75", &err).
+ * xsm_estimator_set_sampler() sets a sampler that the program has made.
  *
- * **Randomness.** A draw depends on the seed and the example's position alone: not on threads, nor on earlier draws.
+ * **Randomness.** A draw depends only on the seed and the position of the example, not on threads or earlier draws.
  *
- * **Threads.** A bound sampler that is const may be used by many threads at once.
+ * **Threads.** Any number of threads may use a bound const sampler at the same time.
  *  @{ */
 
 /** A sampler; opaque. */
 typedef struct xsm_sampler xsm_sampler;
-/** Table of a sampler of the host's own, see ext/sampler.h. */
+/** Table of functions of a sampler, see ext/sampler.h. */
 typedef struct xsm_sampler_ops xsm_sampler_ops;
 
 #ifdef __cplusplus
@@ -52,7 +52,7 @@ XSM_API const xsm_sampler_ops *xsm_sampler_find(const char *name);
 XSM_API const char *xsm_sampler_ops_name(const xsm_sampler_ops *ops);
 /** What a sampler draws, in one line. */
 XSM_API const char *xsm_sampler_ops_summary(const xsm_sampler_ops *ops);
-/** Option number `index` of a sampler, that which all have (`seed`) first; NULL past the last. */
+/** Option number `index` of a sampler; the option that all samplers have (`seed`) is first. NULL past the last. */
 XSM_API const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, size_t index);
 
 /** Makes a sampler with its default options.
@@ -60,86 +60,89 @@ XSM_API const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, siz
  *  @param name    name of a built-in sampler
  *  @param[out] out the sampler, the caller's to release with xsm_sampler_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err);
-/** The same from a table, of the library's or the host's own; the table must outlive the sampler.
- *  @return as xsm_sampler_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
- *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for one of another ABI */
+/** As xsm_sampler_new(), from a table of the library or the host. The table must outlive the sampler.
+ *  @return as xsm_sampler_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
+ *          or #XSM_ERROR_STRUCT_NEW for a table with another ABI number */
 XSM_API xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *ops, xsm_sampler **out,
                                         xsm_error *err);
-/** Releases a sampler; NULL is fine. Estimators that it was set for must be released or bound anew before. */
+/** Releases a sampler; NULL is allowed. Before, release the estimators that it was set for, or bind them again without
+ *  it. */
 XSM_API void xsm_sampler_free(xsm_sampler *sampler);
 /** The sampler's name; borrowed. */
 XSM_API const char *xsm_sampler_name(const xsm_sampler *sampler);
 
 /** Sets an option from text. Options can be set until the sampler is bound.
- *  @return #XSM_OK; #XSM_ERROR_NAME, the message naming the nearest option; #XSM_ERROR_RANGE or #XSM_ERROR_FORMAT for
- *          the value, the message saying what is accepted; #XSM_ERROR_STATE when it is bound */
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
+ *          #XSM_ERROR_FORMAT for the value (the message says what is accepted); #XSM_ERROR_STATE if the sampler is
+ *          bound */
 XSM_API xsm_status xsm_sampler_set(xsm_sampler *sampler, const char *name, const char *value, xsm_error *err);
-/** Sets a number; whole numbers only for an integer option. Returns as xsm_sampler_set(). */
+/** Sets a numeric option; an integer option accepts integers only. Returns as xsm_sampler_set(). */
 XSM_API xsm_status xsm_sampler_set_double(xsm_sampler *sampler, const char *name, double value, xsm_error *err);
-/** Sets a whole number. Returns as xsm_sampler_set(). */
+/** Sets an integer option. Returns as xsm_sampler_set(). */
 XSM_API xsm_status xsm_sampler_set_int(xsm_sampler *sampler, const char *name, int64_t value, xsm_error *err);
-/** Writes an option's value as text to buffer (always terminated, cut if need be; may be NULL) and returns the length
- *  that it has whole; 0 if there is no such option. */
+/** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
+ *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
 XSM_API size_t xsm_sampler_get(const xsm_sampler *sampler, const char *name, char *buffer, size_t size);
 
-/** Makes the distribution from training rows. The rows are not needed afterwards. Binding again starts anew.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_RANGE for an option that does not fit the data; #XSM_ERROR_DATA
- *          where no class has a probability; #XSM_ERROR_UNSUPPORTED for `tree` on rows without features;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; what a host's table returns. O(1) for `uniform`, O(K) for `frequency`,
- *          O(N c^2 log K) for `tree`, with the components besides. */
+/** Computes the distribution from training rows. The rows are not needed afterwards. Binding again computes it from
+ *  scratch.
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no class has a positive probability; #XSM_ERROR_RANGE for an option that does
+ *          not fit the data; #XSM_ERROR_UNSUPPORTED for `tree` with rows without features; the errors of a host's
+ *          table; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(1) for `uniform`, O(K) for `frequency`,
+ *          O(N c^2 log K) for `tree`, plus the cost of the principal components. */
 XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *train, xsm_error *err);
-/** K of what the sampler is bound to, 0 if it is not. */
+/** K of the data that the sampler is bound to; 0 if it is not bound. */
 XSM_API uint32_t xsm_sampler_classes(const xsm_sampler *sampler);
 
-/** Saves a bound sampler, its options and its distribution, to a safetensors file, without the rows that it was made
- *  from: a tree that took long to fit is there at once the next time. What is at the path is replaced in one piece
- * or left as it is.
+/** Saves the options and the distribution of a bound sampler in a safetensors file, so that a tree need not be fitted
+ *  again. The training rows are not saved. An existing file is replaced atomically, or not changed on failure.
  *  @param sampler a bound sampler
  *  @param path    the file
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STATE when it is not bound; #XSM_ERROR_UNSUPPORTED for a table of
- * the host's without save(); #XSM_ERROR_IO; #XSM_ERROR_MEMORY; what the table's save() returns */
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_STATE if it is not bound; #XSM_ERROR_UNSUPPORTED for a host's table
+ *          without save(); the errors of the table's save(); #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
 XSM_API xsm_status xsm_sampler_save(const xsm_sampler *sampler, const char *path, xsm_error *err);
-/** Loads a sampler, which is then bound, and draws as the one that was saved, to the bit.
+/** Loads a sampler. It is bound, and its draws are bit-identical to those of the saved sampler.
  *  @param context context, or NULL
  *  @param path    a file of xsm_sampler_save()
- *  @param ops     its table, if it is the host's; NULL for built-in ones, which the file names
+ *  @param ops     table of the host's sampler; NULL for a built-in sampler, whose name is in the file
  *  @param[out] out the sampler, the caller's to release with xsm_sampler_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for a file that is damaged or no sampler's;
- *          #XSM_ERROR_NAME for a sampler that is not built in, or another than `ops`; #XSM_ERROR_UNSUPPORTED for a
- * table without load(); #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for a file that is damaged or contains no sampler; #XSM_ERROR_NAME
+ *          for a sampler that is not built in, or whose name is not that of `ops`; #XSM_ERROR_UNSUPPORTED for a table
+ *          without load(); #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
 XSM_API xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops,
                                     xsm_sampler **out, xsm_error *err);
 
 /** Draws classes for the rows of a batch.
  *  @param sampler  a bound sampler
- *  @param batch    n rows with the features that it is bound to
+ *  @param batch    n rows with the D that the sampler is bound to
  *  @param seed     names the random stream
- *  @param position of the batch's first row in that stream; row i draws at position + i
- *  @param count    classes a row, m
- *  @param distinct 0: each is drawn from q on its own. 1: without replacement, each from what is left of q once those
- *                  before it are gone; m at most the classes whose probability is not zero
+ *  @param position position of the first row in the random stream; row i draws at position + i
+ *  @param count    number of classes for each row, m
+ *  @param distinct 0: draws are independent. 1: draws are without replacement: each is from q restricted to the classes
+ *                  not yet drawn; m is at most the number of classes with a positive probability
  *  @param[out] classes [n][m]
- *  @param[out] log_probabilities [n][m] log q(k|x) of each, or NULL
+ *  @param[out] log_probabilities [n][m] log q(k|x) of each drawn class, or NULL
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for more
- *          distinct classes than there are; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(n m) draws; distinct ones that come
- *          near the number of classes cost O(K log K) a row. */
+ *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for more distinct classes than there are;
+ *          #XSM_ERROR_SHAPE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n m) draws; with `distinct`
+ *          and m close to K, O(K log K) for each row. */
 XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_batch *batch, uint64_t seed,
                                     uint64_t position, uint32_t count, int32_t distinct, uint32_t *classes,
                                     double *log_probabilities, xsm_error *err);
-/** Log-probabilities of the classes first..first+count for the rows of a batch.
+/** Computes the log-probabilities of the classes [first, first+count) for the rows of a batch.
  *  @param sampler  a bound sampler
- *  @param batch    n rows with the features that it is bound to
+ *  @param batch    n rows with the D that the sampler is bound to
  *  @param first    first class
  *  @param count    number of classes; first + count <= K
- *  @param[out] log_probabilities row i's at [i*count]; minus infinity for a class that is never drawn
+ *  @param[out] log_probabilities [n][count] log q(k|x); minus infinity for a class that is never drawn
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE when not bound; #XSM_ERROR_ARGUMENT; #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE for
- * classes or rows that are not there; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(n count), for `tree` times c. */
+ *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for classes or rows that do not exist;
+ *          #XSM_ERROR_SHAPE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n count), times c for
+ *          `tree`. */
 XSM_API xsm_status xsm_sampler_log_probabilities(const xsm_sampler *sampler, const xsm_batch *batch, uint32_t first,
                                                  uint32_t count, float *log_probabilities, xsm_error *err);
 
