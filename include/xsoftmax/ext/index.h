@@ -1,6 +1,6 @@
 /**
  * @file ext/index.h
- * @brief The table behind a search index, for those who bring their own, and the suite that tries one.
+ * @brief The table of functions of a search index, and a test suite for such tables.
  */
 #ifndef XSOFTMAX_EXT_INDEX_H
 #define XSOFTMAX_EXT_INDEX_H
@@ -13,54 +13,57 @@
 /** @defgroup ext_index Writing a search index
  *
  * A search index is a constant table of functions over a state of `state_size` bytes. The library allocates the state,
- * zeroes it, puts the options' values where the option table says, and calls build() with something that rows can be
- * read from. Rows and queries are plain vectors of `width` numbers: a bias has become one number more of each row, with
- * a 1 in each query.
+ * zeroes it, writes the options' values to the offsets in the option table, and calls build() with a source that rows
+ * can be read from. Rows and queries are plain vectors of `width` numbers. A bias is an additional number of each row;
+ * each query then has an additional 1. The score (logit) of a row is its inner product with the query.
  *
- * **Threads.** query() is called from several threads at once on a state that does not change; the other functions are
- * alone.
+ * **Threads.** query() is called from several threads at once while the state is constant. While another function runs,
+ * no function of the same state runs in another thread.
  *
- * **Growth.** Members are added at the end only. A table says its `size`; what is beyond it counts as NULL.
+ * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
  *  @{ */
 
 /** Value of xsm_index_ops::abi for tables of this header. */
 #define XSM_INDEX_ABI 1
 
-/** Where the rows come from; valid during the call. */
+/** The source of the rows; valid during the call. */
 typedef struct xsm_index_source {
     size_t size;          /**< sizeof(xsm_index_source). */
     xsm_context *context; /**< For xsm_context_allocate(). */
-    const void *origin;   /**< The library's. */
+    const void *origin;   /**< Used by the library. */
     uint32_t count;       /**< K. */
-    uint32_t width;       /**< Numbers of a row. */
-    uint64_t seed;        /**< For what is random in building. */
-    /** Writes row rows[j], or first + j where `rows` is NULL, to out[j*stride], for j < count. Any number of threads
-     * may read at once. */
+    uint32_t width;       /**< Numbers in a row. */
+    uint64_t seed;        /**< Seed for random choices of build(). */
+    /** Writes row rows[j], or row first + j if `rows` is NULL, to out[j*stride], for j < count. Any number of threads
+     *  may call it at once. */
     void (*read)(const struct xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
                  float *out, size_t stride);
-    uint32_t wanted;   /**< Rows that a search will ask for; 0 = not known. Some tables cut their rows to it. */
+    uint32_t wanted;   /**< Number of rows that a search will request; 0 = unknown. Some tables choose the size of their
+                            clusters by it. */
     uint32_t reserved; /**< Zero. */
 } xsm_index_source;
 
-/** Queries of one call, at most #XSM_INDEX_QUERIES, and room for what is found. */
+/** Queries of one call, at most #XSM_INDEX_QUERIES, and the arrays for the results. */
 typedef struct xsm_index_block {
     size_t size;          /**< sizeof(xsm_index_block). */
     const float *queries; /**< Query i at queries[i*stride]; each aligned to 64 bytes. */
-    size_t stride;        /**< Floats from query to query. */
+    size_t stride;        /**< Floats from one query to the next. */
     uint32_t count;       /**< n. */
-    uint32_t top;         /**< Most rows a query, at most K. */
-    float threshold;      /**< Only rows that score above it; -INFINITY = all. */
+    uint32_t top;         /**< Most rows to find for each query, at most K. */
+    float threshold;      /**< Only rows with a score above it are found; -INFINITY = all. */
     uint32_t reserved;    /**< Zero. */
-    uint32_t *classes;    /**< [n][top] to be filled: rows, best first, of equal scores the smaller first. */
-    float *scores;        /**< [n][top] to be filled. */
-    uint32_t *lengths;    /**< [n] to be filled: how many of each query. */
-    uint64_t *probed;     /**< [n] rows that were scored; 0 unless the table fills it. */
-    void *scratch;        /**< Bytes that scratch() asked for, aligned to 64; contents undefined. NULL for 0. */
-    int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a choice of rows need not say
-                               which are the best of them, when `top` is enough for all. */
+    uint32_t *classes;    /**< [n][top] output: rows, highest score first; rows with equal scores in increasing
+                               order. */
+    float *scores;        /**< [n][top] output: their scores. */
+    uint32_t *lengths;    /**< [n] output: number of rows found for each query. */
+    uint64_t *probed;     /**< [n] output: rows that were scored for each query; 0 unless the table fills it. */
+    void *scratch;        /**< Scratch memory of the size that scratch() returned, aligned to 64 bytes; contents
+                               undefined. NULL for size 0. */
+    int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a subset of the rows need not
+                               select the best of them if `top` is enough for all. */
     int32_t reserved2;    /**< Zero. */
-    size_t apart; /**< Places from a query's list to the next one's, `top` at least; 0 = `top`, which is all that
-                       tables of a host's are asked for. The built-in tables take both. */
+    size_t apart; /**< Entries from one query's list to the next, at least `top`; 0 = `top`. Always 0 for tables of the
+                       host; the built-in tables support both. */
 } xsm_index_block;
 
 /** Most queries of an #xsm_index_block. */
@@ -76,40 +79,42 @@ struct xsm_index_ops {
     size_t state_size;         /**< Bytes of state. */
     const xsm_option *options; /**< [option_count]. */
     uint32_t option_count;     /**< Options. */
-    uint32_t option_size;      /**< sizeof(xsm_option), if there are options. */
+    uint32_t option_size;      /**< sizeof(xsm_option) if there are options. */
 
-    /** Required. Makes the index of all rows. On failure the library calls clear(). */
+    /** Required. Builds the index of all rows. On failure the library calls clear(). */
     xsm_status (*build)(void *state, const xsm_index_source *source, xsm_error *err);
-    /** Releases what build() allocated; must be fine on a state that build() left half-made or never saw. */
+    /** Releases what build() allocated. Must also work on a state for which build() failed or was never called. */
     void (*clear)(void *state);
-    /** Reads `count` rows again. On failure the index must still be one. NULL = clear() and build(). */
+    /** Updates the index after `count` rows have changed. On failure the index must remain valid. NULL = clear() and
+     *  build(). */
     xsm_status (*update)(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                          xsm_error *err);
-    /** Bytes of scratch memory that query() is to get for that `top`; SIZE_MAX = more than can be. NULL = 0. */
+    /** Bytes of scratch memory that query() needs for this `top`; SIZE_MAX = more than can be addressed. NULL = 0. */
     size_t (*scratch)(const void *state, uint32_t top);
-    /** Required. Fills lists and lengths. */
+    /** Required. Searches: fills `classes`, `scores` and `lengths`. */
     xsm_status (*query)(const void *state, const xsm_index_block *block, xsm_error *err);
-    /** Fills what it knows of `info`; rows and width are there already. */
+    /** Fills the members of `info` that the table knows; `rows` and `width` are already set. */
     void (*info)(const void *state, xsm_index_info *info);
-    /** saved(), save() and restore(), all three or none: what checkpoints of estimators keep of an index, so that it
-     * goes on with the same bits. saved(): how many numbers, which follow from the options and the source's count,
-     * width and `wanted` alone, whether the index is built or not; 0 for a table whose build() gives the same whatever
-     * the updates before. NULL = checkpoints are refused. */
+    /** saved(), save() and restore() store an index in checkpoints of estimators, so that a resumed run is
+     *  bit-identical. A table has all three or none; without them, checkpoints are refused. saved() returns the number
+     *  of numbers to store. It may depend only on the options and on `count`, `width` and `wanted` of the source, not
+     *  on whether the index is built. It is 0 for a table whose build() gives the same index whatever updates came
+     *  before. */
     uint64_t (*saved)(const void *state, const xsm_index_source *source);
-    /** Writes the numbers of an index that is built, to be read by restore() on any machine of the same byte order. */
+    /** Writes the numbers of a built index; restore() reads them on any machine with the same byte order. */
     void (*save)(const void *state, const xsm_index_source *source, uint32_t *numbers);
-    /** As build(), an index as the one that was saved; rows are read from the source as they are now. Numbers that
-     *  cannot be are an error, #XSM_ERROR_FORMAT. */
+    /** As build(), but makes the index that was saved, with the current rows of the source. Returns #XSM_ERROR_FORMAT
+     *  for invalid numbers. */
     xsm_status (*restore)(void *state, const xsm_index_source *source, const uint32_t *numbers, xsm_error *err);
 };
 
-/** What a table must reach in xsm_index_check(). */
+/** Settings of xsm_index_check(). Start with #XSM_INDEX_CHECK_OPTIONS_INIT. */
 typedef struct xsm_index_check_options {
     size_t size;            /**< sizeof(xsm_index_check_options). */
     uint32_t rows;          /**< K of the largest problem; 0 = 2000. */
-    uint32_t width;         /**< D of it; 0 = 16. */
-    double recall;          /**< Least recall of the 10 best rows; 0 = 0.9. 1 = exact. */
-    double tolerance;       /**< Most that a score may be off, relative to |row| |query|; 0 = 1e-5. */
+    uint32_t width;         /**< D of the largest problem; 0 = 16. */
+    double recall;          /**< Smallest recall of the 10 best rows; 0 = 0.9. 1 = exact. */
+    double tolerance;       /**< Largest error of a score, relative to |row| |query|; 0 = 1e-5. */
     const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
 } xsm_index_check_options;
 
@@ -123,14 +128,15 @@ typedef struct xsm_index_check_options {
 extern "C" {
 #endif
 
-/** Tries a table on problems of several sizes, with equal rows, rows of zeros and biases among them: that lists are
- *  sorted, without repeats and within K; that scores are right and thresholds kept; that `top` may be K; that the same
- *  queries give the same lists alone and together, on one thread and on several; that updates are seen; and the recall.
+/** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
+ *  sorted, have no duplicates and only rows below K; that scores are correct and thresholds are respected; that `top`
+ *  may be K; that a query gives the same list alone and together with others, on one thread and on several; that
+ *  updates take effect; and that the recall is large enough.
  *  @param context context, or NULL
  *  @param ops     the table
- *  @param options what is asked of it, or NULL
- *  @param err     what the table got wrong, and where
- *  @return #XSM_OK; #XSM_ERROR_DATA when the table is at fault; else as the functions of index.h */
+ *  @param options requirements, or NULL
+ *  @param err     what the table does wrong, and where
+ *  @return #XSM_OK; #XSM_ERROR_DATA if the table is wrong; the errors of the functions of index.h */
 XSM_API xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops,
                                    const xsm_index_check_options *options, xsm_error *err);
 

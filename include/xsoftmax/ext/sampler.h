@@ -1,6 +1,6 @@
 /**
  * @file ext/sampler.h
- * @brief The table behind a sampler, for those who bring their own, and the suite that tries one.
+ * @brief The table of functions of a sampler, and a test suite for such tables.
  */
 #ifndef XSOFTMAX_EXT_SAMPLER_H
 #define XSOFTMAX_EXT_SAMPLER_H
@@ -13,34 +13,34 @@
 /** @defgroup ext_sampler Writing a sampler
  *
  * A sampler is a constant table of functions over a state of `state_size` bytes. The library allocates the state,
- * zeroes it, puts the options' values where the option table says, and calls bind() with the training rows. A
- * distribution that depends on an example's features reads them through a **code**: a short array of floats that
- * encode() makes of a row once (the training rows' codes are kept), and from which the other functions work.
+ * zeroes it, writes the options' values to the offsets in the option table, and calls bind() with the training rows. A
+ * distribution that depends on the features of a row gets them as a **code**: a short array of floats that encode()
+ * computes once for each row and that the other functions use. The library stores the codes of the training rows.
  *
- * **Threads.** After bind() all functions are called from several threads at once, on a state that does not change.
+ * **Threads.** After bind(), all functions are called from several threads at once while the state is constant.
  *
- * **Growth.** Members are added at the end only. A table says its `size`; what is beyond it counts as NULL.
+ * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
  *  @{ */
 
 /** Value of xsm_sampler_ops::abi for tables of this header. */
 #define XSM_SAMPLER_ABI 1
 
-/** Rows of a sweep. */
+/** Largest number of rows in a call of sweep() or draw_rows(). */
 #define XSM_SAMPLER_LANES 32
 
 /** A random stream, positioned by the library; opaque. */
 typedef struct xsm_random xsm_random;
 
-/** What a sampler is bound to. */
+/** The data that a sampler is bound to. */
 typedef struct xsm_sampler_problem {
     size_t size;                  /**< sizeof(xsm_sampler_problem). */
     xsm_context *context;         /**< For xsm_context_allocate(). */
-    const xsm_dataset *train;     /**< The rows; may be read during the call only. */
+    const xsm_dataset *train;     /**< The rows; valid during the call only. */
     uint64_t examples;            /**< N. */
     uint32_t classes;             /**< K. */
     uint32_t features;            /**< D. */
-    const uint64_t *class_counts; /**< [K] rows that carry each class. */
-    uint64_t seed;                /**< For what is random in making the distribution. */
+    const uint64_t *class_counts; /**< [K] number of rows with each class. */
+    uint64_t seed;                /**< Seed for random choices of bind(). */
 } xsm_sampler_problem;
 
 /** Types of an array's numbers. */
@@ -54,13 +54,13 @@ enum {
     XSM_ARRAY_F64 = 7  /**< double. */
 };
 
-/** An array of a saved state. */
+/** An array of a saved state. Start with #XSM_ARRAY_INIT. */
 typedef struct xsm_array {
     size_t size;       /**< sizeof(xsm_array). */
     const char *name;  /**< Its name in the file; UTF-8, not empty. */
     int32_t type;      /**< An XSM_ARRAY_* value. */
-    uint32_t rank;     /**< Dimensions, 1 to 4. */
-    uint64_t shape[4]; /**< The numbers of each; the last runs fastest. Zeros beyond `rank`. */
+    uint32_t rank;     /**< Number of dimensions, 1 to 4. */
+    uint64_t shape[4]; /**< Size of each dimension; the last varies fastest. Zeros beyond `rank`. */
     const void *data;  /**< The numbers, without padding. */
 } xsm_array;
 
@@ -70,9 +70,9 @@ typedef struct xsm_array {
         sizeof(xsm_array), NULL, 0, 0, {0, 0, 0, 0}, NULL                                                              \
     }
 
-/** Takes the arrays of a state that is being saved; opaque. */
+/** Receives the arrays of a state that is saved; opaque. */
 typedef struct xsm_array_writer xsm_array_writer;
-/** Has the arrays of a saved state; opaque. */
+/** Provides the arrays of a saved state; opaque. */
 typedef struct xsm_array_reader xsm_array_reader;
 
 /** The table. Required members are marked; the others may be NULL or zero. */
@@ -85,64 +85,64 @@ struct xsm_sampler_ops {
     size_t state_size;         /**< Bytes of state. */
     const xsm_option *options; /**< [option_count]. */
     uint32_t option_count;     /**< Options. */
-    uint32_t option_size;      /**< sizeof(xsm_option), if there are options. */
+    uint32_t option_size;      /**< sizeof(xsm_option) if there are options. */
 
-    /** Required. Makes the distribution. On failure the library calls unbind(). `problem` is valid during the call
+    /** Required. Computes the distribution. On failure the library calls unbind(). `problem` is valid during the call
      *  only. */
     xsm_status (*bind)(void *state, const xsm_sampler_problem *problem, xsm_error *err);
-    /** Releases what bind() allocated; must be fine on a state that bind() left half-made or never saw. */
+    /** Releases what bind() allocated. Must also work on a state for which bind() failed or was never called. */
     void (*unbind)(void *state);
-    /** Floats of a row's code. NULL = 0: the distribution does not depend on the row. */
+    /** Number of floats in a row's code. NULL = 0: the distribution does not depend on the row. */
     uint32_t (*code_length)(const void *state);
-    /** Required with code_length(): makes a row's code. */
+    /** Required with code_length(): computes the code of a row. */
     void (*encode)(const void *state, const xsm_row *row, float *code);
-    /** Required: draws `count` classes, each on its own, and says the log-probability of each. */
+    /** Required: draws `count` classes independently, and returns the log-probability of each. */
     void (*draw)(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
                  double *log_probabilities);
-    /** Draws `count` distinct classes of which none is among the `excluded_count` distinct ones in `excluded` (both
-     *  together at most K), such that every other class is drawn with one probability that is known beforehand:
-     *  returns its logarithm. For estimators that look at the classes other than the labels; without it they draw with
-     *  replacement and leave the labels out. NULL where the distribution is not of that kind. */
+    /** Draws `count` distinct classes that are not among the `excluded_count` distinct classes in `excluded` (both
+     *  together at most K), such that every class that is not excluded is drawn with the same probability, known in
+     *  advance. Returns the logarithm of this probability. For estimators that score classes other than the labels;
+     *  without this function they draw with replacement and leave out the labels. NULL if the distribution does not
+     *  allow this. */
     double (*draw_others)(const void *state, const float *code, xsm_random *random, const uint32_t *excluded,
                           uint32_t excluded_count, uint32_t count, uint32_t *classes);
     /** Required: log q(k|x); minus infinity for a class that is never drawn. */
     double (*log_probability)(const void *state, const float *code, uint32_t class_number);
-    /** log q(k|x) of the classes first..first+count. NULL = log_probability() for each. */
+    /** log q(k|x) of the classes [first, first+count). NULL = log_probability() for each. */
     void (*log_probabilities)(const void *state, const float *code, uint32_t first, uint32_t count,
                               float *log_probabilities);
-    /** log q(k|x) of all K classes for up to #XSM_SAMPLER_LANES rows at once: row i's of class k at
-     *  log_probabilities[k*XSM_SAMPLER_LANES + i]; places beyond the rows may hold anything. `scratch` is aligned to 64
-     *  bytes and as long as sweep_scratch() says. NULL = log_probabilities() for each row. */
+    /** log q(k|x) of all K classes for up to #XSM_SAMPLER_LANES rows at once: that of row i and class k is
+     *  log_probabilities[k*XSM_SAMPLER_LANES + i]; entries beyond the rows may have any value. `scratch` is aligned to
+     *  64 bytes and has the size that sweep_scratch() returned. NULL = log_probabilities() for each row. */
     void (*sweep)(const void *state, const float *const *codes, uint32_t rows, float *log_probabilities, void *scratch);
-    /** Bytes of scratch memory that sweep() is to get. NULL = 0. */
+    /** Bytes of scratch memory that sweep() needs. NULL = 0. */
     size_t (*sweep_scratch)(const void *state);
-    /** save() and load(), both or none: for xsm_sampler_save() and xsm_sampler_load(). save() hands over the arrays
-     * that a bound state is made of, by xsm_array_write(); options are kept beside them by the library. */
+    /** save() and load() are used by xsm_sampler_save() and xsm_sampler_load(); a table has both or none. save() writes
+     *  the arrays of a bound state with xsm_array_write(). The library saves the options. */
     xsm_status (*save)(const void *state, xsm_array_writer *writer, xsm_error *err);
-    /** In place of bind(): makes the same distribution from the arrays, found by xsm_array_read(), checking that they
-     *  are what they must be (#XSM_ERROR_FORMAT if not). `problem` has no rows: `train` and `class_counts` are NULL and
-     *  `examples` is 0. On failure the library calls unbind(). */
+    /** Used instead of bind(): makes the same distribution from the arrays, which it reads with xsm_array_read(). It
+     *  must check the arrays and return #XSM_ERROR_FORMAT if they are invalid. `problem` has no rows: `train` and
+     *  `class_counts` are NULL and `examples` is 0. On failure the library calls unbind(). */
     xsm_status (*load)(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err);
-    /** draw() for up to #XSM_SAMPLER_LANES rows at once: row i's `count` draws by random[i] at classes[i] and
-     *  log_probabilities[i], the same to the bit as draw() makes of that stream. For tables that can overlap what the
-     *  rows wait for. NULL = draw() for each row. */
+    /** As draw(), for up to #XSM_SAMPLER_LANES rows at once: draws `count` classes of row i with random[i], and writes
+     *  them to classes[i] and log_probabilities[i]. Results must be bit-identical to those of draw() with the same
+     *  stream. For tables that can overlap the memory accesses of several rows. NULL = draw() for each row. */
     void (*draw_rows)(const void *state, const float *const *codes, xsm_random *const *random, uint32_t rows,
                       uint32_t count, uint32_t *const *classes, double *const *log_probabilities);
 };
 
-/** How a table is tried by xsm_sampler_check(). Start with #XSM_SAMPLER_CHECK_OPTIONS_INIT; zero or NULL means the
- *  default. */
+/** Settings of xsm_sampler_check(). Start with #XSM_SAMPLER_CHECK_OPTIONS_INIT; zero or NULL means the default. */
 typedef struct xsm_sampler_check_options {
     size_t size;            /**< sizeof(xsm_sampler_check_options). */
     uint32_t classes;       /**< K of the largest problem; default 50. */
-    uint32_t features;      /**< D of it; default 6. */
-    uint32_t draws;         /**< Draws for each chi-square; default 40,000. */
+    uint32_t features;      /**< D of the largest problem; default 6. */
+    uint32_t draws;         /**< Draws for each chi-square test; default 40,000. */
     uint32_t reserved;      /**< Zero. */
-    double false_alarm;     /**< Probability that a table without a fault fails by bad luck of its draws, over all
-                                 tests of the suite together; above 0 and below 1, default 1e-6. */
-    double tolerance;       /**< How far log-probabilities of one class from several functions may be apart, relative to
-                                 1 + |log q|, and their sum over the classes from 1; above 0 and below 1, default
-                                 1e-4. */
+    double false_alarm;     /**< Probability that a correct table fails by chance, for all tests of the suite together;
+                                 above 0 and below 1, default 1e-6. */
+    double tolerance;       /**< Largest difference of the log-probabilities of a class from several functions, relative
+                                 to 1 + |log q|, and largest difference of the sum of the probabilities from 1; above 0
+                                 and below 1, default 1e-4. */
     const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
 } xsm_sampler_check_options;
 
@@ -156,42 +156,44 @@ typedef struct xsm_sampler_check_options {
 extern "C" {
 #endif
 
-/** Tries a table on problems of several sizes, one class among them, with dense and sparse rows, rows of zeros and a
- *  class without rows: that codes are complete and finite and no array is overrun; that log-probabilities are those of
- *  a distribution, the same from every function; that draws follow them (a chi-square a row) and say them right; that
- *  draw_others() draws what it promises, each class as often as it says; that draw_rows() draws what draw() does; that
- * nothing depends on threads, on rows asked for beside it, on draws before, on what memory held, or on having been
- * bound before; where the table has save() and load(), that what is loaded draws the same, and that load() refuses
- * arrays that are missing or of another length; and that every allocation of the context may fail.
+/** Tests a table on problems of several sizes (also with one class), with dense and sparse rows, rows of zeros and a
+ *  class without rows. Checks that codes are complete and finite and no array is overrun; that log-probabilities are
+ *  those of a distribution and equal from every function; that draws follow them (a chi-square test for each row) and
+ *  return the correct log-probability; that draw_others() draws each class with the probability that it returns; that
+ *  draw_rows() draws the same as draw(); that results do not depend on threads, other rows in the call, earlier draws,
+ *  previous contents of memory, or an earlier bind(); if the table has save() and load(), that a loaded state draws the
+ *  same, and that load() refuses arrays that are missing or have another length; and that every allocation of the
+ *  context may fail.
  *  @param context context, or NULL
  *  @param ops     the table
- *  @param options how it is tried, or NULL
- *  @param err     what the table got wrong, and where
- *  @return #XSM_OK; #XSM_ERROR_DATA when the table is at fault; else as the functions of sampler.h. Takes 20 `draws`
- *          draws and some hundred bindings. */
+ *  @param options settings, or NULL
+ *  @param err     what the table does wrong, and where
+ *  @return #XSM_OK; #XSM_ERROR_DATA if the table is wrong; the errors of the functions of sampler.h. Needs 20 times
+ *          `draws` draws and some hundred calls of bind(). */
 XSM_API xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops,
                                      const xsm_sampler_check_options *options, xsm_error *err);
 
-/** Hands over an array of the state. Name and numbers are not copied: they must stay as they are until the sampler is
- *  changed, bound anew or freed.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for an array that is none or a name that is there already; #XSM_ERROR_MEMORY */
+/** Writes an array of the state. Name and numbers are not copied: they must stay unchanged until the sampler is
+ *  changed, bound again or freed.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for an invalid array or a name that is already written; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_array_write(xsm_array_writer *writer, const xsm_array *array, xsm_error *err);
 /** Finds an array by name.
- *  @param reader what load() was handed
+ *  @param reader the reader that load() got
  *  @param name   the array's name
  *  @param type   the type that it must have, an XSM_ARRAY_* value
  *  @param rank   the number of dimensions that it must have
- *  @param[out] array start it with #XSM_ARRAY_INIT; its numbers, aligned to their size, are there until load() returns
+ *  @param[out] array start it with #XSM_ARRAY_INIT; its numbers are aligned to their size and valid until load()
+ *                returns
  *  @param err    what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_FORMAT if there is none of that name, type and rank; #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK; #XSM_ERROR_FORMAT if there is no array with this name, type and rank; #XSM_ERROR_ARGUMENT */
 XSM_API xsm_status xsm_array_read(const xsm_array_reader *reader, const char *name, int32_t type, uint32_t rank,
                                   xsm_array *array, xsm_error *err);
 
-/** The next 32 random bits of a stream. */
+/** Returns the next 32 random bits of a stream. */
 XSM_API uint32_t xsm_random_bits(xsm_random *random);
-/** Uniform in [0, n), exactly; n >= 1. */
+/** Returns a uniform random number in [0, n), without rounding bias; n >= 1. */
 XSM_API uint64_t xsm_random_below(xsm_random *random, uint64_t n);
-/** Uniform in [0, 1), 53 bits. */
+/** Returns a uniform random number in [0, 1) with 53 random bits. */
 XSM_API double xsm_random_uniform(xsm_random *random);
 
 #ifdef __cplusplus
