@@ -88,9 +88,9 @@ typedef struct xsm_error {
 extern "C" {
 #endif
 
-/** Name of a status, such as "XSM_ERROR_FORMAT"; NULL for a number that is none. Static string, any thread. */
+/** Name of a status, such as "XSM_ERROR_FORMAT"; NULL for an unknown number. Static string, any thread. */
 XSM_API const char *xsm_status_name(xsm_status status);
-/** Meaning of a status in a few words; NULL for a number that is none. Static string, any thread. */
+/** Meaning of a status in a few words; NULL for an unknown number. Static string, any thread. */
 XSM_API const char *xsm_status_text(xsm_status status);
 
 #ifdef __cplusplus

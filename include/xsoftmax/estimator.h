@@ -98,7 +98,7 @@ typedef struct xsm_gradient_view {
 typedef struct xsm_stream_options {
     size_t size;                  /**< sizeof(xsm_stream_options). */
     uint64_t examples;            /**< N, the number of rows that the L2 penalty refers to; required with an L2 penalty.
-                                       On a model of zeros, estimators that search start to search after so many
+                                       On a model of zeros, estimators that search begin to search after this number of
                                        examples. */
     uint64_t ids;                 /**< Number of ids: ids of rows are 0, 1, ... below this. Estimators that store
                                        something for each row need memory for each id: 8 bytes for the built-in ones, 16

@@ -232,8 +232,8 @@ struct xsm_estimator_ops {
      *  A trainer divides its rows into fixed minibatches and shuffles these, so that the library computes their spans
      *  only once. */
     uint64_t (*joint_width)(const void *state, uint64_t batch);
-    /** Writes the classes of a batch, including the labels of all examples and without duplicates, and their number to
-     *  *length. The result may depend only on the state after bind() and the examples. */
+    /** Writes the classes of a batch, without duplicates and including the labels of all examples, to `classes` and
+     *  their number to `length`. The result may depend only on the state after bind() and the examples. */
     void (*joint_select)(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                          uint32_t *length);
     /** As gradient(), for the whole batch on one thread. It computes the coefficients of each example; the library
