@@ -1,5 +1,5 @@
 /*
- * What systems have beyond C11 and POSIX.1-2008, and a portable way behind each of it.
+ * What systems have beyond C11 and POSIX.1-2008, each with a portable replacement.
  *
  * meson.build here asks the compiler for each feature and writes the answers to config.h, which is included here and
  * nowhere else. With the option `portable` every answer is no.
@@ -18,21 +18,21 @@
 #error float must be computed as float, or results would have other bits: see meson.build
 #endif
 
-/* The system's words for an error number, without strerror()'s shared buffer; maybe in `buffer`. */
+/* The system's text for an error number, without strerror()'s shared buffer. It may be stored in `buffer`. */
 const char *xsmi_error_text(int number, char *buffer, size_t room);
 
 /* Processors that this process may run on, at least 1; 1 where the system does not say. */
 uint32_t xsmi_processors(void);
 
-/* A number for the name of a new file that others hardly choose at the same time. Whoever uses it lets open() or
- * linkat() find out, and asks for another `attempt`. */
+/* A number for the name of a new file. Another process is unlikely to use the same one; if open() or linkat() reports
+ * that the name exists, call this again with the next `attempt`. */
 uint64_t xsmi_name_number(uint32_t attempt);
 
 /* Opens a new file in `folder` that has no name, for `flags` (O_WRONLY or O_RDWR). -1 with an errno for which
  * xsmi_lacks_nameless() holds where the folder or the system has no such files. */
 int xsmi_open_nameless(const char *folder, int flags, unsigned mode);
 bool xsmi_lacks_nameless(int number);
-/* Gives it the name `name`, unless there is one (EEXIST): 0, or -1 with errno. */
+/* Names such a file; EEXIST if the name is in use. Returns 0, or -1 with errno. */
 int xsmi_name_nameless(int fd, const char *name);
 /* Whether xsmi_name_nameless() can work here. */
 bool xsmi_can_name_nameless(int fd);

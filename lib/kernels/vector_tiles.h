@@ -158,6 +158,9 @@ XSMI_INLINE void score_vectors(const size_t vectors, const bool prefetch, const 
         if (classes - c >= most) {
             some = most;
             score_block(most, vectors, prefetch, rows, stride, packed, d, scale, scales, biases, scores);
+        } else if (most > 4 && classes - c >= 4) {
+            some = 4;
+            score_block(4, vectors, false, rows, stride, packed, d, scale, scales, biases, scores);
         } else {
             some = 1;
             score_block(1, vectors, false, rows, stride, packed, d, scale, scales, biases, scores);
