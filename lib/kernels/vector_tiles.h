@@ -144,6 +144,14 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const b
     }
 }
 
+/* Four classes with the most vectors. Not inlined: the compiler would keep fewer accumulators of the large block in
+ * registers. */
+static __attribute__((noinline)) void score_four(const float *w, size_t stride, const float *packed, size_t d,
+                                                 float scale, const float *row_scale, const float *bias, float *out)
+{
+    score_block(4, BLOCK_VECTORS, false, w, stride, packed, d, scale, row_scale, bias, out);
+}
+
 /* Scores of all classes with `vectors` vectors of lanes. */
 XSMI_INLINE void score_vectors(const size_t vectors, const bool prefetch, const float *w, size_t stride, size_t classes,
                                const float *packed, size_t d, float scale, const float *row_scale, const float *bias,
@@ -158,9 +166,9 @@ XSMI_INLINE void score_vectors(const size_t vectors, const bool prefetch, const 
         if (classes - c >= most) {
             some = most;
             score_block(most, vectors, prefetch, rows, stride, packed, d, scale, scales, biases, scores);
-        } else if (most > 4 && classes - c >= 4) {
+        } else if (most > 4 && vectors == BLOCK_VECTORS && classes - c >= 4) {
             some = 4;
-            score_block(4, vectors, false, rows, stride, packed, d, scale, scales, biases, scores);
+            score_four(rows, stride, packed, d, scale, scales, biases, scores);
         } else {
             some = 1;
             score_block(1, vectors, false, rows, stride, packed, d, scale, scales, biases, scores);
