@@ -239,32 +239,3 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
 {
     return xsmi_estimator_bind(e, model, train, false, NULL, err);
 }
-
-xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
-{
-    if (e->exact && !(e->ops.flags & XSM_ESTIMATOR_ROW_STATE)) {
-        return XSM_OK;
-    }
-    char accepted[256];
-    size_t used = 0;
-    accepted[0] = '\0';
-    for (size_t i = 0; i < xsm_estimator_count() && used < sizeof accepted; i++) {
-        const xsm_estimator_ops *ops = xsm_estimator_at(i);
-        bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
-        if (exact || ops->exact) {
-            used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s'%s'%s", used ? ", " : "", ops->name,
-                                     exact ? "" : " with negatives=all");
-        }
-    }
-    return xsmi_fail(
-        err, XSM_ERROR_UNSUPPORTED,
-        "estimator '%s' looks at some classes only; all rows at once take one that looks at every class: %s",
-        e->ops.name, accepted);
-}
-
-xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err)
-{
-    (void)err;
-    ((xsmi_kernels_state *)state)->kernels = xsmi_context_kernels(problem->context);
-    return XSM_OK;
-}

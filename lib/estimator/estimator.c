@@ -142,21 +142,6 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-static const char *estimator_name_at(const void *list, size_t index)
-{
-    (void)list;
-    return xsm_estimator_at(index)->name;
-}
-
-xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimator **out, xsm_error *err)
-{
-    const xsm_estimator_ops *ops = xsm_estimator_find(name);
-    if (!ops) {
-        return xsmi_fail_name(err, "estimator", name, xsm_estimator_count(), estimator_name_at);
-    }
-    return xsm_estimator_new_from(context, ops, out, err);
-}
-
 xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *given, xsm_estimator **out,
                                   xsm_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * The one-dimensional equation of an implicit step on the double sum (derived in estimator/implicit.c).
+ * The one-dimensional equation of an implicit step on the double sum (derived in methods/implicit.c).
  */
 #ifndef XSMI_PROXIMAL_H
 #define XSMI_PROXIMAL_H

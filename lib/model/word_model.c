@@ -3,9 +3,9 @@
  */
 #include "base/file.h"
 #include "base/random.h"
-#include "data/corpus.h"
+#include "read/corpus.h"
 #include "data/grow.h"
-#include "data/number.h"
+#include "read/number.h"
 #include "data/text.h"
 #include "model/model.h"
 

@@ -5,7 +5,7 @@
 #define XSMI_SKIPGRAM_H
 
 #include "base/random.h"
-#include "data/corpus.h"
+#include "read/corpus.h"
 #include "estimator/estimator.h"
 #include "math/alias.h"
 

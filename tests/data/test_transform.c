@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "data/dataset.h"
-#include "data/number.h"
+#include "read/number.h"
 
 #include <float.h>
 #include <math.h>

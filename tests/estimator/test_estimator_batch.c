@@ -5,7 +5,7 @@
  */
 #include "training.h"
 
-#include "estimator/implicit.h"
+#include "methods/implicit.h"
 #include "estimator/span.h"
 #include "math/proximal_batch.h"
 #include "train/window.h"

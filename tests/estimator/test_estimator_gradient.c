@@ -4,7 +4,7 @@
  */
 #include "training.h"
 
-#include "estimator/double_sum.h"
+#include "methods/double_sum.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  */
 #include "training.h"
 
-#include "estimator/estimator.h"
+#include "methods/method.h"
 #include "loss/loss.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  */
 #include "training.h"
 
-#include "estimator/double_sum.h"
+#include "methods/double_sum.h"
 
 #include <xsoftmax/predict.h>
 

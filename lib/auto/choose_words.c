@@ -1,0 +1,134 @@
+/*
+ * Describes the choice and its reasons in three lines.
+ */
+#include "auto/choose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct words {
+    char *line;
+    size_t room, length;
+} words;
+
+static void say(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(words *w, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (w->length < w->room) {
+        int n = vsnprintf(w->line + w->length, w->room - w->length, format, args);
+        w->length += n > 0 ? (size_t)n : 0;
+    }
+    va_end(args);
+}
+
+static const char *number(double value, int digits, char *room, size_t size)
+{
+    (void)xsmi_print_double(value, digits, room, size);
+    return room;
+}
+
+/* 1,234,567 */
+static const char *grouped(uint64_t value, char *room, size_t size)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    size_t out = 0;
+    for (int i = 0; i < n && out + 2 < size; i++) {
+        if (i > 0 && (n - i) % 3 == 0) {
+            room[out++] = ',';
+        }
+        room[out++] = digits[i];
+    }
+    room[out] = '\0';
+    return room;
+}
+
+static void tell_method(const xsmi_chooser *c, const xsmi_way *way, words w)
+{
+    char a[32], b[32], m[32] = "", shared[8] = "";
+    const xsm_estimator *e = way->estimator;
+    const char *sampler = xsm_sampler_name(xsm_estimator_sampler(e));
+    say(&w, "%s", e->ops.name);
+    if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !way->exact) {
+        (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
+        say(&w, " with %s classes%s%s a %s", m, sampler ? " by " : "", sampler ? sampler : "",
+            strcmp(shared, "yes") == 0 ? "batch" : "row");
+    }
+    if (way->hidden) {
+        say(&w, ", on vectors of %u", (unsigned)way->hidden);
+    }
+    say(&w, ", by %s: ", c->result->info.optimizer);
+    if (c->options.estimator) {
+        say(&w, "as given");
+    } else if (way->full) {
+        say(&w, "%s rows and %s classes are few enough for all at once", grouped(c->train->rows, a, sizeof a),
+            grouped(c->train->classes, b, sizeof b));
+    } else if (way->exact) {
+        say(&w, "%s classes and %s features a row are few enough to score every class",
+            grouped(c->train->classes, a, sizeof a), number(c->nonzeros, 2, b, sizeof b));
+    } else {
+        say(&w, "%s rows, %s classes and %s features a row are too much to score every class",
+            grouped(c->train->rows, a, sizeof a), grouped(c->train->classes, b, sizeof b),
+            number(c->nonzeros, 2, m, sizeof m));
+    }
+}
+
+static void tell_numbers(const xsmi_chooser *c, const xsmi_way *way, words w)
+{
+    char a[32];
+    const xsm_choice_info *i = &c->result->info;
+    if (i->transform) {
+        say(&w, "rows by %s, ", i->transform);
+    }
+    if (way->full) {
+        say(&w, "ridge %s, at most %llu iterations", number(i->ridge, 0, a, sizeof a),
+            (unsigned long long)i->iterations);
+        return;
+    }
+    say(&w, "rate %s", number(i->eta, 0, a, sizeof a));
+    if (!c->options.keep_schedule) {
+        say(&w, " x %s an epoch", number(i->factor, 2, a, sizeof a));
+    }
+    say(&w, ", %llu epoch%s, batches of %llu, ridge %s", (unsigned long long)i->epochs, i->epochs == 1 ? "" : "s",
+        (unsigned long long)i->batch, number(i->ridge, 0, a, sizeof a));
+    if (i->pairs > 0) {
+        say(&w, ", pairs of strength %s added", number(i->pairs, 0, a, sizeof a));
+    }
+}
+
+static void tell_search(const xsmi_chooser *c, const xsmi_way *way, words w)
+{
+    char a[32], b[32], d[32], s[32];
+    const xsm_choice_info *i = &c->result->info;
+    const char *shorter = "";
+    if (i->trials > 0) {
+        say(&w, "%s runs on %s rows in %s s; on %s others: %s %s", grouped(i->trials, a, sizeof a),
+            grouped(c->rows[0]->rows, b, sizeof b), number(i->seconds, 2, s, sizeof s), grouped(i->held, d, sizeof d),
+            way->ranked ? "1 - nDCG@5" : "log-loss", "");
+        say(&w, "%s", number(i->loss, 4, a, sizeof a));
+        shorter = "; ";
+    } else {
+        say(&w, "nothing was tried%s", c->options.seconds > 0 && c->cut_short ? "" : ": too few rows");
+        shorter = "; ";
+    }
+    if (i->gave_up) {
+        say(&w, "%sin the budget of %s s:%s%s%s", shorter, number(c->options.seconds, 0, a, sizeof a),
+            c->cut_short ? " fewer trials" : "", c->cut_short && c->cut_epochs ? "," : "",
+            c->cut_epochs ? " fewer epochs" : "");
+        if (c->cut_epochs && c->run.epochs == 0) {
+            say(&w, " (%llu)", (unsigned long long)i->epochs);
+        } else if (c->cut_epochs) {
+            say(&w, " than %llu, if need be", (unsigned long long)i->epochs);
+        }
+    }
+}
+
+void xsmi_choose_tell(const xsmi_chooser *c, const xsmi_way *way)
+{
+    xsm_choice *r = c->result;
+    tell_method(c, way, (words){r->line[0], sizeof r->line[0], 0});
+    tell_numbers(c, way, (words){r->line[1], sizeof r->line[1], 0});
+    tell_search(c, way, (words){r->line[2], sizeof r->line[2], 0});
+}

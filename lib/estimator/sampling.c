@@ -1,0 +1,151 @@
+/* Common code of estimators with a sampler: the sampler's life, the codes of the rows, the lists of classes. */
+#include "estimator/estimator.h"
+
+xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
+{
+    xsm_sampler *made;
+    XSMI_TRY(xsm_sampler_new(e->context, xsmi_sampler_names[e->common.sampler], &made, err));
+    if (e->sampler == e->own_sampler) {
+        e->sampler = made;
+    }
+    xsm_sampler_free(e->own_sampler);
+    e->own_sampler = made;
+    return XSM_OK;
+}
+
+xsm_status xsm_estimator_set_sampler(xsm_estimator *e, xsm_sampler *sampler, xsm_error *err)
+{
+    if (!e) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_sampler: the estimator is NULL");
+    }
+    if (!e->own_sampler) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes no sampler", e->ops.name);
+    }
+    if (e->model) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the sampler must be set before the estimator is bound");
+    }
+    e->sampler = sampler ? sampler : e->own_sampler;
+    return XSM_OK;
+}
+
+const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *e)
+{
+    return e ? e->sampler : NULL;
+}
+
+void xsmi_estimator_unbind_sampler(xsm_estimator *e)
+{
+    xsmi_release(e->context, e->codes, e->code_count, sizeof *e->codes);
+    e->codes = NULL;
+    e->code_count = 0;
+    xsmi_correction_release(e->correction);
+    e->correction = NULL;
+    if (e->own_sampler) {
+        xsmi_sampler_unbind(e->own_sampler); /* so that its options can be set again */
+    }
+}
+
+static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, uint64_t most_labels,
+                               xsm_error *err)
+{
+    xsm_sampler *s = e->sampler;
+    xsm_draw_plan plan = {.size = sizeof plan};
+    e->ops.plan(e->state, &plan);
+    e->width = most_labels + plan.count;
+    if (plan.size != sizeof plan || plan.reserved != 0 || e->width > XSM_CLASSES_MAX ||
+        (plan.exclude_labels && plan.label_probabilities)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': plan() asks for %u draws beside %llu labels, or for what cannot be had "
+                         "together; accepted is up to %u",
+                         e->ops.name, plan.count, (unsigned long long)most_labels, XSM_CLASSES_MAX);
+    }
+    e->rule.count = plan.count;
+    e->rule.exclude_labels = plan.exclude_labels != 0;
+    e->rule.label_probabilities = plan.label_probabilities != 0;
+    if (!s->bound) {
+        XSMI_TRY(xsm_sampler_bind(s, train, err));
+        if (train->rows == 0 && s->code_length > 0) {
+            xsmi_sampler_unbind(s);
+            return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                             "sampler '%s' draws by the features of a row, and a stream has no rows to make it from; "
+                             "bind it to some rows first and hand it in by xsm_estimator_set_sampler()",
+                             s->ops.name);
+        }
+    } else if (s->classes != train->classes || (s->features != xsmi_model_input(model) && !e->labels_alone)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "sampler '%s' is bound to rows of %u features and %u classes, the data have %u and %u",
+                         s->ops.name, s->features, s->classes, train->features, train->classes);
+    }
+    if (e->labels_alone && s->code_length > 0 && s->features != xsmi_model_input(model)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "sampler '%s' draws by the features of a row, and is bound to rows of %u, but those of the "
+                         "batches will have %u; bind it to such rows first",
+                         s->ops.name, s->features, xsmi_model_input(model));
+    }
+    XSMI_TRY(xsmi_shared_check(e, err));
+    if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {
+        XSMI_TRY(xsmi_sampler_correction(s, &e->correction, err));
+    }
+    if (e->labels_alone) {
+        return XSM_OK; /* codes are made with each batch */
+    }
+    size_t count;
+    if (!xsmi_multiply((size_t)train->rows, s->code_length, &count)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
+    }
+    if (count > 0) {
+        e->codes = xsmi_allocate(e->context, count, sizeof *e->codes);
+        if (!e->codes) {
+            return xsmi_fail_memory(err, count * sizeof *e->codes, "what the sampler knows of each row");
+        }
+        e->code_count = count;
+        XSMI_TRY(xsmi_sampler_encode_all(s, e->context, train, e->codes, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
+                                       uint64_t most_labels, xsm_error *err)
+{
+    xsm_status status = bind_sampler(e, model, train, most_labels, err);
+    if (status != XSM_OK) {
+        xsmi_estimator_unbind_sampler(e);
+    }
+    return status;
+}
+
+void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count)
+{
+    if (!e->sampler) {
+        e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
+        return;
+    }
+    if (g->shared.count > 0) {
+        xsmi_shared_select(e, g, first, count);
+        return;
+    }
+    const size_t length = e->sampler->code_length;
+    for (uint64_t start = first, n; start < first + count; start += n) {
+        xsmi_draw_list lists[XSM_SAMPLER_LANES];
+        n = first + count - start < XSM_SAMPLER_LANES ? first + count - start : XSM_SAMPLER_LANES;
+        for (uint64_t i = start; i < start + n; i++) {
+            const xsm_example *example = &g->example[i];
+            const float *code = g->coded ? g->codes + i * length : e->codes ? e->codes + example->row * length : NULL;
+            const uint64_t place = i * g->width;
+            lists[i - start] = (xsmi_draw_list){
+                code,
+                example->position,
+                example->labels,
+                (uint32_t)example->label_count,
+                g->classes + place,
+                g->log_expected + place,
+                g->draws + place,
+                g->lengths + i,
+            };
+            for (size_t at = 0; code && at < length; at += XSMI_LINE) { /* rows come in any order */
+                __builtin_prefetch(code + at, 0, 3);
+            }
+        }
+        xsmi_sampler_lists(e->sampler, &e->rule, (uint64_t)e->common.seed, lists, (uint32_t)n);
+    }
+}

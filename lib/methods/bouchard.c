@@ -1,0 +1,166 @@
+/*
+ * Bouchard's bound (Bouchard, Efficient bounds for the softmax function, 2007; Titsias 2016, eq. 12): log sum_m e^(z_m)
+ * <= alpha + sum_m log(1 + e^(z_m - alpha)) for every alpha. Each example uses the alpha of the tightest bound, the
+ * root of sum_m sigma(z_m - alpha) = 1. There the gradient of the bound is sigma(z_m - alpha); the dependence of alpha
+ * on the scores contributes nothing.
+ */
+#include "methods/method.h"
+#include "math/omega.h"
+
+/* The number of classes whose logistics are computed at a time, and the number of partial sums, which a compiler can
+ * keep in vectors. */
+#define RUN 512
+#define PARTS 8
+/* After a relative move below this, Newton's method continues in double: the next move is near the accuracy of
+ * floats. */
+#define MOVE_FLOAT 1e-4
+/* The method ends after a Newton move below MOVE_NEWTON, as the error after it is about its square, or after a halving
+ * of the interval that moves less than MOVE_HALVING. */
+#define MOVE_NEWTON 1e-5
+#define MOVE_HALVING 1e-9
+/* The largest error by which the logarithm of a sum of exponentials in float is too small. */
+#define SUM_ERROR 1e-5
+
+/* Adds the sigma(z_k - shift) of n <= RUN classes to rest[], and their derivatives to slope[]. */
+static void add_logistics(const xsmi_kernels *kernels, const float *z, size_t n, double shift, double rest[PARTS],
+                          double slope[PARTS])
+{
+    float t[RUN], unlikely[RUN], likely[RUN];
+    if (n == 0) {
+        return;
+    }
+    for (size_t k = 0; k < n; k++) {
+        t[k] = (float)((double)z[k] - shift);
+    }
+    kernels->logistics(t, n, unlikely, likely, NULL);
+    size_t whole = n / PARTS * PARTS;
+    for (size_t k = 0; k < whole; k += PARTS) {
+        for (size_t l = 0; l < PARTS; l++) {
+            rest[l] += (double)likely[k + l];
+            slope[l] += (double)(likely[k + l] * unlikely[k + l]);
+        }
+    }
+    for (size_t k = whole; k < n; k++) {
+        rest[k - whole] += (double)likely[k];
+        slope[k - whole] += (double)(likely[k] * unlikely[k]);
+    }
+}
+
+/* The sums of sigma(z_k - shift), and of their derivatives, over all classes but one. */
+static void sum_logistics(const xsmi_kernels *kernels, const float *z, uint64_t count, uint64_t but, double shift,
+                          double *rest, double *slope)
+{
+    double r[PARTS] = {0}, s[PARTS] = {0};
+    for (uint64_t k = 0; k < count;) {
+        uint64_t left = (k <= but ? but : count) - k, n = left < RUN ? left : RUN;
+        add_logistics(kernels, z + k, (size_t)n, shift, r, s);
+        k += n + (k + n == but);
+    }
+    *rest = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+    *slope = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+/* The same sums, each term rounded as a double. */
+static void sum_precisely(const float *z, uint64_t count, uint64_t but, double shift, double *rest, double *slope)
+{
+    *rest = *slope = 0;
+    for (uint64_t k = 0; k < count; k++) {
+        double s = k != but ? xsmi_sigmoid((double)z[k] - shift) : 0;
+        *rest += s;
+        *slope += s * (1 - s);
+    }
+}
+
+/*
+ * Computes the root alpha, less the largest score, which is z[top], for at least two scores. The equation has the
+ * largest class on the other side, R(a) = sum of the others' sigma(z_m - z_top - a) = sigma(a), because 1 - sigma(-a)
+ * would cancel. Newton's method solves h(a) = log R(a) - log sigma(a) = 0; h falls and is nearly straight. All steps
+ * but the last ones are in float.
+ *
+ * The bounds of the root: the largest two scores alone have the root (z_second - z_top)/2, and more terms only increase
+ * it; with e^t in place of sigma(t) < e^t the equation is quadratic in e^a.
+ */
+static double tightest(const xsmi_kernels *kernels, const float *z, uint64_t count, uint64_t top)
+{
+    const float *above = z + top + 1;
+    const size_t below_count = (size_t)top, above_count = (size_t)(count - top - 1);
+    const float second = fmaxf(kernels->row_max(z, below_count), kernels->row_max(above, above_count));
+    const double sum = kernels->row_sum_exp(z, below_count, second) + kernels->row_sum_exp(above, above_count, second);
+    double low = ((double)second - (double)z[top]) / 2;
+    double b = (double)second - (double)z[top] + log(sum) + SUM_ERROR, half = exp(b / 2);
+    /* y^2 - e^b y - e^b = 0, divided by e^b: y = e^(b/2) (e^(b/2) + sqrt(e^b + 4)) / 2 */
+    double high = b / 2 + log((half + sqrt(half * half + 4)) / 2);
+    double a = high;
+    bool precise = false, done = false;
+    for (int step = 0; step < 60 && high > low && !done; step++) {
+        double rest, slope;
+        if (precise) {
+            sum_precisely(z, count, top, (double)z[top] + a, &rest, &slope);
+        } else {
+            sum_logistics(kernels, z, count, top, (double)z[top] + a, &rest, &slope);
+        }
+        if (!(rest > 0)) {
+            done = precise; /* the largest is so far ahead that the others contribute nothing at any a between the
+                               bounds */
+            precise = true;
+            continue;
+        }
+        double h = log(rest) + xsmi_softplus(-a);
+        double next = a + h / (slope / rest + xsmi_sigmoid(-a));
+        bool within = true;
+        if (precise) {
+            low = h > 0 ? a : low;
+            high = h > 0 ? high : a;
+            within = next > low && next < high;
+            next = within ? next : low + (high - low) / 2;
+        } else { /* the sign of a float result may be wrong */
+            next = fmin(fmax(next, low), high);
+        }
+        double moved = fabs(next - a) / (1 + fabs(next));
+        a = next;
+        done = precise && moved < (within ? MOVE_NEWTON : MOVE_HALVING);
+        precise = precise || moved < MOVE_FLOAT;
+    }
+    return a;
+}
+
+static void gradient(void *state, const xsm_score_block *block)
+{
+    const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const xsm_example *example = &block->examples[i];
+        const float *z = block->scores + i * block->width;
+        float *g = block->coefficients + i * block->width;
+        uint64_t top = 0;
+        double share = 1 / (double)example->label_count, target = 0;
+        for (uint64_t j = 0; j < example->label_count; j++) {
+            target += (double)z[example->labels[j]] * share; /* before writing g, which may be the same memory */
+        }
+        if (block->width == 1) {
+            g[0] = z[0] - z[0]; /* 0, but NaN if z is not finite */
+            block->losses[i] = (double)g[0];
+            continue;
+        }
+        for (uint64_t k = 1; k < block->width; k++) {
+            top = z[k] > z[top] ? k : top;
+        }
+        double alpha = (double)z[top] + tightest(kernels, z, block->width, top);
+        xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
+        for (uint64_t k = 0; k < block->width; k++) {
+            g[k] = (float)xsmi_softplus_add(&softplus, (double)z[k] - alpha);
+        }
+        block->losses[i] = alpha - target + xsmi_softplus_total(&softplus);
+        for (uint64_t j = 0; j < example->label_count; j++) {
+            g[example->labels[j]] -= (float)share;
+        }
+    }
+}
+
+const xsm_estimator_ops xsmi_bouchard_ops = {
+    XSMI_ESTIMATOR_OF(xsmi_kernels_state),
+    .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL,
+    .name = "bouchard",
+    .summary = "Bouchard's upper bound of the cross-entropy over all classes (Bouchard 2007)",
+    .bind = xsmi_bind_kernels,
+    .gradient = gradient,
+};

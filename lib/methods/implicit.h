@@ -1,0 +1,27 @@
+/*
+ * The state of the estimator `implicit`, and its step for batches.
+ */
+#ifndef XSMI_IMPLICIT_H
+#define XSMI_IMPLICIT_H
+
+#include "methods/double_sum.h"
+
+typedef struct xsmi_implicit {
+    xsmi_double_sum sum; /* first: the shared functions read the state as this type */
+    int32_t solver;
+    double tolerance;
+    double ridge;
+    const xsmi_kernels *kernels;
+    double bias;            /* 1 with a bias, otherwise 0 */
+    uint64_t *class_counts; /* [classes] with an L2 penalty (ridge), otherwise NULL */
+    double *work;           /* [work_count] scratch for batches */
+    size_t work_count;
+} xsmi_implicit;
+
+uint64_t xsmi_implicit_joint_width(const void *state, uint64_t batch);
+void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                                uint32_t *length);
+xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_error *err);
+void xsmi_implicit_release(xsmi_implicit *s);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * What the built-in estimators share: the list of them, the members that every table has, and lists of negatives.
+ */
+#ifndef XSMI_METHOD_H
+#define XSMI_METHOD_H
+
+#include "estimator/estimator.h"
+
+/* Fills a negative-sampling estimator's lists: the label, then `negatives` other classes without replacement. */
+void xsmi_select_others(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, uint32_t negatives,
+                        const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
+/* The same for rows with several labels: first the labels, in rising order, then `negatives` other classes, or all of
+ * them if there are fewer. `width` entries a row. */
+void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,
+                           const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
+/* The number of negatives for an option's value (0 = 5, or K-1 if that is less), checked against K. */
+extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
+xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
+
+/* The first members of every built-in table, for a state of that type; and the name of an array of options. */
+#define XSMI_ESTIMATOR_OF(type) .size = sizeof(xsm_estimator_ops), .abi = XSM_ESTIMATOR_ABI, .state_size = sizeof(type)
+#define XSMI_ESTIMATOR_OPTIONS(array)                                                                                  \
+    .options = (array), .option_count = sizeof(array) / sizeof *(array), .option_size = sizeof *(array)
+
+/* The state of estimators that need only kernels, and the bind() that sets them. */
+typedef struct xsmi_kernels_state {
+    const xsmi_kernels *kernels;
+} xsmi_kernels_state;
+xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err);
+
+/* Refuses a bound estimator whose gradient over all rows is not the gradient of the whole objective. */
+xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
+
+/* The built-in estimators: a new one is its file and a line here. */
+/* clang-format off */
+#define XSMI_ESTIMATORS(X) \
+    X(xsmi_softmax_ops) \
+    X(xsmi_bouchard_ops) \
+    X(xsmi_margin_ops) \
+    X(xsmi_mips_ops) \
+    X(xsmi_decomp_mips_ops) \
+    X(xsmi_one_vs_all_ops) \
+    X(xsmi_one_vs_all_sampled_ops) \
+    X(xsmi_ove_ops) \
+    X(xsmi_vanilla_ops) \
+    X(xsmi_raman_ops) \
+    X(xsmi_umax_ops) \
+    X(xsmi_implicit_ops) \
+    X(xsmi_nce_ops) \
+    X(xsmi_importance_ops) \
+    X(xsmi_sampled_softmax_ops) \
+    X(xsmi_negative_sampling_ops) \
+    X(xsmi_ove_sampled_ops) \
+    X(xsmi_ove_searched_ops) \
+    X(xsmi_hierarchical_ops) \
+    X(xsmi_augment_reduce_ops)
+/* clang-format on */
+#define XSMI_DECLARE_ESTIMATOR(table) extern const xsm_estimator_ops table;
+XSMI_ESTIMATORS(XSMI_DECLARE_ESTIMATOR)
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * One-vs-all: a binary logistic regression for each class, with any number of labels a row.
+ *     loss = sum over k of log(1 + e^(z_k)) - sum over P of z_k,   g_k = sigma(z_k) - [k in P].
+ * The logarithm is computed of products of the factors 1 + e^-|z_k|, each between 1 and 2: one logarithm for a few
+ * hundred classes.
+ */
+#include "methods/method.h"
+
+#include <math.h>
+
+/* Classes whose factors share one logarithm: their product is below 2^512. */
+#define RUN 512
+/* Partial sums and products, which a compiler can keep in vectors. */
+#define PARTS 8
+
+/* g[k] = sigma(z[k]) for n <= RUN classes; g may be z. Returns the sum of log(1 + e^z). */
+static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, float *g)
+{
+    float far[RUN], part[RUN];
+    double sums[PARTS] = {0}, factors[PARTS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    for (size_t k = 0; k < n; k++) {
+        far[k] = -fabsf(z[k]);
+    }
+    kernels->row_softmax(far, n, 0, 1, part); /* e^-|z|; the sums are not used */
+    size_t whole = n / PARTS * PARTS;
+    for (size_t k = 0; k < whole; k += PARTS) {
+        for (size_t l = 0; l < PARTS; l++) {
+            sums[l] += (double)(z[k + l] > 0 ? z[k + l] : 0);
+            factors[l] *= 1 + (double)part[k + l];
+        }
+    }
+    for (size_t k = whole; k < n; k++) {
+        sums[k - whole] += (double)(z[k] > 0 ? z[k] : 0);
+        factors[k - whole] *= 1 + (double)part[k];
+    }
+    for (size_t k = 0; k < n; k++) {
+        float likely = 1 / (1 + part[k]);
+        g[k] = z[k] < 0 ? part[k] * likely : likely;
+    }
+    double sum = 0, factor = 1;
+    for (size_t l = 0; l < PARTS; l++) {
+        sum += sums[l];
+        factor *= factors[l];
+    }
+    return sum + log(factor);
+}
+
+static void gradient(void *state, const xsm_score_block *block)
+{
+    const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const xsm_example *example = &block->examples[i];
+        const float *z = block->scores + i * block->width;
+        float *g = block->coefficients + i * block->width;
+        double loss = 0;
+        for (uint64_t j = 0; j < example->label_count; j++) {
+            loss -= (double)z[example->labels[j]]; /* before writing g, which may be the same memory */
+        }
+        for (uint64_t k = 0; k < block->width; k += RUN) {
+            uint64_t n = block->width - k < RUN ? block->width - k : RUN;
+            loss += logistic(kernels, z + k, (size_t)n, g + k);
+        }
+        for (uint64_t j = 0; j < example->label_count; j++) {
+            g[example->labels[j]] -= 1;
+        }
+        block->losses[i] = loss;
+    }
+}
+
+const xsm_estimator_ops xsmi_one_vs_all_ops = {
+    XSMI_ESTIMATOR_OF(xsmi_kernels_state),
+    .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
+    .name = "one-vs-all",
+    .summary = "exact logistic regression of each class against all others",
+    .bind = xsmi_bind_kernels,
+    .gradient = gradient,
+};

@@ -1,0 +1,89 @@
+/*
+ * One-vs-all (one_vs_all.c) that estimates the sum over the classes that are not labels from m of them, drawn uniformly
+ * without replacement and weighted by (K - |P|)/m. Unbiased for the loss and its gradient:
+ *     loss = sum over P of log(1 + e^(-z_k)) + (K-|P|)/m sum over S of log(1 + e^(z_k)),
+ *     g_k = -sigma(-z_k) for k in P,   g_k = (K-|P|)/m sigma(z_k) for k in S.
+ * With all classes it equals one-vs-all.
+ */
+#include "methods/method.h"
+#include "math/omega.h"
+
+typedef struct sampled_state {
+    xsmi_kernels_state all; /* of one-vs-all; first, as that estimator's functions read the state as this type */
+    int64_t negatives_option;
+    uint64_t seed, width;
+    uint32_t classes, negatives;
+} sampled_state;
+
+static const xsm_option options[] = {
+    {"negatives", XSM_OPTION_INT, offsetof(sampled_state, negatives_option), "0", 0, XSM_CLASSES_MAX,
+     xsmi_negatives_words,
+     "classes beside the labels that a step looks at, m; all makes the estimator exact; 0 = 5, or all if there are "
+     "fewer"},
+};
+
+static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    sampled_state *s = state;
+    XSMI_TRY(xsmi_negatives("one-vs-all-sampled", s->negatives_option, problem->classes, &s->negatives, err));
+    XSMI_TRY(xsmi_bind_kernels(&s->all, problem, err));
+    s->seed = problem->seed;
+    s->classes = problem->classes;
+    s->width = problem->most_labels + s->negatives;
+    s->width = s->width < s->classes ? s->width : s->classes;
+    return XSM_OK;
+}
+
+static uint64_t width(const void *state)
+{
+    return ((const sampled_state *)state)->width;
+}
+
+static void select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes, uint32_t *lengths)
+{
+    const sampled_state *s = state;
+    xsmi_select_negatives(s->seed, s->classes, s->negatives, s->width, examples, count, classes, lengths);
+}
+
+static int32_t exact(const void *state)
+{
+    const sampled_state *s = state;
+    return s->negatives == s->classes - 1;
+}
+
+static void gradient(void *state, const xsm_score_block *block)
+{
+    const sampled_state *s = state;
+    if (exact(s)) {
+        xsmi_one_vs_all_ops.gradient(state, block);
+        return;
+    }
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *z = block->scores + i * block->width;
+        float *g = block->coefficients + i * block->width;
+        uint32_t own = (uint32_t)block->examples[i].label_count, length = block->lengths[i];
+        double weight = length > own ? (double)(s->classes - own) / (length - own) : 0, loss = 0;
+        for (uint32_t j = 0; j < own; j++) {
+            loss += xsmi_softplus(-(double)z[j]);
+            g[j] = (float)-xsmi_sigmoid(-(double)z[j]);
+        }
+        for (uint32_t j = own; j < length; j++) {
+            loss += weight * xsmi_softplus((double)z[j]);
+            g[j] = (float)(weight * xsmi_sigmoid((double)z[j]));
+        }
+        block->losses[i] = loss;
+    }
+}
+
+const xsm_estimator_ops xsmi_one_vs_all_sampled_ops = {
+    XSMI_ESTIMATOR_OF(sampled_state),
+    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
+    .name = "one-vs-all-sampled",
+    .summary = "logistic regression of each class, the others sampled; unbiased",
+    XSMI_ESTIMATOR_OPTIONS(options),
+    .bind = bind,
+    .width = width,
+    .select = select,
+    .gradient = gradient,
+    .exact = exact,
+};

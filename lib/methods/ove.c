@@ -1,0 +1,304 @@
+/*
+ * One-vs-each (Titsias, One-vs-Each Approximation to Softmax for Scalable Estimation of Probabilities, 2016).
+ *
+ * Eq. 4 is the bound log p(y|x) >= sum_{m != y} log sigma(z_y - z_m). Eq. 6 is tighter: for any set C of classes,
+ *     log p(y|x) >= log softmax_y(z_y, z_C) + sum_{m not in C, m != y} log sigma(z_y - z_m).
+ * With all classes in C it is the softmax itself, with an empty C it is eq. 4. The sum over the R classes outside of C
+ * and y is computed in full or (eq. 15) estimated from m of them drawn uniformly without replacement, with the weight
+ * R/m, which is unbiased for the bound and its gradient:
+ *     g_k = p_k - [k = y] over C and y,   g_k = R/m sigma(z_k - z_y) outside; their sum is subtracted from g_y.
+ */
+#include "methods/method.h"
+#include "methods/ove.h"
+
+#include "base/heap_sort.h"
+#include "base/random.h"
+#include "math/omega.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct ove_state {
+    int64_t negatives_option, tight_option;
+    xsm_class_list tight_list;
+    xsm_context *context;
+    uint32_t *inside; /* [inside_count] C, rising */
+    uint32_t inside_count;
+    uint32_t classes, negatives;
+    uint64_t seed;
+    bool all; /* nothing is drawn */
+} ove_state;
+
+static const char *const all_word[] = {"all", NULL};
+
+static const xsm_option options[] = {
+    {"negatives", XSM_OPTION_INT, offsetof(ove_state, negatives_option), "0", 0, XSM_CLASSES_MAX, xsmi_negatives_words,
+     "other classes that a step looks at, m, besides those of 'tight'; all makes the estimator exact; 0 = 5, or all if "
+     "there are fewer"},
+    {"tight", XSM_OPTION_INT, offsetof(ove_state, tight_option), "0", 0, XSM_CLASSES_MAX, all_word,
+     "so many of the most frequent classes are always looked at, and bounded by their softmax; all is the softmax "
+     "itself"},
+    {"tight-classes", XSM_OPTION_CLASSES, offsetof(ove_state, tight_list), "", 0, 0, NULL,
+     "the classes that 'tight' is to take, in place of the most frequent: their numbers, from 0, with commas"},
+};
+
+/* -- the set C ----------------------------------------------------------------------------------------------------- */
+
+typedef struct frequency {
+    uint64_t rows;
+    uint32_t class;
+} frequency;
+
+/* By falling number of rows, then by class. */
+static int compare_frequencies(const void *a, const void *b)
+{
+    const frequency *x = a, *y = b;
+    return x->rows != y->rows ? (x->rows < y->rows) - (x->rows > y->rows)
+                              : (x->class > y->class) - (x->class < y->class);
+}
+
+static int compare_classes(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static xsm_status take_frequent(ove_state *s, const xsm_problem *problem, xsm_error *err)
+{
+    frequency *order = xsmi_allocate(s->context, s->classes, sizeof *order);
+    if (!order) {
+        return xsmi_fail_memory(err, s->classes * sizeof *order, "the classes by frequency");
+    }
+    for (uint32_t k = 0; k < s->classes; k++) {
+        order[k] = (frequency){problem->class_counts[k], k};
+    }
+    xsmi_heap_sort(order, s->classes, sizeof *order, compare_frequencies);
+    for (uint32_t j = 0; j < s->inside_count; j++) {
+        s->inside[j] = order[j].class;
+    }
+    xsmi_release(s->context, order, s->classes, sizeof *order);
+    return XSM_OK;
+}
+
+static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_error *err)
+{
+    if (s->tight_list.count > 0 && s->tight_option != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "estimator 'ove': 'tight' and 'tight-classes' say the same; one is enough");
+    }
+    int64_t count = s->tight_list.count > 0 ? (int64_t)s->tight_list.count : s->tight_option;
+    count = count < 0 ? (int64_t)s->classes : count;
+    if (count > (int64_t)s->classes) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "estimator 'ove': tight=%lld, but there are only %u classes",
+                         (long long)count, s->classes);
+    }
+    for (uint32_t j = 0; j < s->tight_list.count; j++) {
+        if (s->tight_list.classes[j] >= s->classes) {
+            return xsmi_fail(err, XSM_ERROR_RANGE,
+                             "estimator 'ove': class %u of 'tight-classes' is not there; there are %u classes, from 0",
+                             s->tight_list.classes[j], s->classes);
+        }
+    }
+    s->inside = xsmi_allocate(s->context, (size_t)count, sizeof *s->inside);
+    if (!s->inside) {
+        return xsmi_fail_memory(err, (size_t)count * sizeof *s->inside, "the classes of a tighter bound");
+    }
+    s->inside_count = (uint32_t)count;
+    if (s->tight_list.count > 0) {
+        memcpy(s->inside, s->tight_list.classes, s->inside_count * sizeof *s->inside);
+    } else if (count > 0) {
+        XSMI_TRY(take_frequent(s, problem, err));
+    }
+    xsmi_heap_sort(s->inside, s->inside_count, sizeof *s->inside, compare_classes);
+    return XSM_OK;
+}
+
+/* The number of classes of C below k. */
+static uint32_t inside_below(const ove_state *s, uint32_t k)
+{
+    uint32_t low = 0, high = s->inside_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->inside[middle] < k) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static bool is_inside(const ove_state *s, uint32_t k)
+{
+    uint32_t place = inside_below(s, k);
+    return place < s->inside_count && s->inside[place] == k;
+}
+
+/* The class of that rank among those outside of C. */
+static uint32_t outside_at(const ove_state *s, uint32_t rank)
+{
+    uint32_t low = 0, high = s->inside_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->inside[middle] - middle <= rank) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return rank + low;
+}
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+static void unbind(void *state)
+{
+    ove_state *s = state;
+    if (s->inside) {
+        xsmi_release(s->context, s->inside, s->inside_count, sizeof *s->inside);
+        s->inside = NULL;
+    }
+    s->inside_count = 0;
+}
+
+static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    ove_state *s = state;
+    s->context = problem->context;
+    s->seed = problem->seed;
+    s->classes = problem->classes;
+    XSMI_TRY(choose_inside(s, problem, err));
+    /* A label in C leaves K - |C| classes outside, another label one less; with an empty C every label is outside. */
+    uint32_t outside = s->classes - (s->inside_count ? s->inside_count : 1);
+    XSMI_TRY(xsmi_negatives("ove", s->negatives_option, outside + 1, &s->negatives, err));
+    s->all = s->negatives == outside;
+    return XSM_OK;
+}
+
+static int32_t exact(const void *state)
+{
+    return ((const ove_state *)state)->all;
+}
+
+/* -- sampled ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t width(const void *state)
+{
+    const ove_state *s = state;
+    uint64_t most = 1 + (uint64_t)s->inside_count + s->negatives;
+    return most < s->classes ? most : s->classes;
+}
+
+/* The label, the others of C, the drawn classes. */
+static void select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes, uint32_t *lengths)
+{
+    const ove_state *s = state;
+    size_t each = (size_t)width(s);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t *of = classes + i * each, y = examples[i].labels[0], length = 0;
+        uint32_t below = inside_below(s, y);
+        bool inside = below < s->inside_count && s->inside[below] == y;
+        uint32_t outside = s->classes - s->inside_count, others = outside - !inside;
+        uint32_t drawn = s->negatives < others ? s->negatives : others;
+        of[length++] = y;
+        for (uint32_t j = 0; j < s->inside_count; j++) {
+            if (s->inside[j] != y) {
+                of[length++] = s->inside[j];
+            }
+        }
+        if (drawn > 0) {
+            /* Ranks are those of classes outside of C; the label has a rank if it is not in C. */
+            xsmi_stream stream;
+            xsmi_stream_start(&stream, s->seed, XSMI_STREAM_NEGATIVES, examples[i].position);
+            xsmi_stream_others(&stream, others + 1, inside ? outside : y - below, drawn, of + length);
+        }
+        for (uint32_t j = 0; j < drawn; j++) {
+            of[length + j] = outside_at(s, of[length + j]);
+        }
+        lengths[i] = length + drawn;
+    }
+}
+
+double xsmi_ove_gradient(const float *z, uint32_t soft, uint32_t length, uint32_t outside, float *g)
+{
+    uint32_t drawn = length - soft;
+    double weight = drawn ? (double)outside / drawn : 0, own = (double)z[0], most = own, sum = 0;
+    for (uint32_t j = 1; j < soft; j++) {
+        most = (double)z[j] > most ? (double)z[j] : most;
+    }
+    for (uint32_t j = 0; j < soft; j++) {
+        sum += exp((double)z[j] - most);
+    }
+    /* With an empty C the softmax is over the label alone, and exactly 1. */
+    double loss = soft > 1 ? most + log(sum) - own : 0, out = 0;
+    xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
+    for (uint32_t j = soft; j < length; j++) {
+        double c = weight * xsmi_softplus_add(&softplus, (double)z[j] - own);
+        out += c;
+        g[j] = (float)c;
+    }
+    for (uint32_t j = 0; j < soft; j++) {
+        g[j] = (float)(exp((double)z[j] - most) / sum - (j == 0) - (j == 0 ? out : 0));
+    }
+    return loss + weight * xsmi_softplus_total(&softplus);
+}
+
+/* -- all classes --------------------------------------------------------------------------------------------------- */
+
+/* g may be z. */
+static double full_gradient(const ove_state *s, uint32_t y, const float *z, float *g)
+{
+    double own = (double)z[y], most = own, sum = 0, out = 0;
+    bool inside = is_inside(s, y);
+    for (uint32_t j = 0; j < s->inside_count; j++) {
+        most = (double)z[s->inside[j]] > most ? (double)z[s->inside[j]] : most;
+    }
+    for (uint32_t j = 0; j < s->inside_count; j++) {
+        sum += exp((double)z[s->inside[j]] - most);
+    }
+    double rest = exp(own - most), loss = 0;
+    sum += inside ? 0 : rest;
+    if (s->inside_count > 0) {
+        loss = most + log(sum) - own;
+    }
+    xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
+    uint32_t next = 0;
+    for (uint32_t k = 0; k < s->classes; k++) {
+        if (next < s->inside_count && s->inside[next] == k) {
+            next++;
+            g[k] = (float)(exp((double)z[k] - most) / sum);
+        } else if (k != y) {
+            double c = xsmi_softplus_add(&softplus, (double)z[k] - own);
+            out += c;
+            g[k] = (float)c;
+        }
+    }
+    g[y] = (float)(rest / sum - 1 - out);
+    return loss + xsmi_softplus_total(&softplus);
+}
+
+static void gradient(void *state, const xsm_score_block *block)
+{
+    const ove_state *s = state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *z = block->scores + i * block->width;
+        float *g = block->coefficients + i * block->width;
+        uint32_t y = block->examples[i].labels[0];
+        uint32_t soft = 1 + s->inside_count - is_inside(s, y); /* entries of the softmax, the label's first */
+        block->losses[i] = block->lengths ? xsmi_ove_gradient(z, soft, block->lengths[i], s->classes - soft, g)
+                                          : full_gradient(s, y, z, g);
+    }
+}
+
+const xsm_estimator_ops xsmi_ove_ops = {
+    XSMI_ESTIMATOR_OF(ove_state),
+    .name = "ove",
+    .summary = "one-vs-each bound on sampled or all classes, or tighter with some always in (Titsias 2016)",
+    XSMI_ESTIMATOR_OPTIONS(options),
+    .bind = bind,
+    .unbind = unbind,
+    .width = width,
+    .select = select,
+    .gradient = gradient,
+    .exact = exact,
+};

@@ -1,0 +1,53 @@
+/*
+ * Plain stochastic gradient on the older double sum (Raman, Matsushima, Zhang, Yun and Vishwanathan, DS-MLR, 2016; here
+ * Fagan and Iyengar 2018, eq. 8), which does not factor the label's score out of the sum:
+ *     f_i = u - z_y + e^(z_y - u) + (K-1)/m sum_{k in S} e^(z_k - u),
+ *     g_k = (K-1)/m e^(z_k - u),   g_y = e^(z_y - u) - 1,   df/du = 1 - e^(z_y - u) - (K-1)/m sum_k e^(z_k - u).
+ * Minimised over u, which may have either sign, it is the log-loss + 1 at u = log sum_j e^z_j.
+ */
+#include "methods/double_sum.h"
+
+#include <math.h>
+
+static const xsm_option options[] = {
+    XSMI_DOUBLE_SUM_NEGATIVES,
+    {"start", XSM_OPTION_CHOICE, offsetof(xsmi_double_sum, start), "log-classes", 0, 0, xsmi_double_sum_starts,
+     "where u, a row's running log-partition, starts: log-classes (its value when all weights are 0) or zero"},
+};
+
+static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
+{
+    return xsmi_double_sum_bind(state, "raman", problem, err);
+}
+
+static void gradient(void *state, const xsm_score_block *block)
+{
+    xsmi_double_sum *s = state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *z = block->scores + i * block->width;
+        float *g = block->coefficients + i * block->width;
+        uint64_t row = block->examples[i].row;
+        uint32_t length = block->lengths[i];
+        double u = s->u[row], own = exp((double)z[0] - u), sum = own;
+        g[0] = (float)(own - 1);
+        for (uint32_t j = 1; j < length; j++) {
+            double c = s->weight * exp((double)z[j] - u);
+            sum += c;
+            g[j] = (float)c;
+        }
+        /* As the loss is the batch's mean, the u of each row takes 1/n of the step. */
+        xsmi_double_sum_move(s, row, u - block->eta / (double)block->batch * (1 - sum));
+        block->losses[i] = u - (double)z[0] + sum - 1;
+    }
+}
+
+const xsm_estimator_ops xsmi_raman_ops = {
+    XSMI_ESTIMATOR_OF(xsmi_double_sum),
+    .flags = XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_UNBOUNDED,
+    .name = "raman",
+    .summary = "plain SGD on the double sum of DS-MLR, sampled classes (Raman et al. 2016)",
+    XSMI_ESTIMATOR_OPTIONS(options),
+    .bind = bind,
+    XSMI_DOUBLE_SUM_OPS,
+    .gradient = gradient,
+};

@@ -1,0 +1,44 @@
+/* The functions that look up built-in estimators by name; XSMI_ESTIMATORS lists them. */
+#include "base/registry.h"
+#include "methods/method.h"
+
+#include <stdio.h>
+
+XSMI_REGISTRY(estimator, XSMI_ESTIMATORS(XSMI_REGISTRY_TABLE))
+
+static const char *estimator_name_at(const void *list, size_t index)
+{
+    (void)list;
+    return xsm_estimator_at(index)->name;
+}
+
+xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimator **out, xsm_error *err)
+{
+    const xsm_estimator_ops *ops = xsm_estimator_find(name);
+    if (!ops) {
+        return xsmi_fail_name(err, "estimator", name, xsm_estimator_count(), estimator_name_at);
+    }
+    return xsm_estimator_new_from(context, ops, out, err);
+}
+
+xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
+{
+    if (e->exact && !(e->ops.flags & XSM_ESTIMATOR_ROW_STATE)) {
+        return XSM_OK;
+    }
+    char accepted[256];
+    size_t used = 0;
+    accepted[0] = '\0';
+    for (size_t i = 0; i < xsm_estimator_count() && used < sizeof accepted; i++) {
+        const xsm_estimator_ops *ops = xsm_estimator_at(i);
+        bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
+        if (exact || ops->exact) {
+            used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s'%s'%s", used ? ", " : "", ops->name,
+                                     exact ? "" : " with negatives=all");
+        }
+    }
+    return xsmi_fail(
+        err, XSM_ERROR_UNSUPPORTED,
+        "estimator '%s' looks at some classes only; all rows at once take one that looks at every class: %s",
+        e->ops.name, accepted);
+}

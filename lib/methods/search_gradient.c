@@ -1,0 +1,458 @@
+/* The loss and gradient of scores (logits) that a search found (search_gradient.h). */
+#include "methods/search_gradient.h"
+
+#include "base/arena.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const xsmi_missing_names[] = {"auto", "zero", "drop", NULL};
+const char *const xsmi_startup_words[] = {"auto", NULL};
+
+/* Scores that are skipped together if none of them is above the threshold. */
+#define RUN 64
+#define NONE UINT32_MAX
+
+/* -- scratch ------------------------------------------------------------------------------------------------------- */
+
+/* A class that is a label, is in A, or has a coefficient. */
+typedef struct slot {
+    uint32_t class;
+    bool label, known, active; /* known: v is filled, and the class was removed from the lists */
+    double coefficient;
+} slot;
+
+/* One thread's scratch for one example. */
+typedef struct places {
+    slot *slots;         /* [slot_most] labels first */
+    float *v;            /* [slot_most][blocks] */
+    uint32_t *table;     /* [table_most] slots by hash of class, NONE = empty */
+    uint32_t *fresh;     /* [slot_most] classes whose v must be computed */
+    float *best;         /* [blocks][Q/RUN + 1] the largest score of each run of a list */
+    double *run_scratch; /* [Q/RUN + 1][3] */
+    uint32_t *of;        /* [P + slot_most + Q] the class of each score passed to the loss */
+    double *z, *g;       /* [P + slot_most + Q] */
+    double *scratch;     /* the loss's scratch */
+    uint32_t slot_count, table_size;
+} places;
+
+/* The largest number of classes that can occur for an example. */
+static size_t slot_most(const xsmi_search *s)
+{
+    return (size_t)s->most_labels + (size_t)s->blocks * s->candidates;
+}
+
+static size_t table_most(const xsmi_search *s)
+{
+    size_t size = 1024;
+    while (size < 2 * slot_most(s)) {
+        size *= 2;
+    }
+    return size;
+}
+
+static places divide_scratch(const xsmi_search *s, xsmi_arena *arena)
+{
+    places p = {.slot_count = 0, .table_size = 1024};
+    size_t slots = slot_most(s), scores = s->most_labels + slots + s->candidates, runs = s->candidates / RUN + 1;
+    size_t loss = s->loss->scratch ? s->loss->scratch(s->most_labels, slots + s->candidates) : 0;
+    p.slots = xsmi_arena_take(arena, slots, sizeof *p.slots);
+    p.v = xsmi_arena_take(arena, slots, s->blocks * sizeof *p.v);
+    p.table = xsmi_arena_take(arena, table_most(s), sizeof *p.table);
+    p.fresh = xsmi_arena_take(arena, slots, sizeof *p.fresh);
+    p.best = xsmi_arena_take(arena, runs, s->blocks * sizeof *p.best);
+    p.run_scratch = xsmi_arena_take(arena, runs, 3 * sizeof *p.run_scratch);
+    p.of = xsmi_arena_take(arena, scores, sizeof *p.of);
+    p.z = xsmi_arena_take(arena, scores, sizeof *p.z);
+    p.g = xsmi_arena_take(arena, scores, sizeof *p.g);
+    p.scratch = xsmi_arena_take(arena, loss, sizeof *p.scratch);
+    return p;
+}
+
+size_t xsmi_search_scratch(const void *state)
+{
+    xsmi_arena arena = {NULL, 0};
+    (void)divide_scratch(state, &arena);
+    return arena.used;
+}
+
+/* -- slots --------------------------------------------------------------------------------------------------------- */
+
+static uint32_t *place_of(const places *p, uint32_t class)
+{
+    uint32_t mask = p->table_size - 1, at = (class * UINT32_C(2654435769)) >> 8 & mask;
+    while (p->table[at] != NONE && p->slots[p->table[at]].class != class) {
+        at = (at + 1) & mask;
+    }
+    return &p->table[at];
+}
+
+static void start_slots(places *p)
+{
+    memset(p->table, 0xff, p->table_size * sizeof *p->table);
+    p->slot_count = 0;
+}
+
+/* Returns the slot of a class; adds one if the class has none. */
+static uint32_t need_slot(places *p, uint32_t class)
+{
+    uint32_t *place = place_of(p, class);
+    if (*place != NONE) {
+        return *place;
+    }
+    if (2 * (p->slot_count + 1) > p->table_size) {
+        p->table_size *= 2; /* the memory suffices: table_most() */
+        memset(p->table, 0xff, p->table_size * sizeof *p->table);
+        for (uint32_t i = 0; i < p->slot_count; i++) {
+            *place_of(p, p->slots[i].class) = i;
+        }
+        place = place_of(p, class);
+    }
+    *place = p->slot_count;
+    p->slots[p->slot_count] = (slot){.class = class};
+    return p->slot_count++;
+}
+
+static bool is_known(const places *p, uint32_t class)
+{
+    uint32_t at = *place_of(p, class);
+    return at != NONE && p->slots[at].known;
+}
+
+/* -- one block's loss ---------------------------------------------------------------------------------------------- */
+
+/* A block's list of found classes; scores of classes that are known by now become -INFINITY. */
+typedef struct list {
+    const uint32_t *classes;
+    float *scores;
+    float *best; /* the largest score of each run */
+    uint32_t count, runs;
+} list;
+
+static list list_of(const places *p, const xsm_search_block *block, uint64_t example, uint32_t j)
+{
+    uint64_t at = example * block->blocks + j;
+    uint32_t count = block->found_length[at];
+    return (list){
+        .classes = block->found + at * block->candidates,
+        .scores = block->found_score + at * block->candidates,
+        .best = p->best + (size_t)j * (block->candidates / RUN + 1),
+        .count = count,
+        .runs = (count + RUN - 1) / RUN,
+    };
+}
+
+static void take_best(const xsmi_search *s, const list *found, uint32_t run)
+{
+    uint32_t first = run * RUN, left = found->count - first;
+    found->best[run] = s->kernels->row_max(found->scores + first, left < RUN ? left : RUN);
+}
+
+/* Appends the scores above the bar to the `count` present ones. Returns the new number, or 0 if a score in the list
+ * belonged to a known class: the bar may have been too high. */
+static size_t pass_over(const xsmi_search *s, const places *p, const list *found, double bar, size_t count)
+{
+    bool again = false;
+    for (uint32_t run = 0, first = 0; first < found->count; run++, first += RUN) {
+        if (!((double)found->best[run] > bar)) {
+            continue;
+        }
+        bool drop = false;
+        for (uint32_t i = first; i < found->count && i < first + RUN; i++) {
+            if (!((double)found->scores[i] > bar)) {
+                continue;
+            }
+            if (is_known(p, found->classes[i])) {
+                found->scores[i] = -INFINITY;
+                drop = true;
+            } else {
+                p->of[count] = found->classes[i];
+                p->z[count++] = (double)found->scores[i];
+            }
+        }
+        if (drop) {
+            take_best(s, found, run);
+            again = true;
+        }
+    }
+    return again ? 0 : count;
+}
+
+/* The number of absent classes, if they count: all classes except the listed and the known ones. Removes known ones
+ * from the list. */
+static double count_missing(const xsmi_search *s, const places *p, const list *found, uint32_t known)
+{
+    uint32_t listed = 0;
+    for (uint32_t run = 0, i = 0; run < found->runs; run++) {
+        bool drop = false;
+        for (; i < found->count && i / RUN == run; i++) {
+            if (is_known(p, found->classes[i])) {
+                drop |= !(found->scores[i] == -INFINITY);
+                found->scores[i] = -INFINITY;
+            } else {
+                listed++;
+            }
+        }
+        if (drop) {
+            take_best(s, found, run);
+        }
+    }
+    return (double)(s->classes - listed - known);
+}
+
+/* Computes the largest score of each run of all lists. Later only runs that lose a class are scanned again. */
+static void take_all_best(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example)
+{
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        list found = list_of(p, block, example, j);
+        for (uint32_t run = 0; run < found.runs; run++) {
+            take_best(s, &found, run);
+        }
+    }
+}
+
+/* The loss of block j and its gradient, the labels' first: entries [0, *count) of p->of, z and g. */
+static double take_block(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
+                         uint32_t j, size_t *count)
+{
+    list found = list_of(p, block, example, j);
+    size_t labels = 0, start = 0;
+    uint32_t known = 0;
+    double least = INFINITY, extra = -INFINITY;
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        const slot *k = &p->slots[i];
+        if (k->known) {
+            double v = (double)p->v[(size_t)i * s->blocks + j];
+            known++;
+            labels += k->label;
+            p->of[start] = k->class;
+            p->z[start++] = v;
+            least = k->label && v < least ? v : least;
+            extra = !k->label && v > extra ? v : extra;
+        }
+    }
+    double missing = s->missing_zero ? count_missing(s, p, &found, known) : 0;
+    size_t all = 0;
+    while (all == 0) { /* each repetition has removed classes from the list */
+        double most = missing > 0 && extra < 0 ? 0 : extra, bar = -INFINITY;
+        for (uint32_t run = 0; run < found.runs; run++) {
+            double best = (double)found.best[run];
+            most = best > most || best != best ? best : most;
+        }
+        if (!(most < INFINITY && least > -INFINITY && least < INFINITY)) {
+            *count = labels;
+            p->g[0] = (double)NAN; /* the caller detects and reports it */
+            return (double)NAN;
+        }
+        if (most > -INFINITY && s->loss == &xsmi_loss_margin) {
+            bar = xsmi_margin_bar(s->mu, least, most, found.best, found.runs, p->run_scratch);
+        } else if (most > -INFINITY && s->loss->least) {
+            bar = s->loss->least(s->mu, least, most);
+        }
+        all = pass_over(s, p, &found, bar, start);
+    }
+    *count = all;
+    xsmi_loss_scores z = {p->z, p->z + labels, labels, all - labels, missing};
+    xsmi_loss_gradient g = {p->g, p->g + labels, 0};
+    return s->loss->gradient(&z, s->mu, &g, p->scratch);
+}
+
+/* -- messages ------------------------------------------------------------------------------------------------------ */
+
+/* The paper's scores of the classes from slot `first` on: scores in the lists, 0 if a block did not list the class. */
+static void keep_found(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
+                       uint32_t first)
+{
+    memset(p->v + (size_t)first * s->blocks, 0, (size_t)(p->slot_count - first) * s->blocks * sizeof *p->v);
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        list found = list_of(p, block, example, j);
+        for (uint32_t i = 0; i < found.count; i++) {
+            uint32_t at = *place_of(p, found.classes[i]);
+            if (at != NONE && at >= first) {
+                p->v[(size_t)at * s->blocks + j] = found.scores[i];
+            }
+        }
+    }
+}
+
+/* Computes v of the slots from `first` on. */
+static void complete(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
+                     uint32_t first)
+{
+    uint32_t count = p->slot_count - first;
+    if (count == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        p->fresh[i] = p->slots[first + i].class;
+    }
+    if (s->found_only && first > 0) {
+        keep_found(s, p, block, example, first);
+    } else {
+        block->score(block, example, p->fresh, count, p->v + (size_t)first * s->blocks);
+    }
+    for (uint32_t i = first; i < p->slot_count; i++) {
+        p->slots[i].known = true;
+    }
+}
+
+/* A round of Algorithm 2: steps 4 to 7. */
+static void pass_messages(const xsmi_search *s, places *p, const xsm_search_block *block, uint64_t example,
+                          uint32_t round)
+{
+    uint32_t before = p->slot_count;
+    for (uint32_t i = 0; i < before; i++) {
+        p->slots[i].active = false;
+    }
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        size_t count;
+        (void)take_block(s, p, block, example, j, &count);
+        for (size_t i = 0; i < count; i++) {
+            if (fabs(p->g[i]) > s->threshold) {
+                p->slots[need_slot(p, p->of[i])].active = true;
+            }
+        }
+    }
+    complete(s, p, block, example, before);
+    double eta = 2.0 / (round + 2.0);
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        float *v = p->v + (size_t)i * s->blocks;
+        double z = 0;
+        for (uint32_t j = 0; j < s->blocks; j++) {
+            z += (double)v[j];
+        }
+        z /= s->blocks;
+        for (uint32_t j = 0; p->slots[i].active && j < s->blocks; j++) {
+            v[j] = (float)((double)v[j] + eta * (z - (double)v[j]));
+        }
+    }
+}
+
+static void take_example(const xsmi_search *s, places *p, const xsm_search_block *block, uint64_t example)
+{
+    const xsm_example *of = &block->examples[example];
+    start_slots(p);
+    for (uint64_t i = 0; i < of->label_count; i++) {
+        p->slots[need_slot(p, of->labels[i])].label = true;
+    }
+    complete(s, p, block, example, 0);
+    take_all_best(s, p, block, example);
+    for (uint32_t round = 1; round <= s->rounds; round++) {
+        pass_messages(s, p, block, example, round);
+    }
+    double loss = 0, share = 1.0 / s->blocks;
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        size_t count;
+        loss += share * take_block(s, p, block, example, j, &count);
+        for (size_t i = 0; i < count; i++) {
+            if (p->g[i] != 0) {
+                p->slots[need_slot(p, p->of[i])].coefficient += share * p->g[i];
+            }
+        }
+    }
+    block->losses[example] = loss;
+    uint32_t *classes = block->classes + example * block->width, length = 0;
+    float *coefficients = block->coefficients + example * block->width;
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        double c = p->slots[i].coefficient;
+        if (c != 0 && (p->slots[i].label || !(fabs(c) <= s->least))) {
+            classes[length] = p->slots[i].class;
+            coefficients[length++] = (float)c;
+        }
+    }
+    block->lengths[example] = length;
+}
+
+void xsmi_search_found(void *state, const xsm_search_block *block)
+{
+    const xsmi_search *s = state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        xsmi_arena arena = {block->scratch, 0};
+        places p = divide_scratch(s, &arena);
+        take_example(s, &p, block, i);
+    }
+}
+
+/* -- before the search --------------------------------------------------------------------------------------------- */
+
+uint64_t xsmi_search_width(const void *state)
+{
+    const xsmi_search *s = state;
+    return slot_most(s) < s->classes ? slot_most(s) : s->classes;
+}
+
+void xsmi_search_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                        uint32_t *lengths)
+{
+    const xsmi_search *s = state;
+    xsmi_select_negatives(s->seed, s->classes, s->candidates, xsmi_search_width(s), examples, count, classes, lengths);
+}
+
+void xsmi_search_gradient(void *state, const xsm_score_block *block)
+{
+    const xsmi_search *s = state;
+    xsmi_arena arena = {block->scratch, 0};
+    places p = divide_scratch(s, &arena);
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *scores = block->scores + i * block->width;
+        float *coefficients = block->coefficients + i * block->width;
+        size_t labels = (size_t)block->examples[i].label_count, count = block->lengths[i];
+        for (size_t k = 0; k < count; k++) {
+            p.z[k] = (double)scores[k];
+        }
+        xsmi_loss_scores z = {p.z, p.z + labels, labels, count - labels, 0};
+        xsmi_loss_gradient g = {p.g, p.g + labels, 0};
+        block->losses[i] = s->loss->gradient(&z, s->mu, &g, p.scratch);
+        for (size_t k = 0; k < count; k++) {
+            coefficients[k] = (float)p.g[k];
+        }
+    }
+}
+
+/* -- binding ------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_search_bind(xsmi_search *s, const xsmi_search_options *o, const xsm_problem *problem,
+                            const char *estimator, xsm_error *err)
+{
+    if (o->candidates > (int64_t)problem->classes) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "estimator '%s': %lld candidates asked for, but there are %u classes",
+                         estimator, (long long)o->candidates, problem->classes);
+    }
+    uint32_t few = problem->classes < 100 ? problem->classes : 100, part = problem->classes / 100;
+    *s = (xsmi_search){
+        .kernels = xsmi_context_kernels(problem->context),
+        .loss = xsmi_losses[o->loss],
+        .seed = problem->seed,
+        .mu = o->mu,
+        .least = o->least,
+        .classes = problem->classes,
+        .blocks = 1,
+        .candidates = o->candidates ? (uint32_t)o->candidates
+                      : part > few  ? part
+                                    : few,
+        .most_labels = (uint32_t)problem->most_labels,
+        .missing_zero = o->missing == XSMI_MISSING_ZERO,
+    };
+    if (o->missing == XSMI_MISSING_AUTO) {
+        s->missing_zero = s->loss == &xsmi_loss_cross_entropy;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_search_check(const xsmi_search *s, const char *estimator, xsm_error *err)
+{
+    /* Slots are numbered in 32 bits. */
+    if ((uint64_t)s->blocks * s->candidates + s->most_labels > UINT32_MAX / 4 || xsmi_search_scratch(s) == SIZE_MAX) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT,
+                         "estimator '%s': %u blocks of %u candidates are more than can be addressed", estimator,
+                         s->blocks, s->candidates);
+    }
+    return XSM_OK;
+}
+
+void xsmi_search_plan(const xsmi_search *s, const xsmi_search_options *o, xsm_search_plan *plan)
+{
+    plan->blocks = s->blocks;
+    plan->candidates = s->candidates;
+    plan->startup = o->startup < 0 ? XSM_SEARCH_STARTUP_AUTO : (uint64_t)o->startup;
+}

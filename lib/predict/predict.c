@@ -1,0 +1,371 @@
+/* Prediction: the best classes of rows, among all classes or those that a search finds, with the scratch of one
+ * thread. */
+#include "predict/predict.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TOP_MAX 65536
+
+/* For a model with a hierarchy, whether rows are searched best first: not for so many classes that tiles are faster. */
+static bool searches_hierarchy(const xsm_model *m, uint32_t top)
+{
+    return xsmi_correction_hierarchy(m->correction) && top <= m->classes / 16;
+}
+
+/* The scratch of a search. */
+typedef struct search_places {
+    float *queries; /* [XSM_INDEX_QUERIES][stride] */
+    void *scratch;
+} search_places;
+
+static search_places divide_search(const xsm_index *index, uint32_t top, xsmi_arena *arena)
+{
+    search_places p;
+    p.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(index), sizeof *p.queries);
+    p.scratch = xsmi_arena_take(arena, xsmi_index_scratch(index, top), 1);
+    return p;
+}
+
+/* The scratch of a search in a hierarchy. */
+typedef struct best_first_places {
+    void *search;
+    float *hidden; /* for a first layer */
+} best_first_places;
+
+static best_first_places divide_best_first(const xsm_model *m, xsmi_arena *arena)
+{
+    best_first_places p;
+    p.search = xsmi_arena_take(arena, xsmi_best_first_scratch(xsmi_correction_hierarchy(m->correction)), 1);
+    p.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *p.hidden);
+    return p;
+}
+
+/* The scratch for rows of either kind. */
+static size_t scratch_needed(const xsm_predictor *p)
+{
+    const xsm_model *m = p->model;
+    xsmi_arena arena = {NULL, 0};
+    if (searches_hierarchy(m, p->top)) {
+        (void)divide_best_first(m, &arena);
+        return arena.used;
+    }
+    if (p->index) {
+        (void)divide_search(p->index, p->top, &arena);
+        return arena.used;
+    }
+    if (p->beam > 0) {
+        return xsmi_beam_scratch(p);
+    }
+    size_t sparse = xsmi_model_exact_scratch(m, true, XSMI_EXACT_BLOCKS, p->top);
+    size_t dense = xsmi_model_exact_scratch(m, false, XSMI_EXACT_BLOCKS, p->top);
+    return sparse > dense ? sparse : dense;
+}
+
+static xsm_status check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
+{
+    if (index &&
+        (!index->built || index->model != model || index->count != model->classes || index->width != model->features)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model", index->ops.name);
+    }
+    if (index && model->correction != index->correction) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the model's scores have another correction since index '%s' was built; build it anew",
+                         index->ops.name);
+    }
+    return XSM_OK;
+}
+
+/* Checks that model and index have not changed since the predictor was made, except for weights and data that follows
+ * from their order: another layout, or a rebuilt index, may need more scratch. */
+static xsm_status check_model(xsm_predictor *p, xsm_error *err)
+{
+    const xsm_model *m = p->model;
+    if (m->classes != p->classes || m->features != p->width) {
+        return xsmi_fail(
+            err, XSM_ERROR_STATE,
+            "the model has %u classes and %u features now, and %u and %u when the predictor was made; make "
+            "it anew",
+            m->classes, m->features, p->classes, p->width);
+    }
+    if (m->correction != p->correction) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
+    }
+    XSMI_TRY(check_index(m, p->index, err));
+    const size_t needed = scratch_needed(p);
+    if (needed > p->scratch_size) {
+        void *scratch = xsmi_allocate(p->context, needed, 1);
+        if (!scratch) {
+            return xsmi_fail_memory(err, needed, "a predictor");
+        }
+        xsmi_release(p->context, p->scratch, p->scratch_size, 1);
+        p->scratch = scratch;
+        p->scratch_size = needed;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
+                             xsm_error *err)
+{
+    if (!model || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
+    }
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    XSMI_TRY(
+        xsmi_options_read(&o, sizeof o, offsetof(xsm_predictor_options, index), options, "xsm_predictor_options", err));
+    XSMI_TRY(check_index(model, o.index, err));
+    uint32_t top = o.top ? o.top : 5;
+    if (top > TOP_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, TOP_MAX);
+    }
+    top = top < model->classes ? top : model->classes;
+    uint32_t beam;
+    XSMI_TRY(xsmi_beam_width(model, &o, top, &beam, err));
+    xsm_context *ctx = xsmi_context_retain(model->context);
+    xsm_predictor *p = xsmi_allocate(ctx, 1, sizeof *p);
+    if (!p) {
+        xsm_context_free(ctx);
+        return xsmi_fail_memory(err, sizeof *p, "a predictor");
+    }
+    memset(p, 0, sizeof *p);
+    p->context = ctx;
+    p->model = model;
+    p->correction = model->correction;
+    p->top = top;
+    p->beam = beam;
+    p->tree_alone = o.tree_alone;
+    p->classes = model->classes;
+    p->width = model->features;
+    p->index = o.index;
+    p->scratch_size = scratch_needed(p);
+    p->top_score = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
+    p->top_class = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
+    p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
+    if (!p->top_score || !p->top_class || !p->scratch) {
+        xsm_status status = xsmi_fail_memory(err, p->scratch_size, "a predictor");
+        xsm_predictor_free(p);
+        return status;
+    }
+    *out = p;
+    return XSM_OK;
+}
+
+void xsm_predictor_free(xsm_predictor *p)
+{
+    if (p) {
+        xsm_context *ctx = p->context;
+        xsmi_release(ctx, p->top_score, XSMI_PIECE * (size_t)p->top, sizeof *p->top_score);
+        xsmi_release(ctx, p->top_class, XSMI_PIECE * (size_t)p->top, sizeof *p->top_class);
+        xsmi_release(ctx, p->scratch, p->scratch_size, 1);
+        xsmi_release(ctx, p, 1, sizeof *p);
+        xsm_context_free(ctx);
+    }
+}
+
+uint32_t xsm_predictor_top(const xsm_predictor *p)
+{
+    return p ? p->top : 0;
+}
+
+/* Scores one piece of a batch; the results are in the predictor. */
+static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows)
+{
+    xsmi_exact blocks[XSMI_EXACT_BLOCKS];
+    size_t count = 0;
+    for (size_t i = 0; i < rows; i++) {
+        p->features[i] = xsmi_batch_features(batch, first + i);
+    }
+    for (size_t i = 0; i < rows; i += XSMI_LANES) {
+        xsmi_exact *b = &blocks[count++];
+        b->rows = rows - i < XSMI_LANES ? rows - i : XSMI_LANES;
+        b->features = p->features + i;
+        b->sparse = xsmi_batch_sparse(batch);
+        b->target = NULL;
+        b->top = p->top;
+        b->log_sum_exp = p->log_sum_exp + i;
+        b->target_score = p->target_score + i;
+        b->top_score = p->top_score + i * p->top;
+        b->top_class = p->top_class + i * p->top;
+    }
+    xsmi_model_exact(p->model, blocks, count, p->scratch);
+}
+
+uint64_t xsm_predictor_probed(const xsm_predictor *p)
+{
+    return p ? p->probed : 0;
+}
+
+/* Sorts a row's classes by falling score, of equal scores the smaller class first; most are in order already. */
+static void sort_row(uint32_t *classes, float *scores, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t class = classes[i], place = i;
+        float score = scores[i];
+        for (; place > 0 && (scores[place - 1] < score || (scores[place - 1] == score && classes[place - 1] > class));
+             place--) {
+            classes[place] = classes[place - 1];
+            scores[place] = scores[place - 1];
+        }
+        classes[place] = class;
+        scores[place] = score;
+    }
+}
+
+/* Searches for the classes of at most XSM_INDEX_QUERIES rows and scores them again. */
+static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t first, uint32_t rows, uint32_t *classes,
+                              float *scores, xsm_error *err)
+{
+    const xsm_model *m = p->model;
+    xsmi_arena arena = {p->scratch, 0};
+    search_places places = divide_search(p->index, p->top, &arena);
+    size_t stride = xsmi_index_query_stride(p->index);
+    uint32_t lengths[XSM_INDEX_QUERIES];
+    uint64_t probed[XSM_INDEX_QUERIES] = {0};
+    memset(places.queries, 0, rows * stride * sizeof *places.queries);
+    for (uint32_t i = 0; i < rows; i++) {
+        xsmi_features x = xsmi_batch_features(batch, first + i);
+        float *query = places.queries + i * stride;
+        if (p->model->layer) {
+            xsmi_layer_hidden(p->model, &x, query);
+        }
+        for (size_t j = 0; !p->model->layer && j < x.count; j++) {
+            query[x.index ? x.index[j] : j] = x.values[j];
+        }
+        if (p->index->own_width > p->index->width) {
+            query[p->index->width] = 1;
+        }
+    }
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = places.queries,
+        .stride = stride,
+        .count = rows,
+        .top = p->top,
+        .threshold = -INFINITY,
+        .classes = classes,
+        .scores = scores,
+        .lengths = lengths,
+        .probed = probed,
+        .scratch = places.scratch,
+    };
+    XSMI_TRY(xsmi_index_block(p->index, &block, err));
+    for (uint32_t i = 0; i < rows; i++) {
+        uint64_t row = xsmi_batch_row(batch, first + i);
+        xsmi_features x = xsmi_batch_features(batch, first + i);
+        if (m->layer) {
+            x = (xsmi_features){places.queries + i * stride, NULL, m->features};
+        }
+        bool finite = lengths[i] == p->top;
+        if (finite) {
+            xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha, scores + (size_t)i * p->top,
+                                     NULL);
+            if (p->correction) { /* numbers, which need no scratch */
+                xsmi_correction_add(p->correction, &x, classes + (size_t)i * p->top, p->top,
+                                    scores + (size_t)i * p->top, NULL);
+            }
+        }
+        for (uint32_t k = 0; k < p->top && finite; k++) {
+            finite = isfinite(scores[(size_t)i * p->top + k]) != 0;
+        }
+        if (!finite) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                             "row %llu has scores that are not finite, or index '%s' finds fewer "
+                             "than %u classes",
+                             (unsigned long long)row, p->index->ops.name, p->top);
+        }
+        sort_row(classes + (size_t)i * p->top, scores + (size_t)i * p->top, p->top);
+        p->probed += probed[i];
+    }
+    return XSM_OK;
+}
+
+static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, xsm_error *err)
+{
+    for (size_t first = 0; first < batch->count; first += XSM_INDEX_QUERIES) {
+        uint32_t rows = batch->count - first < XSM_INDEX_QUERIES ? (uint32_t)(batch->count - first) : XSM_INDEX_QUERIES;
+        XSMI_TRY(search_rows(p, batch, first, rows, classes + first * p->top,
+                             scores ? scores + first * p->top : p->top_score, err));
+    }
+    return XSM_OK;
+}
+
+/* Rows of a model with a hierarchy, whose scores are already log-probabilities. */
+static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
+                                 double *probabilities, xsm_error *err)
+{
+    xsmi_arena arena = {p->scratch, 0};
+    best_first_places places = divide_best_first(p->model, &arena);
+    for (size_t i = 0; i < batch->count; i++) {
+        xsmi_features x = xsmi_batch_features(batch, i);
+        x = xsmi_model_seen(p->model, &x, places.hidden);
+        uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, places.search);
+        if (opened == 0) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                             (unsigned long long)xsmi_batch_row(batch, i));
+        }
+        p->probed += opened;
+        for (uint32_t k = 0; k < p->top; k++) {
+            size_t to = i * p->top + k;
+            classes[to] = p->top_class[k];
+            if (scores) {
+                scores[to] = p->top_score[k];
+            }
+            if (probabilities) {
+                probabilities[to] = exp((double)p->top_score[k]);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t *classes, float *scores,
+                             double *probabilities, xsm_error *err)
+{
+    if (!p || !given || !classes) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL",
+                         !p       ? "the predictor"
+                         : !given ? "the batch"
+                                  : "classes");
+    }
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(p->model, given, &batch, err));
+    XSMI_TRY(check_model(p, err));
+    if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "probabilities need the scores of all classes, which a search is there to avoid");
+    }
+    if (p->beam > 0) {
+        return xsmi_beam_run(p, &batch, classes, scores, probabilities, err);
+    }
+    if (p->index) {
+        return run_search(p, &batch, classes, scores, err);
+    }
+    if (searches_hierarchy(p->model, p->top)) {
+        return run_best_first(p, &batch, classes, scores, probabilities, err);
+    }
+    for (size_t first = 0; first < batch.count; first += XSMI_PIECE) {
+        size_t rows = batch.count - first < XSMI_PIECE ? (size_t)(batch.count - first) : XSMI_PIECE;
+        run_piece(p, &batch, first, rows);
+        for (size_t i = 0; i < rows; i++) {
+            if (!isfinite(p->log_sum_exp[i])) {
+                return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                                 (unsigned long long)xsmi_batch_row(&batch, first + i));
+            }
+            for (uint32_t k = 0; k < p->top; k++) {
+                size_t from = i * p->top + k, to = (first + i) * p->top + k;
+                classes[to] = p->top_class[from];
+                if (scores) {
+                    scores[to] = p->top_score[from];
+                }
+                if (probabilities) {
+                    probabilities[to] = exp((double)p->top_score[from] - p->log_sum_exp[i]);
+                }
+            }
+        }
+    }
+    if (batch.dataset && !batch.values && !batch.rows) {
+        xsmi_dataset_passed(batch.dataset, batch.first, batch.count);
+    }
+    return XSM_OK;
+}

@@ -1,0 +1,125 @@
+/*
+ * Prediction through the model's tree: a beam search in the tree finds classes, which are scored by weights and
+ * correction or, with the tree alone, by the tree.
+ */
+#include "predict/predict.h"
+
+#include "model/beam.h"
+#include "base/top.h"
+
+#include <math.h>
+
+/* The default width of a beam in the tree alone. */
+#define BEAM_ALONE 10
+
+typedef struct beam_places {
+    float *code;
+    xsmi_beam_node *nodes;
+    uint32_t *classes; /* [beam] */
+    double *log_q;     /* [beam] */
+    float *scores;     /* [beam] */
+    float *hidden;     /* for a first layer */
+} beam_places;
+
+static beam_places divide(const xsm_predictor *p, xsmi_arena *arena)
+{
+    beam_places b;
+    b.code = xsmi_arena_take(arena, xsmi_correction_code(p->correction), sizeof *b.code);
+    b.nodes = xsmi_arena_take(arena, xsmi_beam_nodes(p->beam), sizeof *b.nodes);
+    b.classes = xsmi_arena_take(arena, p->beam, sizeof *b.classes);
+    b.log_q = xsmi_arena_take(arena, p->beam, sizeof *b.log_q);
+    b.scores = xsmi_arena_take(arena, p->beam, sizeof *b.scores);
+    b.hidden = xsmi_arena_take(arena, p->model->layer ? p->model->features : 0, sizeof *b.hidden);
+    return b;
+}
+
+size_t xsmi_beam_scratch(const xsm_predictor *p)
+{
+    xsmi_arena arena = {NULL, 0};
+    (void)divide(p, &arena);
+    return arena.used;
+}
+
+xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
+                           xsm_error *err)
+{
+    *width = 0;
+    if (o->tree_alone != 0 && o->tree_alone != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "tree_alone is %d; accepted is 0 or 1", o->tree_alone);
+    }
+    if (o->beam == 0 && !o->tree_alone) {
+        return XSM_OK;
+    }
+    if (o->index) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a predictor searches an index or a tree, not both");
+    }
+    if (!m->correction || !xsmi_correction_tree(m->correction)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model has no tree to search; one trained by negative-sampling with sampler=tree has");
+    }
+    uint32_t beam = o->beam ? o->beam : top > BEAM_ALONE ? top : BEAM_ALONE;
+    if (beam < top) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a beam of %u for %u classes a row; accepted is %u and above", beam, top,
+                         top);
+    }
+    if (beam >= m->classes) {
+        beam = o->tree_alone ? m->classes : 0; /* every class would be scored: no need for the tree */
+    }
+    *width = beam;
+    return XSM_OK;
+}
+
+/* Copies the best `top` of a row's classes to `list`. */
+static void take_best(const beam_places *b, uint32_t found, const xsmi_top *list)
+{
+    xsmi_top_start(list);
+    for (uint32_t j = 0; j < found; j++) {
+        xsmi_top_offer_any(list, b->scores[j], b->classes[j]);
+    }
+    xsmi_top_sort(list);
+}
+
+static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_places *b, const xsmi_top *list)
+{
+    const xsm_model *m = p->model;
+    const xsmi_tree *tree = xsmi_correction_tree(p->correction);
+    xsmi_tree_encode(tree, x, b->code);
+    uint32_t found = xsmi_tree_beam(tree, b->code, p->beam, b->nodes, b->classes, b->log_q);
+    if (p->tree_alone) {
+        for (uint32_t j = 0; j < found; j++) {
+            b->scores[j] = (float)b->log_q[j];
+        }
+    } else {
+        xsmi_features seen = xsmi_model_seen(m, x, b->hidden);
+        xsmi_model_score_classes(m, &seen, b->classes, found, m->alpha, b->scores, NULL);
+        for (uint32_t j = 0; j < found; j++) {
+            b->scores[j] = (float)((double)b->scores[j] + b->log_q[j]);
+        }
+    }
+    bool finite = found >= p->top;
+    for (uint32_t j = 0; j < found; j++) {
+        finite &= isfinite(b->scores[j]) != 0;
+    }
+    take_best(b, found, list);
+    p->probed += found;
+    return finite;
+}
+
+xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
+                         double *probabilities, xsm_error *err)
+{
+    xsmi_arena arena = {p->scratch, 0};
+    const beam_places places = divide(p, &arena);
+    for (size_t i = 0; i < batch->count; i++) {
+        xsmi_features x = xsmi_batch_features(batch, i);
+        const xsmi_top list = {scores ? scores + i * p->top : p->top_score, classes + i * p->top, p->top};
+        if (!run_row(p, &x, &places, &list)) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                             (unsigned long long)xsmi_batch_row(batch, i));
+        }
+        for (uint32_t j = 0; probabilities && j < p->top; j++) {
+            probabilities[i * p->top + j] = exp((double)list.score[j]);
+        }
+    }
+    return XSM_OK;
+}

@@ -1,0 +1,173 @@
+/* Compares the results of a predictor that does not score all classes with those of one that does. */
+#include "predict/predict.h"
+
+#include <math.h>
+#include <string.h>
+
+#define JOB_ROWS 256
+
+/* The predictors of one thread. */
+typedef struct pair {
+    xsm_predictor *exact, *searching;
+    uint32_t *want, *have; /* [JOB_ROWS][top] */
+} pair;
+
+typedef struct search_job {
+    const xsm_dataset *dataset;
+    uint32_t top;
+    pair *pairs;          /* [threads] */
+    uint64_t *hits;       /* [jobs][top] of the k best classes, the number among the k best found */
+    uint64_t *labels;     /* [jobs][top] labels among the k best found */
+    uint64_t *labelled;   /* [jobs] */
+    uint64_t *probed;     /* [jobs] */
+    xsm_error *errors;    /* [jobs], filled if statuses are not XSM_OK */
+    xsm_status *statuses; /* [jobs] */
+} search_job;
+
+static bool contains(const uint32_t *classes, size_t count, uint32_t class)
+{
+    for (size_t j = 0; j < count; j++) {
+        if (classes[j] == class) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_row(const search_job *job, size_t index, uint64_t row, const uint32_t *want, const uint32_t *have)
+{
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
+    uint64_t *hits = job->hits + index * job->top, *found = job->labels + index * job->top;
+    uint64_t both = 0, right = 0;
+    job->labelled[index] += count > 0;
+    for (uint32_t k = 0; k < job->top; k++) {
+        /* The number that the k-th of each list adds to the previous ones. */
+        both += contains(have, k, want[k]) + contains(want, k, have[k]) + (want[k] == have[k]);
+        right += contains(labels, count, have[k]);
+        hits[k] += both;
+        found[k] += right;
+    }
+}
+
+static void run_rows(void *state, size_t index, uint32_t thread)
+{
+    const search_job *job = state;
+    const pair *p = &job->pairs[thread];
+    uint64_t first = (uint64_t)index * JOB_ROWS, left = job->dataset->rows - first;
+    xsm_batch batch = xsm_batch_range(job->dataset, first, left < JOB_ROWS ? left : JOB_ROWS);
+    xsm_error *err = &job->errors[index];
+    *err = (xsm_error)XSM_ERROR_INIT;
+    memset(job->hits + index * job->top, 0, job->top * sizeof *job->hits);
+    memset(job->labels + index * job->top, 0, job->top * sizeof *job->labels);
+    job->labelled[index] = 0;
+    uint64_t before = xsm_predictor_probed(p->searching);
+    xsm_status status = xsm_predictor_run(p->exact, &batch, p->want, NULL, NULL, err);
+    if (status == XSM_OK) {
+        status = xsm_predictor_run(p->searching, &batch, p->have, NULL, NULL, err);
+    }
+    job->statuses[index] = status;
+    job->probed[index] = xsm_predictor_probed(p->searching) - before;
+    for (size_t i = 0; status == XSM_OK && i < batch.count; i++) {
+        take_row(job, index, first + i, p->want + i * job->top, p->have + i * job->top);
+    }
+}
+
+static xsm_status join(const search_job *job, size_t jobs, xsm_search_metrics *m, xsm_error *err)
+{
+    uint64_t hits[XSM_PRECISION_MAX] = {0}, labels[XSM_PRECISION_MAX] = {0}, probed = 0;
+    for (size_t i = 0; i < jobs; i++) {
+        if (job->statuses[i] != XSM_OK) {
+            return xsmi_fail_copy(err, &job->errors[i]);
+        }
+        m->labelled += job->labelled[i];
+        probed += job->probed[i];
+        for (uint32_t k = 0; k < job->top; k++) {
+            hits[k] += job->hits[i * job->top + k];
+            labels[k] += job->labels[i * job->top + k];
+        }
+    }
+    m->rows = job->dataset->rows;
+    m->top = job->top;
+    m->probed = (double)probed / (double)m->rows;
+    for (uint32_t k = 0; k < job->top; k++) {
+        m->recall[k] = (double)hits[k] / ((double)m->rows * (k + 1));
+        m->precision[k] = m->labelled ? (double)labels[k] / ((double)m->labelled * (k + 1)) : (double)NAN;
+    }
+    return XSM_OK;
+}
+
+static xsm_status make_pair(const xsm_model *model, const xsm_predictor_options *o, uint32_t top, xsm_context *ctx,
+                            pair *p, xsm_error *err)
+{
+    xsm_predictor_options all = XSM_PREDICTOR_OPTIONS_INIT;
+    all.top = top;
+    XSMI_TRY(xsm_predictor_new(model, &all, &p->exact, err));
+    XSMI_TRY(xsm_predictor_new(model, o, &p->searching, err));
+    p->want = xsmi_allocate(ctx, (uint64_t)JOB_ROWS * top, sizeof *p->want);
+    p->have = xsmi_allocate(ctx, (uint64_t)JOB_ROWS * top, sizeof *p->have);
+    return p->want && p->have ? XSM_OK : xsmi_fail_memory(err, JOB_ROWS * (size_t)top * 8, "an evaluation");
+}
+
+static xsm_status run(xsm_context *ctx, const xsm_model *model, const xsm_dataset *dataset,
+                      const xsm_predictor_options *o, uint32_t top, xsm_search_metrics *m, xsm_error *err)
+{
+    size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
+    search_job job = {.dataset = dataset, .top = top};
+    job.pairs = xsmi_allocate_zero(ctx, threads, sizeof *job.pairs);
+    job.hits = xsmi_allocate(ctx, jobs, top * sizeof *job.hits);
+    job.labels = xsmi_allocate(ctx, jobs, top * sizeof *job.labels);
+    job.labelled = xsmi_allocate(ctx, jobs, sizeof *job.labelled);
+    job.probed = xsmi_allocate(ctx, jobs, sizeof *job.probed);
+    job.errors = xsmi_allocate(ctx, jobs, sizeof *job.errors);
+    job.statuses = xsmi_allocate(ctx, jobs, sizeof *job.statuses);
+    xsm_status status = XSM_OK;
+    if (!job.pairs || !job.hits || !job.labels || !job.labelled || !job.probed || !job.errors || !job.statuses) {
+        status = xsmi_fail_memory(err, jobs * top * sizeof *job.hits, "an evaluation");
+    }
+    for (size_t i = 0; i < threads && status == XSM_OK; i++) {
+        status = make_pair(model, o, top, ctx, &job.pairs[i], err);
+    }
+    status = status == XSM_OK ? xsmi_run(ctx, run_rows, &job, jobs, err) : status;
+    status = status == XSM_OK ? join(&job, jobs, m, err) : status;
+    for (size_t i = 0; job.pairs && i < threads; i++) {
+        xsm_predictor_free(job.pairs[i].exact);
+        xsm_predictor_free(job.pairs[i].searching);
+        xsmi_release(ctx, job.pairs[i].want, JOB_ROWS * (size_t)top, sizeof(uint32_t));
+        xsmi_release(ctx, job.pairs[i].have, JOB_ROWS * (size_t)top, sizeof(uint32_t));
+    }
+    xsmi_release(ctx, job.pairs, threads, sizeof *job.pairs);
+    xsmi_release(ctx, job.hits, jobs, top * sizeof *job.hits);
+    xsmi_release(ctx, job.labels, jobs, top * sizeof *job.labels);
+    xsmi_release(ctx, job.labelled, jobs, sizeof *job.labelled);
+    xsmi_release(ctx, job.probed, jobs, sizeof *job.probed);
+    xsmi_release(ctx, job.errors, jobs, sizeof *job.errors);
+    xsmi_release(ctx, job.statuses, jobs, sizeof *job.statuses);
+    return status;
+}
+
+xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                               const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
+{
+    if (!model || !dataset || !metrics) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_search: %s is NULL",
+                         !model     ? "the model"
+                         : !dataset ? "the data"
+                                    : "metrics");
+    }
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    XSMI_TRY(
+        xsmi_options_read(&o, sizeof o, offsetof(xsm_predictor_options, index), options, "xsm_predictor_options", err));
+    if (o.top > XSM_PRECISION_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is up to %d", o.top, XSM_PRECISION_MAX);
+    }
+    if (xsmi_model_input(model) != dataset->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
+                         dataset->features);
+    }
+    uint32_t top = o.top ? o.top : 5;
+    top = top < model->classes ? top : model->classes;
+    xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
+    XSMI_TRY(run(context ? context : model->context, model, dataset, &o, top, &m, err));
+    return xsmi_options_write(&m, sizeof m, sizeof m, metrics, "xsm_search_metrics", err);
+}

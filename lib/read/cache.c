@@ -1,0 +1,412 @@
+/* Writing and mapping dataset caches. */
+#include "read/cache.h"
+#include "base/option.h"
+#include "base/safetensors.h"
+#include "base/spool.h"
+#include "data/text.h"
+#include "data/vocabulary.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEY_DATASET "dataset"
+#define PIECE ((size_t)16 << 20)
+
+/* The numbers of the metadata, with their members of a dataset. */
+typedef struct number {
+    const char *key;
+    uint64_t value;
+} number;
+
+enum { FEATURES, CLASSES, INDEX_BASE, SOURCE_FORMAT, DROPPED, UNLABELLED, EMPTY, UNSEEN_ROWS, UNSEEN_LABELS, NUMBERS };
+
+static void list_numbers(const xsm_dataset *d, number n[NUMBERS])
+{
+    n[FEATURES] = (number){"features", d->features};
+    n[CLASSES] = (number){"classes", d->classes};
+    n[INDEX_BASE] = (number){"index_base", (uint64_t)d->index_base};
+    n[SOURCE_FORMAT] = (number){"source_format", (uint64_t)d->format};
+    n[DROPPED] = (number){"dropped_features", d->dropped_features};
+    n[UNLABELLED] = (number){"rows_without_label", d->unlabelled};
+    n[EMPTY] = (number){"rows_without_feature", d->empty};
+    n[UNSEEN_ROWS] = (number){"rows_unseen", d->unseen_rows};
+    n[UNSEEN_LABELS] = (number){"labels_unseen", d->unseen_labels};
+}
+
+/* -- writing ------------------------------------------------------------------------------------------------------ */
+
+static void add(xsmi_tensor *tensors, size_t *count, const char *name, xsmi_dtype dtype, uint64_t rows,
+                uint64_t columns)
+{
+    tensors[(*count)++] =
+        (xsmi_tensor){.name = name, .dtype = dtype, .rank = columns ? 2 : 1, .shape = {rows, columns}};
+}
+
+/* Writes large arrays in pieces and releases mapped pages after each piece. */
+static xsm_status write_array(const xsm_dataset *d, xsmi_container_writer *w, const void *data, uint64_t bytes,
+                              xsm_error *err)
+{
+    size_t since = 0;
+    for (uint64_t at = 0; at < bytes; at += PIECE) {
+        size_t size = bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
+        XSMI_TRY(xsmi_container_write(w, (const char *)data + at, size, err));
+        since += size;
+        if (since >= XSMI_FORGET_BYTES) {
+            since = 0;
+            for (size_t i = 0; i < d->mapping_count; i++) {
+                xsmi_mapping_forget(&d->mappings[i]);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_dense(const xsm_dataset *d, xsmi_container_writer *w, xsm_error *err)
+{
+    if (d->stride == d->features) {
+        return write_array(d, w, d->values, d->rows * d->features * sizeof *d->values, err);
+    }
+    for (uint64_t i = 0; i < d->rows; i++) {
+        XSMI_TRY(xsmi_container_write(w, d->values + i * d->stride, d->features * sizeof *d->values, err));
+        xsmi_dataset_passed(d, i, 1);
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_names(const xsm_dataset *d, xsmi_container_writer *w, xsm_error *err)
+{
+    for (uint32_t k = 0; k < d->classes; k++) {
+        XSMI_TRY(xsmi_container_write(w, d->class_names[k], strlen(d->class_names[k]) + 1, err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, xsm_error *err)
+{
+    uint64_t rows = d->rows;
+    uint64_t values = d->sparse ? d->offsets[rows] : 0;
+    if (d->sparse) {
+        XSMI_TRY(write_array(d, w, d->offsets, (rows + 1) * sizeof *d->offsets, err));
+    }
+    XSMI_TRY(write_array(d, w, d->label_offsets, (rows + 1) * sizeof *d->label_offsets, err));
+    if (d->class_labels) {
+        XSMI_TRY(xsmi_container_write(w, d->class_labels, d->classes * sizeof *d->class_labels, err));
+    }
+    XSMI_TRY(xsmi_container_write(w, d->class_counts, d->classes * sizeof *d->class_counts, err));
+    if (d->sparse) {
+        XSMI_TRY(write_array(d, w, d->values, values * sizeof *d->values, err));
+        XSMI_TRY(write_array(d, w, d->index, values * sizeof *d->index, err));
+    } else {
+        XSMI_TRY(write_dense(d, w, err));
+    }
+    XSMI_TRY(write_array(d, w, d->labels, d->label_offsets[rows] * sizeof *d->labels, err));
+    if (d->class_names) {
+        XSMI_TRY(write_names(d, w, err));
+    }
+    return d->vocabulary ? xsmi_vocabulary_write(d->vocabulary, w, err) : XSM_OK;
+}
+
+xsm_status xsmi_cache_write(const xsm_dataset *d, const char *path, xsm_error *err)
+{
+    xsmi_tensor tensors[10];
+    size_t count = 0;
+    if (d->sparse) {
+        add(tensors, &count, "offsets", XSMI_DTYPE_U64, d->rows + 1, 0);
+    }
+    add(tensors, &count, "label_offsets", XSMI_DTYPE_U64, d->rows + 1, 0);
+    if (d->class_labels) {
+        add(tensors, &count, "class_labels", XSMI_DTYPE_I64, d->classes, 0);
+    }
+    add(tensors, &count, "class_counts", XSMI_DTYPE_I64, d->classes, 0);
+    size_t aligned = count;
+    if (d->sparse) {
+        add(tensors, &count, "values", XSMI_DTYPE_F32, d->offsets[d->rows], 0);
+        add(tensors, &count, "index", XSMI_DTYPE_U32, d->offsets[d->rows], 0);
+    } else {
+        add(tensors, &count, "values", XSMI_DTYPE_F32, d->rows, d->features);
+        tensors[count - 1].rank = 2;
+    }
+    add(tensors, &count, "labels", XSMI_DTYPE_U32, d->label_offsets[d->rows], 0);
+    if (d->class_names) {
+        uint64_t bytes = 0;
+        for (uint32_t k = 0; k < d->classes; k++) {
+            bytes += strlen(d->class_names[k]) + 1;
+        }
+        add(tensors, &count, "class_names", XSMI_DTYPE_U8, bytes, 0);
+    }
+    char *vocabulary = NULL;
+    if (d->vocabulary) {
+        xsmi_vocabulary_tensor(d->vocabulary, &tensors[count++]);
+        vocabulary = xsmi_vocabulary_describe(d->context, d->vocabulary);
+        if (!vocabulary) {
+            return xsmi_fail_memory(err, 256, "metadata");
+        }
+    }
+    number numbers[NUMBERS];
+    char text[NUMBERS][24];
+    xsmi_entry metadata[NUMBERS + 2] = {{KEY_DATASET, "1"}};
+    size_t entries = 1;
+    list_numbers(d, numbers);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        snprintf(text[i], sizeof text[i], "%" PRIu64, numbers[i].value);
+        metadata[entries++] = (xsmi_entry){numbers[i].key, text[i]};
+    }
+    if (vocabulary) {
+        metadata[entries++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
+    }
+    xsmi_container_writer *w;
+    xsm_status status = xsmi_container_create(d->context, path, tensors, count, aligned, metadata, entries, &w, err);
+    xsmi_release_text(d->context, vocabulary);
+    if (status != XSM_OK) {
+        return status;
+    }
+    status = write_arrays(d, w, err);
+    if (status != XSM_OK) {
+        xsmi_container_abandon(w);
+        return status;
+    }
+    return xsmi_container_commit(w, err);
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------ */
+
+bool xsmi_cache_looks_like(const char *path, bool *npy)
+{
+    unsigned char start[9] = {0};
+    struct stat st;
+    *npy = false;
+    int fd = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t got = read(fd, start, sizeof start);
+    close(fd);
+    *npy = got >= 6 && memcmp(start, "\x93NUMPY", 6) == 0;
+    /* The header's length ends in zero bytes for every header that can be read. */
+    return got == (ssize_t)sizeof start && start[8] == '{' && start[5] == 0 && start[6] == 0 && start[7] == 0;
+}
+
+typedef struct cache {
+    const char *path;
+    const xsmi_container *file;
+    xsm_dataset *d;
+    uint64_t numbers[NUMBERS];
+} cache;
+
+#define FAIL(c, err, ...) FAIL_TEXT(c, err, __VA_ARGS__)
+#define FAIL_TEXT(c, err, format, ...) xsmi_fail(err, XSM_ERROR_FORMAT, "%s: " format, (c)->path, __VA_ARGS__)
+
+/* A required tensor, with the given number of elements (UINT64_MAX: any number). */
+static xsm_status find(const cache *c, const char *name, xsmi_dtype dtype, uint64_t count, const xsmi_tensor **out,
+                       xsm_error *err)
+{
+    const xsmi_tensor *t = xsmi_container_tensor(c->file, name);
+    if (!t || t->dtype != dtype || t->rank != 1 || (count != UINT64_MAX && t->shape[0] != count)) {
+        return FAIL(c, err, "the dataset needs a tensor '%s', %s of %s%llu elements%s", name, xsmi_dtype_name(dtype),
+                    count == UINT64_MAX ? "at least " : "", count == UINT64_MAX ? 1ULL : (unsigned long long)count,
+                    t ? ", and it has another of that name" : "");
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+static xsm_status read_numbers(cache *c, xsm_error *err)
+{
+    number n[NUMBERS];
+    const char *kind = xsmi_container_metadata(c->file, KEY_DATASET);
+    list_numbers(c->d, n);
+    if (!kind || strcmp(kind, "1") != 0) {
+        return FAIL(c, err, "a safetensors file that is no dataset%s; what xsm_dataset_write() has written is accepted",
+                    xsmi_container_tensor(c->file, "weight") ? " but a model" : "");
+    }
+    for (size_t i = 0; i < NUMBERS; i++) {
+        int64_t value = 0;
+        const char *text = xsmi_container_metadata(c->file, n[i].key);
+        if (!text || !xsmi_parse_int(text, &value) || value < 0) {
+            return FAIL(c, err, "the metadata '%s' is '%.40s'; a number from 0 on is needed", n[i].key,
+                        text ? text : "");
+        }
+        c->numbers[i] = (uint64_t)value;
+    }
+    if (c->numbers[FEATURES] > XSM_FEATURES_MAX || c->numbers[CLASSES] > XSM_CLASSES_MAX ||
+        c->numbers[INDEX_BASE] > XSM_INDEX_BASE_ONE || c->numbers[SOURCE_FORMAT] > XSM_FORMAT_CACHE) {
+        return FAIL(c, err, "%llu features, %llu classes, index_base %llu, source_format %llu: beyond what there is",
+                    (unsigned long long)c->numbers[FEATURES], (unsigned long long)c->numbers[CLASSES],
+                    (unsigned long long)c->numbers[INDEX_BASE], (unsigned long long)c->numbers[SOURCE_FORMAT]);
+    }
+    return XSM_OK;
+}
+
+/* Offsets must go from 0 to `total` and never fall, so that rows lie within their arrays. This is always checked. */
+static xsm_status check_offsets(const cache *c, const uint64_t *offsets, uint64_t rows, uint64_t total,
+                                const char *what, xsm_error *err)
+{
+    bool good = offsets[0] == 0 && offsets[rows] == total;
+    uint64_t row = 0;
+    for (; row < rows && good; row++) {
+        good = offsets[row + 1] >= offsets[row];
+    }
+    return good ? XSM_OK
+                : FAIL(c, err, "'%s' is wrong at row %llu (from 0): it must rise from 0 to %llu", what,
+                       (unsigned long long)(row ? row - 1 : 0), (unsigned long long)total);
+}
+
+static xsm_status read_rows(cache *c, xsm_error *err)
+{
+    xsm_dataset *d = c->d;
+    const xsmi_tensor *t = NULL;
+    XSMI_TRY(find(c, "label_offsets", XSMI_DTYPE_U64, UINT64_MAX, &t, err));
+    if (t->shape[0] < 2) {
+        return FAIL(c, err, "%s", "no rows; at least one is needed");
+    }
+    d->rows = t->shape[0] - 1;
+    d->label_offsets = (const uint64_t *)(const void *)t->data;
+    XSMI_TRY(find(c, "labels", XSMI_DTYPE_U32, UINT64_MAX, &t, err));
+    d->labels = (const uint32_t *)(const void *)t->data;
+    XSMI_TRY(check_offsets(c, d->label_offsets, d->rows, t->shape[0], "label_offsets", err));
+    d->features = (uint32_t)c->numbers[FEATURES];
+    d->sparse = xsmi_container_tensor(c->file, "index") != NULL;
+    if (d->sparse) {
+        const xsmi_tensor *index = NULL;
+        XSMI_TRY(find(c, "offsets", XSMI_DTYPE_U64, d->rows + 1, &t, err));
+        d->offsets = (const uint64_t *)(const void *)t->data;
+        XSMI_TRY(find(c, "index", XSMI_DTYPE_U32, UINT64_MAX, &index, err));
+        d->index = (const uint32_t *)(const void *)index->data;
+        XSMI_TRY(find(c, "values", XSMI_DTYPE_F32, index->shape[0], &t, err));
+        d->values = (const float *)(const void *)t->data;
+        return check_offsets(c, d->offsets, d->rows, index->shape[0], "offsets", err);
+    }
+    t = xsmi_container_tensor(c->file, "values");
+    if (!t || t->dtype != XSMI_DTYPE_F32 || t->rank != 2 || t->shape[0] != d->rows || t->shape[1] != d->features) {
+        return FAIL(c, err, "the dataset needs a tensor 'values', F32 of %llu rows and %u columns",
+                    (unsigned long long)d->rows, d->features);
+    }
+    d->values = (const float *)(const void *)t->data;
+    d->stride = d->features;
+    return XSM_OK;
+}
+
+/* Names are terminated in the file; `names` gets pointers to them. */
+static xsm_status find_names(const cache *c, const xsmi_tensor *t, const char **names, uint32_t classes, xsm_error *err)
+{
+    const char *p = (const char *)t->data;
+    const char *end = p + t->size;
+    for (uint32_t k = 0; k < classes; k++) {
+        const char *stop = p < end ? memchr(p, '\0', (size_t)(end - p)) : NULL;
+        if (!stop || xsmi_utf8_prefix(p, (size_t)(stop - p)) < (size_t)(stop - p)) {
+            return FAIL(c, err, "the name of class %u is missing or not UTF-8", k);
+        }
+        names[k] = p;
+        p = stop + 1;
+    }
+    return p == end ? XSM_OK : FAIL(c, err, "more names than the %u classes", classes);
+}
+
+static xsm_status read_classes(cache *c, xsm_error *err)
+{
+    xsm_dataset *d = c->d;
+    uint32_t classes = (uint32_t)c->numbers[CLASSES];
+    const int64_t *labels = NULL;
+    const xsmi_tensor *t = NULL;
+    if (xsmi_container_tensor(c->file, "class_labels")) {
+        XSMI_TRY(find(c, "class_labels", XSMI_DTYPE_I64, classes, &t, err));
+        labels = (const int64_t *)(const void *)t->data;
+        for (uint32_t k = 1; k < classes; k++) {
+            if (labels[k] <= labels[k - 1]) {
+                return FAIL(c, err, "the label of class %u does not rise", k);
+            }
+        }
+    }
+    const xsmi_tensor *counts = NULL;
+    XSMI_TRY(find(c, "class_counts", XSMI_DTYPE_I64, classes, &counts, err));
+    const xsmi_tensor *lines = xsmi_container_tensor(c->file, "class_names");
+    const char **names = lines ? xsmi_allocate(d->context, classes, sizeof *names) : NULL;
+    if (lines && !names) {
+        return xsmi_fail_memory(err, classes * sizeof *names, "the names of classes");
+    }
+    xsm_status status = lines ? find_names(c, lines, names, classes, err) : XSM_OK;
+    if (status == XSM_OK) {
+        status = xsmi_dataset_set_classes(d, classes, labels, names, err);
+    }
+    xsmi_release(d->context, names, classes, sizeof *names);
+    if (status == XSM_OK) {
+        for (uint32_t k = 0; k < classes; k++) {
+            memcpy(&d->class_counts[k], counts->data + k * sizeof(uint64_t), sizeof(uint64_t));
+        }
+    }
+    return status;
+}
+
+/* One pass over the contents, in the order of the file. */
+static xsm_status check_contents(const cache *c, xsm_error *err)
+{
+    const xsm_dataset *d = c->d;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        xsmi_features f = xsmi_dataset_features(d, i);
+        uint32_t bad = 0;
+        for (size_t j = 0; j < f.count; j++) {
+            uint32_t bits;
+            memcpy(&bits, &f.values[j], sizeof bits);
+            bad |= (bits & UINT32_C(0x7F800000)) == UINT32_C(0x7F800000);
+        }
+        for (size_t j = 0; f.index && j < f.count; j++) {
+            bad |= f.index[j] >= d->features || (j > 0 && f.index[j] <= f.index[j - 1]);
+        }
+        size_t count;
+        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
+        for (size_t j = 0; j < count; j++) {
+            bad |= labels[j] >= d->classes && labels[j] != XSM_CLASS_UNSEEN;
+        }
+        if (bad) {
+            return FAIL(
+                c, err,
+                "row %llu (from 0) has a value that is not finite, a feature that does not rise or is not below "
+                "%u, or a label not below %u",
+                (unsigned long long)i, d->features, d->classes);
+        }
+        xsmi_dataset_passed(d, i, 1);
+    }
+    return XSM_OK;
+}
+
+static xsm_status fill(cache *c, bool believe, xsm_error *err)
+{
+    xsm_dataset *d = c->d;
+    XSMI_TRY(read_numbers(c, err));
+    XSMI_TRY(read_rows(c, err));
+    XSMI_TRY(read_classes(c, err));
+    XSMI_TRY(xsmi_vocabulary_read(d->context, c->file, c->path, &d->vocabulary, err));
+    d->index_base = (int32_t)c->numbers[INDEX_BASE];
+    d->format = XSM_FORMAT_CACHE;
+    d->dropped_features = c->numbers[DROPPED];
+    d->label_total = d->label_offsets[d->rows];
+    d->unlabelled = c->numbers[UNLABELLED];
+    d->empty = c->numbers[EMPTY];
+    d->unseen_rows = c->numbers[UNSEEN_ROWS];
+    d->unseen_labels = c->numbers[UNSEEN_LABELS];
+    return believe ? XSM_OK : check_contents(c, err);
+}
+
+xsm_status xsmi_cache_open(xsm_context *ctx, const char *path, bool believe, xsm_dataset **out, xsm_error *err)
+{
+    xsmi_container *file;
+    XSMI_TRY(xsmi_container_open(ctx, path, !believe, &file, err));
+    cache c = {.path = path, .file = file};
+    xsm_status status = xsmi_dataset_start(ctx, &c.d, err);
+    if (status == XSM_OK) {
+        /* From here on the dataset owns the mapping; the tensors do not move. */
+        c.d->mappings[c.d->mapping_count++] = xsmi_container_take_mapping(file);
+        status = fill(&c, believe, err);
+    }
+    xsmi_container_close(file);
+    if (status != XSM_OK) {
+        xsm_dataset_free(c.d);
+        return status;
+    }
+    *out = c.d;
+    return XSM_OK;
+}

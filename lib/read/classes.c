@@ -1,0 +1,252 @@
+/* The classes of a file that was read: the labels that occur, or those of the caller's class map. */
+#include "read/reader.h"
+#include "read/number.h"
+#include "data/sort.h"
+
+#include <string.h>
+
+/* A word that is an integer, spaces around it allowed as around any number. The word is terminated. */
+static bool word_number(const char *word, size_t length, int64_t *number)
+{
+    const char *end = word + length;
+    while (*word == ' ') {
+        word++;
+    }
+    if (xsmi_parse_integer(word, &word, number) != XSMI_NUMBER_OK) {
+        return false;
+    }
+    while (*word == ' ') {
+        word++;
+    }
+    return word == end;
+}
+
+/* The label of each number of the dictionary; false if some are words. */
+static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
+{
+    for (uint32_t i = 0; i < d->count; i++) {
+        if (!d->words) {
+            labels[i] = xsmi_dictionary_label(d, i);
+        } else {
+            size_t length;
+            const char *word = xsmi_dictionary_text(d, i, &length);
+            if (!word_number(word, length, &labels[i])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Position of a label in rising labels, or UINT32_MAX. */
+static uint32_t search(const int64_t *labels, uint32_t count, int64_t label)
+{
+    uint32_t low = 0;
+    uint32_t high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (labels[middle] < label) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < count && labels[low] == label ? low : UINT32_MAX;
+}
+
+static int word_before(const void *state, uint32_t a, uint32_t b)
+{
+    const xsmi_dictionary *d = state;
+    size_t a_length, b_length;
+    const char *a_text = xsmi_dictionary_text(d, a, &a_length);
+    const char *b_text = xsmi_dictionary_text(d, b, &b_length);
+    int order = memcmp(a_text, b_text, a_length < b_length ? a_length : b_length);
+    return order < 0 || (order == 0 && a_length < b_length);
+}
+
+/* The class of each of the dictionary's labels in the caller's map. */
+static void match(const xsmi_reader *r, uint32_t *class_of)
+{
+    const xsmi_dictionary *d = &r->dictionary;
+    const xsm_class_map *map = &r->map;
+    if (d->words && map->names) {
+        for (uint32_t i = 0; i < d->count; i++) {
+            class_of[i] = XSM_CLASS_UNSEEN;
+        }
+        for (uint32_t k = map->classes; k-- > 0;) { /* downwards: of equal names the first class counts */
+            uint32_t id = xsmi_dictionary_find_word(d, map->names[k], strlen(map->names[k]));
+            if (id != UINT32_MAX) {
+                class_of[id] = k;
+            }
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < d->count; i++) {
+        int64_t label = 0;
+        bool number = true;
+        if (d->words) {
+            size_t length;
+            const char *word = xsmi_dictionary_text(d, i, &length);
+            number = word_number(word, length, &label);
+        } else {
+            label = xsmi_dictionary_label(d, i);
+        }
+        uint32_t k = !number                                                  ? UINT32_MAX
+                     : map->labels                                            ? search(map->labels, map->classes, label)
+                     : label >= 0 && (uint64_t)label < (uint64_t)map->classes ? (uint32_t)label
+                                                                              : UINT32_MAX;
+        class_of[i] = k; /* UINT32_MAX is XSM_CLASS_UNSEEN */
+    }
+}
+
+/* Signed order as unsigned order. */
+#define SIGN (UINT64_C(1) << 63)
+
+/* Classes from the numbers that occur, given in labels[]; `spare` is scratch of the same size. */
+static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64_t *labels, uint64_t *spare,
+                                     uint32_t *class_of, xsm_error *err)
+{
+    uint32_t count = r->dictionary.count;
+    /* Sorted in place; the dictionary still has the labels unsorted. */
+    uint64_t *keys = (uint64_t *)labels;
+    for (uint32_t i = 0; i < count; i++) {
+        keys[i] = (uint64_t)labels[i] ^ SIGN;
+    }
+    xsmi_sort(keys, spare, count);
+    uint32_t classes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t label = (int64_t)(keys[i] ^ SIGN);
+        if (classes == 0 || labels[classes - 1] != label) {
+            labels[classes++] = label; /* words such as 1 and 01 are one label */
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t label = 0;
+        if (r->dictionary.words) {
+            size_t length;
+            const char *word = xsmi_dictionary_text(&r->dictionary, i, &length);
+            (void)word_number(word, length, &label);
+        } else {
+            label = xsmi_dictionary_label(&r->dictionary, i);
+        }
+        class_of[i] = search(labels, classes, label);
+    }
+    return xsmi_dataset_set_classes(d, classes, labels, NULL, err);
+}
+
+static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_t *spare, uint32_t *class_of,
+                                   xsm_error *err)
+{
+    uint32_t count = r->dictionary.count;
+    uint32_t *order = (uint32_t *)spare;
+    for (uint32_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    xsmi_sort_by(word_before, &r->dictionary, order, order + count, count);
+    const char **names = xsmi_allocate(r->context, count, sizeof *names);
+    if (!names) {
+        return xsmi_fail_memory(err, count * sizeof *names, "the names of classes");
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        size_t length;
+        names[k] = xsmi_dictionary_text(&r->dictionary, order[k], &length);
+        class_of[order[k]] = k;
+    }
+    xsm_status status = xsmi_dataset_set_classes(d, count, NULL, names, err);
+    xsmi_release(r->context, names, count, sizeof *names);
+    return status;
+}
+
+xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
+{
+    uint32_t count = r->dictionary.count;
+    uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
+    int64_t *labels = xsmi_allocate(r->context, count, sizeof *labels);
+    uint64_t *spare = xsmi_allocate(r->context, count, sizeof *spare);
+    xsm_status status = XSM_OK;
+    if (!class_of || !labels || !spare) {
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u labels", count);
+    } else if (r->has_map) {
+        match(r, class_of);
+        status = xsmi_dataset_set_classes(d, r->map.classes, r->map.labels, r->map.names, err);
+    } else if (r->format != XSM_FORMAT_TEXT && numbers_of(&r->dictionary, labels)) {
+        status = classes_of_numbers(r, d, labels, spare, class_of, err);
+    } else {
+        status = classes_of_words(r, d, spare, class_of, err);
+    }
+    for (size_t i = 0; i < r->label_count && status == XSM_OK; i++) {
+        r->labels[i] = class_of[r->labels[i]];
+    }
+    xsmi_release(r->context, class_of, count, sizeof *class_of);
+    xsmi_release(r->context, labels, count, sizeof *labels);
+    xsmi_release(r->context, spare, count, sizeof *spare);
+    return status;
+}
+
+/* -- a dataset's classes as another map's -------------------------------------------------------------------------- */
+
+/* By name where both have names, else by label. */
+static xsm_status match_map(const xsmi_reader *r, const xsm_dataset *d, uint32_t *class_of, xsm_error *err)
+{
+    const xsm_class_map *map = &r->map;
+    if (map->names && d->class_names) {
+        xsmi_dictionary names;
+        xsmi_dictionary_start(&names, r->context, true);
+        xsm_status status = XSM_OK;
+        uint32_t id;
+        uint32_t *first = xsmi_allocate(r->context, map->classes, sizeof *first);
+        if (!first) {
+            return xsmi_fail_memory(err, map->classes * sizeof *first, "the map of classes");
+        }
+        for (uint32_t k = 0; k < map->classes && status == XSM_OK; k++) {
+            uint32_t before = names.count;
+            status = xsmi_dictionary_word(&names, map->names[k], strlen(map->names[k]), &id, err);
+            if (status == XSM_OK && names.count > before) {
+                first[id] = k; /* of equal names the first class counts */
+            }
+        }
+        for (uint32_t k = 0; k < d->classes && status == XSM_OK; k++) {
+            id = xsmi_dictionary_find_word(&names, d->class_names[k], strlen(d->class_names[k]));
+            class_of[k] = id == UINT32_MAX ? XSM_CLASS_UNSEEN : first[id];
+        }
+        xsmi_release(r->context, first, map->classes, sizeof *first);
+        xsmi_dictionary_end(&names);
+        return status;
+    }
+    for (uint32_t k = 0; k < d->classes; k++) {
+        int64_t label = d->class_labels ? d->class_labels[k] : (int64_t)k;
+        class_of[k] = map->labels                                   ? search(map->labels, map->classes, label)
+                      : label >= 0 && label < (int64_t)map->classes ? (uint32_t)label
+                                                                    : XSM_CLASS_UNSEEN;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *err)
+{
+    uint32_t count = d->classes;
+    uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
+    if (!class_of) {
+        return xsmi_fail_memory(err, count * sizeof *class_of, "the map of classes");
+    }
+    xsm_status status = match_map(r, d, class_of, err);
+    bool same = true;
+    for (uint32_t k = 0; k < count && status == XSM_OK; k++) {
+        same &= class_of[k] == k;
+    }
+    if (status == XSM_OK && !same) {
+        status = xsmi_dataset_own(d, XSMI_OWN_LABELS, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_dataset_replace_classes(d, r->map.classes, r->map.labels, r->map.names, err);
+    }
+    if (status == XSM_OK) {
+        uint32_t *labels = xsmi_dataset_own_labels(d);
+        for (uint64_t i = 0; i < d->label_offsets[d->rows] && !same; i++) {
+            labels[i] = labels[i] == XSM_CLASS_UNSEEN ? XSM_CLASS_UNSEEN : class_of[labels[i]];
+        }
+        xsmi_dataset_count_labels(d);
+    }
+    xsmi_release(r->context, class_of, count, sizeof *class_of);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* A build without zlib: gzip input is refused. */
+#include "read/gzip.h"
+
+xsm_status xsmi_gunzip_new(xsm_context *ctx, const char *name, xsmi_gunzip **out, xsm_error *err)
+{
+    (void)ctx;
+    (void)out;
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                     "%s: compressed with gzip, which this build of the library cannot read (it was built without "
+                     "zlib); plain text is accepted",
+                     name);
+}
+
+void xsmi_gunzip_free(xsmi_gunzip *g)
+{
+    (void)g;
+}
+
+xsm_status xsmi_gunzip_step(xsmi_gunzip *g, const unsigned char **input, size_t *input_size, bool last, void *out,
+                            size_t out_size, size_t *produced, bool *done, xsm_error *err)
+{
+    (void)g;
+    (void)input;
+    (void)input_size;
+    (void)last;
+    (void)out;
+    (void)out_size;
+    (void)produced;
+    (void)done;
+    return xsmi_fail(err, XSM_ERROR_INTERNAL, "gzip without zlib");
+}

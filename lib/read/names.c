@@ -1,0 +1,120 @@
+/* Names of classes from a file with one name a line: line i, from 0, names the label i. */
+#include "data/dataset.h"
+#include "data/grow.h"
+#include "read/source.h"
+#include "data/text.h"
+
+#include <string.h>
+
+typedef struct names {
+    xsm_context *context;
+    char *text; /* the names wanted, each terminated, one after another */
+    size_t used, capacity;
+    size_t *starts; /* [classes] */
+} names;
+
+static int64_t label_of(const xsm_dataset *d, uint32_t k)
+{
+    return d->class_labels ? d->class_labels[k] : (int64_t)k;
+}
+
+static xsm_status check_line(const xsmi_lines *l, const char *text, size_t length, xsm_error *err)
+{
+    unsigned long long line = (unsigned long long)l->line;
+    if (length == 0) {
+        return xsmi_fail_at(err, XSM_ERROR_FORMAT, l->line, 1,
+                            "%s, line %llu, column 1: an empty line; each line must hold a name", l->source->name,
+                            line);
+    }
+    size_t valid = xsmi_utf8_prefix(text, length);
+    if (valid < length) {
+        return xsmi_fail_at(err, XSM_ERROR_FORMAT, l->line, valid + 1,
+                            "%s, line %llu, column %zu: byte 0x%02X; UTF-8 text without NUL is accepted",
+                            l->source->name, line, valid + 1, (unsigned char)text[valid]);
+    }
+    return XSM_OK;
+}
+
+/* Labels and lines both rise, so one pass finds the line of each. */
+static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_error *err)
+{
+    uint32_t k = 0;
+    if (d->classes > 0 && label_of(d, 0) < 0) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the label %lld cannot have a line in %s; lines count from 0",
+                         (long long)label_of(d, 0), l->source->name);
+    }
+    for (;;) {
+        char *text;
+        size_t length;
+        XSMI_TRY(xsmi_lines_next(l, &text, &length, err));
+        if (!text) {
+            break;
+        }
+        XSMI_TRY(check_line(l, text, length, err));
+        if (k < d->classes && label_of(d, k) == (int64_t)(l->line - 1)) {
+            XSMI_TRY(XSMI_GROW(n->context, n->text, n->capacity, n->used + length + 1, "the names of classes", err));
+            memcpy(n->text + n->used, text, length);
+            n->text[n->used + length] = '\0';
+            n->starts[k++] = n->used;
+            n->used += length + 1;
+        }
+    }
+    if (k < d->classes) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "%s has %llu lines, so none for the label %lld; it needs a line for each label from 0 to %lld",
+                         l->source->name, (unsigned long long)l->line, (long long)label_of(d, k),
+                         (long long)label_of(d, d->classes - 1));
+    }
+    return XSM_OK;
+}
+
+static xsm_status set_names(xsm_dataset *d, names *n, xsm_error *err)
+{
+    char *text = xsmi_allocate(d->context, n->used, 1);
+    char **list = xsmi_allocate(d->context, d->classes, sizeof *list);
+    if (!text || !list) {
+        xsmi_release(d->context, text, n->used, 1);
+        xsmi_release(d->context, list, d->classes, sizeof *list);
+        return xsmi_fail_memory(err, n->used, "the names of classes");
+    }
+    if (n->used > 0) {
+        memcpy(text, n->text, n->used);
+    }
+    for (uint32_t k = 0; k < d->classes; k++) {
+        list[k] = text + n->starts[k];
+    }
+    xsmi_release(d->context, d->class_names, d->classes, sizeof *d->class_names);
+    xsmi_release(d->context, d->name_text, d->name_text_size, 1);
+    d->class_names = list;
+    d->name_text = text;
+    d->name_text_size = n->used;
+    return XSM_OK;
+}
+
+xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *err)
+{
+    if (!d || !path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_names: %s is NULL", d ? "path" : "dataset");
+    }
+    names n = {.context = d->context};
+    n.starts = xsmi_allocate(d->context, d->classes, sizeof *n.starts);
+    if (!n.starts) {
+        return xsmi_fail_memory(err, d->classes * sizeof *n.starts, "the names of classes");
+    }
+    xsmi_source source;
+    xsmi_lines lines;
+    memset(&lines, 0, sizeof lines);
+    xsm_status status = xsmi_source_open_file(&source, d->context, path, err);
+    if (status == XSM_OK) {
+        xsmi_lines_start(&lines, &source);
+        status = read_lines(d, &lines, &n, err);
+    }
+    if (status == XSM_OK) {
+        status = set_names(d, &n, err);
+    }
+    xsmi_lines_end(&lines);
+    xsmi_source_close(&source);
+    xsmi_release(d->context, n.text, n.capacity, 1);
+    xsmi_release(d->context, n.starts, d->classes, sizeof *n.starts);
+    return status;
+}

@@ -1,0 +1,482 @@
+/*
+ * Reading a file: options, the arrays of rows, and the dataset made from them.
+ */
+#include "read/reader.h"
+#include "read/cache.h"
+#include "data/grow.h"
+#include "data/vocabulary.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIRST_OPTIONS_SIZE (offsetof(xsm_read_options, classes) + sizeof(const xsm_class_map *))
+#define FIRST_MAP_SIZE (offsetof(xsm_class_map, reserved) + sizeof(int32_t))
+
+xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
+                            const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return xsmi_fail_at(err, status, line, column, "%s, line %llu, column %llu: %s", r->source.name,
+                        (unsigned long long)line, (unsigned long long)column, text);
+}
+
+/* Grows an array of rows to the size that the whole file will probably need. Repeated growth costs copies and new
+ * pages, which took more time than parsing. It grows at most eightfold at a time, as the first rows may differ from the
+ * others. Without an estimate, or without the memory, it grows in the usual steps. */
+static xsm_status grow(xsmi_reader *r, size_t which, void *array, size_t *capacity, size_t used, size_t needed,
+                       size_t each, const char *what, xsm_error *err)
+{
+    if (r->options.spool) {
+        xsmi_spool *spool = &r->spools[which];
+        size_t bytes;
+        if (!xsmi_multiply(needed, each, &bytes)) {
+            return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more than fits the address space", r->source.name);
+        }
+        XSMI_TRY(xsmi_spool_grow(spool, r->options.spool, bytes, err));
+        memcpy(array, &spool->data, sizeof spool->data);
+        *capacity = spool->bytes / each;
+        return XSM_OK;
+    }
+    double progress = xsmi_lines_progress(&r->lines);
+    if (progress > 0 && used > 0) {
+        double most = 8 * (double)*capacity;
+        double wanted = (double)used / progress * 1.0625;
+        wanted = wanted < most ? wanted : most;
+        if (wanted > (double)needed && wanted < (double)(SIZE_MAX / 2)) {
+            void *memory;
+            memcpy(&memory, array, sizeof memory);
+            void *grown = xsmi_reallocate(r->context, memory, *capacity, (size_t)wanted, each);
+            if (grown) {
+                memcpy(array, &grown, sizeof grown);
+                *capacity = (size_t)wanted;
+                return XSM_OK;
+            }
+        }
+    }
+    return xsmi_grow(r->context, array, capacity, needed, each, what, err);
+}
+
+#define GROW(r, which, array, capacity, used, needed, what, err)                                                       \
+    ((needed) <= (capacity) ? XSM_OK                                                                                   \
+                            : grow((r), XSMI_READER_##which, &(array), &(capacity), (size_t)(used), (needed),          \
+                                   sizeof *(array), (what), (err)))
+
+xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err)
+{
+    size_t value_total, label_total;
+    if (!xsmi_add(r->value_count, values, &value_total) || !xsmi_add(r->label_count, labels, &label_total)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more values than fit the address space", r->source.name);
+    }
+    size_t row_total = (size_t)r->rows + 2;
+    XSMI_TRY(GROW(r, VALUES, r->values, r->value_capacity, r->value_count, value_total, "feature values", err));
+    if (r->sparse) {
+        XSMI_TRY(GROW(r, INDEX, r->index, r->index_capacity, r->value_count, value_total, "feature indexes", err));
+        XSMI_TRY(GROW(r, OFFSETS, r->offsets, r->offset_capacity, r->rows, row_total, "rows", err));
+    }
+    XSMI_TRY(GROW(r, LABELS, r->labels, r->label_capacity, r->label_count, label_total, "labels", err));
+    return GROW(r, LABEL_OFFSETS, r->label_offsets, r->label_offset_capacity, r->rows, row_total, "rows", err);
+}
+
+void xsmi_reader_end_row(xsmi_reader *r)
+{
+    uint64_t before = r->sparse ? r->offsets[r->rows] : r->value_count - r->stride;
+    xsmi_reader_passed(r, (r->value_count - before) * (sizeof *r->values + sizeof *r->index) + sizeof *r->offsets);
+    r->rows++;
+    if (r->sparse) {
+        r->offsets[r->rows] = r->value_count;
+    }
+    r->label_offsets[r->rows] = r->label_count;
+}
+
+const char *xsmi_reader_label_column(const xsmi_reader *r)
+{
+    return r->options.label_column ? r->options.label_column : "label";
+}
+
+uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops)
+{
+    *drops = r->options.features == 0 && r->has_map;
+    return r->options.features ? r->options.features : r->has_map ? r->map.features : 0;
+}
+
+/* -- options ------------------------------------------------------------------------------------------------------ */
+
+static xsm_status check_map(xsmi_reader *r, xsm_error *err)
+{
+    r->map = (xsm_class_map)XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsmi_options_read(&r->map, sizeof r->map, FIRST_MAP_SIZE, r->options.classes, "xsm_class_map", err));
+    r->has_map = true;
+    if (r->map.classes > XSM_CLASSES_MAX || r->map.features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "a class map of %u classes and %u features; at most %u of each are "
+                         "supported",
+                         r->map.classes, r->map.features, (unsigned)XSM_CLASSES_MAX);
+    }
+    if (r->map.index_base < XSM_INDEX_BASE_AUTO || r->map.index_base > XSM_INDEX_BASE_ONE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
+                         (int)r->map.index_base, XSM_INDEX_BASE_ONE);
+    }
+    for (uint32_t k = 1; k < r->map.classes && r->map.labels; k++) {
+        if (r->map.labels[k] <= r->map.labels[k - 1]) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "the class map has the label %lld after %lld; its labels must rise",
+                             (long long)r->map.labels[k], (long long)r->map.labels[k - 1]);
+        }
+    }
+    for (uint32_t k = 0; k < r->map.classes && r->map.names; k++) {
+        if (!r->map.names[k]) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the class map has no name for class %u though it has names", k);
+        }
+    }
+    return XSM_OK;
+}
+
+static bool sets_text(const xsm_text_options *given, const xsm_text_options *read)
+{
+    const xsm_text_options unset = XSM_TEXT_OPTIONS_INIT;
+    xsm_text_options defaults;
+    return given && xsmi_text_options_read(&defaults, &unset, NULL) == XSM_OK &&
+           !xsmi_text_options_equal(read, &defaults);
+}
+
+/* Options of one format are refused if another is requested; a format still to be detected may be the right one. */
+static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *err)
+{
+    static const char *const names[] = {"AUTO", "XC", "LIBSVM", "CSV", "TSV", "TEXT", "NPY", "CACHE"};
+#define IS(format) (1U << XSM_FORMAT_##format)
+    const struct {
+        bool set;
+        unsigned formats;
+        const char *option, *accepted;
+    } options[] = {
+        {r->options.index_base != XSM_INDEX_BASE_AUTO, IS(LIBSVM), "index_base", "LIBSVM"},
+        {r->options.label_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "label_column", "CSV, TSV and NPY"},
+        {text_set, IS(TEXT), "text", "TEXT"},
+        {r->options.labels_path != NULL, IS(NPY), "labels_path", "NPY"},
+        {r->options.skip_verify != 0, IS(CACHE), "skip_verify", "CACHE"},
+    };
+#undef IS
+    for (size_t i = 0; r->options.format != XSM_FORMAT_AUTO && i < sizeof options / sizeof options[0]; i++) {
+        if (options[i].set && !(options[i].formats >> r->options.format & 1)) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "xsm_read_options.%s is set, an option of XSM_FORMAT_%s, and the format is XSM_FORMAT_%s",
+                             options[i].option, options[i].accepted, names[r->options.format]);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, xsm_error *err)
+{
+    r->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&r->options, sizeof r->options, FIRST_OPTIONS_SIZE, given, "xsm_read_options", err));
+    if (r->options.format < XSM_FORMAT_AUTO || r->options.format > XSM_FORMAT_CACHE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_read_options.format is %d; an XSM_FORMAT_* value (0 to %d) is accepted",
+                         (int)r->options.format, XSM_FORMAT_CACHE);
+    }
+    if (r->options.labels < XSM_LABELS_ALL || r->options.labels > XSM_LABELS_SMALLEST) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_read_options.labels is %d; an XSM_LABELS_* value (0 to %d) is accepted",
+                         (int)r->options.labels, XSM_LABELS_SMALLEST);
+    }
+    if (r->options.index_base < XSM_INDEX_BASE_AUTO || r->options.index_base > XSM_INDEX_BASE_ONE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_read_options.index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
+                         (int)r->options.index_base, XSM_INDEX_BASE_ONE);
+    }
+    if (r->options.features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.features is %u; at most %u are supported",
+                         r->options.features, (unsigned)XSM_FEATURES_MAX);
+    }
+    if ((r->options.skip_verify != 0 && r->options.skip_verify != 1) || r->options.reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.%s is %d; 0%s is accepted",
+                         r->options.reserved ? "reserved" : "skip_verify",
+                         r->options.reserved ? r->options.reserved : r->options.skip_verify,
+                         r->options.reserved ? "" : " or 1");
+    }
+    xsm_text_options text;
+    XSMI_TRY(xsmi_text_options_read(&text, r->options.text, err));
+    XSMI_TRY(check_format(r, sets_text(r->options.text, &text), err));
+    if (r->options.classes) {
+        XSMI_TRY(check_map(r, err));
+        if (r->options.index_base == XSM_INDEX_BASE_AUTO) {
+            r->options.index_base = r->map.index_base;
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- the whole ---------------------------------------------------------------------------------------------------- */
+
+static void shrink(xsmi_reader *r)
+{
+    xsm_context *ctx = r->context;
+    xsmi_shrink(ctx, &r->values, &r->value_capacity, r->value_count, sizeof *r->values);
+    xsmi_shrink(ctx, &r->labels, &r->label_capacity, r->label_count, sizeof *r->labels);
+    xsmi_shrink(ctx, &r->label_offsets, &r->label_offset_capacity, (size_t)r->rows + 1, sizeof *r->label_offsets);
+    if (r->sparse) {
+        xsmi_shrink(ctx, &r->index, &r->index_capacity, r->value_count, sizeof *r->index);
+        xsmi_shrink(ctx, &r->offsets, &r->offset_capacity, (size_t)r->rows + 1, sizeof *r->offsets);
+    }
+}
+
+/* Moves the arrays to a dataset. */
+static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
+{
+    if (r->rows == 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "%s: the file has no rows; at least one is needed", r->source.name);
+    }
+    if (r->features == 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA,
+                         "%s: no row has a feature, so their number is not known; set xsm_read_options.features",
+                         r->source.name);
+    }
+    /* At least one element each: a capacity of 0 would mean an array of the caller's. */
+    XSMI_TRY(xsmi_reader_reserve(r, 1, 1, err));
+    xsm_dataset *d = NULL;
+    XSMI_TRY(xsmi_dataset_start(r->context, &d, err));
+    xsm_status status = xsmi_set_classes(r, d, err);
+    if (status != XSM_OK) {
+        xsm_dataset_free(d);
+        return status;
+    }
+    if (r->options.spool) {
+        for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
+            d->mappings[d->mapping_count++] = xsmi_spool_take(&r->spools[i]);
+        }
+        /* The dataset does not own the memory of these arrays, as if they were the caller's. */
+        r->value_capacity = r->index_capacity = r->offset_capacity = 0;
+        r->label_capacity = r->label_offset_capacity = 0;
+    } else {
+        shrink(r);
+    }
+    d->rows = r->rows;
+    d->features = r->features;
+    d->sparse = r->sparse;
+    d->format = r->format;
+    d->index_base = r->index_base;
+    d->stride = r->stride;
+    d->values = r->values;
+    d->value_capacity = r->value_capacity;
+    d->index = r->index;
+    d->index_capacity = r->index_capacity;
+    d->offsets = r->offsets;
+    d->offset_capacity = r->offset_capacity;
+    d->labels = r->labels;
+    d->label_capacity = r->label_capacity;
+    d->label_offsets = r->label_offsets;
+    d->label_offset_capacity = r->label_offset_capacity;
+    d->dropped_features = r->dropped;
+    d->vocabulary = r->vocabulary ? r->vocabulary : xsmi_vocabulary_retain(r->has_map ? r->map.vocabulary : NULL);
+    r->vocabulary = NULL;
+    r->values = NULL;
+    r->index = NULL;
+    r->offsets = NULL;
+    r->labels = NULL;
+    r->label_offsets = NULL;
+    xsmi_dataset_count_features(d);
+    xsmi_dataset_count_labels(d);
+    *out = d;
+    return XSM_OK;
+}
+
+static xsm_status check_labels_path(const xsmi_reader *r, const char *name, int32_t format, xsm_error *err)
+{
+    return !r->options.labels_path || format == XSM_FORMAT_NPY
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                           "%s: labels in a file of their own (%s, xsm_read_options.labels_path) go with NumPy files "
+                           "alone; the rows of this one hold their labels",
+                           name, r->options.labels_path);
+}
+
+static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
+{
+    xsmi_lines_start(&r->lines, &r->source);
+    r->format = r->options.format;
+    if (r->format == XSM_FORMAT_AUTO && r->has_map && r->map.vocabulary) {
+        r->format = XSM_FORMAT_TEXT;
+    }
+    if (r->format == XSM_FORMAT_AUTO) {
+        XSMI_TRY(xsmi_detect(r, err));
+    }
+    XSMI_TRY(check_labels_path(r, r->source.name, r->format, err));
+    r->sparse = r->format == XSM_FORMAT_XC || r->format == XSM_FORMAT_LIBSVM || r->format == XSM_FORMAT_TEXT;
+    bool words = r->format == XSM_FORMAT_CSV || r->format == XSM_FORMAT_TSV || r->format == XSM_FORMAT_TEXT;
+    xsmi_dictionary_start(&r->dictionary, r->context, words);
+    XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
+    r->label_offsets[0] = 0;
+    if (r->sparse) {
+        r->offsets[0] = 0;
+    }
+    switch (r->format) {
+    case XSM_FORMAT_XC:
+        return xsmi_read_xc(r, err);
+    case XSM_FORMAT_LIBSVM:
+        return xsmi_read_libsvm(r, err);
+    case XSM_FORMAT_TEXT:
+        return xsmi_read_text(r, err);
+    case XSM_FORMAT_NPY:
+        return xsmi_read_npy(r, err);
+    default:
+        return xsmi_read_dense(r, r->format == XSM_FORMAT_CSV ? ',' : '\t', err);
+    }
+}
+
+static void end(xsmi_reader *r)
+{
+    xsm_context *ctx = r->context;
+    if (r->dictionary.context) {
+        xsmi_dictionary_end(&r->dictionary);
+    }
+    xsmi_lines_end(&r->lines);
+    if (r->source.context) {
+        xsmi_source_close(&r->source);
+    }
+    if (r->options.spool) {
+        r->values = NULL;
+        r->index = r->labels = NULL;
+        r->offsets = r->label_offsets = NULL;
+        for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
+            xsmi_spool_end(&r->spools[i]);
+        }
+    }
+    xsmi_release(ctx, r->values, r->value_capacity, sizeof *r->values);
+    xsmi_release(ctx, r->index, r->index_capacity, sizeof *r->index);
+    xsmi_release(ctx, r->offsets, r->offset_capacity, sizeof *r->offsets);
+    xsmi_release(ctx, r->labels, r->label_capacity, sizeof *r->labels);
+    xsmi_release(ctx, r->label_offsets, r->label_offset_capacity, sizeof *r->label_offsets);
+    xsmi_vocabulary_release(r->vocabulary);
+    xsm_context_free(ctx);
+}
+
+/* -- caches ------------------------------------------------------------------------------------------------------- */
+
+/* Features >= D are dropped and counted. */
+static xsm_status cut_features(xsm_dataset *d, uint32_t features, xsm_error *err)
+{
+    char description[32];
+    uint64_t before = d->sparse ? d->offsets[d->rows] : 0;
+    xsm_transform *t;
+    snprintf(description, sizeof description, "truncate=%u", features);
+    XSMI_TRY(xsm_transform_new(d->context, description, &t, err));
+    xsm_status status = xsm_transform_fit(t, d, err);
+    status = status == XSM_OK ? xsm_transform_apply(t, d, err) : status;
+    xsm_transform_free(t);
+    if (status == XSM_OK && d->sparse) {
+        d->dropped_features += before - d->offsets[d->rows];
+    }
+    return status;
+}
+
+/* Applies the options to a dataset read from a cache. */
+static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)
+{
+    bool drops;
+    uint32_t wanted = xsmi_reader_features(r, &drops);
+    if (wanted > 0 && wanted < d->features && !drops) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %u features; xsm_read_options.features asks for %u", path,
+                         d->features, wanted);
+    }
+    if (wanted > d->features && !d->sparse) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: dense rows of %u features; %u are expected", path, d->features,
+                         wanted);
+    }
+    if (wanted > d->features) {
+        d->features = wanted;
+    } else if (wanted > 0 && wanted < d->features) {
+        XSMI_TRY(cut_features(d, wanted, err));
+    }
+    if (r->has_map) {
+        XSMI_TRY(xsmi_match_classes(r, d, err));
+    }
+    return xsm_dataset_keep_labels(d, r->options.labels, err);
+}
+
+static xsm_status read_cache(xsmi_reader *r, const char *path, xsm_dataset **out, xsm_error *err)
+{
+    xsm_dataset *d;
+    XSMI_TRY(check_labels_path(r, path, XSM_FORMAT_CACHE, err));
+    XSMI_TRY(xsmi_cache_open(r->context, path, r->options.skip_verify != 0, &d, err));
+    xsm_status status = adapt(r, path, d, err);
+    if (status != XSM_OK) {
+        xsm_dataset_free(d);
+        return status;
+    }
+    *out = d;
+    return XSM_OK;
+}
+
+/* -- all formats -------------------------------------------------------------------------------------------------- */
+
+static xsm_status read_source(xsmi_reader *r, const char *path, const xsm_source *host, const char *name,
+                              xsm_dataset **out, xsm_error *err)
+{
+    XSMI_TRY(host ? xsmi_source_open_host(&r->source, r->context, host, name, err)
+                  : xsmi_source_open_file(&r->source, r->context, path, err));
+    XSMI_TRY(read_rows(r, err));
+    xsm_dataset *d = NULL;
+    XSMI_TRY(finish(r, &d, err));
+    /* The smallest name is known only after all names; numbers were compared while reading. */
+    if (r->format == XSM_FORMAT_TEXT && r->options.labels == XSM_LABELS_SMALLEST) {
+        xsm_status status = xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
+        if (status != XSM_OK) {
+            xsm_dataset_free(d);
+            return status;
+        }
+    }
+    *out = d;
+    return XSM_OK;
+}
+
+static xsm_status read_all(xsm_context *context, const char *path, const xsm_source *host, const char *name,
+                           const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
+{
+    xsmi_reader r;
+    memset(&r, 0, sizeof r);
+    r.source.fd = -1;
+    XSMI_TRY(xsmi_context_acquire(context, &r.context, err));
+    xsm_status status = check_options(&r, options, err);
+    bool npy = false;
+    if (status == XSM_OK && path && r.options.format == XSM_FORMAT_AUTO) {
+        r.options.format = xsmi_cache_looks_like(path, &npy) ? XSM_FORMAT_CACHE
+                           : npy                             ? XSM_FORMAT_NPY
+                                                             : XSM_FORMAT_AUTO;
+    }
+    if (status == XSM_OK && r.options.format == XSM_FORMAT_CACHE) {
+        status = path ? read_cache(&r, path, out, err)
+                      : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", name);
+    } else if (status == XSM_OK) {
+        status = read_source(&r, path, host, name, out, err);
+    }
+    end(&r);
+    return status;
+}
+
+xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options, xsm_dataset **out,
+                            xsm_error *err)
+{
+    if (!path || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read: %s is NULL", path ? "out" : "path");
+    }
+    return read_all(context, path, NULL, NULL, options, out, err);
+}
+
+xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
+                                   const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
+{
+    if (!source || !source->read || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: %s is NULL",
+                         !source         ? "source"
+                         : !source->read ? "the source's read()"
+                                         : "out");
+    }
+    return read_all(context, NULL, source, name ? name : "input", options, out, err);
+}

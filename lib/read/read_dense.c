@@ -1,0 +1,334 @@
+/*
+ * CSV and TSV (RFC 4180 with either separator): a header line, one column of labels, all others features. Rows that are
+ * read against a class map may lack the labels.
+ *
+ * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays in
+ * the line buffer until it is complete, but moves when a line is added. So positions in it are stored as offsets.
+ */
+#include "read/reader.h"
+#include "read/number.h"
+#include "data/text.h"
+
+#include <string.h>
+
+typedef struct record {
+    xsmi_reader *r;
+    char separator;
+    char *text;
+    size_t length;
+    size_t at;     /* start of the next field */
+    bool done;     /* the last field was returned */
+    uint64_t line; /* the line of `at`, and where it starts */
+    size_t line_start;
+} record;
+
+typedef struct field {
+    size_t start, length; /* in the record's text, without quotes, doubled ones made single */
+    uint64_t line, column;
+    bool quoted;
+} field;
+
+static xsm_status fail_here(const record *c, size_t at, xsm_error *err, const char *what)
+{
+    return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1, "%s", what);
+}
+
+static void start_record(record *c, char *text, size_t length)
+{
+    c->text = text;
+    c->length = length;
+    c->at = 0;
+    c->done = false;
+    c->line_start = 0;
+}
+
+/* The rest of a field after its opening quote at `open`: finds the closing one, line by line. */
+static xsm_status quoted_field(record *c, size_t open, field *f, xsm_error *err)
+{
+    size_t from = open + 1; /* next byte to read */
+    size_t to = open + 1;   /* next byte of the decoded field */
+    for (;;) {
+        char *quote = memchr(c->text + from, '"', c->length - from);
+        if (!quote) {
+            size_t part = c->length - from;
+            memmove(c->text + to, c->text + from, part);
+            to += part;
+            size_t old = c->length;
+            XSMI_TRY(xsmi_lines_extend(&c->r->lines, &c->text, &c->length, err));
+            if (!c->text) {
+                return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
+                                        "a quoted field that does not end; expected a closing quote");
+            }
+            /* The line end (one byte or two) belongs to the field. */
+            size_t end = old;
+            while (c->text[end] != '\n') {
+                c->text[to++] = c->text[end++];
+            }
+            c->text[to++] = '\n';
+            from = end + 1;
+            c->line++;
+            c->line_start = from;
+            continue;
+        }
+        size_t at = (size_t)(quote - c->text);
+        size_t part = at - from;
+        memmove(c->text + to, c->text + from, part);
+        to += part;
+        from = at + 1;
+        if (from < c->length && c->text[from] == '"') {
+            c->text[to++] = '"';
+            from++;
+            continue;
+        }
+        f->start = open + 1;
+        f->length = to - f->start;
+        if (from < c->length && c->text[from] != c->separator) {
+            return fail_here(c, from, err,
+                             "expected a separator or the end of the line after a closing quote (a quote "
+                             "within a quoted field is doubled)");
+        }
+        c->done = from >= c->length;
+        c->at = from + 1;
+        return XSM_OK;
+    }
+}
+
+/* The next field; it exists as long as the record is not complete. */
+static xsm_status next_field(record *c, field *f, xsm_error *err)
+{
+    f->line = c->line;
+    f->column = c->at - c->line_start + 1;
+    f->quoted = c->at < c->length && c->text[c->at] == '"';
+    if (f->quoted) {
+        return quoted_field(c, c->at, f, err);
+    }
+    const char *stop = memchr(c->text + c->at, c->separator, c->length - c->at);
+    size_t end = stop ? (size_t)(stop - c->text) : c->length;
+    f->start = c->at;
+    f->length = end - c->at;
+    c->done = !stop;
+    c->at = end + 1;
+    return XSM_OK;
+}
+
+#define NO_COLUMN SIZE_MAX
+
+typedef struct columns {
+    size_t count, label; /* the label's column, NO_COLUMN without labels */
+    bool names;          /* some name is not a number: the line is a header */
+    char found[200];     /* the names, for the message when the label column is not among them */
+    size_t found_length;
+} columns;
+
+static void list_column(columns *k, const char *name, size_t length)
+{
+    char quote[XSMI_QUOTE_SIZE];
+    xsmi_quote(quote, name, length);
+    size_t size = strlen(quote);
+    if (k->found_length + size + 6 < sizeof k->found) {
+        if (k->found_length > 0) {
+            memcpy(k->found + k->found_length, ", ", 2);
+            k->found_length += 2;
+        }
+        memcpy(k->found + k->found_length, quote, size + 1);
+        k->found_length += size;
+    } else if (k->found[k->found_length - 1] != '.') {
+        memcpy(k->found + k->found_length, " ...", 5);
+        k->found_length += 4;
+    }
+}
+
+bool xsmi_is_number(const char *text, size_t length)
+{
+    const char *p = text, *end = text + length, *after;
+    float value;
+    while (p < end && xsmi_is_space(*p)) {
+        p++;
+    }
+    while (end > p && xsmi_is_space(end[-1])) {
+        end--;
+    }
+    return p < end && xsmi_parse_short_float(p, &after, &value) == XSMI_NUMBER_OK && after == end;
+}
+
+static xsm_status read_header(record *c, columns *k, xsm_error *err)
+{
+    const char *wanted = xsmi_reader_label_column(c->r);
+    size_t wanted_length = strlen(wanted);
+    bool have = false, drops;
+    k->label = NO_COLUMN;
+    uint64_t first_line = c->line;
+    while (!c->done) {
+        field f = {0};
+        XSMI_TRY(next_field(c, &f, err));
+        const char *name = c->text + f.start;
+        if (f.length == wanted_length && memcmp(name, wanted, wanted_length) == 0) {
+            if (have) {
+                return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f.line, f.column,
+                                        "a second column '%s'; one column of labels is accepted", wanted);
+            }
+            have = true;
+            k->label = k->count;
+        }
+        k->names |= !xsmi_is_number(name, f.length);
+        list_column(k, name, f.length);
+        k->count++;
+    }
+    if (!have && c->r->has_map && k->count == xsmi_reader_features(c->r, &drops)) {
+        return k->names ? XSM_OK
+                        : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
+                                           "numbers where the names of columns are expected: %s", k->found);
+    }
+    if (!have) {
+        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
+                                "no column '%s' (xsm_read_options.label_column); the columns are %s", wanted, k->found);
+    }
+    if (k->count == 1) {
+        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
+                                "no column beside '%s'; at least one column of features is needed (separated by %s)",
+                                wanted, c->separator == ',' ? "commas" : "tabs");
+    }
+    return XSM_OK;
+}
+
+static xsm_status set_features(record *c, const columns *k, uint64_t line, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
+    size_t features = k->count - (k->label != NO_COLUMN);
+    bool drops;
+    uint32_t wanted = xsmi_reader_features(r, &drops);
+    if (features > XSM_FEATURES_MAX) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_LIMIT, line, 1, "%zu columns of features; at most %u are supported",
+                                features, (unsigned)XSM_FEATURES_MAX);
+    }
+    if (wanted > 0 && (features < wanted || (features > wanted && !drops))) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1, "%zu columns of features; %u are expected (%s)",
+                                features, wanted, drops ? "those of the class map" : "xsm_read_options.features");
+    }
+    r->features = wanted ? wanted : (uint32_t)features;
+    r->stride = xsmi_dataset_stride(r->features);
+    return XSM_OK;
+}
+
+static bool is_blank(char c, char separator)
+{
+    return c != separator && xsmi_is_space(c);
+}
+
+/* A number from [start, start+length) of the record, spaces around it allowed. Behind it stands the separator, a quote
+ * or the end of the line, none of which is part of a number. */
+static xsm_status read_value(const record *c, const field *f, float *value, xsm_error *err)
+{
+    const char *p = c->text + f->start;
+    const char *end = p + f->length;
+    while (p < end && is_blank(*p, c->separator)) {
+        p++;
+    }
+    const char *problem = "expected a number";
+    if (p < end) {
+        const char *after = p;
+        int result = xsmi_parse_short_float(p, &after, value);
+        while (result == XSMI_NUMBER_OK && after < end && is_blank(*after, c->separator)) {
+            after++;
+        }
+        if (result == XSMI_NUMBER_OK && after == end) {
+            return XSM_OK;
+        }
+        problem = result == XSMI_NUMBER_NOT_FINITE  ? "expected a finite number"
+                  : result == XSMI_NUMBER_TOO_LARGE ? "expected a number within float32, up to 3.4e38"
+                                                    : "expected a number";
+        p = result == XSMI_NUMBER_OK ? after : p;
+    }
+    char quote[XSMI_QUOTE_SIZE];
+    uint64_t column = f->column + (uint64_t)(p - (c->text + f->start)) + (f->quoted ? 1 : 0);
+    return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, column, "%s, found %s", problem,
+                            p == end ? "an empty field" : xsmi_quote(quote, p, (size_t)(end - p)));
+}
+
+static xsm_status read_label(const record *c, const field *f, xsm_error *err)
+{
+    if (f->length == 0) {
+        return XSM_OK; /* a row without a label */
+    }
+    xsmi_reader *r = c->r;
+    const char *word = c->text + f->start;
+    size_t valid = xsmi_utf8_prefix(word, f->length);
+    if (valid < f->length) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column + valid + (f->quoted ? 1 : 0),
+                                "byte 0x%02X in a label; UTF-8 text without NUL is accepted",
+                                (unsigned char)word[valid]);
+    }
+    uint32_t id;
+    XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word, f->length, &id, err));
+    xsmi_reader_add_label(r, id);
+    return XSM_OK;
+}
+
+static xsm_status read_record(record *c, const columns *k, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
+    XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
+    float *row = r->values + r->value_count;
+    uint32_t next = 0;
+    for (size_t i = 0; i < k->count; i++) {
+        if (c->done) {
+            size_t at = c->at - 1;
+            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1,
+                                    "%zu fields; the header line has %zu", i, k->count);
+        }
+        field f = {0};
+        XSMI_TRY(next_field(c, &f, err));
+        if (i == k->label) {
+            XSMI_TRY(read_label(c, &f, err));
+            continue;
+        }
+        float value;
+        XSMI_TRY(read_value(c, &f, &value, err));
+        if (next < r->features) {
+            row[next++] = value;
+        } else {
+            r->dropped += value != 0;
+        }
+    }
+    if (!c->done) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, c->at - c->line_start + 1,
+                                "more than %zu fields; the header line has %zu", k->count, k->count);
+    }
+    memset(row + next, 0, (r->stride - next) * sizeof *row);
+    r->value_count += r->stride;
+    xsmi_reader_end_row(r);
+    return XSM_OK;
+}
+
+xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err)
+{
+    record c = {.r = r, .separator = separator};
+    columns k = {0};
+    bool have_header = false;
+    for (;;) {
+        char *text;
+        size_t length;
+        c.line++;
+        XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+        if (!text) {
+            break;
+        }
+        if (length == 0) {
+            continue; /* as every reader of CSV does */
+        }
+        uint64_t line = c.line;
+        start_record(&c, text, length);
+        if (have_header) {
+            XSMI_TRY(read_record(&c, &k, err));
+        } else {
+            XSMI_TRY(read_header(&c, &k, err));
+            XSMI_TRY(set_features(&c, &k, line, err));
+            have_header = true;
+        }
+    }
+    return have_header ? XSM_OK
+                       : xsmi_fail(err, XSM_ERROR_DATA,
+                                   "%s: the file is empty; a header line and at least one row are "
+                                   "needed",
+                                   r->source.name);
+}

@@ -1,0 +1,387 @@
+/*
+ * Text: words between blanks, a row a line, labels by their prefix.
+ *
+ * A line becomes codes: words by the number of their first appearance, n-grams by their bucket. Without a vocabulary
+ * all words are numbered in one pass over the text. At its end the frequent words become the vocabulary, and the rows
+ * are rewritten in place. With one (of the class map) the codes are features at once.
+ */
+#include "data/grow.h"
+#include "read/reader.h"
+#include "data/sort.h"
+#include "data/text.h"
+#include "data/vocabulary.h"
+
+#include <string.h>
+
+/* The first code of buckets, above the codes of words; features end below it. */
+#define BUCKET UINT32_C(0x80000000)
+#define NONE UINT32_MAX
+
+typedef struct text {
+    xsmi_reader *r;
+    xsm_text_options options;
+    size_t prefix_length;
+    const xsm_vocabulary *vocabulary; /* the class map's, or NULL while it is being made */
+    xsmi_dictionary words;            /* of the whole text, with their counts, when there is none */
+    uint32_t buckets, bucket_code;    /* code of the first */
+    uint64_t kept;                    /* codes from here on are dropped and counted */
+
+    const char *line;
+    uint64_t window[XSMI_WORD_NGRAMS_MAX]; /* hashes of the n-grams that end with the last word, by length - 1 */
+    uint32_t window_length;
+    uint64_t *keys; /* codes of the line */
+    size_t key_count, key_capacity;
+    uint64_t *scratch;
+    size_t scratch_capacity;
+    char *marked; /* a word between its brackets */
+    size_t marked_capacity;
+} text;
+
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static xsm_status add_code(text *t, uint32_t code, xsm_error *err)
+{
+    XSMI_TRY(XSMI_GROW(t->r->context, t->keys, t->key_capacity, t->key_count + 1, "the words of a line", err));
+    t->keys[t->key_count++] = code;
+    return XSM_OK;
+}
+
+/* Spreads hashes evenly over any number of buckets: the high half of a product. Saved models depend on it. */
+static uint32_t bucket_of(const text *t, uint64_t hash)
+{
+    hash ^= hash >> 32;
+    hash *= UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)((hash >> 32) * t->buckets >> 32);
+}
+
+/* The n-grams of two words and more that end with this one. Saved models depend on them. */
+static xsm_status add_word_ngrams(text *t, uint64_t hash, xsm_error *err)
+{
+    uint32_t most = t->options.word_ngrams;
+    uint32_t length = t->window_length < most ? t->window_length + 1 : most;
+    for (uint32_t n = length; n-- > 1;) {
+        t->window[n] = t->window[n - 1] * UINT64_C(116049371) + hash;
+        XSMI_TRY(add_code(t, t->bucket_code + bucket_of(t, t->window[n]), err));
+    }
+    t->window[0] = hash;
+    t->window_length = length;
+    return XSM_OK;
+}
+
+static bool continues(char c)
+{
+    return ((unsigned char)c & 0xC0) == 0x80;
+}
+
+/* As in fastText: a bracket alone is not an n-gram. */
+static xsm_status add_char_ngrams(text *t, const char *word, size_t length, xsm_error *err)
+{
+    size_t size = length + 2;
+    XSMI_TRY(XSMI_GROW(t->r->context, t->marked, t->marked_capacity, size, "a word", err));
+    t->marked[0] = '<';
+    memcpy(t->marked + 1, word, length);
+    t->marked[size - 1] = '>';
+    for (size_t start = 0; start < size; start++) {
+        if (continues(t->marked[start])) {
+            continue;
+        }
+        size_t end = start;
+        for (uint32_t n = 1; n <= t->options.max_chars && end < size; n++) {
+            end++;
+            while (end < size && continues(t->marked[end])) {
+                end++;
+            }
+            if (n >= t->options.min_chars && !(n == 1 && (start == 0 || end == size))) {
+                uint64_t hash = xsmi_dictionary_hash(t->marked + start, end - start);
+                XSMI_TRY(add_code(t, t->bucket_code + bucket_of(t, hash), err));
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status add_word(text *t, const char *word, size_t length, xsm_error *err)
+{
+    uint64_t hash = xsmi_dictionary_hash(word, length);
+    uint32_t id;
+    if (t->vocabulary) {
+        id = xsmi_dictionary_find_hashed_word(xsmi_vocabulary_dictionary(t->vocabulary), hash, word, length);
+    } else {
+        XSMI_TRY(xsmi_dictionary_hashed_word(&t->words, hash, word, length, &id, err));
+        t->words.entries[id].mark++;
+    }
+    if (id != NONE) {
+        XSMI_TRY(add_code(t, id, err));
+    }
+    if (t->options.word_ngrams > 1) {
+        XSMI_TRY(add_word_ngrams(t, hash, err));
+    }
+    return t->options.max_chars > 0 ? add_char_ngrams(t, word, length, err) : XSM_OK;
+}
+
+static xsm_status add_label(text *t, const char *word, size_t length, bool *first, xsm_error *err)
+{
+    xsmi_reader *r = t->r;
+    if (length == t->prefix_length) {
+        char quote[XSMI_QUOTE_SIZE];
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, (uint64_t)(word - t->line) + 1,
+                                "expected a label's name behind %s, found a blank or the end of the line",
+                                xsmi_quote(quote, word, length));
+    }
+    if (*first || r->options.labels != XSM_LABELS_FIRST) {
+        uint32_t id;
+        XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word + t->prefix_length, length - t->prefix_length, &id, err));
+        xsmi_reader_add_label(r, id);
+    }
+    *first = false;
+    return XSM_OK;
+}
+
+/* The line's codes, sorted, each once with its count. */
+static xsm_status end_row(text *t, xsm_error *err)
+{
+    xsmi_reader *r = t->r;
+    XSMI_TRY(XSMI_GROW(r->context, t->scratch, t->scratch_capacity, t->key_count, "the words of a line", err));
+    if (t->key_count > 0) {
+        xsmi_sort(t->keys, t->scratch, t->key_count);
+    }
+    XSMI_TRY(xsmi_reader_reserve(r, t->key_count, 0, err));
+    for (size_t i = 0; i < t->key_count;) {
+        size_t start = i;
+        while (i < t->key_count && t->keys[i] == t->keys[start]) {
+            i++;
+        }
+        if (t->keys[start] >= t->kept) {
+            r->dropped++;
+            continue;
+        }
+        r->index[r->value_count] = (uint32_t)t->keys[start];
+        r->values[r->value_count++] = (float)(i - start);
+    }
+    xsmi_reader_end_row(r);
+    return XSM_OK;
+}
+
+static xsm_status read_line(text *t, const char *line, size_t length, xsm_error *err)
+{
+    xsmi_reader *r = t->r;
+    size_t valid = xsmi_utf8_prefix(line, length);
+    if (valid < length) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, valid + 1,
+                                "byte 0x%02X; UTF-8 text without NUL is accepted", (unsigned char)line[valid]);
+    }
+    t->line = line;
+    t->key_count = 0;
+    t->window_length = 0;
+    bool first = true;
+    XSMI_TRY(xsmi_reader_reserve(r, 0, length / (t->prefix_length + 2) + 1, err));
+    for (size_t at = 0;;) {
+        while (at < length && is_blank(line[at])) {
+            at++;
+        }
+        if (at == length) {
+            break;
+        }
+        size_t end = at;
+        while (end < length && !is_blank(line[end])) {
+            end++;
+        }
+        const char *word = line + at;
+        size_t size = end - at;
+        if (size >= t->prefix_length && memcmp(word, t->options.label_prefix, t->prefix_length) == 0) {
+            XSMI_TRY(add_label(t, word, size, &first, err));
+        } else {
+            XSMI_TRY(add_word(t, word, size, err));
+        }
+        at = end;
+    }
+    return end_row(t, err);
+}
+
+/* -- the vocabulary ----------------------------------------------------------------------------------------------- */
+
+static int comes_before(const void *state, uint32_t a, uint32_t b)
+{
+    const xsmi_dictionary *d = state;
+    if (d->entries[a].mark != d->entries[b].mark) {
+        return d->entries[a].mark > d->entries[b].mark;
+    }
+    size_t a_length, b_length;
+    const char *a_text = xsmi_dictionary_text(d, a, &a_length);
+    const char *b_text = xsmi_dictionary_text(d, b, &b_length);
+    int order = memcmp(a_text, b_text, a_length < b_length ? a_length : b_length);
+    return order < 0 || (order == 0 && a_length < b_length);
+}
+
+/* Gives the frequent words their features, feature_of[number] or NONE, and the reader the vocabulary. `order` and
+ * `spare` are scratch for all words. */
+static xsm_status make_vocabulary(text *t, uint32_t *feature_of, uint32_t *order, uint32_t *spare, xsm_error *err)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->words.count; i++) {
+        feature_of[i] = NONE;
+        if (t->words.entries[i].mark >= t->options.min_count) {
+            order[count++] = i;
+        }
+    }
+    if ((uint64_t)count + t->buckets > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %u words and %u buckets; at most %u features are supported",
+                         t->r->source.name, count, t->buckets, (unsigned)XSM_FEATURES_MAX);
+    }
+    if (count == 0 && t->buckets == 0 && t->r->rows > 0) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "%s: no word occurs %u times (xsm_text_options.min_count) or more",
+                         t->r->source.name, t->options.min_count);
+    }
+    xsmi_sort_by(comes_before, &t->words, order, spare, count);
+    xsm_vocabulary *v;
+    XSMI_TRY(xsmi_vocabulary_new(t->r->context, &t->options, &v, err));
+    t->r->vocabulary = v; /* released by the reader */
+    for (uint32_t i = 0; i < count; i++) {
+        size_t length;
+        bool known;
+        const char *word = xsmi_dictionary_text(&t->words, order[i], &length);
+        XSMI_TRY(xsmi_vocabulary_add(v, word, length, &known, err));
+        feature_of[order[i]] = i;
+    }
+    return XSM_OK;
+}
+
+/* Rewrites the rows with features in place of codes; no row becomes longer. */
+static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
+{
+    xsmi_reader *r = t->r;
+    uint32_t words = xsm_vocabulary_words(r->vocabulary);
+    size_t next = 0;
+    size_t start = 0;
+    for (uint64_t i = 0; i < r->rows; i++) {
+        size_t end = (size_t)r->offsets[i + 1];
+        size_t count = 0;
+        for (size_t j = start; j < end; j++) {
+            uint32_t code = r->index[j];
+            uint32_t feature = code < BUCKET ? feature_of[code] : words + (code - BUCKET);
+            if (feature == NONE) {
+                continue;
+            }
+            if (feature >= kept) {
+                r->dropped++;
+                continue;
+            }
+            uint32_t bits;
+            memcpy(&bits, &r->values[j], sizeof bits);
+            t->keys[count++] = (uint64_t)feature << 32 | bits;
+        }
+        if (count > 0) {
+            xsmi_sort(t->keys, t->scratch, count);
+        }
+        for (size_t j = 0; j < count; j++, next++) {
+            uint32_t bits = (uint32_t)t->keys[j];
+            r->index[next] = (uint32_t)(t->keys[j] >> 32);
+            memcpy(&r->values[next], &bits, sizeof bits);
+        }
+        xsmi_reader_passed(r, (end - start) * 8 + 8);
+        start = end;
+        r->offsets[i + 1] = next;
+    }
+    r->value_count = next;
+}
+
+/* D, which the caller may have set. *kept: features from here on are dropped. */
+static xsm_status set_features(text *t, uint64_t features, uint64_t *kept, xsm_error *err)
+{
+    bool drops;
+    uint32_t wanted = xsmi_reader_features(t->r, &drops);
+    if (wanted > 0 && wanted < features && !drops) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "%s: %llu features (words and buckets); xsm_read_options.features asks for %u",
+                         t->r->source.name, (unsigned long long)features, wanted);
+    }
+    t->r->features = wanted ? wanted : (uint32_t)features;
+    *kept = t->r->features;
+    return XSM_OK;
+}
+
+static xsm_status end_text(text *t, xsm_error *err)
+{
+    xsm_context *ctx = t->r->context;
+    uint32_t count = t->words.count;
+    uint32_t *feature_of = xsmi_allocate(ctx, count, sizeof *feature_of);
+    uint32_t *order = xsmi_allocate(ctx, count, sizeof *order);
+    uint32_t *spare = xsmi_allocate(ctx, count, sizeof *spare);
+    uint64_t kept = 0;
+    xsm_status status = XSM_OK;
+    if (!feature_of || !order || !spare) {
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the vocabulary of %u words", count);
+    }
+    status = status == XSM_OK ? make_vocabulary(t, feature_of, order, spare, err) : status;
+    status = status == XSM_OK ? set_features(t, xsmi_vocabulary_features(t->r->vocabulary), &kept, err) : status;
+    if (status == XSM_OK) {
+        write_features(t, feature_of, kept);
+    }
+    xsmi_release(ctx, feature_of, count, sizeof *feature_of);
+    xsmi_release(ctx, order, count, sizeof *order);
+    xsmi_release(ctx, spare, count, sizeof *spare);
+    return status;
+}
+
+/* The settings for reading text: the class map's vocabulary, with which the options must agree, or the options. */
+static xsm_status choose_vocabulary(text *t, xsm_error *err)
+{
+    xsmi_reader *r = t->r;
+    const xsm_vocabulary *v = r->has_map ? r->map.vocabulary : NULL;
+    XSMI_TRY(xsmi_text_options_read(&t->options, r->options.text, err));
+    if (v) {
+        if (r->options.text && !xsmi_text_options_equal(&t->options, xsmi_vocabulary_options(v))) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "xsm_read_options.text is not what the class map's vocabulary was made with; NULL takes "
+                             "it from there");
+        }
+        t->vocabulary = v;
+        t->options = *xsmi_vocabulary_options(v);
+        t->buckets = xsmi_text_buckets(&t->options);
+        t->bucket_code = xsm_vocabulary_words(v);
+        return set_features(t, xsmi_vocabulary_features(v), &t->kept, err);
+    }
+    if (r->has_map && r->map.features > 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: text is read with a vocabulary, and the class map has none: it is that of data which was "
+                         "no text",
+                         r->source.name);
+    }
+    t->buckets = xsmi_text_buckets(&t->options);
+    t->bucket_code = BUCKET;
+    t->kept = UINT64_MAX;
+    return XSM_OK;
+}
+
+static xsm_status read_lines(text *t, xsm_error *err)
+{
+    XSMI_TRY(choose_vocabulary(t, err));
+    t->prefix_length = strlen(t->options.label_prefix);
+    for (;;) {
+        char *line;
+        size_t length;
+        XSMI_TRY(xsmi_lines_next(&t->r->lines, &line, &length, err));
+        if (!line) {
+            break;
+        }
+        XSMI_TRY(read_line(t, line, length, err));
+    }
+    return t->vocabulary || t->r->rows == 0 ? XSM_OK : end_text(t, err);
+}
+
+xsm_status xsmi_read_text(xsmi_reader *r, xsm_error *err)
+{
+    text t;
+    memset(&t, 0, sizeof t);
+    t.r = r;
+    xsmi_dictionary_start(&t.words, r->context, true);
+    xsm_status status = read_lines(&t, err);
+    xsmi_dictionary_end(&t.words);
+    xsmi_release(r->context, t.keys, t.key_capacity, sizeof *t.keys);
+    xsmi_release(r->context, t.scratch, t.scratch_capacity, sizeof *t.scratch);
+    xsmi_release(r->context, t.marked, t.marked_capacity, 1);
+    return status;
+}

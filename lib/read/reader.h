@@ -1,0 +1,103 @@
+/*
+ * Shared by the readers: the rows read so far, in arrays that grow, and their source. A reader appends rows; read.c
+ * turns them into a dataset.
+ */
+#ifndef XSMI_READER_H
+#define XSMI_READER_H
+
+#include "base/base.h"
+#include "base/spool.h"
+#include "data/dataset.h"
+#include "data/dictionary.h"
+#include "read/source.h"
+
+enum {
+    XSMI_READER_VALUES,
+    XSMI_READER_INDEX,
+    XSMI_READER_OFFSETS,
+    XSMI_READER_LABELS,
+    XSMI_READER_LABEL_OFFSETS,
+    XSMI_READER_ARRAYS
+};
+
+typedef struct xsmi_reader {
+    xsm_context *context;
+    xsm_read_options options;
+    bool has_map;
+    xsm_class_map map; /* the caller's arrays */
+    xsmi_source source;
+    xsmi_lines lines;
+    int32_t format;
+    int32_t index_base; /* XSM_INDEX_BASE_* that was detected */
+    bool sparse;
+
+    uint64_t rows;
+    uint32_t features; /* D; set by the readers, at the latest at their end */
+    size_t stride;     /* dense */
+    float *values;
+    size_t value_count, value_capacity;
+    uint32_t *index;
+    size_t index_capacity;
+    uint64_t *offsets; /* [rows+1] */
+    size_t offset_capacity;
+    uint32_t *labels; /* numbers in the dictionary */
+    size_t label_count, label_capacity;
+    uint64_t *label_offsets; /* [rows+1] */
+    size_t label_offset_capacity;
+    xsmi_dictionary dictionary;
+    uint64_t dropped;
+    xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */
+    size_t since;                          /* bytes of them touched since pages were last released */
+    xsm_vocabulary *vocabulary;            /* for the dataset; NULL = the class map's, if it has one */
+} xsmi_reader;
+
+/* Fails at a position of the file; the message begins with path, line and column. */
+xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
+                            const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+/* Reserves `values` more values, `labels` more labels, and one more row. */
+xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err);
+/* Called by a pass over the arrays after so many more bytes. Now and then it releases pages of spooled arrays. */
+static inline void xsmi_reader_passed(xsmi_reader *r, size_t bytes)
+{
+    if (r->options.spool && (r->since += bytes) >= XSMI_FORGET_BYTES) {
+        r->since = 0;
+        for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
+            xsmi_mapping_forget(&(xsmi_mapping){r->spools[i].data, r->spools[i].bytes});
+        }
+    }
+}
+/* Ends a row: the values and labels since the last one. Its memory was reserved before. */
+void xsmi_reader_end_row(xsmi_reader *r);
+/* Adds a label to the current row unless the row has it already. Its memory was reserved before. */
+static inline void xsmi_reader_add_label(xsmi_reader *r, uint32_t id)
+{
+    if (r->dictionary.entries[id].mark != r->rows + 1) {
+        r->dictionary.entries[id].mark = r->rows + 1;
+        r->labels[r->label_count++] = id;
+    }
+}
+/* Name of the label column in CSV and TSV files. */
+const char *xsmi_reader_label_column(const xsmi_reader *r);
+/* The D requested by the caller, from `features` or the class map; 0 = none. *drops: larger features are dropped. */
+uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
+
+/* The formats. Each starts at the first line and reads to the end. */
+xsm_status xsmi_read_xc(xsmi_reader *r, xsm_error *err);
+xsm_status xsmi_read_libsvm(xsmi_reader *r, xsm_error *err);
+xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err);
+xsm_status xsmi_read_text(xsmi_reader *r, xsm_error *err);
+xsm_status xsmi_read_npy(xsmi_reader *r, xsm_error *err);
+
+/* Detects r->format; the lines then start again at the first one. */
+xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
+/* Exactly three integers without sign. */
+bool xsmi_is_xc_header(const char *text, size_t length);
+/* Whether a field of a dense file is a number, with spaces around it or without. */
+bool xsmi_is_number(const char *text, size_t length);
+/* Turns a dataset whose classes are its own into one with the class map's. */
+xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *err);
+/* Gives d its classes and turns the reader's labels into them. */
+xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
+
+#endif

@@ -1,0 +1,141 @@
+/* Bytes from a file descriptor or the host, through gunzip when they start with gzip's magic bytes. */
+#include "base/system.h"
+#include "read/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RAW_SIZE ((size_t)64 << 10)
+
+static xsm_status system_failure(const xsmi_source *s, const char *what, int number, xsm_error *err)
+{
+    char text[128];
+    return xsmi_fail(err, XSM_ERROR_IO, "%s: %s: %s", s->name, what, xsmi_error_text(number, text, sizeof text));
+}
+
+static xsm_status read_raw(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)
+{
+    if (s->fd >= 0) {
+        ssize_t count;
+        do {
+            count = read(s->fd, buffer, size);
+        } while (count < 0 && errno == EINTR);
+        if (count < 0) {
+            return system_failure(s, "cannot read", errno, err);
+        }
+        *got = (size_t)count;
+        s->raw_position += *got;
+        return XSM_OK;
+    }
+    int64_t count = s->host.read(s->host.user, buffer, size);
+    if (count < 0) {
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: the source's read() failed (%lld)", s->name, (long long)count);
+    }
+    if ((uint64_t)count > size) {
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: the source's read() returned %lld for a buffer of %zu bytes", s->name,
+                         (long long)count, size);
+    }
+    *got = (size_t)count;
+    return XSM_OK;
+}
+
+/* The first bytes decide about gunzip; a host may return them one at a time. */
+static xsm_status start(xsmi_source *s, xsm_error *err)
+{
+    s->raw = xsmi_allocate(s->context, RAW_SIZE, 1);
+    if (!s->raw) {
+        return xsmi_fail_memory(err, RAW_SIZE, "a read buffer");
+    }
+    s->raw_next = s->raw;
+    while (s->raw_left < 2 && !s->raw_last) {
+        size_t got;
+        XSMI_TRY(read_raw(s, s->raw + s->raw_left, RAW_SIZE - s->raw_left, &got, err));
+        s->raw_left += got;
+        s->raw_last = got == 0;
+    }
+    if (s->raw_left >= 2 && s->raw[0] == 0x1F && s->raw[1] == 0x8B) {
+        XSMI_TRY(xsmi_gunzip_new(s->context, s->name, &s->gunzip, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_source_open_file(xsmi_source *s, xsm_context *ctx, const char *path, xsm_error *err)
+{
+    memset(s, 0, sizeof *s);
+    s->context = ctx;
+    s->name = path;
+    s->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (s->fd < 0) {
+        return system_failure(s, "cannot open", errno, err);
+    }
+    struct stat st;
+    if (fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        s->raw_size = (uint64_t)st.st_size;
+    }
+    return start(s, err);
+}
+
+xsm_status xsmi_source_open_host(xsmi_source *s, xsm_context *ctx, const xsm_source *host, const char *name,
+                                 xsm_error *err)
+{
+    memset(s, 0, sizeof *s);
+    s->context = ctx;
+    s->name = name;
+    s->fd = -1;
+    s->host = *host;
+    return start(s, err);
+}
+
+static xsm_status read_compressed(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)
+{
+    for (;;) {
+        if (s->raw_left == 0 && !s->raw_last) {
+            s->raw_next = s->raw;
+            XSMI_TRY(read_raw(s, s->raw, RAW_SIZE, &s->raw_left, err));
+            s->raw_last = s->raw_left == 0;
+        }
+        bool done;
+        XSMI_TRY(xsmi_gunzip_step(s->gunzip, &s->raw_next, &s->raw_left, s->raw_last, buffer, size, got, &done, err));
+        if (*got > 0 || done) {
+            s->ended = done;
+            return XSM_OK;
+        }
+    }
+}
+
+xsm_status xsmi_source_read(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)
+{
+    *got = 0;
+    if (s->ended) {
+        return XSM_OK;
+    }
+    if (s->gunzip) {
+        return read_compressed(s, buffer, size, got, err);
+    }
+    if (s->raw_left > 0) {
+        *got = s->raw_left < size ? s->raw_left : size;
+        memcpy(buffer, s->raw_next, *got);
+        s->raw_next += *got;
+        s->raw_left -= *got;
+        return XSM_OK;
+    }
+    if (!s->raw_last) {
+        XSMI_TRY(read_raw(s, buffer, size, got, err));
+    }
+    s->ended = *got == 0;
+    return XSM_OK;
+}
+
+void xsmi_source_close(xsmi_source *s)
+{
+    xsmi_gunzip_free(s->gunzip);
+    xsmi_release(s->context, s->raw, RAW_SIZE, 1);
+    if (s->fd >= 0) {
+        close(s->fd);
+    }
+    memset(s, 0, sizeof *s);
+    s->fd = -1;
+}

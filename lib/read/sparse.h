@@ -1,0 +1,42 @@
+/*
+ * The state of reading a sparse file; read_sparse.c reads the file, sparse_row.c a line.
+ */
+#ifndef XSMI_SPARSE_H
+#define XSMI_SPARSE_H
+
+#include "read/reader.h"
+
+typedef struct xsmi_sparse {
+    xsmi_reader *r;
+    bool libsvm;
+    /* The line being read. */
+    const char *line, *end;
+    uint64_t line_number;
+    const char *features_start;
+
+    uint64_t declared_rows; /* XC header; has_header */
+    uint64_t declared_labels;
+    bool has_header;
+
+    /* Indexes as in the file (LIBSVM, base not known yet) or from 0. */
+    bool base_open;                    /* LIBSVM: no index 0 so far, and the base must be detected */
+    uint32_t base;                     /* subtracted while reading; 0 while open */
+    uint64_t limit;                    /* features accepted, without the base */
+    const char *limit_by;              /* what set the limit; NULL = the largest supported */
+    uint64_t plain_first, plain_count; /* indexes that are stored as in the file */
+    uint64_t kept;                     /* from here on features are dropped and counted; UINT64_MAX = never */
+    uint64_t largest;                  /* largest index + 1, 0 = none */
+    uint64_t edge_line, edge_column;   /* first position of an index that is too large if the base is 0 */
+
+    uint64_t *keys; /* sorting long rows */
+    size_t key_capacity;
+    uint64_t *scratch;
+    size_t scratch_capacity;
+} xsmi_sparse;
+
+/* Updates the range of indexes that need no further check; call after every change of limit, base or base_open. */
+void xsmi_sparse_set_plain(xsmi_sparse *s);
+/* Reads a line, which ends with a line end at text[length], as the next row. */
+xsm_status xsmi_sparse_read_row(xsmi_sparse *s, const char *text, size_t length, xsm_error *err);
+
+#endif

@@ -1,0 +1,392 @@
+/*
+ * One row of XC text or LIBSVM: `l1,l2 f:v f:v`, where the labels may be missing.
+ *
+ * The line has a line end behind it, which no number or separator contains, so that the parser reads bytes without
+ * checking for the end. Where this keeps the common path short, the cause of an error is determined by parsing the line
+ * again.
+ */
+#include "read/sparse.h"
+#include "data/grow.h"
+#include "read/number.h"
+#include "data/sort.h"
+#include "data/text.h"
+
+#include <string.h>
+
+/* A byte that may follow a number. A '\r' counts only at the line's end. */
+static inline bool ends_token(const xsmi_sparse *s, const char *p)
+{
+    return xsmi_is_space(*p) || p == s->end || (s->libsvm && *p == '#');
+}
+
+static inline bool at_end(const xsmi_sparse *s, const char *p)
+{
+    return p == s->end || (s->libsvm && *p == '#');
+}
+
+static xsm_status fail(const xsmi_sparse *s, const char *p, xsm_status status, xsm_error *err, const char *what)
+{
+    char quote[XSMI_QUOTE_SIZE];
+    const char *stop = p;
+    while (stop < s->end && !xsmi_is_space(*stop)) {
+        stop++;
+    }
+    return xsmi_reader_fail(s->r, err, status, s->line_number, (uint64_t)(p - s->line) + 1, "%s, found %s", what,
+                            stop == p ? (p == s->end ? "the end of the line" : "a space")
+                                      : xsmi_quote(quote, p, (size_t)(stop - p)));
+}
+
+/* -- labels ------------------------------------------------------------------------------------------------------- */
+
+static xsm_status label_failure(const xsmi_sparse *s, const char *p, int result, xsm_error *err)
+{
+    if (result == XSMI_NUMBER_TOO_LARGE) {
+        return fail(s, p, XSM_ERROR_LIMIT, err, "a label beyond 64 bits");
+    }
+    if (result == XSMI_NUMBER_FRACTION) {
+        return fail(s, p, XSM_ERROR_FORMAT, err, "expected an integer label");
+    }
+    return fail(s, p, XSM_ERROR_FORMAT, err,
+                s->libsvm ? "expected an integer label, or a space before the first feature"
+                          : "expected a label (an integer from 0), or a space before the first feature");
+}
+
+/* Reads one label; *is_feature: it is the index of a feature. */
+static xsm_status read_label(const xsmi_sparse *s, const char *p, const char **after, int64_t *label, bool *is_feature,
+                             xsm_error *err)
+{
+    *is_feature = false;
+    int result = XSMI_NUMBER_OK;
+    const char *q = p;
+    uint64_t n = 0;
+    while (xsmi_is_digit(*q) && q - p < 18) {
+        n = n * 10 + (uint64_t)(*q - '0');
+        q++;
+    }
+    if (q > p && (*q == ',' || *q == ':' || ends_token(s, q))) {
+        *label = (int64_t)n;
+    } else if (s->libsvm) {
+        result = xsmi_parse_integer(p, &q, label);
+    } else {
+        const char *digits = q;
+        while (xsmi_is_digit(*digits)) {
+            digits++;
+        }
+        if (digits == p) {
+            result = XSMI_NUMBER_NONE;
+        } else if (*digits == '.' || (*digits | 0x20) == 'e') {
+            result = XSMI_NUMBER_FRACTION;
+        } else {
+            result = xsmi_parse_integer(p, &q, label);
+        }
+    }
+    if (result != XSMI_NUMBER_OK) {
+        return label_failure(s, p, result, err);
+    }
+    if (*q == ':' && q < s->end) {
+        *is_feature = true;
+        return XSM_OK;
+    }
+    if (*q != ',' && !ends_token(s, q)) {
+        return fail(s, q, XSM_ERROR_FORMAT, err, "expected a comma or a space after a label");
+    }
+    if (s->has_header && (uint64_t)*label >= s->declared_labels) {
+        return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, s->line_number, (uint64_t)(p - s->line) + 1,
+                                "label %lld; the first line declares %llu labels, so 0 to %llu are accepted",
+                                (long long)*label, (unsigned long long)s->declared_labels,
+                                (unsigned long long)s->declared_labels - 1);
+    }
+    *after = q;
+    return XSM_OK;
+}
+
+/* The labels of a line that has some; *after is the position behind them. */
+static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err)
+{
+    xsmi_reader *r = s->r;
+    int32_t which = r->options.labels;
+    const char *p = s->line;
+    int64_t smallest = 0;
+    bool first = true;
+    for (;;) {
+        int64_t label;
+        bool is_feature;
+        XSMI_TRY(read_label(s, p, &p, &label, &is_feature, err));
+        if (is_feature) {
+            if (!first) {
+                return fail(s, p, XSM_ERROR_FORMAT, err, "expected a label after the comma, not a feature");
+            }
+            return XSM_OK; /* no labels: the features start with the line */
+        }
+        if (which == XSM_LABELS_ALL || (which == XSM_LABELS_FIRST && first)) {
+            uint32_t id;
+            XSMI_TRY(xsmi_dictionary_number(&r->dictionary, label, &id, err));
+            xsmi_reader_add_label(r, id);
+        }
+        smallest = first || label < smallest ? label : smallest;
+        first = false;
+        if (*p != ',') {
+            break;
+        }
+        p++;
+    }
+    if (which == XSM_LABELS_SMALLEST) {
+        uint32_t id;
+        XSMI_TRY(xsmi_dictionary_number(&r->dictionary, smallest, &id, err));
+        xsmi_reader_add_label(r, id);
+    }
+    *after = p;
+    return XSM_OK;
+}
+
+/* -- features ----------------------------------------------------------------------------------------------------- */
+
+static xsm_status index_failure(const xsmi_sparse *s, const char *p, const char *after, xsm_error *err)
+{
+    if (s->libsvm && s->end - p >= 4 && memcmp(p, "qid:", 4) == 0) {
+        return fail(s, p, XSM_ERROR_FORMAT, err,
+                    "query ids are for ranking and are not accepted; expected index:value");
+    }
+    if (after == p) {
+        return fail(s, p, XSM_ERROR_FORMAT, err, "expected a feature as index:value");
+    }
+    return fail(s, after, XSM_ERROR_FORMAT, err, "expected ':' and a value after a feature index");
+}
+
+static xsm_status value_failure(const xsmi_sparse *s, const char *p, int result, xsm_error *err)
+{
+    switch (result) {
+    case XSMI_NUMBER_NOT_FINITE:
+        return fail(s, p, XSM_ERROR_FORMAT, err, "expected a finite value");
+    case XSMI_NUMBER_TOO_LARGE:
+        return fail(s, p, XSM_ERROR_FORMAT, err, "expected a value within float32, up to 3.4e38");
+    default:
+        return fail(s, p, XSM_ERROR_FORMAT, err, "expected a number");
+    }
+}
+
+/* An index at or beyond the limit, as in the file. */
+static xsm_status limit_failure(const xsmi_sparse *s, uint64_t line, uint64_t column, uint64_t index, uint32_t base,
+                                xsm_error *err)
+{
+    if (!s->limit_by) {
+        return xsmi_reader_fail(s->r, err, XSM_ERROR_LIMIT, line, column,
+                                "a feature index beyond %llu, the largest that is supported",
+                                (unsigned long long)XSM_FEATURES_MAX - 1 + base);
+    }
+    return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, line, column,
+                            "feature index %llu; %s %llu features, so %u to %llu are accepted",
+                            (unsigned long long)index, s->limit_by, (unsigned long long)s->limit, base,
+                            (unsigned long long)s->limit - 1 + base);
+}
+
+void xsmi_sparse_set_plain(xsmi_sparse *s)
+{
+    s->plain_first = s->base_open ? 1 : 0;
+    s->plain_count = s->base > 0 ? 0 : s->limit - s->plain_first;
+}
+
+/* Handles an index outside of the common case: the base, the limit. *feature is as in the file. */
+static xsm_status place_index(xsmi_sparse *s, const char *p, uint64_t *feature, xsm_error *err)
+{
+    uint64_t column = (uint64_t)(p - s->line) + 1;
+    uint64_t index = *feature;
+    if (s->base_open) {
+        if (index == 0) {
+            /* The base is 0 after all; the last index of base 1 is now too large. */
+            s->base_open = false;
+            xsmi_sparse_set_plain(s);
+            if (s->edge_line) {
+                return limit_failure(s, s->edge_line, s->edge_column, s->limit, 0, err);
+            }
+        } else if (index == s->limit) {
+            if (!s->edge_line) {
+                s->edge_line = s->line_number;
+                s->edge_column = column;
+            }
+            return XSM_OK;
+        } else if (index > s->limit) {
+            return limit_failure(s, s->line_number, column, index, 1, err);
+        }
+        return XSM_OK;
+    }
+    if (index < s->base) {
+        return fail(s, p, XSM_ERROR_FORMAT, err, "feature indexes start at 1 here (xsm_read_options.index_base)");
+    }
+    index -= s->base;
+    if (index >= s->limit) {
+        return limit_failure(s, s->line_number, column, *feature, s->base, err);
+    }
+    *feature = index;
+    return XSM_OK;
+}
+
+/* Second position of a feature in the line, for the message. */
+static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_error *err)
+{
+    bool found = false;
+    uint64_t shown = (uint64_t)feature + s->base;
+    for (const char *p = s->features_start; !at_end(s, p);) {
+        uint64_t index = 0;
+        const char *start = p;
+        for (; xsmi_is_digit(*p); p++) {
+            index = index * 10 + (uint64_t)(*p - '0'); /* below 2^32, as it was read before */
+        }
+        if (p > start && index == shown) {
+            if (found) {
+                return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, s->line_number, (uint64_t)(start - s->line) + 1,
+                                        "feature %llu for the second time in this row; each is accepted once",
+                                        (unsigned long long)shown);
+            }
+            found = true;
+        }
+        while (!ends_token(s, p)) {
+            p++;
+        }
+        while (xsmi_is_space(*p)) {
+            p++;
+        }
+    }
+    return xsmi_fail(err, XSM_ERROR_INTERNAL, "a repeated feature that is not there");
+}
+
+/* Rows up to this length are sorted in place. */
+#define SHORT_ROW 32
+
+static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_t count, xsm_error *err)
+{
+    if (count <= SHORT_ROW) {
+        for (size_t i = 1; i < count; i++) {
+            uint32_t x = index[i];
+            float v = values[i];
+            size_t j = i;
+            for (; j > 0 && index[j - 1] > x; j--) {
+                index[j] = index[j - 1];
+                values[j] = values[j - 1];
+            }
+            index[j] = x;
+            values[j] = v;
+        }
+    } else {
+        xsm_context *ctx = s->r->context;
+        XSMI_TRY(XSMI_GROW(ctx, s->keys, s->key_capacity, count, "sorting a row", err));
+        XSMI_TRY(XSMI_GROW(ctx, s->scratch, s->scratch_capacity, count, "sorting a row", err));
+        for (size_t i = 0; i < count; i++) {
+            uint32_t bits;
+            memcpy(&bits, &values[i], sizeof bits);
+            s->keys[i] = (uint64_t)index[i] << 32 | bits;
+        }
+        xsmi_sort(s->keys, s->scratch, count);
+        for (size_t i = 0; i < count; i++) {
+            uint32_t bits = (uint32_t)s->keys[i];
+            index[i] = (uint32_t)(s->keys[i] >> 32);
+            memcpy(&values[i], &bits, sizeof bits);
+        }
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (index[i] == index[i - 1]) {
+            return duplicate_failure(s, index[i], err);
+        }
+    }
+    return XSM_OK;
+}
+
+/* An index with more digits than the common case accepts: leading zeros, or too large. */
+static uint64_t long_index(const char *p)
+{
+    uint64_t index = 0;
+    for (; xsmi_is_digit(*p); p++) {
+        index = index > UINT32_MAX ? index : index * 10 + (uint64_t)(*p - '0');
+    }
+    return index;
+}
+
+/* Features from p to the end of the line; appended to the reader. Zeros are kept until the row was checked. */
+static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
+{
+    xsmi_reader *r = s->r;
+    uint32_t *index = r->index + r->value_count;
+    float *values = r->values + r->value_count;
+    size_t count = 0;
+    bool sorted = true;
+    bool spare = false; /* zeros, or features to drop */
+    uint64_t next = 0;  /* the last index + 1 */
+    uint64_t largest = s->largest;
+    const uint64_t kept = s->kept;
+    while (xsmi_is_space(*p)) {
+        p++;
+    }
+    s->features_start = p;
+    while (!at_end(s, p)) {
+        const char *start = p;
+        uint64_t feature = 0;
+        unsigned c;
+        while ((c = (unsigned)((unsigned char)*p - '0')) <= 9) {
+            feature = feature * 10 + c;
+            p++;
+        }
+        if (p == start || *p != ':' || p == s->end) {
+            return index_failure(s, start, p, err);
+        }
+        if (p - start > 19) {
+            feature = long_index(start);
+        }
+        const char *number = ++p;
+        float value;
+        int result = xsmi_parse_short_float(p, &p, &value);
+        if (result != XSMI_NUMBER_OK) {
+            return value_failure(s, number, result, err);
+        }
+        if (!ends_token(s, p)) {
+            return fail(s, p, XSM_ERROR_FORMAT, err, "expected a space after a value");
+        }
+        if (feature - s->plain_first >= s->plain_count) {
+            XSMI_TRY(place_index(s, start, &feature, err));
+        }
+        sorted &= feature + 1 > next;
+        next = feature + 1;
+        largest = next > largest ? next : largest;
+        spare |= value == 0 || feature >= kept;
+        index[count] = (uint32_t)feature;
+        values[count] = value;
+        count++;
+        while (xsmi_is_space(*p)) {
+            p++;
+        }
+    }
+    s->largest = largest;
+    if (!sorted) {
+        XSMI_TRY(sort_row(s, index, values, count, err));
+    }
+    if (spare) {
+        size_t left = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (values[i] != 0 && index[i] < kept) {
+                index[left] = index[i];
+                values[left++] = values[i];
+            } else {
+                r->dropped += values[i] != 0;
+            }
+        }
+        count = left;
+    }
+    r->value_count += count;
+    return XSM_OK;
+}
+
+/* -- the row ------------------------------------------------------------------------------------------------------ */
+
+xsm_status xsmi_sparse_read_row(xsmi_sparse *s, const char *text, size_t length, xsm_error *err)
+{
+    s->line = text;
+    s->end = text + length;
+    /* A label takes at least two bytes and a feature four, so that the line's length bounds their number. */
+    XSMI_TRY(xsmi_reader_reserve(s->r, length / 4 + 1, length / 2 + 1, err));
+    const char *p = text;
+    if (length > 0 && !xsmi_is_space(*p) && !at_end(s, p)) {
+        XSMI_TRY(read_labels(s, &p, err));
+    }
+    XSMI_TRY(read_features(s, p, err));
+    xsmi_reader_end_row(s->r);
+    return XSM_OK;
+}

@@ -1,0 +1,621 @@
+/*
+ * Hierarchical softmax: its trees against what they are to be, probabilities that sum to one in every way to a score,
+ * gradients against central differences, what training ends at, files, and what does not go with it.
+ */
+#include "training.h"
+
+#include <xsoftmax/index.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/trainer.h>
+
+#include "methods/method.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -- trees --------------------------------------------------------------------------------------------------------- */
+
+static uint32_t depth_of(const xsmi_hierarchy *h, uint32_t class)
+{
+    uint32_t nodes[4096];
+    uint32_t count = xsmi_hierarchy_path(h, class, nodes);
+    assert_true(count <= h->depth && nodes[count - 1] == 0);
+    return count;
+}
+
+/* Every class hangs where its path says, and a file's tree is the same. */
+static void check_tree(xsm_context *ctx, const xsmi_hierarchy *h)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    uint32_t deepest = 0;
+    for (uint32_t k = 0; k < h->classes; k++) {
+        assert_true(h->children[h->above_class[k]] == (XSMI_LEAF | k));
+        uint32_t depth = depth_of(h, k);
+        deepest = depth > deepest ? depth : deepest;
+    }
+    assert_int_equal(deepest, h->depth);
+    xsmi_hierarchy again;
+    bool good;
+    assert_ok(xsmi_hierarchy_read(ctx, h->children, h->classes, &again, &good, &err), err);
+    assert_true(good);
+    assert_int_equal(again.depth, h->depth);
+    assert_memory_equal(again.above, h->above, h->nodes * sizeof *h->above);
+    assert_memory_equal(again.above_class, h->above_class, h->classes * sizeof *h->above_class);
+    xsmi_hierarchy_clear(&again);
+}
+
+static void balanced_trees(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    for (uint32_t classes = 2; classes < 70; classes++) {
+        uint32_t order[70], low = 0;
+        while (((uint32_t)2 << low) <= classes) {
+            low++;
+        }
+        for (uint32_t i = 0; i < classes; i++) {
+            order[i] = classes - 1 - i;
+        }
+        xsmi_hierarchy h;
+        for (int given = 0; given < 2; given++) {
+            assert_ok(xsmi_hierarchy_balanced(ctx, given ? order : NULL, classes, &h, &err), err);
+            check_tree(ctx, &h);
+            for (uint32_t k = 0; k < classes; k++) {
+                assert_true(depth_of(&h, k) >= low && depth_of(&h, k) <= low + 1);
+            }
+            /* The first half of the order is on the left of the root. */
+            for (uint32_t i = 0; i < classes; i++) {
+                uint32_t at = h.above_class[given ? order[i] : i];
+                while (at / 2 != 0) {
+                    at = h.above[at / 2];
+                }
+                assert_int_equal(at & 1, i >= (classes + 1) / 2);
+            }
+            xsmi_hierarchy_clear(&h);
+        }
+    }
+    xsmi_hierarchy h;
+    assert_fails(xsmi_hierarchy_balanced(ctx, NULL, 1, &h, &err), XSM_ERROR_RANGE, err);
+    xsm_context_free(ctx);
+}
+
+/* The least sum of weight * depth over all trees with these weights, by trying each way to merge two. */
+static uint64_t least_cost(const uint64_t *weights, int count)
+{
+    uint64_t best = UINT64_MAX, rest[8];
+    if (count == 1) {
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        for (int j = i + 1; j < count; j++) {
+            int n = 0;
+            for (int k = 0; k < count; k++) {
+                if (k != i && k != j) {
+                    rest[n++] = weights[k];
+                }
+            }
+            rest[n++] = weights[i] + weights[j];
+            uint64_t cost = weights[i] + weights[j] + least_cost(rest, n);
+            best = cost < best ? cost : best;
+        }
+    }
+    return best;
+}
+
+static void huffman_trees_have_the_least_depth(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    uint64_t seed = 5;
+    for (int trial = 0; trial < 200; trial++) {
+        uint64_t weights[6], cost = 0;
+        uint32_t classes = 2 + (uint32_t)(test_next(&seed) % 5);
+        for (uint32_t k = 0; k < classes; k++) {
+            weights[k] = trial % 3 == 0 ? test_next(&seed) % 3 : test_next(&seed) % 1000;
+        }
+        xsmi_hierarchy h;
+        assert_ok(xsmi_hierarchy_huffman(ctx, weights, classes, &h, &err), err);
+        check_tree(ctx, &h);
+        for (uint32_t k = 0; k < classes; k++) {
+            cost += weights[k] * depth_of(&h, k);
+        }
+        assert_int_equal(cost, least_cost(weights, (int)classes));
+        xsmi_hierarchy_clear(&h);
+    }
+    /* Powers of two hang as a chain; classes without rows do not. */
+    uint64_t weights[60];
+    xsmi_hierarchy h;
+    for (uint32_t k = 0; k < 60; k++) {
+        weights[k] = (uint64_t)1 << k;
+    }
+    assert_ok(xsmi_hierarchy_huffman(ctx, weights, 60, &h, &err), err);
+    check_tree(ctx, &h);
+    assert_int_equal(h.depth, 59);
+    assert_int_equal(depth_of(&h, 59), 1);
+    xsmi_hierarchy_clear(&h);
+    memset(weights, 0, sizeof weights);
+    assert_ok(xsmi_hierarchy_huffman(ctx, weights, 60, &h, &err), err);
+    assert_int_equal(h.depth, 6);
+    xsmi_hierarchy_clear(&h);
+    xsm_context_free(ctx);
+}
+
+static void what_is_no_tree(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+    const uint32_t L = XSMI_LEAF;
+    const uint32_t bad[][6] = {
+        {1, L, 2, L | 1, L | 2, L | 2},     /* a class twice */
+        {1, L, 2, L | 1, L | 2, L | 4},     /* a class that there is not */
+        {2, 1, L, L | 1, L | 2, L | 3},     /* not in preorder */
+        {1, 1, 2, L | 1, L | 2, L | 3},     /* a node twice */
+        {0, L, 2, L | 1, L | 2, L | 3},     /* a ring */
+        {1, 3, 2, L | 1, L | 2, L | 3},     /* a node that there is not */
+        {L, L | 1, 2, L | 2, L | 3, L | 0}, /* nodes that hang on nothing */
+    };
+    xsmi_hierarchy h;
+    bool good;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_ok(xsmi_hierarchy_read(ctx, bad[i], 4, &h, &good, &err), err);
+        assert_false(good);
+    }
+    const uint32_t fine[6] = {1, L, 2, L | 1, L | 2, L | 3};
+    assert_ok(xsmi_hierarchy_read(ctx, fine, 4, &h, &good, &err), err);
+    assert_true(good);
+    check_tree(ctx, &h);
+    xsmi_hierarchy_clear(&h);
+    xsm_context_free(ctx);
+}
+
+/* -- scores -------------------------------------------------------------------------------------------------------- */
+
+static const char *const trees[] = {"tree=fitted", "tree=balanced", "tree=huffman"};
+
+/* A model of random weights with a tree: what a trainer of no epochs leaves. */
+static xsm_model *random_model(xsm_context *ctx, const test_problem *p, const char *tree, int32_t layout, double size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, p, true, layout, size, 3);
+    xsm_estimator *e = test_estimator(ctx, "hierarchical", tree);
+    assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
+    xsmi_model_set_correction(m, e->correction);
+    xsm_estimator_free(e);
+    assert_string_equal(xsm_model_correction(m), "hierarchy");
+    return m;
+}
+
+/* log p(k|x) in double, from the root down. */
+static double log_p(const xsm_model *m, uint32_t class, const float *x)
+{
+    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    double sum = 0;
+    for (uint32_t at = h->above_class[class];; at = h->above[at / 2]) {
+        double z = test_score(m, at / 2, x), t = at & 1 ? -z : z;
+        sum -= (t > 0 ? t : 0) + log1p(exp(-fabs(t)));
+        if (at / 2 == 0) {
+            return sum;
+        }
+    }
+}
+
+static void probabilities_sum_to_one(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const uint32_t sizes[] = {2, 3, 5, 64, 171, 700};
+    for (int kind = 0; kind < 6 * 3 * 4; kind++) {
+        uint32_t classes = sizes[kind % 6];
+        bool sparse = kind / 18 & 1;
+        int32_t layout = kind / 36 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+        test_problem p = test_problem_new(300, 12, classes, sparse, 2);
+        xsm_model *m = random_model(NULL, &p, trees[kind / 6 % 3], layout, 2);
+        float *all = calloc(300 * (size_t)classes, sizeof *all), *some = calloc(300 * (size_t)classes, sizeof *some);
+        uint32_t *chosen = calloc(300 * (size_t)classes, sizeof *chosen);
+        assert_true(all && some && chosen);
+        xsm_batch batch = xsm_batch_range(p.data, 0, 300);
+        assert_ok(xsm_model_score_range(m, &batch, 0, classes, all, classes, &err), err);
+        for (size_t i = 0; i < 300 * (size_t)classes; i++) {
+            chosen[i] = (uint32_t)(i % classes);
+        }
+        assert_ok(xsm_model_scores(m, &batch, chosen, classes, some, &err), err);
+        double loss = 0;
+        for (uint32_t i = 0; i < 300; i++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < classes; k++) {
+                double want = log_p(m, k, p.x + i * p.features), have = (double)all[i * (size_t)classes + k];
+                assert_float_equal(have, want, 1e-5 * (1 + fabs(want)));
+                assert_float_equal((double)some[i * (size_t)classes + k], want, 1e-5 * (1 + fabs(want)));
+                sum += exp(have);
+            }
+            assert_float_equal(sum, 1, 1e-5);
+            loss -= log_p(m, p.labels[i], p.x + i * p.features) / 300;
+        }
+        /* A part of the classes, on borders of no tile; bits as before. */
+        uint32_t first = classes / 3, count = classes - first - classes / 5;
+        assert_ok(xsm_model_score_range(m, &batch, first, count, some, count, &err), err);
+        for (uint32_t i = 0; i < 300; i++) {
+            assert_memory_equal(some + i * (size_t)count, all + i * (size_t)classes + first, count * sizeof *some);
+        }
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
+        assert_float_equal(metrics.log_loss, loss, 2e-5 * (1 + loss));
+        free(all);
+        free(some);
+        free(chosen);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* The search opens a part of the nodes, and finds what sorting all probabilities finds. */
+static void best_classes_are_found(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { CLASSES = 400, ROWS = 60 };
+    for (int kind = 0; kind < 12; kind++) {
+        test_problem p = test_problem_new(ROWS, 12, CLASSES, kind & 1, 2);
+        xsm_model *m = random_model(NULL, &p, trees[kind / 2 % 3],
+                                    kind < 6 ? XSM_LAYOUT_CLASS_MAJOR : XSM_LAYOUT_FEATURE_MAJOR, 2);
+        static float all[ROWS * CLASSES];
+        xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, all, CLASSES, &err), err);
+        for (uint32_t top = 1; top <= CLASSES; top = top == 1    ? 25
+                                                     : top == 25 ? 26
+                                                     : top == 26 ? CLASSES
+                                                                 : 2 * CLASSES) {
+            xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+            options.top = top;
+            xsm_predictor *predictor = NULL;
+            static uint32_t classes[ROWS * CLASSES];
+            static float scores[ROWS * CLASSES];
+            static double probabilities[ROWS * CLASSES];
+            assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+            assert_ok(xsm_predictor_run(predictor, &batch, classes, scores, probabilities, &err), err);
+            uint64_t opened = xsm_predictor_probed(predictor);
+            assert_true(top <= 25 ? opened > 0 && opened < ROWS * (CLASSES - 1) : opened == 0);
+            for (uint32_t i = 0; i < ROWS; i++) {
+                char seen[CLASSES] = {0};
+                for (uint32_t k = 0; k < top; k++) {
+                    size_t at = i * (size_t)top + k;
+                    double log_score = (double)all[i * CLASSES + classes[at]];
+                    assert_false(seen[classes[at]]++);
+                    assert_float_equal((double)scores[at], log_score, 1e-5 * (1 + fabs(log_score)));
+                    assert_float_equal(probabilities[at], exp((double)scores[at]), 1e-6);
+                    assert_true(k == 0 || scores[at] <= scores[at - 1]);
+                }
+                for (uint32_t k = 0; k < CLASSES; k++) {
+                    assert_true(seen[k] || all[i * CLASSES + k] <= scores[(i + 1) * (size_t)top - 1] + 1e-4f);
+                }
+            }
+            xsm_predictor_free(predictor);
+        }
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+    /* Equal probabilities: the smaller classes; what is not finite is said. */
+    test_problem p = test_problem_new(3, 2, 64, false, 2);
+    xsm_model *m = random_model(NULL, &p, "tree=huffman", XSM_LAYOUT_CLASS_MAJOR, 0);
+    xsm_model *flat = random_model(NULL, &p, "tree=balanced", XSM_LAYOUT_CLASS_MAJOR, 0);
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    options.top = 3;
+    xsm_predictor *predictor = NULL;
+    uint32_t classes[9];
+    xsm_batch batch = xsm_batch_range(p.data, 0, 3);
+    assert_ok(xsm_predictor_new(flat, &options, &predictor, &err), err);
+    assert_ok(xsm_predictor_run(predictor, &batch, classes, NULL, NULL, &err), err);
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(classes[i], i % 3);
+    }
+    flat->bias[0] = NAN;
+    assert_fails(xsm_predictor_run(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
+    xsm_predictor_free(predictor);
+    xsm_model_free(flat);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* The same bits whatever the machine. */
+static void scores_have_the_same_bits(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const uint32_t cpus[] = {0, XSM_CPU_DISABLE_AVX512, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON};
+    for (int sparse = 0; sparse < 2; sparse++) {
+        test_problem p = test_problem_new(70, 12, 700, sparse, 2);
+        static float first[70 * 700], other[70 * 700];
+        for (int i = 0; i < 6; i++) {
+            xsm_context *ctx = test_context(i < 3 ? 1 : 3, TEST_BUILT_IN, cpus[i % 3]);
+            xsm_model *m = random_model(ctx, &p, "tree=huffman", XSM_LAYOUT_CLASS_MAJOR, 2);
+            xsm_batch batch = xsm_batch_range(p.data, 0, 70);
+            assert_ok(xsm_model_score_range(m, &batch, 0, 700, i ? other : first, 700, &err), err);
+            assert_true(!i || memcmp(first, other, sizeof first) == 0);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+        }
+        test_problem_free(&p);
+    }
+}
+
+/* -- gradients ----------------------------------------------------------------------------------------------------- */
+
+static double loss_of(xsm_model *m, const test_problem *p, uint64_t n)
+{
+    double loss = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        loss -= log_p(m, p->labels[i], p->x + i * p->features);
+    }
+    return loss / (double)n;
+}
+
+static void gradients_are_central_differences(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int kind = 0; kind < 6; kind++) {
+        enum { N = 9, K = 13, D = 5 };
+        test_problem p = test_problem_new(60, D, K, kind & 1, 2);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        xsm_estimator *e = test_estimator(NULL, "hierarchical", trees[kind / 2]);
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        xsmi_model_set_correction(m, e->correction);
+        xsm_gradient *g = test_gradient(NULL);
+        xsm_batch batch = xsm_batch_range(p.data, 0, N);
+        assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
+        xsm_gradient_view view = test_view(g);
+        assert_float_equal(view.loss, loss_of(m, &p, N), 1e-6);
+        double bias[K] = {0}, weight[K][D] = {{0}};
+        for (uint64_t i = 0; i < N; i++) {
+            for (uint32_t j = 0; j < view.lengths[i]; j++) {
+                uint32_t row = view.classes[i * view.width + j];
+                double c = (double)view.coefficients[i * view.width + j];
+                bias[row] += c;
+                for (uint32_t f = 0; f < D; f++) {
+                    weight[row][f] += c * (double)p.x[i * D + f];
+                }
+            }
+        }
+        for (uint32_t k = 0; k < K; k++) {
+            for (uint32_t f = 0; f <= D; f++) {
+                float *at = f < D ? &m->weight[k * m->stride + f] : &m->bias[k], held = *at;
+                *at = held + 0x1p-8f;
+                double up = loss_of(m, &p, N);
+                *at = held - 0x1p-8f;
+                double down = loss_of(m, &p, N);
+                *at = held;
+                assert_float_equal(f < D ? weight[k][f] : bias[k], (up - down) * 0x1p7, 2e-5);
+            }
+        }
+        xsm_gradient_free(g);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* -- training ------------------------------------------------------------------------------------------------------ */
+
+static xsm_model *trained(xsm_context *ctx, const test_problem *p, const char *tree, uint64_t batch, uint64_t epochs,
+                          double eta, const char *optimizer)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(ctx, "hierarchical", tree);
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(ctx, optimizer, &o, &err), err);
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = epochs;
+    options.batch = batch;
+    options.eta = eta;
+    options.schedule = XSM_SCHEDULE_STEP;
+    options.factor = 0.85;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &options, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    return m;
+}
+
+/* Rows that say one of few contexts: the optimum is the labels' shares in each context, whatever the tree. */
+static void training_ends_at_the_shares(void **state)
+{
+    (void)state;
+    enum { CONTEXTS = 3, CLASSES = 5, ROWS = 3000 };
+    double share[CONTEXTS][CLASSES];
+    test_problem p = test_context_problem(ROWS, CONTEXTS, CLASSES, share[0]);
+    for (int i = 0; i < 3; i++) {
+        xsm_model *m = trained(NULL, &p, trees[i], 30, 40, 2, "sgd");
+        for (uint32_t c = 0; c < CONTEXTS; c++) {
+            float x[CONTEXTS] = {0};
+            x[c] = 1;
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                assert_float_equal(exp(log_p(m, k, x)), share[c][k], 0.01);
+            }
+        }
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+}
+
+static void training_has_the_same_bits(void **state)
+{
+    (void)state;
+    test_problem p = test_problem_new(500, 8, 900, false, 31);
+    for (int kind = 0; kind < 4; kind++) {
+        uint64_t first = 0;
+        for (uint32_t threads = 1; threads < 4; threads++) {
+            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
+            xsm_model *m = trained(ctx, &p, trees[kind % 3], kind & 1 ? 50 : 1, 2, 0.2, kind < 2 ? "sgd" : "adagrad");
+            uint64_t hash = test_hash(m);
+            first = threads == 1 ? hash : first;
+            assert_true(hash == first);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+        }
+    }
+    test_problem_free(&p);
+}
+
+/* -- the model ----------------------------------------------------------------------------------------------------- */
+
+static void models_are_saved_and_go_on(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    char path[] = "test_hierarchical_XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    test_problem p = test_problem_new(300, 8, 40, false, 31);
+    xsm_model *m = trained(NULL, &p, "tree=huffman", 10, 3, 0.5, "sgd"), *loaded = NULL;
+    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_string_equal(xsm_model_correction(loaded), "hierarchy");
+    static float was[300 * 40], is[300 * 40];
+    xsm_batch batch = xsm_batch_range(p.data, 0, 300);
+    assert_ok(xsm_model_score_range(m, &batch, 0, 40, was, 40, &err), err);
+    assert_ok(xsm_model_score_range(loaded, &batch, 0, 40, is, 40, &err), err);
+    assert_memory_equal(was, is, sizeof is);
+    /* The loaded model keeps its tree, whatever the option says. */
+    xsm_estimator *e = test_estimator(NULL, "hierarchical", "tree=balanced");
+    assert_ok(xsm_estimator_bind(e, loaded, p.data, &err), err);
+    assert_ptr_equal(e->correction, loaded->correction);
+    xsm_estimator_free(e);
+    /* What other estimators and indexes would make of its rows is refused. */
+    static const char *const others[] = {"softmax", "ove", "negative-sampling", "implicit"};
+    for (int i = 0; i < 4; i++) {
+        e = test_estimator(NULL, others[i], "");
+        assert_fails(xsm_estimator_bind(e, loaded, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_non_null(strstr(err.message, "hierarchical"));
+        xsm_estimator_free(e);
+    }
+    xsm_index *index = NULL;
+    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    assert_fails(xsm_index_build_model(index, loaded, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_index_free(index);
+    xsm_model_free(loaded);
+    /* A file whose tree is none. */
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    static char bytes[1 << 16];
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    const uint32_t root[2] = {m->correction ? xsmi_correction_hierarchy(m->correction)->children[0] : 0,
+                              xsmi_correction_hierarchy(m->correction)->children[1]};
+    bool changed = false;
+    for (size_t i = 0; i + sizeof root <= size && !changed; i += 4) {
+        if (memcmp(bytes + i, root, sizeof root) == 0) {
+            bytes[i] ^= 1;
+            changed = true;
+        }
+    }
+    assert_true(changed);
+    rewind(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    fclose(f);
+    loaded = (xsm_model *)&err;
+    assert_int_not_equal(xsm_model_load(NULL, path, NULL, &loaded, &err), XSM_OK);
+    assert_ptr_equal(loaded, (xsm_model *)&err);
+    unlink(path);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void what_does_not_go_with_it(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(60, 6, 9, false, 2), one = test_problem_new(10, 6, 1, false, 2);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0),
+              *narrow = test_model(NULL, &one, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "hierarchical", "");
+    assert_fails(xsm_estimator_bind(e, narrow, one.data, &err), XSM_ERROR_RANGE, err);
+    /* a model that is corrected already */
+    xsm_estimator *negative = test_estimator(NULL, "negative-sampling", "sampler=frequency");
+    assert_ok(xsm_estimator_bind(negative, m, p.data, &err), err);
+    xsmi_model_set_correction(m, negative->correction);
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_model_clear_correction(m);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    /* a host's table cannot ask for it */
+    xsm_estimator_ops ops = xsmi_hierarchical_ops;
+    xsm_estimator *host = NULL;
+    assert_fails(xsm_estimator_new_from(NULL, &ops, &host, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_estimator_free(e);
+    xsm_estimator_free(negative);
+    xsm_model_free(m);
+    xsm_model_free(narrow);
+    test_problem_free(&one);
+    test_problem_free(&p);
+}
+
+/* -- memory -------------------------------------------------------------------------------------------------------- */
+
+typedef struct subject {
+    test_problem p;
+    const char *tree;
+} subject;
+
+static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
+{
+    subject *s = state;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    options.eta = 0.1;
+    options.epochs = 1;
+    xsm_status status = xsm_model_new_linear(ctx, s->p.features, s->p.classes, NULL, &m, err);
+    status = status == XSM_OK ? xsm_estimator_new(ctx, "hierarchical", &e, err) : status;
+    status = status == XSM_OK ? xsm_estimator_set(e, "tree", s->tree, err) : status;
+    status = status == XSM_OK ? xsm_optimizer_new(ctx, "sgd", &o, err) : status;
+    status = status == XSM_OK ? xsm_trainer_new(ctx, m, s->p.data, e, o, &options, &t, err) : status;
+    status = status == XSM_OK ? xsm_trainer_run(t, err) : status;
+    status = status == XSM_OK ? xsm_evaluate(ctx, m, s->p.data, NULL, &metrics, err) : status;
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void every_allocation(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"fitted", "balanced", "huffman"};
+    for (int i = 0; i < 3; i++) {
+        subject s = {test_problem_new(80, 6, 20, false, 2), names[i]};
+        assert_true(test_every_allocation(run, &s) > 12);
+        test_problem_free(&s.p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(balanced_trees),
+        cmocka_unit_test(huffman_trees_have_the_least_depth),
+        cmocka_unit_test(what_is_no_tree),
+        cmocka_unit_test(probabilities_sum_to_one),
+        cmocka_unit_test(best_classes_are_found),
+        cmocka_unit_test(scores_have_the_same_bits),
+        cmocka_unit_test(gradients_are_central_differences),
+        cmocka_unit_test(training_ends_at_the_shares),
+        cmocka_unit_test(training_has_the_same_bits),
+        cmocka_unit_test(models_are_saved_and_go_on),
+        cmocka_unit_test(what_does_not_go_with_it),
+        cmocka_unit_test(every_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,657 @@
+/*
+ * Evaluation and prediction against a naive computation in double, over layouts, kinds of rows, labels of all sorts,
+ * and numbers of threads.
+ */
+#include "training.h"
+
+#include "predict/evaluate.h"
+
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/predict.h>
+
+#include "golden/metrics_golden.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- the naive way ------------------------------------------------------------------------------------------------- */
+
+typedef struct naive {
+    uint64_t rows, known_rows, unlabelled, unseen_labels;
+    double log_loss, error, precision[20];
+} naive;
+
+/* Classes by falling score, of equal scores the smaller first. `z` is used up. */
+static void rank(double *z, uint32_t classes, uint32_t count, uint32_t *best)
+{
+    for (uint32_t place = 0; place < count; place++) {
+        best[place] = UINT32_MAX;
+        for (uint32_t k = 0; place < classes && k < classes; k++) {
+            if (!isnan(z[k]) && (best[place] == UINT32_MAX || z[k] > z[best[place]])) {
+                best[place] = k;
+            }
+        }
+        if (place < classes) {
+            z[best[place]] = (double)NAN;
+        }
+    }
+}
+
+static double log_sum(const double *z, uint32_t classes)
+{
+    double most = -INFINITY, sum = 0;
+    for (uint32_t k = 0; k < classes; k++) {
+        most = fmax(most, z[k]);
+    }
+    for (uint32_t k = 0; k < classes; k++) {
+        sum += exp(z[k] - most);
+    }
+    return most + log(sum);
+}
+
+static naive evaluate_naively(const xsm_model *m, const test_problem *p, const xsm_dataset *data)
+{
+    naive n = {0};
+    double *z = calloc(m->classes, sizeof *z);
+    assert_non_null(z);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < p->rows; i++) {
+        xsm_row row = XSM_ROW_INIT;
+        assert_int_equal(xsm_dataset_get_row(data, i, &row, NULL), XSM_OK);
+        if (row.label_count == 0) {
+            n.unlabelled++;
+            continue;
+        }
+        n.rows++;
+        for (uint32_t k = 0; k < m->classes; k++) {
+            z[k] = test_score(m, k, p->x + i * p->features);
+        }
+        double target = 0, lse = log_sum(z, m->classes);
+        uint64_t known = 0;
+        for (uint64_t j = 0; j < row.label_count; j++) {
+            if (row.labels[j] < m->classes) {
+                target += z[row.labels[j]];
+                known++;
+            } else {
+                n.unseen_labels++;
+            }
+        }
+        if (known) {
+            n.known_rows++;
+            n.log_loss += lse - target / (double)known;
+        }
+        uint32_t best[20];
+        rank(z, m->classes, 20, best);
+        uint32_t hits = 0;
+        for (uint32_t k = 0; k < 20; k++) {
+            for (uint64_t j = 0; j < row.label_count; j++) {
+                hits += best[k] != UINT32_MAX && row.labels[j] == best[k];
+            }
+            n.precision[k] += (double)hits / (k + 1);
+            wrong += k == 0 && !hits;
+        }
+    }
+    n.log_loss /= (double)n.known_rows;
+    n.error = (double)wrong / (double)n.rows;
+    for (int k = 0; k < 20; k++) {
+        n.precision[k] /= (double)n.rows;
+    }
+    free(z);
+    return n;
+}
+
+static void compare(const xsm_metrics *have, const naive *want)
+{
+    assert_int_equal(have->rows, want->rows);
+    assert_int_equal(have->known_rows, want->known_rows);
+    assert_int_equal(have->unseen_rows, want->rows - want->known_rows);
+    assert_int_equal(have->unlabelled, want->unlabelled);
+    assert_int_equal(have->unseen_labels, want->unseen_labels);
+    assert_true(want->known_rows ? fabs(have->log_loss - want->log_loss) <= 1e-6 * fmax(1, want->log_loss)
+                                 : isnan(have->log_loss));
+    assert_true(fabs(have->error - want->error) < 1e-12);
+    for (uint32_t k = 0; k < have->precision_max; k++) {
+        assert_true(fabs(have->precision[k] - want->precision[k]) < 1e-12);
+    }
+}
+
+/* Labels of all sorts: none, one, several, unseen, unseen among others. */
+static xsm_dataset *with_odd_labels(const test_problem *p, bool sparse, uint64_t *seed)
+{
+    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets);
+    uint32_t *labels = calloc(p->rows * 4, sizeof *labels);
+    assert_true(offsets && labels);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < p->rows; i++) {
+        uint64_t want = test_next(seed) % 5;
+        want = want < p->classes ? want : p->classes;
+        uint32_t start = (uint32_t)(test_next(seed) % p->classes);
+        for (uint64_t j = 0; j < want; j++) {
+            labels[count++] = (uint32_t)((start + j) % p->classes);
+        }
+        if (want && i % 7 == 2) {
+            labels[count - 1] = XSM_CLASS_UNSEEN;
+        }
+        offsets[i + 1] = count;
+    }
+    xsm_dataset *data = test_relabel(p, sparse, p->classes, offsets, labels);
+    free(offsets);
+    free(labels);
+    return data;
+}
+
+static void evaluation_is_what_it_says(void **state)
+{
+    (void)state;
+    static const uint32_t classes[] = {1, 2, 3, 19, 170, 900};
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t seed = 5;
+    for (int bits = 0; bits < 16; bits++) {
+        bool sparse = bits & 1, feature_major = bits & 2, bias = bits & 4, several = bits & 8;
+        for (int c = 0; c < 6; c++) {
+            test_problem p = test_problem_new(600, 17, classes[c], sparse, 40);
+            xsm_dataset *odd = several ? with_odd_labels(&p, sparse, &seed) : NULL;
+            const xsm_dataset *data = odd ? odd : p.data;
+            xsm_metrics first = XSM_METRICS_INIT;
+            for (int way = 0; way < 5; way++) {
+                xsm_context *ctx = way < 3 ? test_context((uint32_t)way + 1, TEST_BUILT_IN, 0)
+                                           : test_context(3, way == 3 ? TEST_REVERSED : TEST_PTHREADS, 0);
+                xsm_model *m = test_model(NULL, &p, bias, feature_major, 1, 6);
+                xsm_metrics metrics = XSM_METRICS_INIT;
+                xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+                options.precision_max = 20; /* more than there are classes, at times */
+                assert_ok(xsm_evaluate(ctx, m, data, &options, &metrics, &err), err);
+                assert_int_equal(metrics.precision_max, 20);
+                if (way == 0) {
+                    naive want = evaluate_naively(m, &p, data);
+                    compare(&metrics, &want);
+                    first = metrics;
+                }
+                assert_memory_equal(&metrics, &first, sizeof metrics);
+                xsm_model_free(m);
+                xsm_context_free(ctx);
+            }
+            xsm_dataset_free(odd);
+            test_problem_free(&p);
+        }
+    }
+}
+
+/* Scales that a training run has left on the rows count. */
+static void scales_count(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        test_problem p = test_problem_new(100, 17, 30, sparse, 40);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 6);
+        assert_ok(xsmi_model_need_row_scale(m, &err), err);
+        for (uint32_t k = 0; k < 30; k++) {
+            m->row_scale[k] = 1 / (1 + 0.2 * k);
+        }
+        m->alpha = 0.6;
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
+        assert_int_equal(metrics.precision_max, 10);
+        naive want = evaluate_naively(m, &p, p.data);
+        compare(&metrics, &want);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+static void ties_go_to_the_smaller_class(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(70, 5, 400, false, 40);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0); /* all scores are 0 */
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
+    naive want = evaluate_naively(m, &p, p.data);
+    compare(&metrics, &want);
+    assert_true(fabs(metrics.log_loss - log(400)) < 1e-6);
+    uint32_t classes[70 * 5];
+    double probabilities[70 * 5];
+    xsm_predictor *predictor = NULL;
+    assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+    xsm_batch batch = xsm_batch_range(p.data, 0, 70);
+    assert_ok(xsm_predictor_run(predictor, &batch, classes, NULL, probabilities, &err), err);
+    for (uint32_t i = 0; i < 70 * 5; i++) {
+        assert_int_equal(classes[i], i % 5);
+        assert_true(fabs(probabilities[i] - 1.0 / 400) < 1e-8);
+    }
+    xsm_predictor_free(predictor);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* Rankings that a script without our code has measured, too. */
+static void rankings_are_worth_what_numpy_says(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    float *x = calloc(RANKED_ROWS * RANKED_CLASSES, sizeof *x);
+    uint64_t offsets[RANKED_ROWS + 1] = {0}, counts[RANKED_CLASSES];
+    uint32_t labels[RANKED_ROWS * 8];
+    assert_non_null(x);
+    for (uint32_t i = 0; i < RANKED_ROWS; i++) {
+        offsets[i + 1] = offsets[i];
+        for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
+            x[i * RANKED_CLASSES + k] = (float)((37 * i + 29 * k) % 101) / 8;
+        }
+        for (uint32_t k = 0; k < RANKED_CLASSES + 4; k++) {
+            bool label = false;
+            for (uint32_t j = 0; j < i % 8; j++) {
+                label |= (11 * i + 7 * j * j) % (RANKED_CLASSES + 4) == k;
+            }
+            if (label) {
+                labels[offsets[i + 1]++] = k < RANKED_CLASSES ? k : XSM_CLASS_UNSEEN;
+            }
+        }
+    }
+    for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
+        counts[k] = k < RANKED_CLASSES - 3 ? RANKED_TRAINING_ROWS / (1 + k * k) : 0;
+    }
+    xsm_labels l = {sizeof l, RANKED_CLASSES, 0, offsets, labels};
+    xsm_dataset *data = NULL;
+    xsm_model *m = NULL;
+    assert_ok(xsm_dataset_from_dense(NULL, x, RANKED_ROWS, RANKED_CLASSES, RANKED_CLASSES, &l, XSM_BORROW, &data, &err),
+              err);
+    assert_ok(xsm_model_new_linear(NULL, RANKED_CLASSES, RANKED_CLASSES, NULL, &m, &err), err);
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
+        w.weight[k * w.class_step + k * w.feature_step] = 1; /* a row's features are its scores */
+    }
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+    options.precision_max = RANKED_TOP;
+    assert_ok(xsm_evaluate(NULL, m, data, &options, &metrics, &err), err);
+    for (int k = 0; k < RANKED_TOP; k++) {
+        assert_true(fabs(metrics.ndcg[k] - golden_ranks[0].ndcg[k]) <= 1e-12);
+        assert_true(isnan(metrics.psp[k]) && isnan(metrics.psndcg[k])); /* nothing is known of the classes */
+    }
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = RANKED_CLASSES;
+    map.counts = counts;
+    map.rows = 4999;
+    assert_fails(xsm_model_set_classes(m, &map, &err), XSM_ERROR_RANGE, err);
+    map.rows = RANKED_TRAINING_ROWS;
+    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    for (size_t r = 0; r < sizeof golden_ranks / sizeof *golden_ranks; r++) {
+        for (uint32_t threads = 1; threads < 4; threads++) {
+            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+            options.propensity_a = r == 0 && threads == 1 ? 0 : golden_ranks[r].a; /* its default */
+            options.propensity_b = r == 0 && threads == 1 ? 0 : golden_ranks[r].b;
+            assert_ok(xsm_evaluate(ctx, m, data, &options, &metrics, &err), err);
+            for (int k = 0; k < RANKED_TOP; k++) {
+                assert_true(fabs(metrics.precision[k] - golden_ranks[r].precision[k]) <= 1e-12);
+                assert_true(fabs(metrics.ndcg[k] - golden_ranks[r].ndcg[k]) <= 1e-12);
+                assert_true(fabs(metrics.psp[k] - golden_ranks[r].psp[k]) <= 1e-12);
+                assert_true(fabs(metrics.psndcg[k] - golden_ranks[r].psndcg[k]) <= 1e-12);
+            }
+            xsm_context_free(ctx);
+        }
+    }
+    options.propensity_a = -0.1;
+    assert_fails(xsm_evaluate(NULL, m, data, &options, &metrics, &err), XSM_ERROR_RANGE, err);
+    options.propensity_a = 0;
+    options.propensity_b = (double)NAN;
+    assert_fails(xsm_evaluate(NULL, m, data, &options, &metrics, &err), XSM_ERROR_RANGE, err);
+    xsm_model_free(m);
+    xsm_dataset_free(data);
+    free(x);
+}
+
+static void all_labels_unseen(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(3, 5, 4, false, 40);
+    static const uint32_t labels[] = {XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN};
+    static const uint64_t none[] = {0, 0, 0, 0};
+    xsm_dataset *unseen = test_relabel(&p, false, 4, NULL, labels);
+    xsm_dataset *unlabelled = test_relabel(&p, false, 4, none, labels);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    assert_ok(xsm_evaluate(NULL, m, unseen, NULL, &metrics, &err), err);
+    assert_true(isnan(metrics.log_loss) && metrics.error == 1 && metrics.precision[0] == 0);
+    assert_true(metrics.rows == 3 && metrics.unseen_rows == 3 && metrics.known_rows == 0);
+    xsm_metrics untouched = metrics;
+    assert_fails(xsm_evaluate(NULL, m, unlabelled, NULL, &metrics, &err), XSM_ERROR_DATA, err);
+    assert_memory_equal(&metrics, &untouched, sizeof metrics);
+    xsm_dataset_free(unseen);
+    xsm_dataset_free(unlabelled);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- models that have diverged ------------------------------------------------------------------------------------- */
+
+static void weights_that_are_no_numbers(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const float wrong[] = {NAN, INFINITY, -INFINITY};
+    for (int kind = 0; kind < 12; kind++) {
+        test_problem p = test_problem_new(300, 5, 200, kind & 1, 40);
+        memset(p.x, 0, 299 * 5 * sizeof *p.x); /* only the last row looks at any weight but the bias */
+        for (int j = 0; j < 5; j++) {
+            p.x[299 * 5 + j] = 1;
+        }
+        xsm_dataset *data = test_relabel(&p, kind & 1, 200, NULL, p.labels);
+        xsm_model *m = test_model(NULL, &p, true, kind & 2 ? 1 : 0, 1, 6);
+        if (kind & 1) { /* zeros are not stored: dense rows of zeros times NaN are NaN from the first on */
+            xsm_parameters w = XSM_PARAMETERS_INIT;
+            assert_ok(xsm_model_parameters(m, &w, &err), err);
+            w.weight[101 * w.class_step + 3 * w.feature_step] = wrong[kind / 4];
+        } else {
+            m->bias[101] = wrong[kind / 4];
+        }
+        bool fine = wrong[kind / 4] == -INFINITY && p.labels[299] != 101; /* a class that cannot be is no defect */
+        xsm_metrics metrics = XSM_METRICS_INIT, untouched = metrics;
+        if (!fine) {
+            assert_fails(xsm_evaluate(NULL, m, data, NULL, &metrics, &err), XSM_ERROR_DIVERGED, err);
+            assert_non_null(strstr(err.message, kind & 1 ? "row 299 " : "row 0 "));
+            assert_memory_equal(&metrics, &untouched, sizeof metrics);
+            xsm_predictor *predictor = NULL;
+            assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+            uint32_t classes[300 * 5];
+            xsm_batch batch = xsm_batch_range(data, 0, 300);
+            assert_fails(xsm_predictor_run(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
+            assert_non_null(strstr(err.message, kind & 1 ? "row 299 " : "row 0 "));
+            xsm_predictor_free(predictor);
+        }
+        xsm_dataset_free(data);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* -- prediction ---------------------------------------------------------------------------------------------------- */
+
+static void prediction_agrees(void **state)
+{
+    (void)state;
+    static const uint32_t classes[] = {1, 3, 170, 900};
+    xsm_error err = XSM_ERROR_INIT;
+    for (int bits = 0; bits < 8; bits++) {
+        bool sparse = bits & 1, feature_major = bits & 2, bias = bits & 4;
+        for (int c = 0; c < 4; c++) {
+            test_problem p = test_problem_new(600, 17, classes[c], sparse, 40);
+            test_memory *memory;
+            xsm_context *ctx = test_memory_context(&memory, 2);
+            xsm_model *m = test_model(ctx, &p, bias, feature_major, 1, 6);
+            xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+            options.top = 7;
+            xsm_predictor *predictor = NULL;
+            assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+            uint32_t top = xsm_predictor_top(predictor);
+            assert_int_equal(top, classes[c] < 7 ? classes[c] : 7);
+            uint32_t *best = calloc((size_t)p.rows * top, sizeof *best);
+            float *scores = calloc((size_t)p.rows * top, sizeof *scores);
+            double *probabilities = calloc((size_t)p.rows * top, sizeof *probabilities);
+            uint64_t *rows = calloc(p.rows, sizeof *rows);
+            assert_true(best && scores && probabilities && rows);
+            for (uint64_t i = 0; i < p.rows; i++) {
+                rows[i] = p.rows - 1 - i;
+            }
+            test_memory_fail(memory, 1); /* from here on every allocation is refused */
+            xsm_batch batch = xsm_batch_rows(p.data, rows, p.rows);
+            assert_ok(xsm_predictor_run(predictor, &batch, best, scores, probabilities, &err), err);
+            assert_int_equal(test_memory_calls(memory), 0);
+            test_memory_fail(memory, 0);
+            double loss = 0;
+            uint64_t wrong = 0;
+            double *z = calloc(classes[c], sizeof *z);
+            assert_non_null(z);
+            for (uint64_t i = 0; i < p.rows; i++) {
+                for (uint32_t k = 0; k < classes[c]; k++) {
+                    z[k] = test_score(m, k, p.x + rows[i] * p.features);
+                }
+                double lse = log_sum(z, classes[c]);
+                loss += lse - z[p.labels[rows[i]]];
+                wrong += best[i * top] != p.labels[rows[i]];
+                for (uint32_t k = 0; k < top; k++) {
+                    double want = z[best[i * top + k]];
+                    assert_true(fabs((double)scores[i * top + k] - want) < 1e-5);
+                    assert_true(fabs(probabilities[i * top + k] - exp(want - lse)) < 1e-5);
+                }
+                uint32_t ranked[7];
+                rank(z, classes[c], top, ranked);
+                assert_memory_equal(ranked, best + i * top, top * sizeof *ranked);
+            }
+            free(z);
+            xsm_metrics metrics = XSM_METRICS_INIT;
+            assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
+            assert_true(metrics.error == (double)wrong / (double)p.rows);
+            assert_true(fabs(metrics.log_loss - loss / (double)p.rows) < 1e-5);
+            /* the other results are wanted or not */
+            uint32_t *again = calloc((size_t)p.rows * top, sizeof *again);
+            assert_non_null(again);
+            assert_ok(xsm_predictor_run(predictor, &batch, again, NULL, NULL, &err), err);
+            assert_memory_equal(best, again, (size_t)p.rows * top * sizeof *best);
+            free(again);
+            free(best);
+            free(scores);
+            free(probabilities);
+            free(rows);
+            xsm_model_free(m);
+            xsm_predictor_free(predictor); /* in any order */
+            test_memory_end(memory, ctx);
+            test_problem_free(&p);
+        }
+    }
+}
+
+/* -- errors -------------------------------------------------------------------------------------------------------- */
+
+/* An index that looks at everything gives what no index gives, and one that does not, exact scores of what it finds. */
+static void indexes_find_the_same(void **state)
+{
+    (void)state;
+    enum { ROWS = 150, K = 300, TOP = 7 };
+    xsm_error err = XSM_ERROR_INIT;
+    for (int bits = 0; bits < 8; bits++) {
+        test_problem p = test_problem_new(ROWS, 17, K, bits & 1, 40);
+        xsm_model *m = test_model(NULL, &p, bits & 2, bits & 4 ? XSM_LAYOUT_FEATURE_MAJOR : 0, 1, 6);
+        xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+        options.top = TOP;
+        xsm_predictor *plain = NULL, *searching = NULL;
+        xsm_index *index = NULL;
+        assert_ok(xsm_predictor_new(m, &options, &plain, &err), err);
+        static uint32_t want[ROWS * TOP], have[ROWS * TOP];
+        static float scores[ROWS * TOP];
+        xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+        assert_ok(xsm_predictor_run(plain, &batch, want, scores, NULL, &err), err);
+        assert_int_equal(xsm_predictor_probed(plain), 0);
+        for (int way = 0; way < 3; way++) {
+            assert_ok(xsm_index_new(NULL, way ? "spherical" : "exact", &index, &err), err);
+            assert_ok(way ? xsm_index_set(index, "probe", way > 1 ? "30" : "300", &err) : XSM_OK, err);
+            options.index = index;
+            assert_fails(xsm_predictor_new(m, &options, &searching, &err), XSM_ERROR_STATE, err);
+            assert_ok(xsm_index_build_model(index, m, &err), err);
+            assert_ok(xsm_predictor_new(m, &options, &searching, &err), err);
+            assert_ok(xsm_predictor_run(searching, &batch, have, scores, NULL, &err), err);
+            uint32_t missed = 0;
+            for (uint32_t i = 0; i < ROWS * TOP; i++) {
+                float exact;
+                xsm_batch row = xsm_batch_range(p.data, i / TOP, 1);
+                assert_ok(xsm_model_scores(m, &row, &have[i], 1, &exact, &err), err);
+                assert_true(exact == scores[i] && (i % TOP == 0 || scores[i] <= scores[i - 1]));
+                missed += have[i] != want[i];
+            }
+            assert_true(way < 2 ? missed == 0 : missed < ROWS * TOP);
+            uint64_t probed = xsm_predictor_probed(searching);
+            assert_true(way < 2 ? probed == ROWS * K : probed >= ROWS * 30 && probed < ROWS * 90);
+            double probabilities[ROWS * TOP];
+            assert_fails(xsm_predictor_run(searching, &batch, have, NULL, probabilities, &err), XSM_ERROR_UNSUPPORTED,
+                         err);
+            assert_ok(xsm_predictor_run(searching, &batch, have, NULL, NULL, &err), err);
+            xsm_predictor_free(searching);
+            xsm_index_free(index);
+        }
+        options.index = NULL;
+        xsm_predictor_free(plain);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* A predictor outlives changes of the model's layout, which a trainer makes, and says so when the model has grown or
+ * its index belongs to something else. */
+static void predictors_notice_what_has_changed(void **state)
+{
+    (void)state;
+    enum { K = 300, ROWS = 40, TOP = 5 };
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, 400, K, true, 12);
+    xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+    xsm_index *index = NULL;
+    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    for (int searches = 0; searches < 2; searches++) {
+        for (int layout = 0; layout < 2; layout++) {
+            xsm_model *m = test_model(NULL, &p, false, layout, 0.5, 8);
+            xsm_model *other = test_model(NULL, &p, false, layout, 0.5, 9);
+            xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+            xsm_predictor *early = NULL, *late = NULL;
+            uint32_t have[ROWS * TOP], want[ROWS * TOP];
+            o.index = searches ? index : NULL;
+            assert_ok(xsm_index_build_model(index, m, &err), err);
+            assert_ok(xsm_predictor_new(m, &o, &early, &err), err);
+            assert_ok(xsm_model_set_layout(m, !layout, &err), err);
+            assert_ok(xsm_index_build_model(index, m, &err), err);
+            assert_ok(xsm_predictor_new(m, &o, &late, &err), err);
+            assert_ok(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), err);
+            assert_ok(xsm_predictor_run(late, &batch, want, NULL, NULL, &err), err);
+            assert_memory_equal(have, want, sizeof have);
+            if (searches) {
+                assert_ok(xsm_index_build_model(index, other, &err), err);
+                assert_fails(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), XSM_ERROR_STATE, err);
+                assert_ok(xsm_index_build_model(index, m, &err), err);
+                assert_ok(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), err);
+            }
+            xsm_class_map map = XSM_CLASS_MAP_INIT;
+            map.classes = K + 1;
+            map.features = p.features;
+            assert_ok(xsm_model_grow(m, p.features, &map, &err), err);
+            assert_fails(xsm_predictor_run(early, &batch, have, NULL, NULL, &err), XSM_ERROR_STATE, err);
+            if (searches) { /* as the index: built before classes, and before features, were new */
+                xsm_predictor *none = NULL;
+                assert_fails(xsm_predictor_new(m, &o, &none, &err), XSM_ERROR_STATE, err);
+                assert_ok(xsm_index_build_model(index, m, &err), err);
+                assert_ok(xsm_model_grow(m, p.features + 1, NULL, &err), err);
+                assert_fails(xsm_predictor_new(m, &o, &none, &err), XSM_ERROR_STATE, err);
+                assert_null(none);
+            }
+            xsm_predictor_free(early);
+            xsm_predictor_free(late);
+            xsm_model_free(m);
+            xsm_model_free(other);
+        }
+    }
+    xsm_index_free(index);
+    test_problem_free(&p);
+}
+
+static void bad_calls_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(30, 5, 9, false, 40), wide = test_problem_new(30, 6, 9, false, 40);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+    assert_fails(xsm_evaluate(NULL, NULL, p.data, NULL, &metrics, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_evaluate(NULL, m, NULL, NULL, &metrics, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_evaluate(NULL, m, p.data, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_evaluate(NULL, m, wide.data, NULL, &metrics, &err), XSM_ERROR_SHAPE, err);
+    options.precision_max = XSM_PRECISION_MAX + 1;
+    assert_fails(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), XSM_ERROR_RANGE, err);
+    options.precision_max = XSM_PRECISION_MAX;
+    assert_ok(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), err);
+    assert_int_equal(metrics.precision_max, XSM_PRECISION_MAX);
+    assert_true(fabs(metrics.precision[99] - 1.0 / 100) < 1e-12);
+    options.size = 4;
+    assert_fails(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), XSM_ERROR_STRUCT_OLD, err);
+    metrics.size = 16;
+    assert_fails(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), XSM_ERROR_STRUCT_OLD, err);
+    xsm_predictor *predictor = (xsm_predictor *)&err;
+    xsm_predictor_options few = XSM_PREDICTOR_OPTIONS_INIT;
+    assert_fails(xsm_predictor_new(NULL, NULL, &predictor, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_predictor_new(m, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    few.top = 65537;
+    assert_fails(xsm_predictor_new(m, &few, &predictor, &err), XSM_ERROR_RANGE, err);
+    few.size = 4;
+    assert_fails(xsm_predictor_new(m, &few, &predictor, &err), XSM_ERROR_STRUCT_OLD, err);
+    assert_ptr_equal(predictor, (xsm_predictor *)&err);
+    assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+    uint32_t classes[5];
+    xsm_batch batch = xsm_batch_range(p.data, 0, 1), other = xsm_batch_range(wide.data, 0, 1);
+    assert_fails(xsm_predictor_run(NULL, &batch, classes, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_predictor_run(predictor, NULL, classes, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_predictor_run(predictor, &batch, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_predictor_run(predictor, &other, classes, NULL, NULL, &err), XSM_ERROR_SHAPE, err);
+    batch.first = 30;
+    assert_fails(xsm_predictor_run(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_RANGE, err);
+    batch.size = 8;
+    assert_fails(xsm_predictor_run(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_STRUCT_OLD, err);
+    assert_int_equal(xsm_predictor_top(NULL), 0);
+    xsm_predictor_free(NULL);
+    xsm_predictor_free(predictor);
+    xsm_model_free(m);
+    test_problem_free(&p);
+    test_problem_free(&wide);
+}
+
+/* Memory that is kept from one evaluation to the next, with fewer rows and with more than it was said to be for. */
+static void kept_memory_changes_nothing(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        test_problem p = test_problem_new(90, 7, 20, sparse, 5);
+        xsm_context *ctx = test_context(2, 0, 0);
+        xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 1);
+        xsmi_evaluate_room kept = {.rows = 20};
+        static const uint64_t counts[] = {10, 20, 1, 90, 30};
+        for (int i = 0; i < 5; i++) {
+            uint64_t rows[90];
+            for (uint64_t j = 0; j < counts[i]; j++) {
+                rows[j] = 89 - j;
+            }
+            xsm_dataset *part = NULL;
+            xsm_metrics want = XSM_METRICS_INIT, got = XSM_METRICS_INIT;
+            assert_ok(xsm_dataset_select(p.data, rows, counts[i], &part, &err), err);
+            assert_ok(xsm_evaluate(ctx, m, part, NULL, &want, &err), err);
+            assert_ok(xsmi_evaluate(ctx, m, part, NULL, &kept, &got, &err), err);
+            assert_memory_equal(&got, &want, sizeof want);
+            xsm_dataset_free(part);
+        }
+        xsmi_evaluate_room_free(ctx, &kept);
+        assert_null(kept.scratch);
+        xsm_model_free(m);
+        xsm_context_free(ctx);
+        test_problem_free(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(evaluation_is_what_it_says),
+        cmocka_unit_test(scales_count),
+        cmocka_unit_test(rankings_are_worth_what_numpy_says),
+        cmocka_unit_test(ties_go_to_the_smaller_class),
+        cmocka_unit_test(all_labels_unseen),
+        cmocka_unit_test(weights_that_are_no_numbers),
+        cmocka_unit_test(prediction_agrees),
+        cmocka_unit_test(indexes_find_the_same),
+        cmocka_unit_test(predictors_notice_what_has_changed),
+        cmocka_unit_test(bad_calls_are_refused),
+        cmocka_unit_test(kept_memory_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
