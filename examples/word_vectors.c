@@ -187,7 +187,7 @@ static xsm_status make_search(const settings *s, xsm_context *ctx, xsm_estimator
         return XSM_OK;
     }
     const xsm_estimator_ops *ops = xsm_estimator_find(s->fit_estimator);
-    if (ops && !(ops->flags & XSM_ESTIMATOR_INDEX)) {
+    if (ops && ops->kind != XSM_ESTIMATOR_SEARCHED) {
         snprintf(err->message, sizeof err->message,
                  "--fit-estimator is '%s', which does not search; mips and "
                  "decomp-mips do",

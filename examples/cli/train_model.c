@@ -181,7 +181,7 @@ int cli_train_make_model(cli_run *r)
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
-    int exact = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_EXACT) != 0;
+    int exact = xsm_estimator_find(r->estimator_name)->kind == XSM_ESTIMATOR_EXACT;
     options.bias = r->bias != 0;
     /* An estimator that scores every class of a sparse row reads whole features; one that samples reads whole
      * classes. */

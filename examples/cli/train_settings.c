@@ -183,7 +183,7 @@ static int make_estimator(cli_run *r)
 int cli_train_corrects(const char *estimator)
 {
     const xsm_estimator_ops *ops = xsm_estimator_find(estimator);
-    return ops && ((ops->flags & XSM_ESTIMATOR_CORRECTED) != 0 || strcmp(estimator, "hierarchical") == 0);
+    return ops && ((ops->flags & XSM_ESTIMATOR_CORRECTED) != 0 || ops->kind == XSM_ESTIMATOR_HIERARCHY);
 }
 
 /* Checks what cannot be combined with scores that are distances. */

@@ -405,7 +405,7 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
     bool far = t->model->weight_count > XSMI_TUNE_FAR;
     double score = !exact && far ? SAMPLED_SCORE_FAR : t->losses ? EXACT_STEP : exact ? EXACT_SCORE : SAMPLED_SCORE;
     t->score_class = score;
-    bool sifted = exact && (t->estimator->ops.flags & XSMI_ESTIMATOR_SIFTED) != 0;
+    bool sifted = exact && t->estimator->ops.sift;
     t->idle_far = sifted && far && t->train->sparse;
     t->idle_work = sifted ? (t->idle_far ? IDLE_FAR : IDLE) * EXACT_STEP * classes : 0;
     t->estimator_width = t->estimator->width;

@@ -296,12 +296,7 @@ static xsm_status mean_loss(xsmi_tuner *t, const xsm_dataset *rows, double *mean
         XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, 1, t->losses, err));
         sum += t->losses->loss * (double)count;
         places += count * t->losses->width;
-        for (uint64_t i = 0; t->losses->exact && i < count * t->losses->width; i++) {
-            active += t->losses->coefficients[i] != 0;
-        }
-        for (uint64_t i = 0; !t->losses->exact && i < count; i++) {
-            active += t->losses->lengths[i];
-        }
+        active += xsmi_gradient_count(t->losses, true);
     }
     t->judged_busy = busy(t, (double)active / (double)places);
     *mean = sum / (double)rows->rows;

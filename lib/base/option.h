@@ -27,11 +27,13 @@ xsm_status xsmi_option_set_int(const xsm_option *option, void *values, int64_t v
 /* Writes the value as text; returns its full length. */
 size_t xsmi_option_print(const xsm_option *option, const void *values, char *buffer, size_t size);
 
-/* The options of an object: first those of all objects of its kind, then its own. */
+/* The options of an object, in this order: those of all objects such as estimators, those of some of them, its own. */
+enum { XSMI_OPTIONS_COMMON, XSMI_OPTIONS_KIND, XSMI_OPTIONS_OWN, XSMI_OPTION_TABLES };
+
 typedef struct xsmi_option_group {
     const char *kind, *name; /* for messages: "estimator", "ove" */
-    xsmi_option_table table[2];
-    void *values[2];
+    xsmi_option_table table[XSMI_OPTION_TABLES];
+    void *values[XSMI_OPTION_TABLES];
 } xsmi_option_group;
 
 /* Option number `index`, NULL past the last. */

@@ -8,13 +8,18 @@ enum { NAMES_SIZE = 240 };
 
 const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index)
 {
-    size_t common = group->table[0].count;
-    return index < common ? xsmi_option_at(&group->table[0], index) : xsmi_option_at(&group->table[1], index - common);
+    for (int i = 0; i < XSMI_OPTION_TABLES; i++) {
+        if (index < group->table[i].count) {
+            return xsmi_option_at(&group->table[i], index);
+        }
+        index -= group->table[i].count;
+    }
+    return NULL;
 }
 
 const xsm_option *xsmi_group_find(const xsmi_option_group *group, const char *name, void **values)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < XSMI_OPTION_TABLES; i++) {
         const xsm_option *option = xsmi_option_find(&group->table[i], name);
         if (option) {
             *values = group->values[i];
@@ -22,6 +27,15 @@ const xsm_option *xsmi_group_find(const xsmi_option_group *group, const char *na
         }
     }
     return NULL;
+}
+
+static size_t count_of(const xsmi_option_group *group)
+{
+    size_t count = 0;
+    for (int i = 0; i < XSMI_OPTION_TABLES; i++) {
+        count += group->table[i].count;
+    }
+    return count;
 }
 
 static const char *group_name_at(const void *list, size_t index)
@@ -53,7 +67,7 @@ xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, con
     *values = NULL;
     *option = xsmi_group_find(group, name, values);
     if (!*option) {
-        const size_t count = group->table[0].count + group->table[1].count;
+        const size_t count = count_of(group);
         const char *near = xsmi_nearest(name, group, count, group_name_at);
         char names[NAMES_SIZE];
         if (near) {
@@ -106,11 +120,12 @@ xsm_status xsmi_fail_name(xsm_error *err, const char *kind, const char *name, si
 
 xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err)
 {
-    const xsmi_option_table *own = &group->table[1];
+    const xsmi_option_table *own = &group->table[XSMI_OPTIONS_OWN];
     XSMI_TRY(xsmi_option_check(own, size, group->name, err));
     for (size_t i = 0; i < own->count; i++) {
         const xsm_option *option = xsmi_option_at(own, i);
-        if (xsmi_option_find(&group->table[0], option->name)) {
+        if (xsmi_option_find(&group->table[XSMI_OPTIONS_COMMON], option->name) ||
+            xsmi_option_find(&group->table[XSMI_OPTIONS_KIND], option->name)) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s '%s': option '%s' is one that every %s has", group->kind,
                              group->name, option->name, group->kind);
         }

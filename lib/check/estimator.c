@@ -130,9 +130,7 @@ static xsm_status check_list(const trial *t, const xsm_example *example, const u
             }
         }
     }
-    /* A hierarchy's lists have node numbers in place of classes, so labels need not be among them. */
-    uint64_t wanted = t->ops->flags & XSMI_ESTIMATOR_HIERARCHY ? 0 : example->label_count;
-    for (uint64_t l = 0; l < wanted; l++) {
+    for (uint64_t l = 0; l < example->label_count; l++) {
         uint32_t j = 0;
         while (j < length && classes[j] != example->labels[l]) {
             j++;
@@ -170,7 +168,7 @@ static xsm_status compare_lists(const trial *t, const xsm_estimator *e, const xs
 
 static xsm_status check_select(const trial *t, const xsm_estimator *e, xsm_error *err)
 {
-    if (e->exact || e->sampler) {
+    if (e->exact || !e->ops.select) {
         return XSM_OK; /* no lists, or the library's own */
     }
     size_t width = (size_t)e->width, places;
@@ -202,23 +200,23 @@ static xsm_status run(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_
                       uint64_t batch, int junk, xsm_error *err)
 {
     xsm_batch rows = xsm_batch_range(t->data, first, count);
-    XSMI_TRY(xsmi_gradient_reserve(g, e, count + 1, 2, false, err));
+    XSMI_TRY(xsmi_estimator_reserve(e, g, count + 1, 2, false, err));
     size_t places = (size_t)((count + 1) * g->width);
     memset(g->coefficients, junk, places * sizeof *g->coefficients);
     memset(g->losses, junk, (size_t)(count + 1) * sizeof *g->losses);
-    if (g->scratch) {
-        memset(g->scratch, junk, 2 * g->scratch_each);
+    if (g->work.scratch) {
+        memset(g->work.scratch, junk, 2 * g->work.scratch_each);
     }
     for (uint64_t i = 0; i <= count; i++) {
         g->example[i] = xsmi_example_at(e, first + (i < count ? i : 0), FIRST + first + i);
     }
-    if (g->sifted) {
+    if (g->form == XSMI_GRADIENT_SIFTED) {
         g->listed = g->clean = 0; /* the memory is junk now */
         XSMI_TRY(xsmi_sift(e, g, &rows, err));
-    } else if (g->exact) {
+    } else if (xsmi_gradient_is_exact(g)) {
         XSMI_TRY(xsm_model_score_range(t->model, &rows, 0, t->shape.classes, g->coefficients, g->width, err));
     } else {
-        memset(g->scores, junk, places * sizeof *g->scores);
+        memset(g->work.scores, junk, places * sizeof *g->work.scores);
         memset(g->classes, junk, places * sizeof *g->classes);
         xsmi_estimator_select(e, g, 0, count);
         if (!xsmi_estimator_scores(e, g, 0, count, t->model->alpha, NULL)) {
@@ -243,8 +241,8 @@ static xsm_status run(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_
             return fault(t, err, "gradient() writes beyond its coefficients");
         }
     }
-    for (size_t j = 0; j < g->scratch_each; j++) {
-        if (g->scratch[g->scratch_each + j] != (unsigned char)junk) {
+    for (size_t j = 0; j < g->work.scratch_each; j++) {
+        if (g->work.scratch[g->work.scratch_each + j] != (unsigned char)junk) {
             return fault(t, err, "gradient() writes beyond its scratch memory");
         }
     }
@@ -253,7 +251,7 @@ static xsm_status run(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_
 
 static uint64_t length_of(const xsm_gradient *g, uint64_t i)
 {
-    return g->exact ? g->width : g->lengths[i];
+    return xsmi_gradient_is_exact(g) ? g->width : g->lengths[i];
 }
 
 /* Whether example i of a gradient equals example j of another to the bit. */
@@ -262,7 +260,8 @@ static bool same_example(const xsm_gradient *a, uint64_t i, const xsm_gradient *
     uint64_t length = length_of(a, i);
     size_t from = (size_t)(i * a->width), to = (size_t)(j * b->width);
     return length == length_of(b, j) &&
-           (a->exact || memcmp(a->classes + from, b->classes + to, length * sizeof *a->classes) == 0) &&
+           (xsmi_gradient_is_exact(a) ||
+            memcmp(a->classes + from, b->classes + to, length * sizeof *a->classes) == 0) &&
            memcmp(a->coefficients + from, b->coefficients + to, length * sizeof *a->coefficients) == 0 &&
            memcmp(a->losses + i, b->losses + j, sizeof *a->losses) == 0 &&
            (!a->proximal || memcmp(a->shrinks + from, b->shrinks + to, length * sizeof *a->shrinks) == 0);
@@ -411,7 +410,7 @@ static xsm_status compare_slopes(const trial *t, xsm_estimator *e, xsm_gradient 
     }
     for (uint64_t j = 0; j < length_of(g, 0); j++) {
         static const float steps[] = {-2, -1, 1, 2};
-        uint32_t k = g->exact ? (uint32_t)j : g->classes[j];
+        uint32_t k = xsmi_gradient_is_exact(g) ? (uint32_t)j : g->classes[j];
         float held = w.bias[k];
         xsm_status status = XSM_OK;
         for (int s = 0; s < 4 && status == XSM_OK; s++) {

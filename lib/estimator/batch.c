@@ -5,6 +5,7 @@
 #include "estimator/estimator.h"
 
 #include "base/heap_sort.h"
+#include "estimator/shared.h"
 #include "estimator/sifted.h"
 
 #include <math.h>
@@ -36,6 +37,32 @@ xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_erro
     return XSM_OK;
 }
 
+xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, uint32_t threads,
+                                  bool joint, xsm_error *err)
+{
+    const bool sifted = e->ops.sift != NULL;
+    xsmi_gradient_shape shape = {
+        .form = !e->exact ? XSMI_GRADIENT_LISTED
+                : sifted  ? XSMI_GRADIENT_SIFTED
+                          : XSMI_GRADIENT_DENSE,
+        .examples = examples,
+        .width = joint ? e->ops.joint_width(e->state, examples) : e->width,
+        .model_classes = e->model->classes,
+        .proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0 && !joint,
+        .linear = !e->exact && e->model->bias,
+        .draws = !e->exact && (e->sampler || e->ops.kind == XSM_ESTIMATOR_HIERARCHY),
+        .scratch_each = e->ops.scratch ? e->ops.scratch(e->state) : 0,
+        .threads = threads,
+    };
+    XSMI_TRY(xsmi_gradient_reserve(g, &shape, err));
+    if (g->correction != e->correction) {
+        xsmi_correction_release(g->correction);
+        g->correction = xsmi_correction_retain(e->correction);
+    }
+    g->row_bound = e->row_bound;
+    return XSM_OK;
+}
+
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
                            const xsmi_coming *coming)
 {
@@ -44,26 +71,26 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_features x = xsmi_gradient_features(e, g, i);
         const uint32_t *classes = g->classes + i * g->width;
-        float *scores = g->scores + i * g->width;
+        float *scores = g->work.scores + i * g->width;
         xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, coming);
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
         }
         for (uint32_t j = 0; m->bias && j < g->lengths[i]; j++) {
-            g->linear[i * g->width + j] = scores[j] - m->bias[classes[j]];
+            g->work.linear[i * g->width + j] = scores[j] - m->bias[classes[j]];
         }
     }
     return finite;
 }
 
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
-                                     double eta, uint32_t slot, double *largest)
+                                     double eta, uint32_t thread, double *largest)
 {
     const xsm_model *m = e->model;
     uint64_t width = g->width, start = first * width;
-    bool listed = !g->exact || g->sifted;
-    const float *scores = listed ? g->scores + start : g->coefficients + start;
-    const uint32_t *lengths = listed ? g->lengths + first : NULL;
+    const bool lists = xsmi_gradient_has_lists(g), exact = xsmi_gradient_is_exact(g), sifted = exact && lists;
+    const bool drawn = e->sampler && !exact;
+    const float *scores = (lists ? g->work.scores : g->coefficients) + start;
     for (uint64_t j = 0; g->proximal && j < count * width; j++) {
         g->shrinks[start + j] = 1;
     }
@@ -73,24 +100,25 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t
         .count = count,
         .batch = batch,
         .width = width,
-        .lengths = lengths,
-        .classes = listed ? g->classes + start : NULL,
+        .lengths = lists ? g->lengths + first : NULL,
+        .classes = lists ? g->classes + start : NULL,
         .scores = scores,
-        .linear = g->exact  ? NULL
-                  : m->bias ? g->linear + start
+        .linear = exact     ? NULL
+                  : m->bias ? g->work.linear + start
                             : scores,
         .eta = eta,
-        .coefficients = (g->sifted ? g->scores : g->coefficients) + start,
+        .coefficients = (sifted ? g->work.scores : g->coefficients) + start,
         .shrinks = g->proximal ? g->shrinks + start : NULL,
         .losses = g->losses + first,
-        .scratch = g->scratch_each ? g->scratch + slot * g->scratch_each : NULL,
-        .log_expected = e->sampler && !g->exact ? g->log_expected + start : NULL,
-        .draws = e->sampler && !g->exact ? g->draws + start : NULL,
-        .asks = g->asks,
+        .scratch = g->work.scratch_each ? g->work.scratch + thread * g->work.scratch_each : NULL,
+        .log_expected = drawn ? g->work.log_expected + start : NULL,
+        .draws = drawn ? g->work.draws + start : NULL,
+        .turns = e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? g->work.draws + start : NULL,
+        .upcoming = g->work.upcoming,
     };
     e->ops.gradient(e->state, &block);
     uint64_t good = xsmi_estimator_take_mean(&block, largest);
-    if (g->sifted) {
+    if (sifted) {
         xsmi_sift_spread(g, first, count);
     }
     return good;
@@ -127,6 +155,13 @@ uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
     return good;
 }
 
+void xsm_prefetch(xsm_prefetch_queue *queue, uint32_t lines)
+{
+    if (queue) {
+        xsmi_ask_lines(queue, lines);
+    }
+}
+
 typedef struct chunk_job {
     xsm_estimator *estimator;
     xsm_gradient *gradient;
@@ -140,7 +175,7 @@ typedef struct chunk_job {
 /* Examples of one job. */
 static uint64_t chunk_of(const xsm_gradient *g)
 {
-    return g->shared.product ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
+    return (g->form == XSMI_GRADIENT_SHARED) ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
 }
 
 static void run_chunk(void *state, size_t index, uint32_t thread)
@@ -148,7 +183,7 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
     chunk_job *job = state;
     xsm_estimator *e = job->estimator;
     xsm_gradient *g = job->gradient;
-    const bool product = g->shared.product;
+    const bool product = (g->form == XSMI_GRADIENT_SHARED);
     const uint64_t chunk = chunk_of(g);
     uint64_t first = index * chunk;
     uint64_t rest = job->batch->count - first;
@@ -157,12 +192,13 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
         g->example[i] = xsmi_example_of(e, job->batch, i);
     }
     xsmi_gradient_measure(e, g, first, count);
-    if (!g->exact) {
+    if (!xsmi_gradient_is_exact(g)) {
         xsmi_estimator_select(e, g, first, count);
     }
     job->largest[index] = 0;
-    bool scored = g->exact || (product ? xsmi_shared_scores(e, g, first, count, thread)
-                                       : xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL));
+    bool scored =
+        xsmi_gradient_is_exact(g) || (product ? xsmi_shared_scores(e, g, first, count, thread)
+                                              : xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL));
     job->finite[index] = scored && xsmi_estimator_coefficients(e, g, first, count, job->batch->count, job->eta, thread,
                                                                &job->largest[index]) == count;
     if (product && job->finite[index]) {
@@ -210,19 +246,19 @@ static bool may_repeat(xsm_context *ctx, const xsm_batch *batch)
 static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                              const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err)
 {
-    XSMI_TRY(xsmi_gradient_reserve(g, e, batch->count, xsm_context_threads(e->context), false, err));
+    XSMI_TRY(xsmi_estimator_reserve(e, g, batch->count, xsm_context_threads(e->context), false, err));
     XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, eta, err));
     XSMI_TRY(xsmi_shared_draw(e, g, batch->count, xsm_context_threads(e->context), err));
-    const xsmi_input_gradient of_layer = {g->hidden_gradient, g->value_stride};
+    const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     input = e->model->layer ? &of_layer : input;
-    if (g->sifted) {
+    if (g->form == XSMI_GRADIENT_SIFTED) {
         for (uint64_t i = 0; i < batch->count; i++) {
             g->example[i] = xsmi_example_of(e, batch, i);
         }
         XSMI_TRY(xsmi_sift(e, g, batch, err));
-    } else if (g->exact) {
+    } else if (xsmi_gradient_is_exact(g)) {
         XSMI_TRY(xsmi_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, g->context,
-                                        &g->room, err));
+                                        &g->work.room, err));
     }
     size_t chunks = (size_t)((batch->count + chunk_of(g) - 1) / chunk_of(g));
     double few_largest[8];

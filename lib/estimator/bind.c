@@ -84,7 +84,7 @@ static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm
 static xsm_status check_correction(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
     const bool nodes = xsmi_correction_hierarchy(model->correction) != NULL;
-    const bool takes_nodes = (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY) != 0;
+    const bool takes_nodes = e->ops.kind == XSM_ESTIMATOR_HIERARCHY;
     if (takes_nodes && model->layer && model->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' has weights for the nodes of a tree, not for classes: the features' vectors "
@@ -114,15 +114,15 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
 }
 
 /* Refuses options that scale rows, or that concern rows other than the classes', with scores that are distances. */
-static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model, double row_bound, xsm_error *err)
+static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
     if (model->score == XSM_SCORE_LINEAR) {
         return XSM_OK;
     }
-    const char *what = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL)     ? "solves its steps for linear scores"
-                       : (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY) ? "has weights for the nodes of a tree"
-                       : row_bound > 0                             ? "bounds the length of rows"
-                                                                   : NULL;
+    const char *what = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL)  ? "solves its steps for linear scores"
+                       : e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? "has weights for the nodes of a tree"
+                       : e->row_bound > 0                       ? "bounds the length of rows"
+                                                                : NULL;
     if (what) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' %s, and the scores of this model are distances; softmax, margin, mips, "
@@ -138,6 +138,94 @@ static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model
     return XSM_OK;
 }
 
+static xsm_status check_shape(const xsm_model *model, const xsm_dataset *train, bool labels_alone, xsm_error *err)
+{
+    if ((xsmi_model_input(model) != train->features && !labels_alone) || model->classes != train->classes) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "the model has %u features and %u classes, the data %u features and %u classes",
+                         xsmi_model_input(model), model->classes, train->features, train->classes);
+    }
+    return XSM_OK;
+}
+
+/* The table's own bind(), and what it then says of itself. */
+static xsm_status bind_table(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, double longest,
+                             xsm_error *err)
+{
+    const xsm_problem problem = {
+        .size = sizeof problem,
+        .context = e->context,
+        .examples = e->examples,
+        .classes = train->classes,
+        .features = model->features,
+        .class_counts = train->class_counts,
+        .ridge = e->common.ridge,
+        .seed = (uint64_t)e->common.seed,
+        .bias = model->bias != NULL,
+        .longest_row = longest,
+        .most_labels = e->most_labels,
+        .row_slots = e->row_slots,
+    };
+    XSMI_TRY(e->ops.bind ? e->ops.bind(e->state, &problem, err) : XSM_OK);
+    e->exact = e->ops.kind == XSM_ESTIMATOR_EXACT || (e->ops.exact && e->ops.exact(e->state));
+    e->row_bound = e->ops.row_bound ? e->ops.row_bound(e->state) : 0;
+    if (!(e->row_bound >= 0 && e->row_bound < INFINITY)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': row_bound() is %g; accepted is 0 and above",
+                         e->ops.name, e->row_bound);
+    }
+    return XSM_OK;
+}
+
+/* What finds the classes of an example, and how many they are at most. */
+static xsm_status bind_classes(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+{
+    if (e->exact) {
+        e->width = train->classes;
+        return XSM_OK;
+    }
+    if (e->ops.kind == XSM_ESTIMATOR_HIERARCHY) {
+        return xsmi_estimator_bind_hierarchy(e, model, train, err);
+    }
+    if (e->sampler) {
+        return xsmi_estimator_bind_sampler(e, model, train, e->most_labels, err);
+    }
+    e->width = e->ops.width(e->state);
+    if (e->width == 0 || e->width > XSM_CLASSES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is %llu; accepted is 1 to %u", e->ops.name,
+                         (unsigned long long)e->width, XSM_CLASSES_MAX);
+    }
+    return XSM_OK;
+}
+
+static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_error *err)
+{
+    if (!e->index) {
+        return XSM_OK;
+    }
+    if (model->layer && model->layer->tied) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' searches an index of the classes' weights, which steps on tied vectors change "
+                         "unseen",
+                         e->ops.name);
+    }
+    xsm_search_plan plan = {.size = sizeof plan};
+    e->ops.search_plan(e->state, &plan);
+    return xsmi_searcher_new(e->context, e->index, &plan, model, e->examples, &e->searcher, err);
+}
+
+static xsm_status bind_parts(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+{
+    double longest = INFINITY; /* unknown if rows vary */
+    if (!xsmi_estimator_rows_vary(e, model)) {
+        XSMI_TRY(take_norms(e, model, train, &longest, err));
+    }
+    XSMI_TRY(bind_table(e, model, train, longest, err));
+    XSMI_TRY(bind_classes(e, model, train, err));
+    XSMI_TRY(check_correction(e, model, err));
+    XSMI_TRY(bind_search(e, model, err));
+    return check_distances(e, model, err);
+}
+
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err)
 {
@@ -147,11 +235,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
                          : !model ? "the model"
                                   : "the data");
     }
-    if ((xsmi_model_input(model) != train->features && !labels_alone) || model->classes != train->classes) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE,
-                         "the model has %u features and %u classes, the data %u features and %u classes",
-                         xsmi_model_input(model), model->classes, train->features, train->classes);
-    }
+    XSMI_TRY(check_shape(model, train, labels_alone, err));
     xsmi_bind_size of = {train->rows, train->rows, 0};
     if (size) {
         of = *size;
@@ -159,68 +243,13 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
         XSMI_TRY(check_labels(e, train, &of.most_labels, err));
     }
     xsmi_estimator_unbind(e);
-    bool proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
     e->labels_alone = labels_alone;
-    double longest = INFINITY; /* unknown if rows vary */
-    if (!xsmi_estimator_rows_vary(e, model)) {
-        XSMI_TRY(take_norms(e, model, train, &longest, err));
-    }
-    xsm_problem problem = {
-        .size = sizeof problem,
-        .context = e->context,
-        .examples = of.examples,
-        .classes = train->classes,
-        .features = model->features,
-        .class_counts = train->class_counts,
-        .ridge = e->common.ridge,
-        .seed = (uint64_t)e->common.seed,
-        .bias = model->bias != NULL,
-        .longest_row = longest,
-        .most_labels = of.most_labels,
-        .row_slots = of.row_slots,
-    };
-    xsm_status status = e->ops.bind ? e->ops.bind(e->state, &problem, err) : XSM_OK;
-    e->exact = status == XSM_OK && ((e->ops.flags & XSM_ESTIMATOR_EXACT) || (e->ops.exact && e->ops.exact(e->state)));
-    if (status == XSM_OK && (e->ops.flags & XSMI_ESTIMATOR_HIERARCHY)) {
-        status = xsmi_hierarchical_bind(e, model, train, err);
-    }
-    if (status == XSM_OK && e->sampler && !e->exact) {
-        status = xsmi_estimator_bind_sampler(e, model, train, of.most_labels, err);
-    } else if (status == XSM_OK) {
-        e->width = e->exact ? train->classes : e->ops.width(e->state);
-        if (e->width == 0 || e->width > XSM_CLASSES_MAX) {
-            status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': width() is %llu; accepted is 1 to %u",
-                               e->ops.name, (unsigned long long)e->width, XSM_CLASSES_MAX);
-        }
-    }
-    status = status == XSM_OK ? check_correction(e, model, err) : status;
-    if (status == XSM_OK && e->index && model->layer && model->layer->tied) {
-        status =
-            xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                      "estimator '%s' searches an index of the classes' weights, which steps on tied vectors change "
-                      "unseen",
-                      e->ops.name);
-    }
-    if (status == XSM_OK && e->index) {
-        xsm_search_plan plan = {.size = sizeof plan};
-        e->ops.search_plan(e->state, &plan);
-        status = xsmi_searcher_new(e->context, e->index, &plan, model, of.examples, &e->searcher, err);
-    }
-    e->row_bound = status == XSM_OK && e->ops.row_bound ? e->ops.row_bound(e->state) : 0;
-    if (status == XSM_OK && !(e->row_bound >= 0 && e->row_bound < INFINITY)) {
-        status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': row_bound() is %g; accepted is 0 and above",
-                           e->ops.name, e->row_bound);
-    }
-    status = status == XSM_OK ? check_distances(e, model, e->row_bound, err) : status;
+    e->examples = of.examples;
+    e->row_slots = of.row_slots;
+    e->most_labels = of.most_labels;
+    const xsm_status status = bind_parts(e, model, train, err);
     if (status != XSM_OK) {
-        if (e->ops.unbind) {
-            e->ops.unbind(e->state);
-        }
-        xsmi_estimator_unbind_sampler(e);
-        xsmi_searcher_free(e->searcher);
-        e->searcher = NULL;
-        xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
-        e->norms = NULL;
+        xsmi_estimator_release(e);
         return status;
     }
     e->model = model;
@@ -228,10 +257,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->position = 0;
     e->bindings++;
     e->fixed_batches = false;
-    e->examples = of.examples;
-    e->row_slots = of.row_slots;
-    e->most_labels = of.most_labels;
-    e->decay_rate = proximal ? 0 : e->common.ridge / (double)of.examples;
+    e->decay_rate = e->ops.flags & XSM_ESTIMATOR_PROXIMAL ? 0 : e->common.ridge / (double)of.examples;
     return XSM_OK;
 }
 

@@ -4,50 +4,94 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMMON_OPTIONS                                                                                                 \
-    {"ridge",                                                                                                          \
-     XSM_OPTION_DOUBLE,                                                                                                \
-     offsetof(xsmi_common_options, ridge),                                                                             \
-     "0",                                                                                                              \
-     0,                                                                                                                \
-     1e30,                                                                                                             \
-     NULL,                                                                                                             \
-     "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"},                                    \
-    {                                                                                                                  \
-        "seed", XSM_OPTION_INT, offsetof(xsmi_common_options, seed), "1", 0, 9007199254740992.0, NULL,                 \
-            "names the random stream that classes are drawn from"                                                      \
-    }
-
-static const xsm_option common_options[] = {COMMON_OPTIONS};
+static const xsm_option common_options[] = {
+    {"ridge", XSM_OPTION_DOUBLE, offsetof(xsmi_common_options, ridge), "0", 0, 1e30, NULL,
+     "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"},
+    {"seed", XSM_OPTION_INT, offsetof(xsmi_common_options, seed), "1", 0, 9007199254740992.0, NULL,
+     "names the random stream that classes are drawn from"},
+};
 static const xsm_option sampled_options[] = {
-    COMMON_OPTIONS,
     {"sampler", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, sampler), "uniform", 0, 0, xsmi_sampler_names,
      "what classes are drawn with; its own options are set as sampler.KEY"},
     {"shared", XSM_OPTION_BOOL, offsetof(xsmi_common_options, shared), "no", 0, 1, NULL,
      "classes are drawn once for all rows of a minibatch"},
 };
 static const xsm_option searched_options[] = {
-    COMMON_OPTIONS,
     {"index", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, index), "spherical", 0, 0, xsmi_index_names,
      "what classes are searched with; its own options are set as index.KEY"},
 };
+static const xsm_option hierarchy_options[] = {
+    {"tree", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, tree), "huffman", 0, 0, xsmi_hierarchy_names,
+     "how the classes hang: huffman by how frequent they are, balanced in their order, or fitted as by the sampler "
+     "'tree'"},
+};
 
-/* The options of an estimator; options common to its kind come first. */
+/* -- kinds --------------------------------------------------------------------------------------------------------- */
+
+/* Functions of a table by which the kinds differ. */
+enum {
+    WIDTH = 1 << 0,
+    SELECT = 1 << 1,
+    PLAN = 1 << 2,
+    SEARCH_PLAN = 1 << 3,
+    SEARCH = 1 << 4,
+    EXACT = 1 << 5,
+    SIFT = 1 << 6,
+    ROW_BOUND = 1 << 7,
+    JOINT = 1 << 8,
+    JOINT_WIDTH = 1 << 9,
+    JOINT_SELECT = 1 << 10,
+    JOINTLY = JOINT | JOINT_WIDTH | JOINT_SELECT
+};
+
+static const char *const function_names[] = {"width", "select",    "plan",  "search_plan", "search",      "exact",
+                                             "sift",  "row_bound", "joint", "joint_width", "joint_select"};
+static const char *const property_names[] = {"proximal",  "row state",  "several labels",
+                                             "corrected", "other loss", "unbounded"};
+
+#define ANY_LOSS (XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED)
+#define SEVERAL (ANY_LOSS | XSM_ESTIMATOR_MULTI_LABEL)
+#define BY_ROW (SEVERAL | XSM_ESTIMATOR_ROW_STATE)
+#define STEPS (BY_ROW | XSM_ESTIMATOR_PROXIMAL)
+#define OPTIONS(array)                                                                                                 \
+    {                                                                                                                  \
+        (array), sizeof(array) / sizeof *(array), sizeof *(array)                                                      \
+    }
+
+typedef struct kind {
+    const char *name;
+    uint32_t properties;   /* that it may have */
+    uint32_t needs, takes; /* functions that it must have, and those that it may have besides */
+    xsmi_option_table options;
+} kind;
+
+/* By XSM_ESTIMATOR_LISTED and so on. */
+static const kind kinds[] = {
+    {"listed", STEPS, WIDTH | SELECT, EXACT | ROW_BOUND | JOINTLY, {NULL, 0, 0}},
+    {"exact", BY_ROW, 0, SIFT, {NULL, 0, 0}},
+    {"sampled", STEPS | XSM_ESTIMATOR_CORRECTED, PLAN, EXACT | ROW_BOUND | JOINTLY, OPTIONS(sampled_options)},
+    {"searched", SEVERAL, WIDTH | SELECT | SEARCH_PLAN | SEARCH, ROW_BOUND, OPTIONS(searched_options)},
+    {"hierarchy", ANY_LOSS, 0, ROW_BOUND, OPTIONS(hierarchy_options)},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static const kind *kind_of(const xsm_estimator_ops *ops)
+{
+    return ops->kind >= 0 && ops->kind < KINDS ? &kinds[ops->kind] : NULL;
+}
+
+/* The options of an estimator: those of all estimators, those of its kind, its own. */
 static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, void *state)
 {
+    const kind *k = kind_of(ops);
     xsmi_option_group group = {
         "estimator",
         ops->name,
-        {{common_options, sizeof common_options / sizeof common_options[0], sizeof common_options[0]},
+        {OPTIONS(common_options),
+         k ? k->options : kinds[0].options,
          {ops->options, ops->option_count, ops->option_size}},
-        {common, state},
+        {common, common, state},
     };
-    if (ops->flags & (XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_INDEX)) {
-        const bool sampled = (ops->flags & XSM_ESTIMATOR_SAMPLER) != 0;
-        group.table[0].options = sampled ? sampled_options : searched_options;
-        group.table[0].count = sampled ? sizeof sampled_options / sizeof sampled_options[0]
-                                       : sizeof searched_options / sizeof searched_options[0];
-    }
     return group;
 }
 
@@ -75,6 +119,69 @@ const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t 
 /* The size of a table up to its last required member, in the first release. */
 #define FIRST_OPS_SIZE (offsetof(xsm_estimator_ops, gradient) + sizeof(((xsm_estimator_ops *)0)->gradient))
 
+static uint32_t functions_of(const xsm_estimator_ops *ops)
+{
+    const bool has[] = {
+        ops->width, ops->select,    ops->plan,  ops->search_plan, ops->search,       ops->exact,
+        ops->sift,  ops->row_bound, ops->joint, ops->joint_width, ops->joint_select,
+    };
+    uint32_t functions = 0;
+    for (size_t i = 0; i < sizeof has / sizeof *has; i++) {
+        functions |= (uint32_t)has[i] << i;
+    }
+    return functions;
+}
+
+/* The name of the lowest bit. */
+static const char *first_name(const char *const *names, uint32_t bits)
+{
+    size_t i = 0;
+    while (!(bits >> i & 1)) {
+        i++;
+    }
+    return names[i];
+}
+
+/* The table has the functions that its kind needs, and no function or property that the kind has no use for. */
+static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
+{
+    const kind *k = kind_of(ops);
+    const uint32_t known = STEPS | XSM_ESTIMATOR_CORRECTED, functions = functions_of(ops);
+    if (!k) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': kind %d is not known; accepted is 0 to %d",
+                         ops->name, ops->kind, KINDS - 1);
+    }
+    if ((ops->flags & ~known) || ops->reserved) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known, or `reserved` is not 0",
+                         ops->name, ops->flags & ~known);
+    }
+    if (ops->flags & ~k->properties) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a table of kind %s cannot have the flag for %s",
+                         ops->name, k->name, first_name(property_names, ops->flags & ~k->properties));
+    }
+    if (k->needs & ~functions) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a table of kind %s needs %s()", ops->name, k->name,
+                         first_name(function_names, k->needs & ~functions));
+    }
+    if (functions & ~(k->needs | k->takes)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a table of kind %s cannot have %s()", ops->name,
+                         k->name, first_name(function_names, functions & ~(k->needs | k->takes)));
+    }
+    if ((functions & JOINTLY) != 0 && (functions & JOINTLY) != JOINTLY) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': joint_width(), joint_select() and joint() go together", ops->name);
+    }
+    if (ops->exact &&
+        ((ops->flags & (XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_CORRECTED)) || ops->row_bound || ops->joint)) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "estimator '%s': exact() is for tables without row_bound(), joint() and the flags for proximal "
+            "and corrected",
+            ops->name);
+    }
+    return XSM_OK;
+}
+
 static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
@@ -87,60 +194,20 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': the table needs name, summary and gradient()",
                          ops->name ? ops->name : "?");
     }
-    const uint32_t flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE |
-                           XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED |
-                           XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED | XSM_ESTIMATOR_INDEX;
-    const bool built_in = xsm_estimator_find(given->name) == given;
-    const uint32_t own = built_in ? XSMI_ESTIMATOR_HIERARCHY | XSMI_ESTIMATOR_SIFTED : 0;
-    ops->flags &= built_in ? UINT32_MAX : ~XSMI_ESTIMATOR_SIFTED; /* a host's copy gets all scores */
-    if (ops->flags & ~(flags | own)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
-                         ops->flags & ~(flags | own));
-    }
-    bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
-    if (ops->flags & XSM_ESTIMATOR_SAMPLER) {
-        if (exact || !ops->plan || ops->select || ops->width ||
-            (ops->exact && (ops->flags & XSM_ESTIMATOR_CORRECTED))) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                             "estimator '%s': with the flag for a sampler the table needs plan(), without width(), "
-                             "select() and the flag for exact",
-                             ops->name);
-        }
-    } else if (ops->flags & XSM_ESTIMATOR_CORRECTED) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': the flag for corrected goes with that for a sampler",
-                         ops->name);
-    } else if (exact ? (ops->flags & XSM_ESTIMATOR_PROXIMAL) || ops->row_bound : !ops->select || !ops->width) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "estimator '%s': the table needs width() and select(), or the flag for exact without the one "
-                         "for proximal and without row_bound()",
-                         ops->name);
-    }
-    const uint32_t not_searched =
-        XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_SAMPLER;
-    if ((ops->flags & XSM_ESTIMATOR_INDEX) &&
-        ((ops->flags & not_searched) || ops->exact || ops->joint || !ops->search_plan || !ops->search)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "estimator '%s': with the flag for an index the table needs search_plan() and search(), "
-                         "without exact(), joint() and the flags for exact, proximal, row state and sampler",
-                         ops->name);
-    }
-    if (!ops->joint != !ops->joint_width || !ops->joint != !ops->joint_select || (ops->joint && exact)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "estimator '%s': joint_width(), joint_select() and joint() go together, and not with the flag "
-                         "for exact",
-                         ops->name);
-    }
-    if (ops->exact && ((ops->flags & (XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL)) || ops->row_bound || ops->joint)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "estimator '%s': exact() is for tables without row_bound(), joint() and the flags for exact "
-                         "and proximal",
-                         ops->name);
-    }
+    XSMI_TRY(check_kind(ops, err));
     xsmi_option_group group = options_of(ops, NULL, NULL);
     return xsmi_group_check(&group, ops->state_size, err);
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
+
+/* Makes the sampler or the index that the options name, for the kinds with one. */
+static xsm_status make_part(xsm_estimator *e, xsm_error *err)
+{
+    return e->ops.kind == XSM_ESTIMATOR_SAMPLED    ? xsmi_estimator_make_sampler(e, err)
+           : e->ops.kind == XSM_ESTIMATOR_SEARCHED ? xsmi_estimator_make_index(e, err)
+                                                   : XSM_OK;
+}
 
 xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *given, xsm_estimator **out,
                                   xsm_error *err)
@@ -165,43 +232,40 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
     e->ops = ops;
     e->state = state;
     xsmi_option_group group = options_of(&e->ops, &e->common, state);
-    xsmi_option_defaults(&group.table[0], &e->common);
-    xsmi_option_defaults(&group.table[1], state);
-    if (ops.flags & XSM_ESTIMATOR_SAMPLER) {
-        xsm_status status = xsmi_estimator_make_sampler(e, err);
-        if (status != XSM_OK) {
-            xsm_estimator_free(e);
-            return status;
-        }
-    }
-    if (ops.flags & XSM_ESTIMATOR_INDEX) {
-        xsm_status status = xsmi_estimator_make_index(e, err);
-        if (status != XSM_OK) {
-            xsm_estimator_free(e);
-            return status;
-        }
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &e->common);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_KIND], &e->common);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], state);
+    xsm_status status = make_part(e, err);
+    if (status != XSM_OK) {
+        xsm_estimator_free(e);
+        return status;
     }
     *out = e;
     return XSM_OK;
 }
 
+void xsmi_estimator_release(xsm_estimator *e)
+{
+    if (e->ops.unbind) {
+        e->ops.unbind(e->state);
+    }
+    xsmi_spans_free(e->spans);
+    xsmi_searcher_free(e->searcher);
+    xsmi_estimator_unbind_sampler(e);
+    xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
+    xsmi_stream_free(e->stream);
+    e->spans = NULL;
+    e->searcher = NULL;
+    e->norms = NULL;
+    e->stream = NULL;
+}
+
 void xsmi_estimator_unbind(xsm_estimator *e)
 {
     if (e->model) {
-        if (e->ops.unbind) {
-            e->ops.unbind(e->state);
-        }
-        xsmi_spans_free(e->spans);
-        xsmi_searcher_free(e->searcher);
-        e->searcher = NULL;
-        xsmi_estimator_unbind_sampler(e);
-        xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
-        e->spans = NULL;
-        e->norms = NULL;
+        xsmi_estimator_release(e);
         e->model = NULL;
         e->train = NULL;
-        xsmi_stream_free(e->stream);
-        e->stream = NULL;
     }
 }
 
@@ -213,7 +277,7 @@ void xsm_estimator_free(xsm_estimator *e)
         xsm_sampler_free(e->own_sampler);
         xsm_index_free(e->index != e->own_index ? e->index : NULL);
         xsm_index_free(e->own_index);
-        const xsmi_option_table own = options_of(&e->ops, NULL, NULL).table[1];
+        const xsmi_option_table own = options_of(&e->ops, NULL, NULL).table[XSMI_OPTIONS_OWN];
         for (size_t i = 0; i < own.count; i++) {
             const xsm_option *option = xsmi_option_at(&own, i);
             if (option->type == XSM_OPTION_CLASSES) {
@@ -287,7 +351,7 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
     XSMI_TRY(xsmi_group_set_text(&group, name, value, err));
     xsm_status status = XSM_OK;
     if (values == (void *)&e->common && option->type == XSM_OPTION_CHOICE) {
-        status = e->sampler ? xsmi_estimator_make_sampler(e, err) : xsmi_estimator_make_index(e, err);
+        status = make_part(e, err);
         e->common = status == XSM_OK ? e->common : before;
     }
     return status;

@@ -7,9 +7,8 @@
 #include "base/base.h"
 #include "base/option.h"
 #include "estimator/searched.h"
-#include "estimator/shared.h"
 #include "estimator/span.h"
-#include "model/model.h"
+#include "gradient/gradient.h"
 #include "sampler/sampler.h"
 
 #include <xsoftmax/estimator.h>
@@ -18,9 +17,6 @@
 /* Larger scores and steps are reported as divergence. The limit is far above any meaningful number, and small enough
  * that a step divided by the smallest scales of a row (optimizer.h, sgd.c) is still a float32. */
 #define XSMI_STEP_LIMIT 1e15
-/* The limit of weight gradients, for every learning rate: squares of larger numbers, which optimizers sum, exceed
- * float32. */
-#define XSMI_GRADIENT_LIMIT 1e18
 
 /* Examples that one job passes to the table in one call. */
 #define XSMI_EXAMPLE_CHUNK 64
@@ -32,6 +28,7 @@ typedef struct xsmi_common_options {
     int32_t sampler; /* index in xsmi_sampler_names, for estimators with a sampler */
     int32_t index;   /* index in xsmi_index_names, for estimators that search */
     int32_t shared;  /* with a sampler: the examples of a batch share their draws */
+    int32_t tree;    /* index in xsmi_hierarchy_names, for hierarchies */
 } xsmi_common_options;
 
 typedef struct xsmi_stream_rows xsmi_stream_rows;
@@ -73,63 +70,14 @@ struct xsm_estimator {
     xsmi_searcher *searcher; /* while bound */
 };
 
-struct xsm_gradient {
-    xsm_context *context;
-    uint64_t examples, width;
-    uint32_t model_classes; /* K */
-    bool exact, proximal;
-    xsm_example *example;        /* [examples] */
-    uint32_t *lengths;           /* [examples], not for exact estimators */
-    uint32_t *classes;           /* [examples][width], not for exact estimators */
-    float *coefficients;         /* [examples][width] */
-    float *scores, *linear;      /* [examples][width], not for exact estimators */
-    double *shrinks;             /* [examples][width], for proximal estimators */
-    double *log_expected;        /* [examples][width], with a sampler */
-    uint32_t *draws;             /* [examples][width], with a sampler */
-    xsmi_correction *correction; /* the correction that the model needs, or NULL */
-    double *losses;              /* [examples] */
-    unsigned char *scratch;      /* [slots][scratch_each], one slot a thread */
-    const float *values; /* [examples] the rows as input of the output layer, value_stride floats apart; NULL = those of
-                            the data */
-    size_t value_stride;
-    const uint64_t *value_offsets; /* [examples+1] with `values`: sparse rows, NULL = dense */
-    const uint32_t *value_index;
-    float *hidden, *hidden_gradient; /* [examples][value_stride] with a first layer, of this batch: phi, and
-                                        dL/d(sum_j x_j v_j) */
-    size_t hidden_capacity;          /* of both arrays */
-    double layer_decay;              /* weight decay factor of the first layer's vectors */
-    float *codes; /* [examples][code length] the sampler's codes of rows that came with the batch; or NULL */
-    bool coded;
-    size_t code_capacity;
-    xsmi_shared shared;
-    size_t scratch_each, scratch_bytes;
-    xsmi_asks *asks; /* the prefetch queue for the tables during a call; or NULL */
-    double decay, loss, row_bound;
-    double largest; /* max over all entries of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight
-                       or bias, per unit of eta */
-    /* An exact gradient with few coefficients that are not 0 (sifted.h): those of row i < `listed` are the coefficients
-     * of classes[i][0..lengths[i]), with a copy in scores[i]. Rows below `clean` are zeros everywhere else. */
-    bool sifted;
-    uint64_t listed, clean;
-    unsigned char *sieve; /* scratch for sifting */
-    size_t sieve_bytes;
-    xsmi_score_room room; /* scratch for exact scores */
-    size_t example_capacity, place_capacity, list_capacity, linear_capacity, shrink_capacity;
-    size_t draw_capacity;
-};
-
-/* The two arrays with hidden_capacity. */
-#define XSMI_HIDDEN_VECTORS(g) XSMI_ARRAYS(XSMI_ARRAY((g)->hidden), XSMI_ARRAY((g)->hidden_gradient))
-
-/* Releases what binding made; the options stay. */
+/* Releases what binding has made so far; the options stay. xsmi_estimator_unbind() does so if it is bound. */
+void xsmi_estimator_release(xsm_estimator *e);
 void xsmi_estimator_unbind(xsm_estimator *e);
 
-/* Sizes a gradient's arrays for n examples of the estimator, processed by up to `slots` threads, as a joint batch or
- * one by one. */
-xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsm_estimator *e, uint64_t examples, uint32_t slots, bool joint,
-                                 xsm_error *err);
-/* Frees a gradient's arrays, but not the gradient itself. */
-void xsmi_gradient_clear(xsm_gradient *g);
+/* Makes room in a gradient for n examples of the estimator, processed by up to `threads` threads, as a joint batch or
+ * one by one, and gives it what does not depend on the batch. */
+xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, uint32_t threads,
+                                  bool joint, xsm_error *err);
 
 /* The example at position `position` of the run. */
 static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, uint64_t position)
@@ -170,9 +118,9 @@ static inline xsm_example xsmi_example_of(const xsm_estimator *e, const xsm_batc
 }
 
 /* The prefetch queue that a table can serve while it waits for its own results, or NULL. */
-static inline xsmi_asks *xsmi_score_block_asks(const xsm_score_block *block)
+static inline xsm_prefetch_queue *xsmi_score_block_upcoming(const xsm_score_block *block)
 {
-    return block->size >= offsetof(xsm_score_block, asks) + sizeof block->asks ? block->asks : NULL;
+    return block->size >= offsetof(xsm_score_block, upcoming) + sizeof block->upcoming ? block->upcoming : NULL;
 }
 
 /* The weight decay factor of the L2 penalty (ridge) in a step with eta. */
@@ -199,13 +147,14 @@ static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 /* The features of an example of a gradient. */
 static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const xsm_gradient *g, uint64_t i)
 {
-    if (g->values && g->value_offsets) {
-        uint64_t start = g->value_offsets[i];
-        xsmi_features x = {g->values + start, g->value_index + start, (size_t)(g->value_offsets[i + 1] - start)};
+    if (g->work.rows.values && g->work.rows.offsets) {
+        uint64_t start = g->work.rows.offsets[i];
+        xsmi_features x = {g->work.rows.values + start, g->work.rows.index + start,
+                           (size_t)(g->work.rows.offsets[i + 1] - start)};
         return x;
     }
-    if (g->values) {
-        xsmi_features x = {g->values + i * g->value_stride, NULL, e->model->features};
+    if (g->work.rows.values) {
+        xsmi_features x = {g->work.rows.values + i * g->work.rows.stride, NULL, e->model->features};
         return x;
     }
     return xsmi_dataset_features(e->train, g->example[i].row);
@@ -293,7 +242,7 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
  * Returns the number of examples before the first with a coefficient that is not finite or too large; raises *largest
  * to the largest |g| ||(x,1)||. */
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
-                                     double eta, uint32_t slot, double *largest);
+                                     double eta, uint32_t thread, double *largest);
 
 /* Completes a block of the gradient that the table has filled: takes the mean over the batch, and returns how many
  * examples are finite, as above. lengths NULL: all entries. */
@@ -311,13 +260,14 @@ static inline bool xsmi_estimator_is_joint(const xsm_estimator *e, uint64_t batc
 /* Sorts a batch's rows into `sorted` [count], and returns whether one occurs twice. */
 bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);
 
-/* A flag of built-in tables besides the public ones: the estimator's classes are nodes of a tree over the classes,
- * which it makes or takes from the model (hierarchical.c). */
-#define XSMI_ESTIMATOR_HIERARCHY (UINT32_C(1) << 31)
-xsm_status xsmi_hierarchical_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err);
+/* -- hierarchies (hierarchy.c) ------------------------------------------------------------------------------------- */
 
-/* Another such flag: exact, but the table gets lists, like those of estimators that are not exact, of the classes whose
- * scores may contribute (sifted.h). Hosts' copies of such a table lack the flag and get all scores. */
-#define XSMI_ESTIMATOR_SIFTED (UINT32_C(1) << 30)
+/* The trees that the option `tree` names, ended by NULL. */
+extern const char *const xsmi_hierarchy_names[];
+/* Takes the model's tree, or makes the one of the options; sets the estimator's width. */
+xsm_status xsmi_estimator_bind_hierarchy(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
+                                         xsm_error *err);
+/* Lists the nodes on the paths of the examples first..first+count, and where the paths turn right. */
+void xsmi_hierarchy_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 
 #endif

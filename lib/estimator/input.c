@@ -64,12 +64,12 @@ static xsm_status take_codes(const xsm_estimator *e, xsm_gradient *g, const xsm_
     if (!xsmi_multiply((size_t)batch->count, length, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
     }
-    if (!xsmi_reserve(g->context, &g->codes, &g->code_capacity, count, sizeof *g->codes)) {
-        return xsmi_fail_memory(err, count * sizeof *g->codes, "what the sampler knows of each row");
+    if (!xsmi_reserve(g->context, &g->work.codes, &g->work.code_capacity, count, sizeof *g->work.codes)) {
+        return xsmi_fail_memory(err, count * sizeof *g->work.codes, "what the sampler knows of each row");
     }
-    g->coded = length > 0;
+    g->work.coded = length > 0;
     for (size_t i = 0; length > 0 && i < batch->count; i++) {
-        xsmi_sampler_encode_batch(e->sampler, batch, i, g->codes + i * length);
+        xsmi_sampler_encode_batch(e->sampler, batch, i, g->work.codes + i * length);
     }
     return XSM_OK;
 }
@@ -79,37 +79,31 @@ static xsm_status take_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm
 {
     const xsm_model *m = e->model;
     const size_t stride = xsmi_row_stride(m->features);
-    size_t count;
-    if (!xsmi_multiply((size_t)batch->count, stride, &count)) {
-        return xsmi_fail_memory(err, SIZE_MAX, "hidden vectors");
-    }
-    if (!xsmi_reserve_all(g->context, XSMI_HIDDEN_VECTORS(g), &g->hidden_capacity, count)) {
-        return xsmi_fail_memory(err, 2 * count * sizeof *g->hidden, "hidden vectors");
-    }
-    g->values = g->hidden;
-    g->value_stride = stride;
-    g->layer_decay = 1 / (1 + eta * e->common.ridge / (double)e->examples);
-    return xsmi_model_hidden(m, batch, g->hidden, stride, err);
+    XSMI_TRY(xsmi_gradient_reserve_layer(g, batch->count, stride, err));
+    g->work.rows.values = g->layer.hidden;
+    g->work.rows.stride = stride;
+    g->layer.decay = 1 / (1 + eta * e->common.ridge / (double)e->examples);
+    return xsmi_model_hidden(m, batch, g->layer.hidden, stride, err);
 }
 
 xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
                                     xsm_error *err)
 {
     XSMI_TRY(take_codes(e, g, batch, err));
-    g->value_offsets = NULL;
+    g->work.rows.offsets = NULL;
     if (e->model->layer) {
         return take_hidden(e, g, batch, eta, err);
     }
-    g->values = batch->values;
-    g->value_stride = batch->stride;
-    g->value_offsets = batch->offsets;
-    g->value_index = batch->index;
+    g->work.rows.values = batch->values;
+    g->work.rows.stride = batch->stride;
+    g->work.rows.offsets = batch->offsets;
+    g->work.rows.index = batch->index;
     return XSM_OK;
 }
 
 void xsmi_gradient_measure(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count)
 {
-    for (uint64_t i = first; g->values && i < first + count; i++) {
+    for (uint64_t i = first; g->work.rows.values && i < first + count; i++) {
         xsmi_features x = xsmi_gradient_features(e, g, i);
         g->example[i].squared_norm = (double)e->model->kernels->dot(x.values, x.values, x.count);
     }
@@ -121,8 +115,8 @@ void xsmi_gradient_take_layer(const xsm_estimator *e, xsm_gradient *g, const xsm
     const xsm_model *m = e->model;
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_features x = xsmi_batch_features(batch, (size_t)i);
-        float *gradient = g->hidden_gradient + i * g->value_stride;
-        xsmi_layer_before(m, &x, g->hidden + i * g->value_stride, gradient);
+        float *gradient = g->layer.gradient + i * g->work.rows.stride;
+        xsmi_layer_before(m, &x, g->layer.hidden + i * g->work.rows.stride, gradient);
         double square = (double)m->kernels->dot(gradient, gradient, m->features), reach = 0;
         for (size_t j = 0; j < x.count; j++) {
             reach = fabs((double)x.values[j]) > reach ? fabs((double)x.values[j]) : reach;
@@ -170,14 +164,14 @@ bool xsmi_input_gradient_take(const xsmi_input_gradient *input, const xsm_estima
         memset(input->values + i * input->stride, 0, d * sizeof *input->values);
         if (g->proximal) {
             add_proximal(e, g, eta, i, input->values + i * input->stride);
-        } else if (!g->exact || g->sifted) {
-            const float *listed = (g->sifted ? g->scores : g->coefficients) + i * g->width;
+        } else if (!xsmi_gradient_is_exact(g) || (g->form == XSMI_GRADIENT_SIFTED)) {
+            const float *listed = ((g->form == XSMI_GRADIENT_SIFTED) ? g->work.scores : g->coefficients) + i * g->width;
             xsmi_model_backward(e->model, g->classes + i * g->width, 0, listed, g->lengths[i],
                                 input->values + i * input->stride);
         }
     }
     /* Every class: one run of classes for each row in turn, so that their weights are in the cache. */
-    for (uint32_t k = 0; g->exact && !g->sifted && k < g->width; k += GROUP) {
+    for (uint32_t k = 0; xsmi_gradient_is_exact(g) && g->form != XSMI_GRADIENT_SIFTED && k < g->width; k += GROUP) {
         size_t some = g->width - k < GROUP ? (size_t)(g->width - k) : GROUP;
         for (uint64_t i = first; i < first + count; i++) {
             xsmi_model_backward(e->model, NULL, k, g->coefficients + i * g->width + k, some,

@@ -73,12 +73,12 @@ static xsm_status take(xsm_estimator *e, const xsm_batch *batch, double eta, xsm
         .width = g->width,
         .lengths = g->lengths,
         .classes = g->classes,
-        .scores = g->scores,
-        .linear = e->model->bias ? g->linear : g->scores,
+        .scores = g->work.scores,
+        .linear = e->model->bias ? g->work.linear : g->work.scores,
         .eta = eta,
         .coefficients = g->coefficients,
         .losses = g->losses,
-        .scratch = g->scratch_each ? g->scratch : NULL,
+        .scratch = g->work.scratch_each ? g->work.scratch : NULL,
         .coordinates = coordinates,
         .rank = rank,
         .decay = g->decay,
@@ -91,7 +91,7 @@ static xsm_status take(xsm_estimator *e, const xsm_batch *batch, double eta, xsm
 xsm_status xsmi_estimator_joint(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, bool *finite,
                                 double *largest, xsm_error *err)
 {
-    XSMI_TRY(xsmi_gradient_reserve(g, e, batch->count, xsm_context_threads(e->context), true, err));
+    XSMI_TRY(xsmi_estimator_reserve(e, g, batch->count, xsm_context_threads(e->context), true, err));
     size_t n = (size_t)batch->count;
     uint64_t *room = xsmi_allocate(e->context, n, sizeof *room);
     bool *flags = xsmi_allocate(e->context, n, sizeof *flags);

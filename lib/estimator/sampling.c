@@ -1,5 +1,5 @@
 /* Common code of estimators with a sampler: the sampler's life, the codes of the rows, the lists of classes. */
-#include "estimator/estimator.h"
+#include "estimator/shared.h"
 
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
 {
@@ -116,6 +116,10 @@ xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model,
 
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count)
 {
+    if (e->ops.kind == XSM_ESTIMATOR_HIERARCHY) {
+        xsmi_hierarchy_select(e, g, first, count);
+        return;
+    }
     if (!e->sampler) {
         e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
         return;
@@ -130,7 +134,9 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         n = first + count - start < XSM_SAMPLER_LANES ? first + count - start : XSM_SAMPLER_LANES;
         for (uint64_t i = start; i < start + n; i++) {
             const xsm_example *example = &g->example[i];
-            const float *code = g->coded ? g->codes + i * length : e->codes ? e->codes + example->row * length : NULL;
+            const float *code = g->work.coded ? g->work.codes + i * length
+                                : e->codes    ? e->codes + example->row * length
+                                              : NULL;
             const uint64_t place = i * g->width;
             lists[i - start] = (xsmi_draw_list){
                 code,
@@ -138,8 +144,8 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
                 example->labels,
                 (uint32_t)example->label_count,
                 g->classes + place,
-                g->log_expected + place,
-                g->draws + place,
+                g->work.log_expected + place,
+                g->work.draws + place,
                 g->lengths + i,
             };
             for (size_t at = 0; code && at < length; at += XSMI_LINE) { /* rows come in any order */

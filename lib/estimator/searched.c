@@ -367,7 +367,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 static void score_parts(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
                         float *parts)
 {
-    const search_job *job = block->origin;
+    const search_job *job = block->scorer;
     const xsmi_searcher *s = job->searcher;
     const xsm_model *m = s->model;
     uint64_t i = (uint64_t)(block->examples - (job->gradient->example + job->first)) + example;
@@ -397,7 +397,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
     xsm_gradient *g = job->gradient;
     uint64_t at = job->first + index;
     size_t lists = index * s->blocks, place = (size_t)(at * g->width);
-    void *scratch = g->scratch_each ? g->scratch + thread * g->scratch_each : NULL;
+    void *scratch = g->work.scratch_each ? g->work.scratch + thread * g->work.scratch_each : NULL;
     xsm_search_block block = {
         .size = sizeof block,
         .examples = g->example + at,
@@ -416,7 +416,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
         .coefficients = g->coefficients + place,
         .losses = g->losses + at,
         .scratch = scratch,
-        .origin = job,
+        .scorer = job,
     };
     job->estimator->ops.search(job->estimator->state, &block);
     xsm_score_block taken = {
@@ -480,9 +480,9 @@ xsm_status xsmi_estimator_search(xsm_estimator *e, const xsm_batch *batch, doubl
                                  const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err)
 {
     xsmi_searcher *s = e->searcher;
-    XSMI_TRY(xsmi_gradient_reserve(g, e, batch->count, xsm_context_threads(e->context), false, err));
+    XSMI_TRY(xsmi_estimator_reserve(e, g, batch->count, xsm_context_threads(e->context), false, err));
     XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, eta, err));
-    const xsmi_input_gradient of_layer = {g->hidden_gradient, g->value_stride};
+    const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     input = e->model->layer ? &of_layer : input;
     xsm_error unsaid = XSM_ERROR_INIT;
     xsm_status kept = keep_up(s, &unsaid);

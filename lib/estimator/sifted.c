@@ -78,7 +78,7 @@ static void offer(sieve *s, size_t row, uint32_t class, float score)
         return;
     }
     g->classes[place] = class;
-    g->scores[place] = score;
+    g->work.scores[place] = score;
     s->listed[row]++;
     s->most[row] = score > s->most[row] ? score : s->most[row];
 }
@@ -89,7 +89,7 @@ static void raise_bar(sieve *s, size_t row)
     const xsm_gradient *g = s->job->g;
     size_t place = (s->row + row) * (size_t)g->width + s->first;
     uint32_t *classes = g->classes + place, count = s->listed[row], kept = 0;
-    float *scores = g->scores + place;
+    float *scores = g->work.scores + place;
     double bar = xsmi_margin_bar(s->job->mu, -INFINITY, (double)s->most[row], scores, count, s->work);
     for (uint32_t i = 0; i < count; i++) {
         classes[kept] = classes[i];
@@ -209,7 +209,7 @@ static void join_lists(const sift_job *job, uint64_t i)
     const xsm_example *example = &g->example[i];
     const float *own = job->label_scores + job->first[i];
     uint32_t *classes = g->classes + i * g->width, total = 0, labels = (uint32_t)example->label_count;
-    float *scores = g->scores + i * g->width;
+    float *scores = g->work.scores + i * g->width;
     bool bad = false;
     for (uint32_t l = 0; l < labels; l++) {
         bad |= !(fabsf(own[l]) < INFINITY);
@@ -262,14 +262,14 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *g
     XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
     const size_t n = (size_t)batch.count;
     clear_coefficients(g, n);
-    sift_job job = {.model = m, .batch = &batch, .g = g, .mu = ((const xsmi_sift_rule *)e->state)->mu};
+    sift_job job = {.model = m, .batch = &batch, .g = g, .mu = e->ops.sift(e->state)};
     /* For sparse rows, the weights of all rows are copied together first. */
     job.scored = !xsmi_tiles_packed(m, xsmi_batch_sparse(&batch));
     if (job.scored) {
         const uint64_t clean = g->clean;
         g->clean = 0; /* until the scores are zeros again */
         XSMI_TRY(xsmi_model_score_range(m, given, 0, m->classes, g->coefficients, (size_t)g->width, g->context,
-                                        &g->room, err));
+                                        &g->work.room, err));
         job.cleaned = clean;
     }
     /* The values of a correction are computed for all classes at once. */
@@ -286,10 +286,10 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *g
         labels += (size_t)g->example[i].label_count;
     }
     divide_memory(&job, n, labels, threads, &needed);
-    if (needed.used == SIZE_MAX || !xsmi_reserve(g->context, &g->sieve, &g->sieve_bytes, needed.used, 1)) {
+    if (needed.used == SIZE_MAX || !xsmi_reserve(g->context, &g->work.sieve, &g->work.sieve_bytes, needed.used, 1)) {
         return xsmi_fail_memory(err, needed.used, "what is kept of the scores");
     }
-    xsmi_arena arena = {g->sieve, 0};
+    xsmi_arena arena = {g->work.sieve, 0};
     divide_memory(&job, n, labels, threads, &arena);
     job.first[0] = 0;
     for (size_t i = 0; i < n; i++) {
@@ -310,7 +310,7 @@ void xsmi_sift_spread(xsm_gradient *g, uint64_t first, uint64_t count)
 {
     for (uint64_t i = first; i < first + count; i++) {
         uint32_t *classes = g->classes + i * g->width, kept = 0;
-        float *listed = g->scores + i * g->width, *all = g->coefficients + i * g->width;
+        float *listed = g->work.scores + i * g->width, *all = g->coefficients + i * g->width;
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             uint32_t class = classes[j];
             float c = listed[j];

@@ -13,11 +13,6 @@
 
 #include "estimator/estimator.h"
 
-/* The first member of the state of a table with XSMI_ESTIMATOR_SIFTED. */
-typedef struct xsmi_sift_rule {
-    double mu; /* width of the margin's smoothing */
-} xsmi_sift_rule;
-
 /* Fills g->classes, lengths and scores of the batch's examples, which g->example has already: first the labels in their
  * order, then other classes in rising order, which include all that contribute to the loss. If scores are not finite,
  * the first one is NaN. Sets the coefficients to zeros. O(n K) for the scores, and little more. */

@@ -16,9 +16,10 @@ static xsmi_option_group options_of(const xsm_index_ops *ops, void *common, void
     xsmi_option_group group = {
         "index",
         ops->name,
-        {{common_options, sizeof common_options / sizeof common_options[0], sizeof common_options[0]},
-         {ops->options, ops->option_count, ops->option_size}},
-        {common, state},
+        {[XSMI_OPTIONS_COMMON] = {common_options, sizeof common_options / sizeof common_options[0],
+                                  sizeof common_options[0]},
+         [XSMI_OPTIONS_OWN] = {ops->options, ops->option_count, ops->option_size}},
+        {[XSMI_OPTIONS_COMMON] = common, [XSMI_OPTIONS_OWN] = state},
     };
     return group;
 }
@@ -108,8 +109,8 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
     x->own_table = xsmi_index_own_table(&ops);
     x->state = state;
     xsmi_option_group group = options_of(&x->ops, &x->common, state);
-    xsmi_option_defaults(&group.table[0], &x->common);
-    xsmi_option_defaults(&group.table[1], state);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &x->common);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], state);
     *out = x;
     return XSM_OK;
 }

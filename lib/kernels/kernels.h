@@ -59,7 +59,7 @@ typedef struct xsmi_coming {
 } xsmi_coming;
 
 /* A queue of rows for later, which a kernel prefetches a few lines at a time while it waits for its own results. */
-typedef struct xsmi_asks {
+typedef struct xsm_prefetch_queue {
     const float *const *rows; /* [count] */
     size_t count, lines;      /* the first `lines` of each row are prefetched, at least one */
     size_t row, line;         /* the first line that has not been prefetched */

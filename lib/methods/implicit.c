@@ -151,7 +151,7 @@ static void gradient(void *state, const xsm_score_block *block)
                                     e.u,
                                     e.c,
                                     e.c + places,
-                                    xsmi_score_block_asks(block)};
+                                    xsmi_score_block_upcoming(block)};
         xsmi_proximal_solve_lanes(s->kernels, &equations, s->solver, e.c + 3 * places);
         for (uint64_t i = first; i < end; i++) {
             take(s, block, i, &e, (size_t)(i - first));

@@ -36,7 +36,8 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_importance_ops = {
     XSMI_ESTIMATOR_OF(xsmi_draws),
-    .flags = XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_UNBOUNDED,
+    .kind = XSM_ESTIMATOR_SAMPLED,
+    .flags = XSM_ESTIMATOR_UNBOUNDED,
     .name = "importance",
     .summary = "self-normalised importance sampling of the log-partition (Bengio and Senecal 2003)",
     XSMI_ESTIMATOR_OPTIONS(options),

@@ -5,7 +5,6 @@
  * within mu of the best wrong one and above the threshold computed from some of the best scores. sifted.h selects these
  * few classes while scores are computed, and only they are projected.
  */
-#include "estimator/sifted.h"
 #include "methods/method.h"
 
 #include "loss/loss.h"
@@ -15,20 +14,19 @@
 #include <string.h>
 
 typedef struct margin_state {
-    xsmi_sift_rule rule;
+    double mu;
     uint32_t classes;
     size_t loss_scratch;
 } margin_state;
 
 static const xsm_option options[] = {
-    {"mu", XSM_OPTION_DOUBLE, offsetof(margin_state, rule.mu), "1", 1e-6, 1e6, NULL,
+    {"mu", XSM_OPTION_DOUBLE, offsetof(margin_state, mu), "1", 1e-6, 1e6, NULL,
      "width of the smoothing: 1 for one label a row, 5 for several (the paper's)"},
 };
 
 /* The scratch of one thread. */
 typedef struct places {
     double *z, *g, *scratch; /* [K] scores and coefficients, the labels first; the loss's scratch */
-    uint32_t *place;         /* [K] their classes, if all scores are given */
 } places;
 
 static places divide_scratch(const margin_state *s, xsmi_arena *arena)
@@ -37,7 +35,6 @@ static places divide_scratch(const margin_state *s, xsmi_arena *arena)
     p.z = xsmi_arena_take(arena, s->classes, sizeof *p.z);
     p.g = xsmi_arena_take(arena, s->classes, sizeof *p.g);
     p.scratch = xsmi_arena_take(arena, s->loss_scratch, sizeof *p.scratch);
-    p.place = xsmi_arena_take(arena, s->classes, sizeof *p.place);
     return p;
 }
 
@@ -61,31 +58,6 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
-/* A row of all scores, which a host's copy of the table gets: lists the labels first, then the others. */
-static size_t list_all(const margin_state *s, const xsm_example *example, const float *scores, float *row,
-                       const places *p)
-{
-    size_t own = (size_t)example->label_count, count = own;
-    for (size_t j = 0; j < own; j++) {
-        p->place[j] = example->labels[j];
-        p->z[j] = (double)scores[example->labels[j]];
-    }
-    if (row != scores) {
-        memcpy(row, scores, s->classes * sizeof *row);
-    }
-    for (size_t j = 0; j < own; j++) {
-        row[p->place[j]] = -INFINITY; /* contributes nothing */
-    }
-    for (uint32_t k = 0; k < s->classes; k++) {
-        if (row[k] != -INFINITY) {
-            p->place[count] = k;
-            p->z[count++] = (double)row[k];
-        }
-        row[k] = 0;
-    }
-    return count;
-}
-
 static void gradient(void *state, const xsm_score_block *block)
 {
     const margin_state *s = state;
@@ -95,12 +67,8 @@ static void gradient(void *state, const xsm_score_block *block)
         const float *scores = block->scores + i * block->width;
         float *coefficients = block->coefficients + i * block->width; /* the scores are in this memory */
         size_t own = (size_t)block->examples[i].label_count, count = 0;
-        if (block->classes) {
-            for (; count < block->lengths[i]; count++) {
-                p.z[count] = (double)scores[count];
-            }
-        } else {
-            count = list_all(s, &block->examples[i], scores, coefficients, &p);
+        for (; count < block->lengths[i]; count++) {
+            p.z[count] = (double)scores[count];
         }
         bool finite = true;
         for (size_t j = 0; j < count; j++) {
@@ -112,20 +80,27 @@ static void gradient(void *state, const xsm_score_block *block)
         }
         xsmi_loss_scores z = {p.z, p.z + own, own, count - own, 0};
         xsmi_loss_gradient g = {p.g, p.g + own, 0};
-        block->losses[i] = xsmi_loss_margin.gradient(&z, s->rule.mu, &g, p.scratch);
+        block->losses[i] = xsmi_loss_margin.gradient(&z, s->mu, &g, p.scratch);
         for (size_t j = 0; j < count; j++) {
-            coefficients[block->classes ? j : p.place[j]] = (float)p.g[j];
+            coefficients[j] = (float)p.g[j];
         }
     }
 }
 
+static double sift(const void *state)
+{
+    return ((const margin_state *)state)->mu;
+}
+
 const xsm_estimator_ops xsmi_margin_ops = {
     XSMI_ESTIMATOR_OF(margin_state),
-    .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS | XSMI_ESTIMATOR_SIFTED,
+    .kind = XSM_ESTIMATOR_EXACT,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
     .name = "margin",
     .summary = "exact smoothed margin of Crammer and Singer over all classes",
     XSMI_ESTIMATOR_OPTIONS(options),
     .bind = bind,
     .scratch = scratch,
     .gradient = gradient,
+    .sift = sift,
 };

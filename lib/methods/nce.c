@@ -37,7 +37,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_nce_ops = {
     XSMI_ESTIMATOR_OF(xsmi_draws),
-    .flags = XSM_ESTIMATOR_SAMPLER,
+    .kind = XSM_ESTIMATOR_SAMPLED,
     .name = "nce",
     .summary = "noise-contrastive estimation, any sampler as noise (Gutmann and Hyvarinen 2010)",
     XSMI_ESTIMATOR_OPTIONS(options),

@@ -61,7 +61,8 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_negative_sampling_ops = {
     XSMI_ESTIMATOR_OF(negative_state),
-    .flags = XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_CORRECTED,
+    .kind = XSM_ESTIMATOR_SAMPLED,
+    .flags = XSM_ESTIMATOR_CORRECTED,
     .name = "negative-sampling",
     .summary = "logistics of the label against sampled classes, any sampler (Bamler and Mandt 2020)",
     XSMI_ESTIMATOR_OPTIONS(options),

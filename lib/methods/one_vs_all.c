@@ -69,7 +69,8 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_one_vs_all_ops = {
     XSMI_ESTIMATOR_OF(xsmi_kernels_state),
-    .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
+    .kind = XSM_ESTIMATOR_EXACT,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
     .name = "one-vs-all",
     .summary = "exact logistic regression of each class against all others",
     .bind = xsmi_bind_kernels,

@@ -34,7 +34,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_ove_sampled_ops = {
     XSMI_ESTIMATOR_OF(xsmi_draws),
-    .flags = XSM_ESTIMATOR_SAMPLER,
+    .kind = XSM_ESTIMATOR_SAMPLED,
     .name = "ove-sampled",
     .summary = "one-vs-each bound, importance-weighted classes of any sampler (Titsias 2016)",
     XSMI_ESTIMATOR_OPTIONS(options),

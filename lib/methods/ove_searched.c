@@ -117,7 +117,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_ove_searched_ops = {
     XSMI_ESTIMATOR_OF(ove_searched_state),
-    .flags = XSM_ESTIMATOR_INDEX,
+    .kind = XSM_ESTIMATOR_SEARCHED,
     .name = "ove-searched",
     .summary = "one-vs-each bound, tightened by the classes that a search finds (Titsias 2016)",
     XSMI_ESTIMATOR_OPTIONS(options),

@@ -31,7 +31,7 @@ xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
     accepted[0] = '\0';
     for (size_t i = 0; i < xsm_estimator_count() && used < sizeof accepted; i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
-        bool exact = (ops->flags & XSM_ESTIMATOR_EXACT) != 0;
+        bool exact = (ops->kind == XSM_ESTIMATOR_EXACT) != 0;
         if (exact || ops->exact) {
             used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s'%s'%s", used ? ", " : "", ops->name,
                                      exact ? "" : " with negatives=all");

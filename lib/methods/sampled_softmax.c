@@ -79,7 +79,8 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_sampled_softmax_ops = {
     XSMI_ESTIMATOR_OF(sampled_softmax_state),
-    .flags = XSM_ESTIMATOR_SAMPLER | XSM_ESTIMATOR_MULTI_LABEL,
+    .kind = XSM_ESTIMATOR_SAMPLED,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL,
     .name = "sampled-softmax",
     .summary = "softmax over the labels and sampled classes (Jean et al. 2015)",
     XSMI_ESTIMATOR_OPTIONS(options),

@@ -100,8 +100,8 @@ void xsmi_search_found(void *state, const xsm_search_block *block);
 
 /* The common members of both tables. */
 #define XSMI_SEARCH_OPS                                                                                                \
-    .flags = XSM_ESTIMATOR_INDEX | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS, .width = xsmi_search_width,   \
-    .select = xsmi_search_select, .scratch = xsmi_search_scratch, .gradient = xsmi_search_gradient,                    \
-    .search = xsmi_search_found
+    .kind = XSM_ESTIMATOR_SEARCHED, .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,                     \
+    .width = xsmi_search_width, .select = xsmi_search_select, .scratch = xsmi_search_scratch,                          \
+    .gradient = xsmi_search_gradient, .search = xsmi_search_found
 
 #endif

@@ -30,7 +30,8 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_softmax_ops = {
     XSMI_ESTIMATOR_OF(xsmi_kernels_state),
-    .flags = XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_MULTI_LABEL,
+    .kind = XSM_ESTIMATOR_EXACT,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL,
     .name = "softmax",
     .summary = "exact cross-entropy over all classes",
     .bind = xsmi_bind_kernels,

@@ -94,7 +94,9 @@ static xsm_status prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gr
         return XSM_OK;
     }
     size_t columns = m->classes < COLUMNS_TOGETHER ? m->classes : COLUMNS_TOGETHER;
-    size_t rows = g->exact && m->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(batch) ? ROWS_TOGETHER : 1;
+    size_t rows = xsmi_gradient_is_exact(g) && m->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(batch)
+                      ? ROWS_TOGETHER
+                      : 1;
     size_t features = rows * a->squares->stride;
     features = m->layout == XSM_LAYOUT_CLASS_MAJOR ? features : m->features;
     return need_sums(o, features > columns ? features : columns, err);

@@ -73,7 +73,7 @@ void xsmi_adagrad_layer_step(const xsmi_adagrad_layer *l, xsm_model *m, const xs
             xsmi_prefetch_row(l->squares + upcoming * l->stride, m->features);
         }
         float factor;
-        const float *sum = xsmi_feature_list_sum(&l->list, f, m->kernels, g->hidden_gradient, g->value_stride,
+        const float *sum = xsmi_feature_list_sum(&l->list, f, m->kernels, g->layer.gradient, g->work.rows.stride,
                                                  m->features, sums, &factor);
         m->kernels->adagrad(weight + feature * stride, l->squares + feature * l->stride, sum, m->features, factor, eta);
         if (sum == sums) {

@@ -22,8 +22,8 @@ static void run_piece(void *state, size_t piece, uint32_t thread)
     }
     for (size_t i = 0; i < job->batch->count; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, i);
-        xsmi_layer_step(job->model, &x, job->g->hidden_gradient + i * job->g->value_stride, job->eta, job->alpha, piece,
-                        job->pieces);
+        xsmi_layer_step(job->model, &x, job->g->layer.gradient + i * job->g->work.rows.stride, job->eta, job->alpha,
+                        piece, job->pieces);
     }
 }
 
@@ -45,7 +45,7 @@ xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, c
 {
     xsm_model *m = o->model;
     layer_job job = {
-        .optimizer = o, .model = m, .batch = batch, .g = g, .eta = eta, .alpha = decay_layer(m, g->layer_decay)};
+        .optimizer = o, .model = m, .batch = batch, .g = g, .eta = eta, .alpha = decay_layer(m, g->layer.decay)};
     /* Every piece of the plain step reads every feature of every row, so there are no more pieces than threads. */
     double work = xsmi_optimizer_row_work(batch) * (double)batch->count * m->features;
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsm_context_threads(o->context) : 1;

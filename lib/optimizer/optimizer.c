@@ -13,8 +13,8 @@ static xsmi_option_group options_of(const xsm_optimizer_ops *ops, void *state)
     xsmi_option_group group = {
         "optimizer",
         ops->name,
-        {{NULL, 0, 0}, {ops->options, ops->option_count, sizeof(xsm_option)}},
-        {NULL, state},
+        {[XSMI_OPTIONS_OWN] = {ops->options, ops->option_count, sizeof(xsm_option)}},
+        {[XSMI_OPTIONS_OWN] = state},
     };
     return group;
 }
@@ -78,7 +78,7 @@ xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimiz
     o->ops = ops;
     o->state = state;
     xsmi_option_group group = options_of(ops, state);
-    xsmi_option_defaults(&group.table[1], state);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], state);
     *out = o;
     return XSM_OK;
 }
@@ -207,11 +207,6 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, const xsm_estimator *e, 
 
 /* -- entries by class ---------------------------------------------------------------------------------------------- */
 
-static inline uint32_t class_at(const xsm_gradient *g, uint64_t place)
-{
-    return g->exact ? (uint32_t)(place % g->width) : g->classes[place];
-}
-
 /* Sorts the entries of a gradient by class and keeps the order within a class: a radix sort, with one pass for each
  * byte of K. `halves` has two halves of n entries each; the result is in the half returned. */
 static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, uint32_t top_class)
@@ -220,13 +215,13 @@ static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, 
     for (uint32_t shift = 0; shift < 32 && (top_class >> shift) > 0; shift += 8) {
         size_t counts[257] = {0};
         for (size_t i = 0; i < n; i++) {
-            counts[((class_at(g, from[i]) >> shift) & 255) + 1]++;
+            counts[((xsmi_gradient_class(g, from[i]) >> shift) & 255) + 1]++;
         }
         for (size_t b = 0; b < 256; b++) {
             counts[b + 1] += counts[b];
         }
         for (size_t i = 0; i < n; i++) {
-            to[counts[(class_at(g, from[i]) >> shift) & 255]++] = from[i];
+            to[counts[(xsmi_gradient_class(g, from[i]) >> shift) & 255]++] = from[i];
         }
         uint64_t *held = from;
         from = to;
@@ -263,8 +258,8 @@ static void run_classes(void *state, size_t index, uint32_t thread)
     size_t end = (index + 1) * job->each < job->groups ? (index + 1) * job->each : job->groups;
     for (size_t i = index * job->each; i < end; i++) {
         const uint64_t *entries = job->places + job->starts[i];
-        job->optimizer->ops->step_class(job->optimizer, job->batch, job->g, class_at(job->g, entries[0]), entries,
-                                        job->starts[i + 1] - job->starts[i], job->eta, job->alpha, thread);
+        job->optimizer->ops->step_class(job->optimizer, job->batch, job->g, xsmi_gradient_class(job->g, entries[0]),
+                                        entries, job->starts[i + 1] - job->starts[i], job->eta, job->alpha, thread);
     }
 }
 
@@ -274,30 +269,6 @@ static bool reserve(xsm_optimizer *o, size_t n)
            xsmi_reserve(o->context, &o->starts, &o->starts_capacity, n + 1, sizeof *o->starts);
 }
 
-/* Lists the entries of a gradient that are not 0, at most `bound`; with `product`, only entries outside the product.
- * Returns their number. */
-static size_t list_places(const xsm_gradient *g, bool product, uint64_t *places)
-{
-    size_t n = 0;
-    for (uint64_t i = 0; i < g->examples; i++) {
-        uint64_t first = i * g->width;
-        if (g->sifted) {
-            for (uint64_t j = 0; j < g->lengths[i]; j++) {
-                places[n++] = first + g->classes[first + j];
-            }
-            continue;
-        }
-        uint64_t length = g->exact ? g->width : product ? g->example[i].label_count : g->lengths[i];
-        for (uint64_t place = first; place < first + length; place++) {
-            if (g->exact ? g->coefficients[place] != 0
-                         : !product || g->shared.column[g->classes[place]] == XSMI_NO_CLASS) {
-                places[n++] = place;
-            }
-        }
-    }
-    return n;
-}
-
 /* A step on the classes that the gradient lists or, if exact, has a coefficient for; at most `bound` entries. */
 static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, bool product,
                                size_t bound, double eta, double alpha, xsm_error *err)
@@ -305,7 +276,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
     if (!reserve(o, bound)) {
         return xsmi_fail_memory(err, 2 * bound * sizeof *o->sorted, "a batch's classes");
     }
-    size_t n = list_places(g, product, o->sorted);
+    size_t n = xsmi_gradient_entries(g, !product, o->sorted);
     if (n == 0) {
         return XSM_OK;
     }
@@ -313,7 +284,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
     uint64_t *places = sort_places(g, o->sorted, n, o->model->classes - 1);
     size_t groups = 0;
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || class_at(g, places[i]) != class_at(g, places[i - 1])) {
+        if (i == 0 || xsmi_gradient_class(g, places[i]) != xsmi_gradient_class(g, places[i - 1])) {
             o->starts[groups++] = i;
         }
     }
@@ -341,30 +312,6 @@ static void run_range(void *state, size_t index, uint32_t thread)
     uint32_t first = (uint32_t)index * job->each;
     uint32_t count = classes - first < job->each ? classes - first : job->each;
     job->optimizer->ops->step_range(job->optimizer, job->batch, job->g, first, count, job->eta, job->alpha, thread);
-}
-
-/* The number of coefficients of an exact gradient that are not 0. */
-static size_t count_places(const xsm_gradient *g)
-{
-    size_t count = 0;
-    for (uint64_t i = 0; i < g->examples; i++) {
-        const float *of = g->coefficients + i * g->width;
-        uint32_t some = 0; /* a row has fewer than 2^32 */
-        for (uint64_t k = 0; k < g->width; k++) {
-            some += of[k] != 0;
-        }
-        count += some;
-    }
-    return count;
-}
-
-static size_t count_listed(const xsm_gradient *g, bool product)
-{
-    size_t count = 0;
-    for (uint64_t i = 0; i < g->examples; i++) {
-        count += product ? (size_t)g->example[i].label_count : g->lengths[i];
-    }
-    return count;
 }
 
 static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, double alpha,
@@ -415,12 +362,12 @@ static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_er
 xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, xsm_error *err)
 {
     xsm_model *m = o->model;
-    if (g->exact) {
+    if (xsmi_gradient_is_exact(g)) {
         xsmi_model_drop_row_lengths(m);
     } else {
         XSMI_TRY(prepare_rows(m, g->proximal, g->row_bound, err));
     }
-    if ((g->exact && m->row_scale) || (!o->ops->proximal && (m->row_scale || m->alpha != 1))) {
+    if ((xsmi_gradient_is_exact(g) && m->row_scale) || (!o->ops->proximal && (m->row_scale || m->alpha != 1))) {
         XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale, a plain step none */
     }
     return o->ops->prepare ? o->ops->prepare(o, batch, g, err) : XSM_OK;
@@ -464,7 +411,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
                          "the gradient asks for rows to be scaled, and those of a model whose scores are distances are "
                          "not");
     }
-    if (m->layer && (!g->hidden || g->values != g->hidden)) {
+    if (m->layer && (!g->layer.hidden || g->work.rows.values != g->layer.hidden)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has a first layer, and the gradient is not of such a model");
     }
     if (m->layer && m->layer->tied && g->row_bound > 0) {
@@ -476,8 +423,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     }
     xsm_batch rows = batch;
     if (m->layer) { /* the output layer's rows are the hidden vectors of the gradient */
-        batch.values = g->hidden;
-        batch.stride = g->value_stride;
+        batch.values = g->layer.hidden;
+        batch.stride = g->work.rows.stride;
         batch.features = m->features;
         batch.offsets = NULL; /* dense, whatever form the rows have */
         batch.index = NULL;
@@ -490,10 +437,11 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &alpha, err));
     xsm_status status;
     const bool product = xsmi_optimizer_takes_product(o, g);
-    size_t listed = g->exact && !g->sifted ? count_places(g) : count_listed(g, product);
-    if (g->exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
+    const bool exact = xsmi_gradient_is_exact(g);
+    size_t listed = xsmi_gradient_count(g, !product);
+    if (exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
         status = apply_exact(o, &batch, g, eta, alpha, err);
-    } else if (batch.count == 1 && !g->exact) {
+    } else if (batch.count == 1 && !exact) {
         xsmi_features x = xsmi_batch_features(&batch, 0);
         o->ops->step(o, &x, g->lengths[0], g->classes, g->coefficients, g->proximal ? g->shrinks : NULL, eta, alpha,
                      g->row_bound);

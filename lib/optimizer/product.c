@@ -1,6 +1,7 @@
 /*
- * The step on the classes that a batch shares (estimator/shared.h). Their gradients are the product of the coefficients
- * [examples][S] and the rows [examples][D], computed for a group of classes at a time and applied class by class.
+ * The step on the classes that a batch shares (gradient/gradient.h). Their gradients are the product of the
+ * coefficients [examples][S] and the rows [examples][D], computed for a group of classes at a time and applied class by
+ * class.
  */
 #include "optimizer/optimizer.h"
 
@@ -13,8 +14,8 @@ enum { CLASSES = 84, ROWS = 128, CLASSES_AHEAD = 3 };
 bool xsmi_optimizer_takes_product(const xsm_optimizer *o, const xsm_gradient *g)
 {
     const xsm_model *m = o->model;
-    return g->shared.product && o->ops->step_sum && !(g->row_bound > 0) && m->layout == XSM_LAYOUT_CLASS_MAJOR &&
-           m->score == XSM_SCORE_LINEAR && !m->row_length;
+    return (g->form == XSMI_GRADIENT_SHARED) && o->ops->step_sum && !(g->row_bound > 0) &&
+           m->layout == XSM_LAYOUT_CLASS_MAJOR && m->score == XSM_SCORE_LINEAR && !m->row_length;
 }
 
 typedef struct product_job {
@@ -28,22 +29,22 @@ typedef struct product_job {
 static void run_group(void *state, size_t index, uint32_t thread)
 {
     const product_job *job = state;
-    const xsmi_shared *s = &job->g->shared;
+    const xsmi_shared_classes *s = &job->g->shared;
     const xsm_model *m = job->optimizer->model;
     const size_t first = index * CLASSES;
     const size_t classes = s->count - first < CLASSES ? s->count - first : CLASSES;
     float *sums = job->optimizer->sums + thread * CLASSES * job->stride, bias[CLASSES] = {0};
     memset(sums, 0, classes * job->stride * sizeof *sums);
     for (uint64_t start = 0; start < job->g->examples; start += ROWS) {
-        const float *x[ROWS], *g = s->dense + start * s->dense_stride + first;
+        const float *x[ROWS], *g = s->matrix + start * s->stride + first;
         size_t n = job->g->examples - start < ROWS ? (size_t)(job->g->examples - start) : ROWS;
         for (size_t i = 0; i < n; i++) {
             x[i] = xsmi_batch_features(job->batch, start + i).values;
             for (size_t c = 0; c < classes; c++) {
-                bias[c] += g[i * s->dense_stride + c];
+                bias[c] += g[i * s->stride + c];
             }
         }
-        m->kernels->rank_update(sums, job->stride, classes, g, s->dense_stride, x, n, m->features, 1);
+        m->kernels->rank_update(sums, job->stride, classes, g, s->stride, x, n, m->features, 1);
     }
     for (size_t c = 0; c < classes; c++) {
         if (c + CLASSES_AHEAD < classes) {

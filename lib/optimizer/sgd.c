@@ -180,7 +180,7 @@ static bool is_blocked(const xsm_model *m, const xsm_batch *batch)
 
 static xsm_status prepare(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, xsm_error *err)
 {
-    if (!batch || !g->exact || !is_blocked(o->model, batch)) {
+    if (!batch || !xsmi_gradient_is_exact(g) || !is_blocked(o->model, batch)) {
         return XSM_OK;
     }
     size_t count;

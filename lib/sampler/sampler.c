@@ -16,9 +16,10 @@ static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, vo
     xsmi_option_group group = {
         "sampler",
         ops->name,
-        {{common_options, sizeof common_options / sizeof common_options[0], sizeof common_options[0]},
-         {ops->options, ops->option_count, ops->option_size}},
-        {common, state},
+        {[XSMI_OPTIONS_COMMON] = {common_options, sizeof common_options / sizeof common_options[0],
+                                  sizeof common_options[0]},
+         [XSMI_OPTIONS_OWN] = {ops->options, ops->option_count, ops->option_size}},
+        {[XSMI_OPTIONS_COMMON] = common, [XSMI_OPTIONS_OWN] = state},
     };
     return group;
 }
@@ -111,8 +112,8 @@ xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *giv
     s->ops = ops;
     s->state = state;
     xsmi_option_group group = options_of(&s->ops, &s->common, state);
-    xsmi_option_defaults(&group.table[0], &s->common);
-    xsmi_option_defaults(&group.table[1], state);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &s->common);
+    xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], state);
     *out = s;
     return XSM_OK;
 }

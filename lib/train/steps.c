@@ -48,7 +48,7 @@ xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o
     for (uint32_t i = 0; status == XSM_OK && i < t->threads; i++) {
         status = xsm_gradient_new(ctx, &t->blocks[i], err);
         if (status == XSM_OK) {
-            status = xsmi_gradient_reserve(t->blocks[i], e, t->most, 1, false, err);
+            status = xsmi_estimator_reserve(e, t->blocks[i], t->most, 1, false, err);
         }
     }
     if (status != XSM_OK) {
@@ -277,9 +277,9 @@ static uint64_t fill(const run *r, uint64_t i)
         for (uint32_t j = 0; j < length; j++) {
             g->classes[n * width + j] = own[j];
         }
-        for (uint32_t j = 0; r->drawn->draws && j < length; j++) {
-            g->draws[n * width + j] = r->drawn->draws[s * width + j];
-            g->log_expected[n * width + j] = r->drawn->log_expected[s * width + j];
+        for (uint32_t j = 0; r->drawn->work.draws && j < length; j++) {
+            g->work.draws[n * width + j] = r->drawn->work.draws[s * width + j];
+            g->work.log_expected[n * width + j] = r->drawn->work.log_expected[s * width + j];
         }
     }
     return n;
@@ -318,7 +318,7 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
         features[asks.count++] = features_at(r, i + k + most).values;
     }
     if (g->proximal) {
-        g->asks = &asks;
+        g->work.upcoming = &asks;
     } else {
         for (; asks.row < asks.count; asks.row++) {
             fetch_rest(features[asks.row], 0, share.features);
@@ -335,7 +335,7 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
             n = k + good;
         }
     }
-    g->asks = NULL;
+    g->work.upcoming = NULL;
     xsmi_ask_lines(&asks, SIZE_MAX);
     /* In reverse order: the last step's rows are still in the first cache, which is too small for the whole block. */
     for (uint64_t k = n; k-- > 0;) {

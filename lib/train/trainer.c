@@ -288,17 +288,6 @@ void xsmi_trainer_order_rows(xsm_trainer *t)
     t->loss_sum = 0;
 }
 
-/* The sum over a gradient's examples of the share of coefficients that are listed. */
-static double active_of(const xsm_gradient *g)
-{
-    const bool lists = g->sifted || !g->exact;
-    double listed = 0;
-    for (uint64_t i = 0; lists && i < g->examples; i++) {
-        listed += (double)g->lengths[i];
-    }
-    return lists ? listed / (double)g->width : (double)g->examples;
-}
-
 static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_error *err)
 {
     return xsmi_fail(err, XSM_ERROR_DIVERGED,
@@ -361,7 +350,7 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
     }
     XSMI_TRY(status);
     t->loss_sum += t->gradient->loss * (double)count;
-    t->active += active_of(t->gradient);
+    t->active += xsmi_gradient_density(t->gradient);
     t->eta = eta;
     xsmi_dataset_passed(t->train, t->place, count);
     t->place += count;

@@ -89,7 +89,7 @@ static xsm_status new_plan(xsmi_window *w, plan *p, xsm_error *err)
         return xsmi_fail_memory(err, (size_t)w->steps * sizeof *p->order, "a window of steps");
     }
     XSMI_TRY(xsm_gradient_new(w->context, &p->drawn, err));
-    return xsmi_gradient_reserve(p->drawn, w->estimator, w->steps, 1, false, err);
+    return xsmi_estimator_reserve(w->estimator, p->drawn, w->steps, 1, false, err);
 }
 
 xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_window **out, xsm_error *err)
@@ -377,7 +377,7 @@ static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
     }
     xsmi_window_forget(w);
     for (uint32_t i = 0; i < 2 && w->plans[i].drawn; i++) {
-        XSMI_TRY(xsmi_gradient_reserve(w->plans[i].drawn, e, w->steps, 1, false, err));
+        XSMI_TRY(xsmi_estimator_reserve(e, w->plans[i].drawn, w->steps, 1, false, err));
     }
     xsmi_stepper *stepper;
     XSMI_TRY(xsmi_stepper_new(w->context, w->estimator, w->optimizer, &stepper, err));

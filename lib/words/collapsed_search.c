@@ -35,7 +35,7 @@ static xsm_status bind(xsmi_collapsed_search *s, xsm_error *err)
 {
     xsm_estimator *e = s->estimator;
     char loss[32];
-    if (!(e->ops.flags & XSM_ESTIMATOR_INDEX)) {
+    if (e->ops.kind != XSM_ESTIMATOR_SEARCHED) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' does not search; full gradients take mips, decomp-mips or no estimator",
                          e->ops.name);

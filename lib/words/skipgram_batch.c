@@ -129,7 +129,7 @@ xsm_status xsmi_skipgram_batch_new(xsm_context *ctx, const xsm_corpus *corpus, x
     for (uint32_t i = 0; status == XSM_OK && e && i < b->threads; i++) {
         status = xsm_gradient_new(ctx, &b->gradients[i], err);
         if (status == XSM_OK) {
-            status = xsmi_gradient_reserve(b->gradients[i], e, (uint64_t)2 * b->window, 1, false, err);
+            status = xsmi_estimator_reserve(e, b->gradients[i], (uint64_t)2 * b->window, 1, false, err);
         }
     }
     if (status != XSM_OK) {

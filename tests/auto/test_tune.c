@@ -571,7 +571,7 @@ static void infinite_gradient(void *state, const xsm_score_block *block)
 static const xsm_estimator_ops infinite_ops = {
     .size = sizeof(xsm_estimator_ops),
     .abi = XSM_ESTIMATOR_ABI,
-    .flags = XSM_ESTIMATOR_EXACT,
+    .kind = XSM_ESTIMATOR_EXACT,
     .name = "infinite",
     .summary = "diverges",
     .state_size = 8,

@@ -202,11 +202,13 @@ static void estimators_are_listed(void **state)
         for (const xsm_option *o; (o = xsm_estimator_ops_option(ops, count)); count++) {
             assert_true(o->name && o->help && o->initial);
         }
-        bool index = ops->flags & XSM_ESTIMATOR_INDEX, sampler = ops->flags & XSM_ESTIMATOR_SAMPLER;
+        bool index = ops->kind == XSM_ESTIMATOR_SEARCHED, sampler = ops->kind == XSM_ESTIMATOR_SAMPLED;
         assert_true(!index || strcmp(xsm_estimator_ops_option(ops, 2)->name, "index") == 0);
         assert_true(!sampler || strcmp(xsm_estimator_ops_option(ops, 2)->name, "sampler") == 0);
         assert_true(!sampler || strcmp(xsm_estimator_ops_option(ops, 3)->name, "shared") == 0);
-        assert_int_equal(count, 2 + 2 * sampler + index + ops->option_count);
+        bool hierarchy = ops->kind == XSM_ESTIMATOR_HIERARCHY;
+        assert_true(!hierarchy || strcmp(xsm_estimator_ops_option(ops, 2)->name, "tree") == 0);
+        assert_int_equal(count, 2 + 2 * sampler + index + hierarchy + ops->option_count);
         /* one of the library's own tables through the host's door */
         xsm_error err = XSM_ERROR_INIT;
         xsm_estimator *e = NULL;
@@ -265,19 +267,19 @@ static void bind_checks_what_it_is_given(void **state)
             assert_fails(xsm_estimator_bind(e, m, pairs, &err), XSM_ERROR_DATA, err);
             assert_non_null(strstr(err.message, "row 1 has 2 labels"));
         }
-        if (xsm_estimator_at(i)->flags & XSM_ESTIMATOR_SAMPLER) {
+        if (xsm_estimator_at(i)->kind == XSM_ESTIMATOR_SAMPLED) {
             assert_ok(xsm_estimator_set(e, "negatives", "9", &err), err); /* drawn with replacement */
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             assert_int_equal(e->width, 10);
-        } else if (xsm_estimator_at(i)->flags & XSMI_ESTIMATOR_HIERARCHY) {
+        } else if (xsm_estimator_at(i)->kind == XSM_ESTIMATOR_HIERARCHY) {
             assert_ok(xsm_estimator_set(e, "tree", "balanced", &err), err);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             assert_int_equal(e->width, 3);
-        } else if (xsm_estimator_at(i)->flags & XSM_ESTIMATOR_INDEX) {
+        } else if (xsm_estimator_at(i)->kind == XSM_ESTIMATOR_SEARCHED) {
             assert_ok(xsm_estimator_set(e, "candidates", "9", &err), err);
             assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);
             assert_non_null(strstr(err.message, "there are 8 classes"));
-        } else if (!(xsm_estimator_at(i)->flags & XSM_ESTIMATOR_EXACT)) {
+        } else if (!(xsm_estimator_at(i)->kind == XSM_ESTIMATOR_EXACT)) {
             assert_ok(xsm_estimator_set(e, "negatives", "8", &err), err);
             assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);
             assert_non_null(strstr(err.message, "only 7 other classes"));
@@ -403,7 +405,7 @@ static void scores_out_of_range_are_divergence(void **state)
             xsm_parameters w = XSM_PARAMETERS_INIT;
             assert_ok(xsm_model_parameters(m, &w, &err), err);
             /* a row that the example looks at: its class's, or the root's */
-            uint32_t row = xsm_estimator_at(n)->flags & XSMI_ESTIMATOR_HIERARCHY ? 0 : p.labels[9];
+            uint32_t row = xsm_estimator_at(n)->kind == XSM_ESTIMATOR_HIERARCHY ? 0 : p.labels[9];
             for (uint32_t j = 0; j < FEATURES; j++) {
                 w.weight[row * w.class_step + j] = wrong[i];
             }

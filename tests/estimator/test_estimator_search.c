@@ -754,8 +754,10 @@ static void bad_calls_are_refused(void **state)
     REFUSE(ops.search_plan = NULL);
     REFUSE(ops.size = offsetof(xsm_estimator_ops, search));
     REFUSE(ops.select = NULL);
-    REFUSE(ops.flags |= XSM_ESTIMATOR_EXACT);
-    REFUSE(ops.flags |= XSM_ESTIMATOR_SAMPLER);
+    REFUSE(ops.kind = XSM_ESTIMATOR_EXACT);
+    REFUSE(ops.kind = XSM_ESTIMATOR_LISTED);
+    REFUSE(ops.kind = XSM_ESTIMATOR_SAMPLED);
+    REFUSE(ops.kind = XSM_ESTIMATOR_HIERARCHY);
     REFUSE(ops.flags |= XSM_ESTIMATOR_ROW_STATE);
 #undef REFUSE
     xsm_gradient_free(g);

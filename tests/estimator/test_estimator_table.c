@@ -69,6 +69,12 @@ static void host_select(const void *state, const xsm_example *examples, uint64_t
     }
 }
 
+static double host_sift(const void *state)
+{
+    (void)state;
+    return 1;
+}
+
 static double host_coefficient = 1, host_loss = 3;
 static void host_gradient(void *state, const xsm_score_block *block)
 {
@@ -203,7 +209,15 @@ static void bad_tables_are_refused(void **state)
     REFUSE(select, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(gradient, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(flags, 1 << 20, XSM_ERROR_ARGUMENT);
-    REFUSE(flags, XSM_ESTIMATOR_EXACT | XSM_ESTIMATOR_PROXIMAL, XSM_ERROR_ARGUMENT);
+    REFUSE(flags, XSM_ESTIMATOR_CORRECTED, XSM_ERROR_ARGUMENT);
+    REFUSE(reserved, 1, XSM_ERROR_ARGUMENT);
+    REFUSE(kind, XSM_ESTIMATOR_EXACT, XSM_ERROR_ARGUMENT);
+    REFUSE(kind, XSM_ESTIMATOR_SAMPLED, XSM_ERROR_ARGUMENT);
+    REFUSE(kind, XSM_ESTIMATOR_SEARCHED, XSM_ERROR_ARGUMENT);
+    REFUSE(kind, XSM_ESTIMATOR_HIERARCHY, XSM_ERROR_ARGUMENT);
+    REFUSE(kind, XSM_ESTIMATOR_HIERARCHY + 1, XSM_ERROR_ARGUMENT);
+    REFUSE(kind, -1, XSM_ERROR_ARGUMENT);
+    REFUSE(sift, host_sift, XSM_ERROR_ARGUMENT);
     REFUSE(abi, 0, XSM_ERROR_STRUCT_NEW);
     REFUSE(abi, XSM_ESTIMATOR_ABI + 1, XSM_ERROR_STRUCT_NEW);
     REFUSE(size, 0, XSM_ERROR_STRUCT_OLD);

@@ -69,7 +69,7 @@ static double loss_of(const xsm_gradient *g, uint64_t i, const double *z, uint32
     double sum = 0, target = 0;
     const uint64_t at = i * g->width;
     for (uint32_t j = 0; j < g->lengths[i]; j++) {
-        c[j] = j < labels ? exp(z[j]) : g->draws[at + j] * exp(z[j] - g->log_expected[at + j]);
+        c[j] = j < labels ? exp(z[j]) : g->work.draws[at + j] * exp(z[j] - g->work.log_expected[at + j]);
         sum += c[j];
         target += j < labels ? z[j] / labels : 0;
     }
@@ -95,8 +95,8 @@ static void check_lists(const xsm_gradient *g, const xsm_dataset *data, uint64_t
         for (uint32_t j = (uint32_t)labels; j < g->lengths[i]; j++) {
             uint32_t k = g->classes[i * g->width + j];
             whole += times[k] == 0;
-            times[k] = g->draws[i * g->width + j];
-            expected[k] = g->log_expected[i * g->width + j];
+            times[k] = g->work.draws[i * g->width + j];
+            expected[k] = g->work.log_expected[i * g->width + j];
         }
     }
     uint32_t drawn = 0;
@@ -122,8 +122,8 @@ static void check_lists(const xsm_gradient *g, const xsm_dataset *data, uint64_t
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             assert_false(seen[list[j]]);
             seen[list[j]] = true;
-            assert_true(j < labels || (times[list[j]] == g->draws[i * g->width + j] &&
-                                       expected[list[j]] == g->log_expected[i * g->width + j]));
+            assert_true(j < labels || (times[list[j]] == g->work.draws[i * g->width + j] &&
+                                       expected[list[j]] == g->work.log_expected[i * g->width + j]));
         }
     }
 }
@@ -140,7 +140,7 @@ static void check_batch(bool embedding, bool sparse, bool several, uint64_t firs
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     xsm_batch batch = xsm_batch_range(p.data, first, n);
     assert_ok(xsm_estimator_gradient(e, &batch, 0.3, g, &err), err);
-    assert_true(g->shared.product == !sparse || embedding);
+    assert_true((g->form == XSMI_GRADIENT_SHARED) == !sparse || embedding);
     check_lists(g, p.data, first, n);
     float x[ROWS * FEATURES];
     const uint32_t width = rows_of(m, &p, first, n, x);
@@ -167,7 +167,7 @@ static void check_batch(bool embedding, bool sparse, bool several, uint64_t firs
         }
         for (uint32_t h = 0; embedding && h < HIDDEN; h++) {
             double slope = 1 - (double)x[i * width + h] * (double)x[i * width + h];
-            assert_float_equal(g->hidden_gradient[i * g->value_stride + h], slope * back[h], 1e-6);
+            assert_float_equal(g->layer.gradient[i * g->work.rows.stride + h], slope * back[h], 1e-6);
         }
     }
     assert_float_equal(g->loss, loss, 1e-5);
@@ -259,7 +259,7 @@ static void the_mean_over_draws_is_right(void **state)
         xsm_batch batch = xsm_batch_range(p.data, 0, N);
         for (int b = 0; b < BATCHES; b++) {
             assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
-            assert_true(g->shared.product);
+            assert_true((g->form == XSMI_GRADIENT_SHARED));
             for (uint32_t i = 0; i < N; i++) {
                 for (uint32_t j = 0; j < g->lengths[i]; j++) {
                     double c = N * (double)g->coefficients[i * g->width + j];

@@ -146,7 +146,7 @@ static void the_same_bits_as_a_dataset(void **state)
                 check_bits(ops->name, "ridge=0.5", several ? 70 : 1, sparse, embedding);
             }
         }
-        if (ops->flags & XSM_ESTIMATOR_SAMPLER) {
+        if (ops->kind == XSM_ESTIMATOR_SAMPLED) {
             check_bits(ops->name, "sampler=frequency", 1, true, false);
         }
     }

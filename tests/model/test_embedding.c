@@ -289,7 +289,7 @@ static void every_estimator_steps_the_vectors_down_their_slope(void **state)
         check_step(ops->name, &identity, 1, 1);
         check_step(ops->name, &identity, 6, 0.75);
         check_step(ops->name, &tanh_mean, 6, 1);
-        if (!(ops->flags & XSMI_ESTIMATOR_HIERARCHY) && !ops->search_plan) { /* those refuse tied vectors */
+        if (!(ops->kind == XSM_ESTIMATOR_HIERARCHY) && !ops->search_plan) { /* those refuse tied vectors */
             check_step(ops->name, &tied, 1, 1);
             check_step(ops->name, &tied, 6, 1);
         }

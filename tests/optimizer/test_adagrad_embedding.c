@@ -184,7 +184,7 @@ static void scaled_vectors_are_multiplied_out(void **state)
     assert_ok(xsm_estimator_gradient(plain, &batch, 0.5, g, &err), err);
     double t[HIDDEN];
     for (uint32_t h = 0; h < HIDDEN; h++) {
-        t[h] = (double)g->hidden_gradient[h];
+        t[h] = (double)g->layer.gradient[h];
     }
     assert_ok(xsm_optimizer_apply(o, &batch, g, 0.5, &err), err);
     xsm_embedding_parameters v = XSM_EMBEDDING_PARAMETERS_INIT;

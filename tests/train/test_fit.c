@@ -389,7 +389,7 @@ static void failures_are_told(void **state)
 
     xsm_estimator_ops ops = {.size = sizeof ops,
                              .abi = XSM_ESTIMATOR_ABI,
-                             .flags = XSM_ESTIMATOR_EXACT,
+                             .kind = XSM_ESTIMATOR_EXACT,
                              .name = "uphill",
                              .summary = "a gradient with the wrong sign",
                              .state_size = sizeof(own_state),

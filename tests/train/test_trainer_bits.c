@@ -40,7 +40,7 @@ static uint64_t train(const run *r, const test_problem *p, xsm_context *ctx, int
     xsm_trainer *t = NULL;
     assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &options, &t, &err), err);
     xsmi_window *w = xsmi_trainer_window(t);
-    bool exact = (xsm_estimator_find(r->estimator)->flags & XSM_ESTIMATOR_EXACT) != 0;
+    bool exact = (xsm_estimator_find(r->estimator)->kind == XSM_ESTIMATOR_EXACT) != 0;
     assert_true((w != NULL) == (r->batch == 1 && !exact));
     if (w) {
         xsmi_window_go(w, way);
@@ -88,7 +88,7 @@ static void check_run(const run *r, const test_problem *p, bool sparse)
     for (size_t i = 0; i < MACHINES; i++) {
         xsm_context *ctx = test_context(machines[i].threads, machines[i].runner, machines[i].cpu_disable);
         uint64_t threaded = 0, hash = train(r, p, ctx, machines[i].way, &threaded);
-        bool windows = r->batch == 1 && !(xsm_estimator_find(r->estimator)->flags & XSM_ESTIMATOR_EXACT);
+        bool windows = r->batch == 1 && !(xsm_estimator_find(r->estimator)->kind == XSM_ESTIMATOR_EXACT);
         if (windows && machines[i].way != XSMI_WINDOW_FASTER) {
             assert_true((threaded > 0) == (machines[i].way == XSMI_WINDOW_THREADS));
         }

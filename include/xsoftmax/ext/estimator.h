@@ -29,26 +29,40 @@
 /** Value of xsm_estimator_ops::abi for tables of this header. */
 #define XSM_ESTIMATOR_ABI 1
 
-/** Properties of an estimator. */
+/** How the classes that an example scores are found: xsm_estimator_ops::kind. */
 enum {
-    XSM_ESTIMATOR_EXACT = 1,       /**< Scores every class: no select(), gradient() gets scores [n][K]. */
-    XSM_ESTIMATOR_PROXIMAL = 2,    /**< Takes proximal steps: gradient() fills `shrinks` and applies the L2 penalty
-                                        (ridge) itself. */
-    XSM_ESTIMATOR_ROW_STATE = 4,   /**< Stores state for each row: examples of the same row are processed in order. */
-    XSM_ESTIMATOR_MULTI_LABEL = 8, /**< Accepts rows with several labels; otherwise each row must have one label. */
-    XSM_ESTIMATOR_SAMPLER = 16,    /**< A sampler draws the classes: plan() instead of width() and select(). */
-    /** With a sampler: scores converge to log p(k|x) - log q(k|x) + const. The trained model adds log q as a correction
+    /** The table lists them: width() and select(). */
+    XSM_ESTIMATOR_LISTED = 0,
+    /** Every class: gradient() gets scores [n][K]. */
+    XSM_ESTIMATOR_EXACT = 1,
+    /** A sampler draws them, besides the labels: plan(). The library has the options `sampler` and `shared`. */
+    XSM_ESTIMATOR_SAMPLED = 2,
+    /** Search indexes of the rows of weights find them: search() uses the results; width() and select() are for the
+     *  examples before the search begins. The library has the option `index`, builds the indexes and updates the rows
+     *  of weights that gradients have changed. */
+    XSM_ESTIMATOR_SEARCHED = 3,
+    /** The rows of weights belong to the inner nodes of a binary tree over the classes, and an example scores the nodes
+     *  on the path to its label, from the lowest up. The library has the option `tree` and makes the tree, or takes
+     * that of the model; gradient() reads xsm_score_block::turns. */
+    XSM_ESTIMATOR_HIERARCHY = 4
+};
+
+/** Properties of an estimator, of any kind unless one is named. */
+enum {
+    XSM_ESTIMATOR_PROXIMAL = 1,    /**< Takes proximal steps: gradient() fills `shrinks` and applies the L2 penalty
+                                        (ridge) itself. Listed and sampled only. */
+    XSM_ESTIMATOR_ROW_STATE = 2,   /**< Stores state for each row: examples of the same row are processed in order. Not
+                                        searched. */
+    XSM_ESTIMATOR_MULTI_LABEL = 4, /**< Accepts rows with several labels; otherwise each row must have one label. Not
+                                        hierarchies. */
+    /** Sampled only: scores converge to log p(k|x) - log q(k|x) + const. The trained model adds log q as a correction
      *  of its scores, see xsm_model_correction(). */
-    XSM_ESTIMATOR_CORRECTED = 32,
-    XSM_ESTIMATOR_OTHER_LOSS = 64, /**< Does not minimise the log-loss: runs are compared by the estimator's own
+    XSM_ESTIMATOR_CORRECTED = 8,
+    XSM_ESTIMATOR_OTHER_LOSS = 16, /**< Does not minimise the log-loss: runs are compared by the estimator's own
                                         loss. */
     /** Steps are unbounded: training with a learning rate that works for a while may diverge later. xsm_tune_eta()
      *  chooses a smaller rate. */
-    XSM_ESTIMATOR_UNBOUNDED = 128,
-    /** Search indexes of the rows of weights find the classes: search() uses their results; select() and gradient() are
-     *  for the examples before the search begins. The library builds the indexes and updates the rows of weights that
-     *  gradients have changed. */
-    XSM_ESTIMATOR_INDEX = 256
+    XSM_ESTIMATOR_UNBOUNDED = 32
 };
 
 /** The data and model that an estimator is bound to. */
@@ -80,7 +94,7 @@ typedef struct xsm_example {
     double squared_norm;    /**< ||x||^2. */
 } xsm_example;
 
-/** The draws that an estimator with #XSM_ESTIMATOR_SAMPLER needs for each example. Initialised to zeros except
+/** The draws that an #XSM_ESTIMATOR_SAMPLED needs for each example. Initialised to zeros except
  *  `size`. */
 typedef struct xsm_draw_plan {
     size_t size;                 /**< sizeof(xsm_draw_plan). */
@@ -90,6 +104,9 @@ typedef struct xsm_draw_plan {
     int32_t label_probabilities; /**< 1: `log_expected` is also needed for the labels; not with `exclude_labels`. */
     int32_t reserved;            /**< Zero. */
 } xsm_draw_plan;
+
+/** Cache lines to prefetch, see xsm_prefetch(). */
+typedef struct xsm_prefetch_queue xsm_prefetch_queue;
 
 /** Input and output of gradient(): scores in, coefficients out. Entry j of example i is at [i*width + j]. */
 typedef struct xsm_score_block {
@@ -128,7 +145,11 @@ typedef struct xsm_score_block {
      *  not drawn, and for all labels with `exclude_labels`. The labels of each example are its first entries, in their
      *  order. */
     const uint32_t *draws;
-    void *asks; /**< Prefetch queue of the library's own tables; NULL in a block that a host fills. */
+    const uint32_t *turns; /**< [count][width] of hierarchies, otherwise NULL: 1 where the path to the label turns right
+                                at the node, 0 where it turns left. */
+    /** Memory that later steps will read, or NULL. A table that waits for results of its own calculation may prefetch
+     *  some lines of it at a time by xsm_prefetch(). */
+    xsm_prefetch_queue *upcoming;
 } xsm_score_block;
 
 /** Type of the numbers of an #xsm_state_tensor. */
@@ -155,7 +176,7 @@ typedef struct xsm_state_tensor {
  *  Otherwise it begins at once. */
 #define XSM_SEARCH_STARTUP_AUTO UINT64_MAX
 
-/** The search that an estimator with #XSM_ESTIMATOR_INDEX needs. Initialised to zeros except `size`. */
+/** The search that an #XSM_ESTIMATOR_SEARCHED needs. Initialised to zeros except `size`. */
 typedef struct xsm_search_plan {
     size_t size;         /**< sizeof(xsm_search_plan). */
     uint32_t blocks;     /**< B, 1 to D: the coordinates are divided into B blocks, with one index for each. */
@@ -189,14 +210,17 @@ typedef struct xsm_search_block {
     double *losses;      /**< [count] output: estimate of each example's loss. */
     void *scratch;       /**< Scratch memory of the size that scratch() returned, aligned to 64 bytes; contents
                               undefined. NULL for size 0. */
-    const void *origin;  /**< Used by the library. */
+    const void *scorer;  /**< State of score(). */
 } xsm_search_block;
 
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_estimator_ops {
     size_t size;               /**< Required: sizeof(xsm_estimator_ops). */
     uint32_t abi;              /**< Required: #XSM_ESTIMATOR_ABI. */
-    uint32_t flags;            /**< Sum of XSM_ESTIMATOR_* values. */
+    int32_t kind;              /**< How the classes of an example are found: #XSM_ESTIMATOR_LISTED to
+                                    #XSM_ESTIMATOR_HIERARCHY. */
+    uint32_t flags;            /**< Sum of properties, #XSM_ESTIMATOR_PROXIMAL to #XSM_ESTIMATOR_UNBOUNDED. */
+    uint32_t reserved;         /**< Zero. */
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
@@ -210,12 +234,12 @@ struct xsm_estimator_ops {
     xsm_status (*bind)(void *state, const xsm_problem *problem, xsm_error *err);
     /** Releases what bind() allocated. Must also work on a state for which bind() failed or was never called. */
     void (*unbind)(void *state);
-    /** Required unless exact: largest number of classes that select() or search() lists for an example, including
-     *  labels. */
+    /** Required of listed and searched tables: largest number of classes that select() or search() lists for an
+     *  example, including labels. */
     uint64_t (*width)(const void *state);
-    /** Required unless exact: writes the classes to score for example i to classes[i*width + j], at most width() and
-     *  without duplicates, and their number to lengths[i]. The result may depend only on the state after bind() and the
-     *  example. */
+    /** Required of listed and searched tables: writes the classes to score for example i to classes[i*width + j], at
+     * most width() and without duplicates, and their number to lengths[i]. The result may depend only on the state
+     * after bind() and the example. */
     void (*select)(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                    uint32_t *lengths);
     /** Bytes of scratch memory that gradient() and search() need. NULL = 0. */
@@ -240,13 +264,12 @@ struct xsm_estimator_ops {
      *  computes the mean. The library applies the L2 penalty to all weights as the block's `decay`; `shrinks` is not
      *  used. On failure the library does not use the result. */
     xsm_status (*joint)(void *state, const xsm_score_block *block, xsm_error *err);
-    /** For estimators without the flags for exact and proximal and without row_bound() and joint(): returns 1 if the
-     *  state after bind() scores every class of every example. The estimator is then used like one with
-     *  #XSM_ESTIMATOR_EXACT: select() is not called, and entry k of the scores of gradient() is class k, with `lengths`
-     *  and `classes` NULL. NULL = never. */
+    /** Of listed and sampled tables without proximal steps, correction, row_bound() and joint(): returns 1 if the state
+     *  after bind() scores every class of every example. The estimator is then used like an #XSM_ESTIMATOR_EXACT:
+     *  select() is not called, and entry k of the scores of gradient() is class k, with `lengths` and `classes` NULL.
+     *  NULL = never. */
     int32_t (*exact)(const void *state);
-    /** Required with #XSM_ESTIMATOR_SAMPLER, which needs neither width() nor select(): describes the draws. Called
-     *  once, after bind(). */
+    /** Required of sampled tables: describes the draws. Called once, after bind(). */
     void (*plan)(const void *state, xsm_draw_plan *plan);
     /** Prefetches the state that gradient() will read for an example; called for examples of later steps. NULL =
      *  nothing to prefetch. */
@@ -256,11 +279,18 @@ struct xsm_estimator_ops {
      *  resuming overwrites the numbers that bind() made. Floating-point numbers must be finite. Required for
      *  checkpoints with #XSM_ESTIMATOR_ROW_STATE. NULL = nothing changes. */
     int32_t (*state_tensor)(void *state, uint32_t index, xsm_state_tensor *tensor);
-    /** Required with #XSM_ESTIMATOR_INDEX: describes the search. Called once, after bind(). */
+    /** Required of searched tables: describes the search. Called once, after bind(). */
     void (*search_plan)(const void *state, xsm_search_plan *plan);
-    /** Required with #XSM_ESTIMATOR_INDEX: computes classes, coefficients and losses from the search results. Like
+    /** Required of searched tables: computes classes, coefficients and losses from the search results. Like
      *  gradient(), it is called from several threads at once and cannot fail. */
     void (*search)(void *state, const xsm_search_block *block);
+    /** Of exact tables, for losses to which only the classes of highest scores contribute: returns a width mu above 0,
+     *  such that a class other than the labels has a coefficient only if its score lies above the threshold of the
+     *  projection of all scores onto the simplex of width mu (the smoothed margin's gradient, Yen et al. 2018, eq. 10).
+     *  gradient() then gets `lengths` and `classes`: the labels in their order, then in rising order all other classes
+     *  that may contribute. The scores of the others are never stored. Called with each batch. NULL = gradient() gets
+     *  all scores. */
+    double (*sift)(const void *state);
 };
 
 /** Additional properties that xsm_estimator_check() tests, beyond those that every table must have. */
@@ -300,6 +330,11 @@ typedef struct xsm_estimator_check_options {
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** Prefetches the next lines of a queue into the cache, for a table that waits for results of its own calculation.
+ *  @param queue xsm_score_block::upcoming; NULL does nothing
+ *  @param lines lines at most; fewer if the queue ends */
+XSM_API void xsm_prefetch(xsm_prefetch_queue *queue, uint32_t lines);
 
 /** Tests a table on problems of several sizes, with dense and sparse rows, rows of zeros, models with and without a
  *  bias, a class without rows, and rows with several labels if the table accepts them. Checks that the table is

@@ -1,0 +1,265 @@
+/* Score gradients: their memory, which is reused from step to step, and their entries. */
+#include "gradient/gradient.h"
+
+#include "base/option.h"
+
+#include <string.h>
+
+/* Arrays that share a capacity. */
+#define BY_EXAMPLE(g) XSMI_ARRAYS(XSMI_ARRAY((g)->example), XSMI_ARRAY((g)->losses), XSMI_ARRAY((g)->lengths))
+#define DRAWS(w) XSMI_ARRAYS(XSMI_ARRAY((w)->log_expected), XSMI_ARRAY((w)->draws))
+#define HIDDEN(l) XSMI_ARRAYS(XSMI_ARRAY((l)->hidden), XSMI_ARRAY((l)->gradient))
+#define SHARED(g)                                                                                                      \
+    XSMI_ARRAYS(XSMI_ARRAY((g)->shared.classes), XSMI_ARRAY((g)->work.shared.draws),                                   \
+                XSMI_ARRAY((g)->work.shared.log_expected), XSMI_ARRAY((g)->work.shared.bias))
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err)
+{
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_new: out is NULL");
+    }
+    xsm_context *ctx;
+    void *memory;
+    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_gradient), "a gradient", &ctx, &memory, err));
+    xsm_gradient *g = memory;
+    g->context = ctx;
+    *out = g;
+    return XSM_OK;
+}
+
+static void clear_work(xsm_context *ctx, xsmi_work *w)
+{
+    xsmi_release(ctx, w->scores, w->list_capacity, sizeof *w->scores);
+    xsmi_release(ctx, w->linear, w->linear_capacity, sizeof *w->linear);
+    xsmi_release_all(ctx, DRAWS(w), &w->draw_capacity);
+    xsmi_release(ctx, w->scratch, w->scratch_bytes, 1);
+    xsmi_release(ctx, w->sieve, w->sieve_bytes, 1);
+    xsmi_release(ctx, w->codes, w->code_capacity, sizeof *w->codes);
+    xsmi_score_room_free(ctx, &w->room);
+}
+
+void xsmi_gradient_clear(xsm_gradient *g)
+{
+    xsm_context *ctx = g->context;
+    xsmi_release_all(ctx, BY_EXAMPLE(g), &g->example_capacity);
+    xsmi_release(ctx, g->coefficients, g->entry_capacity, sizeof *g->coefficients);
+    xsmi_release(ctx, g->classes, g->list_capacity, sizeof *g->classes);
+    xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
+    xsmi_release_all(ctx, HIDDEN(&g->layer), &g->layer.capacity);
+    xsmi_correction_release(g->correction);
+    xsmi_gradient_clear_shared(g);
+    clear_work(ctx, &g->work);
+    memset(g, 0, sizeof *g);
+    g->context = ctx;
+}
+
+void xsm_gradient_free(xsm_gradient *g)
+{
+    if (g) {
+        xsm_context *ctx = g->context;
+        xsmi_gradient_clear(g);
+        xsmi_release(ctx, g, 1, sizeof *g);
+        xsm_context_free(ctx);
+    }
+}
+
+/* -- memory -------------------------------------------------------------------------------------------------------- */
+
+static bool reserve_entries(xsm_gradient *g, const xsmi_gradient_shape *s, size_t entries, size_t scratch_bytes)
+{
+    xsm_context *ctx = g->context;
+    xsmi_work *w = &g->work;
+    const bool lists = s->form != XSMI_GRADIENT_DENSE;
+    return xsmi_reserve_all(ctx, BY_EXAMPLE(g), &g->example_capacity, (size_t)s->examples) &&
+           xsmi_reserve(ctx, &g->coefficients, &g->entry_capacity, entries, sizeof *g->coefficients) &&
+           (!lists || xsmi_reserve(ctx, &g->classes, &g->list_capacity, entries, sizeof *g->classes)) &&
+           (!lists || xsmi_reserve(ctx, &w->scores, &w->list_capacity, entries, sizeof *w->scores)) &&
+           (!s->linear || xsmi_reserve(ctx, &w->linear, &w->linear_capacity, entries, sizeof *w->linear)) &&
+           (!s->proximal || xsmi_reserve(ctx, &g->shrinks, &g->shrink_capacity, entries, sizeof *g->shrinks)) &&
+           (!s->draws || xsmi_reserve_all(ctx, DRAWS(w), &w->draw_capacity, entries)) &&
+           xsmi_reserve(ctx, &w->scratch, &w->scratch_bytes, scratch_bytes, 1);
+}
+
+xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *s, xsm_error *err)
+{
+    size_t entries, bytes;
+    if (s->examples > SIZE_MAX || s->width > XSM_CLASSES_MAX ||
+        !xsmi_multiply((size_t)s->examples, (size_t)s->width, &entries) || entries > SIZE_MAX / sizeof(double)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "a batch of %llu examples with %llu classes each cannot be addressed",
+                         (unsigned long long)s->examples, (unsigned long long)s->width);
+    }
+    const size_t each = (s->scratch_each + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+    const bool sifted = s->form == XSMI_GRADIENT_SIFTED;
+    if (!sifted || g->form != XSMI_GRADIENT_SIFTED || s->width != g->width || s->examples > g->example_capacity ||
+        entries > g->entry_capacity || entries > g->list_capacity) {
+        g->listed = g->clean = 0; /* the coefficients in memory, old or new, are unknown */
+    }
+    const bool fits = xsmi_multiply(each, s->threads, &bytes) && reserve_entries(g, s, entries, bytes);
+    g->examples = 0;
+    g->work.rows.values = NULL;
+    g->work.coded = false;
+    xsmi_gradient_forget_shared(g);
+    if (!fits) {
+        return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",
+                         (unsigned long long)s->examples, (unsigned long long)s->width);
+    }
+    g->form = s->form;
+    g->proximal = s->proximal;
+    g->width = s->width;
+    g->model_classes = s->model_classes;
+    g->work.scratch_each = each;
+    return XSM_OK;
+}
+
+xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_t stride, xsm_error *err)
+{
+    size_t count;
+    if (!xsmi_multiply((size_t)examples, stride, &count)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "hidden vectors");
+    }
+    if (!xsmi_reserve_all(g->context, HIDDEN(&g->layer), &g->layer.capacity, count)) {
+        return xsmi_fail_memory(err, 2 * count * sizeof *g->layer.hidden, "hidden vectors");
+    }
+    g->layer.stride = stride;
+    return XSM_OK;
+}
+
+/* -- shared classes ------------------------------------------------------------------------------------------------ */
+
+xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_error *err)
+{
+    xsmi_shared_draws *d = &g->work.shared;
+    bool fits = xsmi_reserve_all(g->context, SHARED(g), &d->class_capacity, count);
+    if (fits && g->model_classes > d->column_capacity) { /* otherwise all entries are XSMI_NO_CLASS already */
+        fits = xsmi_reserve(g->context, &g->shared.column, &d->column_capacity, g->model_classes,
+                            sizeof *g->shared.column);
+        for (size_t k = 0; fits && k < d->column_capacity; k++) {
+            g->shared.column[k] = XSMI_NO_CLASS;
+        }
+    }
+    return fits ? XSM_OK : xsmi_fail_memory(err, count * sizeof *d->log_expected, "the classes that a batch shares");
+}
+
+void xsmi_gradient_clear_shared(xsm_gradient *g)
+{
+    xsmi_shared_draws *d = &g->work.shared;
+    xsmi_release_all(g->context, SHARED(g), &d->class_capacity);
+    xsmi_release(g->context, g->shared.column, d->column_capacity, sizeof *g->shared.column);
+    xsmi_release(g->context, g->shared.matrix, d->matrix_capacity, sizeof *g->shared.matrix);
+    xsmi_release(g->context, d->rows, d->row_capacity, sizeof *d->rows);
+    xsmi_release(g->context, d->scratch, d->scratch_capacity, sizeof *d->scratch);
+    g->shared = (xsmi_shared_classes){.count = 0};
+    *d = (xsmi_shared_draws){.draws = NULL};
+}
+
+void xsmi_gradient_forget_shared(xsm_gradient *g)
+{
+    xsmi_shared_classes *s = &g->shared;
+    for (uint32_t c = 0; c < s->count; c++) {
+        s->column[s->classes[c]] = XSMI_NO_CLASS;
+    }
+    s->count = 0;
+    g->form = g->form == XSMI_GRADIENT_SHARED ? XSMI_GRADIENT_LISTED : g->form;
+}
+
+/* -- entries ------------------------------------------------------------------------------------------------------- */
+
+/* The entries of an example that a step must apply at most: of lists, or of labels where a matrix has the others. */
+static size_t length_of(const xsm_gradient *g, uint64_t i, bool shared)
+{
+    return g->form == XSMI_GRADIENT_SHARED && !shared ? (size_t)g->example[i].label_count : g->lengths[i];
+}
+
+static size_t count_dense(const xsm_gradient *g)
+{
+    size_t count = 0;
+    for (uint64_t i = 0; i < g->examples; i++) {
+        const float *of = g->coefficients + i * g->width;
+        uint32_t some = 0; /* a row has fewer than 2^32 */
+        for (uint64_t k = 0; k < g->width; k++) {
+            some += of[k] != 0;
+        }
+        count += some;
+    }
+    return count;
+}
+
+size_t xsmi_gradient_count(const xsm_gradient *g, bool shared)
+{
+    if (g->form == XSMI_GRADIENT_DENSE) {
+        return count_dense(g);
+    }
+    size_t count = 0;
+    for (uint64_t i = 0; i < g->examples; i++) {
+        count += length_of(g, i, shared);
+    }
+    return count;
+}
+
+size_t xsmi_gradient_entries(const xsm_gradient *g, bool shared, uint64_t *entries)
+{
+    const bool outside = g->form == XSMI_GRADIENT_SHARED && !shared;
+    size_t n = 0;
+    for (uint64_t i = 0; i < g->examples; i++) {
+        const uint64_t first = i * g->width;
+        switch (g->form) {
+        case XSMI_GRADIENT_SIFTED:
+            for (uint64_t j = first; j < first + g->lengths[i]; j++) {
+                entries[n++] = first + g->classes[j];
+            }
+            break;
+        case XSMI_GRADIENT_DENSE:
+            for (uint64_t j = first; j < first + g->width; j++) {
+                if (g->coefficients[j] != 0) {
+                    entries[n++] = j;
+                }
+            }
+            break;
+        default:
+            for (uint64_t j = first; j < first + length_of(g, i, shared); j++) {
+                if (!outside || g->shared.column[g->classes[j]] == XSMI_NO_CLASS) {
+                    entries[n++] = j;
+                }
+            }
+        }
+    }
+    return n;
+}
+
+double xsmi_gradient_density(const xsm_gradient *g)
+{
+    double listed = 0;
+    if (g->form == XSMI_GRADIENT_DENSE) {
+        return (double)g->examples;
+    }
+    for (uint64_t i = 0; i < g->examples; i++) {
+        listed += (double)g->lengths[i];
+    }
+    return listed / (double)g->width;
+}
+
+/* -- for hosts ----------------------------------------------------------------------------------------------------- */
+
+xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_error *err)
+{
+    if (!g) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_get: gradient is NULL");
+    }
+    xsm_gradient_view v = XSM_GRADIENT_VIEW_INIT;
+    v.examples = g->examples;
+    if (g->examples > 0) {
+        const bool exact = xsmi_gradient_is_exact(g);
+        v.width = g->width;
+        v.lengths = exact ? NULL : g->lengths;
+        v.classes = exact ? NULL : g->classes;
+        v.coefficients = g->coefficients;
+        v.shrinks = g->proximal ? g->shrinks : NULL;
+        v.decay = g->decay;
+        v.loss = g->loss;
+        v.row_bound = g->row_bound;
+    }
+    const size_t first_size = offsetof(xsm_gradient_view, row_bound);
+    return xsmi_options_write(&v, sizeof v, first_size, view, "xsm_gradient_view", err);
+}

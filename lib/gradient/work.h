@@ -1,0 +1,51 @@
+/*
+ * Memory that an estimator reuses from batch to batch while it computes a gradient. It lies in the gradient, so that a
+ * host can compute several gradients at a time with one estimator; optimizers do not look at it.
+ */
+#ifndef XSMI_WORK_H
+#define XSMI_WORK_H
+
+#include "model/model.h"
+
+#include <xsoftmax/ext/estimator.h>
+
+/* The rows as input of the output layer. */
+typedef struct xsmi_work_rows {
+    const float *values; /* [examples] rows `stride` floats apart; NULL = those of the data */
+    size_t stride;
+    const uint64_t *offsets; /* [examples+1] sparse rows, NULL = dense */
+    const uint32_t *index;
+} xsmi_work_rows;
+
+/* The draws that all examples of a batch share (estimator/shared.h). */
+typedef struct xsmi_shared_draws {
+    uint32_t *draws;      /* [count] */
+    double *log_expected; /* [count] */
+    float *rows;          /* [count][stride] their weights, with the scales multiplied in */
+    float *bias;          /* [count] */
+    size_t stride;
+    float *scratch; /* [threads][scratch_each] */
+    size_t scratch_each;
+    size_t class_capacity, column_capacity, row_capacity, matrix_capacity, scratch_capacity;
+} xsmi_shared_draws;
+
+typedef struct xsmi_work {
+    float *scores, *linear; /* [examples][width] of listed classes, with and without the bias. For sifted gradients
+                               `scores` becomes a copy of the listed coefficients. */
+    double *log_expected;   /* [examples][width], with a sampler */
+    uint32_t *draws;        /* [examples][width], with a sampler; of hierarchies, where the paths turn right */
+    unsigned char *scratch; /* [threads][scratch_each] */
+    size_t scratch_each, scratch_bytes;
+    xsmi_work_rows rows;
+    float *codes; /* [examples][code length] the sampler's codes of rows that came with the batch */
+    bool coded;   /* `codes` are of this batch */
+    size_t code_capacity;
+    xsmi_shared_draws shared;
+    xsm_prefetch_queue *upcoming; /* memory of later steps, for tables to prefetch; or NULL */
+    unsigned char *sieve;
+    size_t sieve_bytes;
+    xsmi_score_room room; /* scratch for exact scores */
+    size_t list_capacity, linear_capacity, draw_capacity;
+} xsmi_work;
+
+#endif
