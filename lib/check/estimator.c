@@ -1,5 +1,5 @@
 /* The suite that tests an estimator's table on generated problems (ext/estimator.h lists the checks). */
-#include "estimator/estimator.h"
+#include "estimator/pass.h"
 #include "estimator/sifted.h"
 
 #include "check/context.h"
@@ -227,12 +227,13 @@ static xsm_status run(const trial *t, xsm_estimator *e, xsm_gradient *g, uint64_
         memset(g->shrinks, junk, places * sizeof *g->shrinks);
     }
     for (uint64_t i = 0; i < count; i += split) {
-        double largest = 0;
+        xsmi_outcome outcome = {.finite = true};
         uint64_t some = split < count - i ? split : count - i;
         for (uint64_t at = i; e->ops.fetch && at < i + some; at++) {
             e->ops.fetch(e->state, &g->example[at]);
         }
-        xsmi_estimator_coefficients(e, g, i, some, batch, t->options->eta, 0, &largest);
+        const xsmi_piece piece = {i, some, batch, t->options->eta, 0};
+        xsmi_estimator_coefficients(e, g, &piece, &outcome);
     }
     g->examples = count;
     const unsigned char *behind = (const unsigned char *)(g->coefficients + count * g->width);

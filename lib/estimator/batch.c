@@ -1,233 +1,55 @@
-/*
- * A batch through an estimator: scores the classes that its table selects, calls the table to turn the scores into
- * coefficients, takes the mean over the batch, and detects numbers that are not finite.
- */
-#include "estimator/estimator.h"
-
-#include "base/heap_sort.h"
+/* A batch through an estimator: one by one on the context's threads, jointly, or searched. */
+#include "estimator/pass.h"
 #include "estimator/shared.h"
 #include "estimator/sifted.h"
+#include "estimator/stream.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Smaller coefficients are set to 0. They change only weights that are as small, and make weights denormal floats,
- * with which scores and steps are several times slower. */
-#define COEFFICIENT_LEAST 0x1p-100f
-
-xsm_status xsmi_check_eta(double eta, xsm_error *err)
-{
-    if (!(eta > 0 && eta < XSMI_STEP_LIMIT)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the learning rate is %g; accepted is above 0 and below %g", eta,
-                         XSMI_STEP_LIMIT);
-    }
-    return XSM_OK;
-}
-
-xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err)
-{
-    XSMI_TRY(xsmi_check_eta(eta, err));
-    double rate = e->ops.joint ? e->common.ridge / (double)e->examples : e->decay_rate;
-    if (!(eta * rate < 1e12)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "a learning rate of %g with a ridge of %g would leave nothing of the weights in one step; "
-                         "their product over the number of rows must be below 1e12",
-                         eta, e->common.ridge);
-    }
-    return XSM_OK;
-}
-
-xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, uint32_t threads,
-                                  bool joint, xsm_error *err)
-{
-    const bool sifted = e->ops.sift != NULL;
-    xsmi_gradient_shape shape = {
-        .form = !e->exact ? XSMI_GRADIENT_LISTED
-                : sifted  ? XSMI_GRADIENT_SIFTED
-                          : XSMI_GRADIENT_DENSE,
-        .examples = examples,
-        .width = joint ? e->ops.joint_width(e->state, examples) : e->width,
-        .model_classes = e->model->classes,
-        .proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0 && !joint,
-        .linear = !e->exact && e->model->bias,
-        .draws = !e->exact && (e->sampler || e->ops.kind == XSM_ESTIMATOR_HIERARCHY),
-        .scratch_each = e->ops.scratch ? e->ops.scratch(e->state) : 0,
-        .threads = threads,
-    };
-    XSMI_TRY(xsmi_gradient_reserve(g, &shape, err));
-    if (g->correction != e->correction) {
-        xsmi_correction_release(g->correction);
-        g->correction = xsmi_correction_retain(e->correction);
-    }
-    g->row_bound = e->row_bound;
-    return XSM_OK;
-}
-
-bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
-                           const xsmi_coming *coming)
-{
-    const xsm_model *m = e->model;
-    bool finite = true;
-    for (uint64_t i = first; i < first + count; i++) {
-        xsmi_features x = xsmi_gradient_features(e, g, i);
-        const uint32_t *classes = g->classes + i * g->width;
-        float *scores = g->work.scores + i * g->width;
-        xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, coming);
-        for (uint32_t j = 0; j < g->lengths[i]; j++) {
-            finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
-        }
-        for (uint32_t j = 0; m->bias && j < g->lengths[i]; j++) {
-            g->work.linear[i * g->width + j] = scores[j] - m->bias[classes[j]];
-        }
-    }
-    return finite;
-}
-
-uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
-                                     double eta, uint32_t thread, double *largest)
-{
-    const xsm_model *m = e->model;
-    uint64_t width = g->width, start = first * width;
-    const bool lists = xsmi_gradient_has_lists(g), exact = xsmi_gradient_is_exact(g), sifted = exact && lists;
-    const bool drawn = e->sampler && !exact;
-    const float *scores = (lists ? g->work.scores : g->coefficients) + start;
-    for (uint64_t j = 0; g->proximal && j < count * width; j++) {
-        g->shrinks[start + j] = 1;
-    }
-    xsm_score_block block = {
-        .size = sizeof block,
-        .examples = g->example + first,
-        .count = count,
-        .batch = batch,
-        .width = width,
-        .lengths = lists ? g->lengths + first : NULL,
-        .classes = lists ? g->classes + start : NULL,
-        .scores = scores,
-        .linear = exact     ? NULL
-                  : m->bias ? g->work.linear + start
-                            : scores,
-        .eta = eta,
-        .coefficients = (sifted ? g->work.scores : g->coefficients) + start,
-        .shrinks = g->proximal ? g->shrinks + start : NULL,
-        .losses = g->losses + first,
-        .scratch = g->work.scratch_each ? g->work.scratch + thread * g->work.scratch_each : NULL,
-        .log_expected = drawn ? g->work.log_expected + start : NULL,
-        .draws = drawn ? g->work.draws + start : NULL,
-        .turns = e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? g->work.draws + start : NULL,
-        .upcoming = g->work.upcoming,
-    };
-    e->ops.gradient(e->state, &block);
-    uint64_t good = xsmi_estimator_take_mean(&block, largest);
-    if (sifted) {
-        xsmi_sift_spread(g, first, count);
-    }
-    return good;
-}
-
-uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest)
-{
-    uint64_t good = block->count;
-    float mean = 1 / (float)block->batch;
-    for (uint64_t i = 0; i < block->count; i++) {
-        uint64_t length = block->lengths ? block->lengths[i] : block->width;
-        float *c = block->coefficients + i * block->width;
-        uint32_t most_bits = 0;
-        for (uint64_t j = 0; j < length; j++) {
-            c[j] *= mean;
-            c[j] = fabsf(c[j]) < COEFFICIENT_LEAST ? 0 : c[j];
-            /* Sizes of floats compare as their bits do, with infinity and NaN above all others; compilers can vectorise
-             * this. */
-            uint32_t bits;
-            memcpy(&bits, &c[j], sizeof bits);
-            bits &= 0x7fffffff;
-            most_bits = bits > most_bits ? bits : most_bits;
-        }
-        float most;
-        memcpy(&most, &most_bits, sizeof most);
-        /* The 1 is for the bias, and because a row of zeros times infinity would be NaN. */
-        double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
-        *largest = reach > *largest ? reach : *largest;
-        /* The first three are false for NaN too. */
-        bool finite = most < INFINITY && reach < XSMI_GRADIENT_LIMIT && reach * block->eta < XSMI_STEP_LIMIT &&
-                      isfinite(block->losses[i]);
-        good = finite || good < i ? good : i;
-    }
-    return good;
-}
-
-void xsm_prefetch(xsm_prefetch_queue *queue, uint32_t lines)
-{
-    if (queue) {
-        xsmi_ask_lines(queue, lines);
-    }
-}
-
-typedef struct chunk_job {
-    xsm_estimator *estimator;
-    xsm_gradient *gradient;
-    const xsm_batch *batch;
-    double eta;
-    const xsmi_input_gradient *input;
-    double *largest; /* by chunk */
-    bool *finite;
-} chunk_job;
-
 /* Examples of one job. */
 static uint64_t chunk_of(const xsm_gradient *g)
 {
-    return (g->form == XSMI_GRADIENT_SHARED) ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
+    return g->form == XSMI_GRADIENT_SHARED ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
+}
+
+/* The scores of the examples first..first+count; those of all classes were computed with the whole batch. */
+static bool take_scores(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+{
+    const xsm_estimator *e = p->estimator;
+    xsm_gradient *g = p->gradient;
+    if (xsmi_gradient_is_exact(g)) {
+        return true;
+    }
+    xsmi_estimator_select(e, g, first, count);
+    return g->form == XSMI_GRADIENT_SHARED ? xsmi_shared_scores(e, g, first, count, thread)
+                                           : xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL);
+}
+
+static bool take_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+{
+    if (p->gradient->form == XSMI_GRADIENT_SHARED) {
+        return xsmi_shared_backward(p, first, count, thread);
+    }
+    return !p->input || xsmi_pass_backward(p, first, count);
 }
 
 static void run_chunk(void *state, size_t index, uint32_t thread)
 {
-    chunk_job *job = state;
-    xsm_estimator *e = job->estimator;
-    xsm_gradient *g = job->gradient;
-    const bool product = (g->form == XSMI_GRADIENT_SHARED);
-    const uint64_t chunk = chunk_of(g);
-    uint64_t first = index * chunk;
-    uint64_t rest = job->batch->count - first;
-    uint64_t count = rest < chunk ? rest : chunk;
-    for (uint64_t i = first; i < first + count; i++) {
-        g->example[i] = xsmi_example_of(e, job->batch, i);
+    const xsmi_pass *p = state;
+    const uint64_t chunk = chunk_of(p->gradient), first = index * chunk, rest = p->batch->count - first;
+    const uint64_t count = rest < chunk ? rest : chunk;
+    const xsmi_piece piece = {first, count, p->batch->count, p->eta, thread};
+    xsmi_outcome *outcome = &p->gradient->work.outcomes[index];
+    xsmi_pass_take_examples(p, first, count);
+    *outcome = (xsmi_outcome){.finite = take_scores(p, first, count, thread)};
+    if (outcome->finite) {
+        xsmi_estimator_coefficients(p->estimator, p->gradient, &piece, outcome);
     }
-    xsmi_gradient_measure(e, g, first, count);
-    if (!xsmi_gradient_is_exact(g)) {
-        xsmi_estimator_select(e, g, first, count);
+    outcome->finite = outcome->finite && take_backward(p, first, count, thread);
+    if (p->estimator->model->layer && outcome->finite) {
+        xsmi_pass_take_layer(p, first, count, outcome);
     }
-    job->largest[index] = 0;
-    bool scored =
-        xsmi_gradient_is_exact(g) || (product ? xsmi_shared_scores(e, g, first, count, thread)
-                                              : xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL));
-    job->finite[index] = scored && xsmi_estimator_coefficients(e, g, first, count, job->batch->count, job->eta, thread,
-                                                               &job->largest[index]) == count;
-    if (product && job->finite[index]) {
-        job->finite[index] = xsmi_shared_backward(e, g, job->input, first, count, thread);
-    } else if (job->input && job->finite[index]) {
-        job->finite[index] = xsmi_input_gradient_take(job->input, e, g, job->eta, first, count);
-    }
-    if (e->model->layer && job->finite[index]) {
-        xsmi_gradient_take_layer(e, g, job->batch, first, count, &job->largest[index]);
-        job->finite[index] = job->largest[index] * job->eta < XSMI_STEP_LIMIT; /* false for NaN too */
-    }
-}
-
-static int compare_rows(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted)
-{
-    size_t n = (size_t)batch->count;
-    memcpy(sorted, batch->rows, n * sizeof *sorted);
-    xsmi_heap_sort(sorted, n, sizeof *sorted, compare_rows);
-    bool repeats = false;
-    for (size_t i = 1; i < n; i++) {
-        repeats |= sorted[i] == sorted[i - 1];
-    }
-    return repeats;
 }
 
 /* Whether a row occurs twice in a batch; yes if there is no memory for the test, which is the safe answer. */
@@ -242,68 +64,59 @@ static bool may_repeat(xsm_context *ctx, const xsm_batch *batch)
     return repeats;
 }
 
-/* Processes the examples in chunks, on the context's threads. */
-static xsm_status one_by_one(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
-                             const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err)
+/* The scores of all classes, for estimators that take them. */
+static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
 {
-    XSMI_TRY(xsmi_estimator_reserve(e, g, batch->count, xsm_context_threads(e->context), false, err));
-    XSMI_TRY(xsmi_gradient_take_batch(e, g, batch, eta, err));
-    XSMI_TRY(xsmi_shared_draw(e, g, batch->count, xsm_context_threads(e->context), err));
-    const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
-    input = e->model->layer ? &of_layer : input;
+    xsm_gradient *g = p->gradient;
+    const xsm_model *m = p->estimator->model;
     if (g->form == XSMI_GRADIENT_SIFTED) {
-        for (uint64_t i = 0; i < batch->count; i++) {
-            g->example[i] = xsmi_example_of(e, batch, i);
-        }
-        XSMI_TRY(xsmi_sift(e, g, batch, err));
-    } else if (xsmi_gradient_is_exact(g)) {
-        XSMI_TRY(xsmi_model_score_range(e->model, batch, 0, e->model->classes, g->coefficients, g->width, g->context,
-                                        &g->work.room, err));
+        xsmi_pass_take_examples(p, 0, p->batch->count);
+        return xsmi_sift(p->estimator, g, p->batch, err);
     }
-    size_t chunks = (size_t)((batch->count + chunk_of(g) - 1) / chunk_of(g));
-    double few_largest[8];
-    bool few_finite[8];
-    double *each_largest = chunks <= 8 ? few_largest : xsmi_allocate(e->context, chunks, sizeof *each_largest);
-    bool *each_finite = chunks <= 8 ? few_finite : xsmi_allocate(e->context, chunks, sizeof *each_finite);
-    xsm_status status = XSM_OK;
-    if (!each_largest || !each_finite) {
-        status = xsmi_fail_memory(err, chunks * sizeof *each_largest, "a batch");
-    } else {
-        chunk_job job = {e, g, batch, eta, input, each_largest, each_finite};
-        bool in_order = (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) && chunks > 1 &&
-                        (e->stream ? xsmi_stream_repeats(e, batch) : may_repeat(e->context, batch));
-        if (in_order) {
-            for (size_t i = 0; i < chunks; i++) {
-                run_chunk(&job, i, 0);
-            }
-        } else {
-            status = xsmi_run(e->context, run_chunk, &job, chunks, err);
-        }
-    }
-    *finite = true;
-    *largest = 0;
-    for (size_t i = 0; status == XSM_OK && i < chunks; i++) {
-        *finite &= each_finite[i];
-        *largest = each_largest[i] > *largest ? each_largest[i] : *largest;
-    }
-    if (chunks > 8) {
-        xsmi_release(e->context, each_largest, chunks, sizeof *each_largest);
-        xsmi_release(e->context, each_finite, chunks, sizeof *each_finite);
-    }
-    g->decay = xsmi_estimator_decay(e, eta);
-    return status;
+    return xsmi_gradient_is_exact(g) ? xsmi_model_score_range(m, p->batch, 0, m->classes, g->coefficients, g->width,
+                                                              g->context, &g->work.room, err)
+                                     : XSM_OK;
 }
 
-xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
-                                   const xsmi_input_gradient *input, xsm_error *err)
+/* Whether examples must be processed one after another, because two of them change the same state. */
+static bool in_order(const xsmi_pass *p)
 {
-    if (!e || !given || !g) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient: %s is NULL",
-                         !e       ? "the estimator"
-                         : !given ? "the batch"
-                                  : "the gradient");
+    const xsm_estimator *e = p->estimator;
+    return (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) &&
+           (e->stream ? xsmi_stream_repeats(e, p->batch) : may_repeat(e->context, p->batch));
+}
+
+/* Processes the examples in chunks, on the context's threads. */
+static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_error *err)
+{
+    xsmi_pass p = *given;
+    xsm_estimator *e = p.estimator;
+    xsm_gradient *g = p.gradient;
+    const uint32_t threads = xsm_context_threads(e->context);
+    XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, threads, false, err));
+    XSMI_TRY(xsmi_pass_take_rows(&p, err));
+    XSMI_TRY(xsmi_shared_draw(e, g, p.batch->count, threads, err));
+    const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
+    p.input = e->model->layer ? &of_layer : p.input;
+    XSMI_TRY(score_all(&p, err));
+    const size_t chunks = (size_t)((p.batch->count + chunk_of(g) - 1) / chunk_of(g));
+    XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));
+    if (chunks > 1 && in_order(&p)) {
+        for (size_t i = 0; i < chunks; i++) {
+            run_chunk(&p, i, 0);
+        }
+    } else {
+        XSMI_TRY(xsmi_run(e->context, run_chunk, &p, chunks, err));
     }
-    g->examples = 0;
+    for (size_t i = 0; i < chunks; i++) {
+        xsmi_outcome_join(outcome, &g->work.outcomes[i]);
+    }
+    g->decay = xsmi_estimator_decay(e, p.eta);
+    return XSM_OK;
+}
+
+static xsm_status check_bound(const xsm_estimator *e, xsm_error *err)
+{
     if (!e->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
     }
@@ -313,6 +126,30 @@ xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, dou
                          "bound; bind it again",
                          e->ops.name);
     }
+    return XSM_OK;
+}
+
+static xsm_status run_pass(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
+{
+    const xsm_estimator *e = p->estimator;
+    if (xsmi_estimator_is_joint(e, p->batch->count)) {
+        return xsmi_pass_joint(p, outcome, err);
+    }
+    return e->searcher && xsmi_searcher_begun(e->searcher, e->position) ? xsmi_pass_search(p, outcome, err)
+                                                                        : one_by_one(p, outcome, err);
+}
+
+static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
+                           const xsmi_input_gradient *input, xsm_error *err)
+{
+    if (!e || !given || !g) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient: %s is NULL",
+                         !e       ? "the estimator"
+                         : !given ? "the batch"
+                                  : "the gradient");
+    }
+    g->examples = 0;
+    XSMI_TRY(check_bound(e, err));
     XSMI_TRY(xsmi_estimator_check_eta(e, eta, err));
     xsm_batch batch;
     XSMI_TRY(xsmi_estimator_read_batch(e, given, &batch, err));
@@ -320,17 +157,10 @@ xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, dou
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
                          e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
     }
-    bool finite = false;
-    double largest = 0;
-    if (xsmi_estimator_is_joint(e, batch.count)) {
-        XSMI_TRY(xsmi_estimator_check_joint(e, &batch, input, err));
-        XSMI_TRY(xsmi_estimator_joint(e, &batch, eta, g, &finite, &largest, err));
-    } else if (e->searcher && xsmi_searcher_begun(e->searcher, e->position)) {
-        XSMI_TRY(xsmi_estimator_search(e, &batch, eta, g, input, &finite, &largest, err));
-    } else {
-        XSMI_TRY(one_by_one(e, &batch, eta, g, input, &finite, &largest, err));
-    }
-    if (!finite) {
+    const xsmi_pass pass = {e, g, &batch, eta, input};
+    xsmi_outcome outcome = {.finite = true};
+    XSMI_TRY(run_pass(&pass, &outcome, err));
+    if (!outcome.finite) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
                          "estimator '%s': scores or coefficients are no longer finite; try a smaller learning "
                          "rate than %g",
@@ -340,7 +170,7 @@ xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, dou
     for (uint64_t i = 0; i < batch.count; i++) {
         loss += g->losses[i];
     }
-    g->largest = largest;
+    g->largest = outcome.largest;
     g->loss = loss / (double)batch.count;
     g->examples = batch.count;
     e->position += batch.count;
@@ -349,5 +179,25 @@ xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, dou
 
 xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
 {
-    return xsmi_estimator_gradient(e, batch, eta, g, NULL, err);
+    return gradient(e, batch, eta, g, NULL, err);
+}
+
+xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
+                                        float *input_gradient, size_t stride, xsm_error *err)
+{
+    if (!input_gradient) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient_input: input_gradient is NULL");
+    }
+    if (e && e->model && stride < e->model->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", stride,
+                         e->model->features);
+    }
+    if (e && e->model && e->model->layer) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "the model has a first layer of its own, whose vectors an optimizer changes: the gradient goes "
+            "no further down");
+    }
+    xsmi_input_gradient input = {input_gradient, stride};
+    return gradient(e, batch, eta, g, &input, err);
 }

@@ -265,3 +265,8 @@ xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xs
 {
     return xsmi_estimator_bind(e, model, train, false, NULL, err);
 }
+
+xsm_status xsm_estimator_bind_labels(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+{
+    return xsmi_estimator_bind(e, model, train, true, NULL, err);
+}

@@ -6,17 +6,13 @@
 
 #include "base/base.h"
 #include "base/option.h"
-#include "estimator/searched.h"
+#include "estimator/searcher.h"
 #include "estimator/span.h"
 #include "gradient/gradient.h"
 #include "sampler/sampler.h"
 
 #include <xsoftmax/estimator.h>
 #include <xsoftmax/ext/estimator.h>
-
-/* Larger scores and steps are reported as divergence. The limit is far above any meaningful number, and small enough
- * that a step divided by the smallest scales of a row (optimizer.h, sgd.c) is still a float32. */
-#define XSMI_STEP_LIMIT 1e15
 
 /* Examples that one job passes to the table in one call. */
 #define XSMI_EXAMPLE_CHUNK 64
@@ -94,12 +90,8 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
 
 /* -- rows of a stream (stream.c) ----------------------------------------------------------------------------------- */
 
-/* Checks a stream's batch except its features, and resets the state of rows without an id. */
-xsm_status xsmi_stream_read_batch(const xsm_estimator *e, const xsm_batch *batch, xsm_error *err);
 /* The number of the state that the estimator has for row i. */
 uint64_t xsmi_stream_slot(const xsm_estimator *e, const xsm_batch *batch, uint64_t i);
-/* Whether a row occurs twice; yes if there is no memory for the test. */
-bool xsmi_stream_repeats(const xsm_estimator *e, const xsm_batch *batch);
 void xsmi_stream_free(xsmi_stream_rows *s);
 
 static inline xsm_example xsmi_example_of(const xsm_estimator *e, const xsm_batch *batch, uint64_t i)
@@ -160,13 +152,7 @@ static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const
     return xsmi_dataset_features(e->train, g->example[i].row);
 }
 
-/* -- rows whose features come with the batch, and the gradient with respect to them (input.c) ---------------------- */
-
-/* The output array for dL/dx: that of example i is at values + i*stride, D floats. */
-typedef struct xsmi_input_gradient {
-    float *values;
-    size_t stride;
-} xsmi_input_gradient;
+/* -- binding (bind.c) ---------------------------------------------------------------------------------------------- */
 
 /* Numbers that a dataset would have, for rows that are not known yet. */
 typedef struct xsmi_bind_size {
@@ -176,27 +162,6 @@ typedef struct xsmi_bind_size {
 /* Binds. labels_alone = each batch brings its features; size NULL = the numbers of the data. */
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err);
-/* The gradient, and with `input` also the gradient with respect to the rows. */
-xsm_status xsmi_estimator_gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
-                                   const xsmi_input_gradient *input, xsm_error *err);
-/* Reads a caller's batch, and checks that a bound estimator can take it. */
-xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
-/* Refuses batches whose joint step is not supported. */
-xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
-                                      xsm_error *err);
-/* Sets a gradient's rows to those of a batch, or to their hidden vectors; computes the codes of rows that come with the
- * batch. */
-xsm_status xsmi_gradient_take_batch(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
-                                    xsm_error *err);
-/* Propagates the gradient of the examples first..first+count back through the first layer; raises *largest. */
-void xsmi_gradient_take_layer(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, uint64_t first,
-                              uint64_t count, double *largest);
-/* Sets ||x||^2 of the examples first..first+count if their rows came with the batch. */
-void xsmi_gradient_measure(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
-/* Computes dL/dx of the examples first..first+count from their coefficients; returns false if one is not finite. */
-bool xsmi_input_gradient_take(const xsmi_input_gradient *input, const xsm_estimator *e, const xsm_gradient *g,
-                              double eta, uint64_t first, uint64_t count);
-
 /* The tensors of a bound estimator's state, by number; *found is false after the last. A host's table is checked. */
 xsm_status xsmi_estimator_state_tensor(const xsm_estimator *e, uint32_t index, xsm_state_tensor *tensor, bool *found,
                                        xsm_error *err);
@@ -207,8 +172,7 @@ xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const
 xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, const char *text, xsm_error *err);
 void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option);
 
-/* Refuses learning rates that are unusable, for every estimator, and for this one's L2 penalty (ridge). */
-xsm_status xsmi_check_eta(double eta, xsm_error *err);
+/* Refuses learning rates that are unusable for every estimator, or with this one's L2 penalty (ridge). */
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
 
 /* -- samplers (sampling.c) ----------------------------------------------------------------------------------------- */
@@ -225,10 +189,7 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e);
 
 /* Makes the index that the option names and replaces the present one. */
 xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);
-/* A batch whose classes are searched. Fills g except its loss and its number of examples; *finite and *largest as for
- * xsmi_estimator_joint(). */
-xsm_status xsmi_estimator_search(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
-                                 const xsmi_input_gradient *input, bool *finite, double *largest, xsm_error *err);
+/* -- a batch's examples -------------------------------------------------------------------------------------------- */
 
 /* Lists the classes of the examples first..first+count of a gradient, for estimators that are not exact. */
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
@@ -238,25 +199,22 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
  * finite or too large. */
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
                            const xsmi_coming *coming);
-/* Calls the estimator to turn the scores of those examples into coefficients. `batch` is the size of the whole batch.
- * Returns the number of examples before the first with a coefficient that is not finite or too large; raises *largest
- * to the largest |g| ||(x,1)||. */
-uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint64_t batch,
-                                     double eta, uint32_t thread, double *largest);
+/* Some examples of a gradient that one thread processes together. */
+typedef struct xsmi_piece {
+    uint64_t first, count;
+    uint64_t batch; /* examples of the whole batch */
+    double eta;
+    uint32_t thread;
+} xsmi_piece;
+
+/* Calls the estimator to turn the scores of those examples into coefficients. Returns the number of examples before the
+ * first with a coefficient that is not finite or too large. */
+uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome);
 
 /* Completes a block of the gradient that the table has filled: takes the mean over the batch, and returns how many
  * examples are finite, as above. lengths NULL: all entries. */
-uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, double *largest);
+uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, xsmi_outcome *outcome);
 
-/* A batch of several examples as a whole: the estimator's joint(). Fills g except its loss and its number of examples.
- * *largest is as for xsmi_estimator_coefficients(), *finite tells whether all are finite. */
-xsm_status xsmi_estimator_joint(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, bool *finite,
-                                double *largest, xsm_error *err);
-/* Whether a batch of that size is processed as a whole. */
-static inline bool xsmi_estimator_is_joint(const xsm_estimator *e, uint64_t batch)
-{
-    return batch > 1 && e->ops.joint;
-}
 /* Sorts a batch's rows into `sorted` [count], and returns whether one occurs twice. */
 bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);
 

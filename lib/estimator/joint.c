@@ -2,69 +2,103 @@
  * Batches that an estimator processes as a whole: one list of classes for all examples, their scores (logits), and the
  * coordinates of the rows in the basis of their span.
  */
-#include "estimator/estimator.h"
+#include "estimator/pass.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct score_job {
-    const xsm_estimator *estimator;
-    xsm_gradient *gradient;
-    uint64_t count;
-    bool *finite; /* by example */
-} score_job;
-
 /* Examples that one job scores: each has many classes. */
 #define SCORE_EXAMPLES 8
 
+typedef struct score_job {
+    const xsmi_pass *pass;
+    bool *finite; /* by job */
+} score_job;
+
 static void run_scores(void *state, size_t index, uint32_t thread)
 {
-    score_job *job = state;
+    const score_job *job = state;
+    const xsmi_pass *p = job->pass;
     (void)thread;
-    uint64_t first = index * SCORE_EXAMPLES, rest = job->count - first;
+    uint64_t first = index * SCORE_EXAMPLES, rest = p->batch->count - first;
     uint64_t count = rest < SCORE_EXAMPLES ? rest : SCORE_EXAMPLES;
     job->finite[index] =
-        xsmi_estimator_scores(job->estimator, job->gradient, first, count, job->estimator->model->alpha, NULL);
+        xsmi_estimator_scores(p->estimator, p->gradient, first, count, p->estimator->model->alpha, NULL);
 }
 
-static xsm_status need_spans(xsm_estimator *e, xsm_error *err)
+xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, xsm_error *err)
 {
-    return e->spans ? XSM_OK
-                    : xsmi_spans_new(e->context, e->train, e->model->kernels, e->fixed_batches, &e->spans, err);
+    return e->model->layer
+               ? xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "estimator '%s' takes a batch of several rows as a whole, for which they must not change; "
+                           "the hidden vectors of an embedding model do: give it one row at a time",
+                           e->ops.name)
+               : XSM_OK;
 }
 
-/* Scratch: `room` for each row's number, and a flag for each job. */
-static xsm_status take(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, uint64_t *room,
-                       bool *flags, bool *finite, double *largest, xsm_error *err)
+static xsm_status check(const xsmi_pass *p, xsm_error *err)
 {
-    uint64_t n = batch->count;
-    if (batch->rows && xsmi_batch_has_repeats(batch, room)) {
+    XSMI_TRY(xsmi_estimator_check_joint(p->estimator, err));
+    if (p->batch->values || p->input) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' takes a batch of several rows as a whole, for which their features must be "
+                         "the dataset's; with features of the host's own, or for their gradient, give it one row at a "
+                         "time",
+                         p->estimator->ops.name);
+    }
+    return XSM_OK;
+}
+
+/* Fills the examples and their common list; `rows` gets each row's number. */
+static xsm_status take_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *err)
+{
+    const xsm_estimator *e = p->estimator;
+    const uint64_t n = p->batch->count;
+    xsm_gradient *g = p->gradient;
+    if (p->batch->rows && xsmi_batch_has_repeats(p->batch, rows)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a row is twice in the batch", e->ops.name);
     }
     for (uint64_t i = 0; i < n; i++) {
-        room[i] = xsmi_batch_row(batch, i);
-        g->example[i] = xsmi_example_at(e, room[i], e->position + i);
+        rows[i] = xsmi_batch_row(p->batch, i);
+        g->example[i] = xsmi_example_at(e, rows[i], e->position + i);
     }
     e->ops.joint_select(e->state, g->example, n, g->classes, g->lengths);
     for (uint64_t i = 1; i < n; i++) {
         memcpy(g->classes + i * g->width, g->classes, g->lengths[0] * sizeof *g->classes);
         g->lengths[i] = g->lengths[0];
     }
-    size_t jobs = (size_t)((n + SCORE_EXAMPLES - 1) / SCORE_EXAMPLES);
-    score_job job = {e, g, n, flags};
-    XSMI_TRY(xsmi_run(e->context, run_scores, &job, jobs, err));
-    *finite = true;
+    return XSM_OK;
+}
+
+static xsm_status take_scores(const xsmi_pass *p, bool *flags, xsmi_outcome *outcome, xsm_error *err)
+{
+    const size_t jobs = (size_t)((p->batch->count + SCORE_EXAMPLES - 1) / SCORE_EXAMPLES);
+    score_job job = {p, flags};
+    XSMI_TRY(xsmi_run(p->estimator->context, run_scores, &job, jobs, err));
     for (size_t i = 0; i < jobs; i++) {
-        *finite &= flags[i];
+        outcome->finite &= flags[i];
     }
-    if (!*finite) {
+    return XSM_OK;
+}
+
+/* Scratch: `rows` for each row's number, and a flag for each job. */
+static xsm_status take(const xsmi_pass *p, uint64_t *rows, bool *flags, xsmi_outcome *outcome, xsm_error *err)
+{
+    xsm_estimator *e = p->estimator;
+    xsm_gradient *g = p->gradient;
+    const uint64_t n = p->batch->count;
+    XSMI_TRY(take_examples(p, rows, err));
+    XSMI_TRY(take_scores(p, flags, outcome, err));
+    if (!outcome->finite) {
         return XSM_OK;
     }
     const double *coordinates;
     size_t rank;
-    XSMI_TRY(need_spans(e, err));
-    XSMI_TRY(xsmi_spans_get(e->spans, room, (size_t)n, &coordinates, &rank, err));
-    g->decay = 1 / (1 + eta * e->common.ridge / (double)e->examples);
+    if (!e->spans) {
+        XSMI_TRY(xsmi_spans_new(e->context, e->train, e->model->kernels, e->fixed_batches, &e->spans, err));
+    }
+    XSMI_TRY(xsmi_spans_get(e->spans, rows, (size_t)n, &coordinates, &rank, err));
+    g->decay = 1 / (1 + p->eta * e->common.ridge / (double)e->examples);
     xsm_score_block block = {
         .size = sizeof block,
         .examples = g->example,
@@ -75,7 +109,7 @@ static xsm_status take(xsm_estimator *e, const xsm_batch *batch, double eta, xsm
         .classes = g->classes,
         .scores = g->work.scores,
         .linear = e->model->bias ? g->work.linear : g->work.scores,
-        .eta = eta,
+        .eta = p->eta,
         .coefficients = g->coefficients,
         .losses = g->losses,
         .scratch = g->work.scratch_each ? g->work.scratch : NULL,
@@ -84,20 +118,21 @@ static xsm_status take(xsm_estimator *e, const xsm_batch *batch, double eta, xsm
         .decay = g->decay,
     };
     XSMI_TRY(e->ops.joint(e->state, &block, err));
-    *finite = xsmi_estimator_take_mean(&block, largest) == block.count;
+    xsmi_estimator_take_mean(&block, outcome);
     return XSM_OK;
 }
 
-xsm_status xsmi_estimator_joint(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, bool *finite,
-                                double *largest, xsm_error *err)
+xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
 {
-    XSMI_TRY(xsmi_estimator_reserve(e, g, batch->count, xsm_context_threads(e->context), true, err));
-    size_t n = (size_t)batch->count;
-    uint64_t *room = xsmi_allocate(e->context, n, sizeof *room);
-    bool *flags = xsmi_allocate(e->context, n, sizeof *flags);
-    xsm_status status = room && flags ? take(e, batch, eta, g, room, flags, finite, largest, err)
-                                      : xsmi_fail_memory(err, n * sizeof *room, "a batch");
-    xsmi_release(e->context, room, n, sizeof *room);
-    xsmi_release(e->context, flags, n, sizeof *flags);
+    xsm_context *ctx = p->estimator->context;
+    const size_t n = (size_t)p->batch->count;
+    XSMI_TRY(check(p, err));
+    XSMI_TRY(xsmi_estimator_reserve(p->estimator, p->gradient, n, xsm_context_threads(ctx), true, err));
+    uint64_t *rows = xsmi_allocate(ctx, n, sizeof *rows);
+    bool *flags = xsmi_allocate(ctx, n, sizeof *flags);
+    xsm_status status =
+        rows && flags ? take(p, rows, flags, outcome, err) : xsmi_fail_memory(err, n * sizeof *rows, "a batch");
+    xsmi_release(ctx, rows, n, sizeof *rows);
+    xsmi_release(ctx, flags, n, sizeof *flags);
     return status;
 }

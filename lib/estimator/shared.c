@@ -198,12 +198,13 @@ bool xsmi_shared_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first,
     return finite;
 }
 
-bool xsmi_shared_backward(const xsm_estimator *e, xsm_gradient *g, const xsmi_input_gradient *input, uint64_t first,
-                          uint64_t count, uint32_t thread)
+bool xsmi_shared_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
 {
+    const xsm_model *m = p->estimator->model;
+    const xsmi_input_gradient *input = p->input;
+    xsm_gradient *g = p->gradient;
     const xsmi_shared_classes *s = &g->shared;
     const xsmi_shared_draws *d = &g->work.shared;
-    const xsm_model *m = e->model;
     for (uint64_t i = first; i < first + count; i++) {
         const xsm_example *example = &g->example[i];
         const float *from = g->coefficients + i * g->width;

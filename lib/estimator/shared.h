@@ -9,7 +9,7 @@
 #ifndef XSMI_SHARED_H
 #define XSMI_SHARED_H
 
-#include "estimator/estimator.h"
+#include "estimator/pass.h"
 
 /* Examples of one job: the lanes of a product. */
 #define XSMI_SHARED_ROWS XSMI_LANES
@@ -21,10 +21,9 @@ xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err);
 xsm_status xsmi_shared_draw(const xsm_estimator *e, xsm_gradient *g, uint64_t n, uint32_t threads, xsm_error *err);
 /* Fills the lists of the examples first..first+count. */
 void xsmi_shared_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
-/* For gradients of that form, these replace xsmi_estimator_scores() and xsmi_input_gradient_take(), for at most
- * XSMI_SHARED_ROWS examples. Input NULL: computes no gradient of the rows, but still the optimizer's matrix. */
+/* For gradients of that form, these replace xsmi_estimator_scores() and xsmi_pass_backward(), for at most
+ * XSMI_SHARED_ROWS examples. Without `input` no gradient of the rows is computed, but still the optimizer's matrix. */
 bool xsmi_shared_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint32_t thread);
-bool xsmi_shared_backward(const xsm_estimator *e, xsm_gradient *g, const xsmi_input_gradient *input, uint64_t first,
-                          uint64_t count, uint32_t thread);
+bool xsmi_shared_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread);
 
 #endif

@@ -4,21 +4,9 @@
  *
  * The estimator is bound to a dataset without rows, which has the classes.
  */
-#include "estimator/estimator.h"
-
-#include "base/heap_sort.h"
+#include "estimator/stream.h"
 
 #include <string.h>
-
-#define BATCH_DEFAULT 256
-
-struct xsmi_stream_rows {
-    xsm_context *context;
-    xsm_dataset *rows; /* a dataset without rows, for the classes */
-    uint64_t ids, batch, labels;
-    unsigned char *fresh; /* [fresh_size] a line of each tensor by row in the state after bind(), one after another */
-    size_t fresh_size;
-};
 
 void xsmi_stream_free(xsmi_stream_rows *s)
 {
@@ -49,8 +37,7 @@ static bool by_row(const xsm_estimator *e, uint32_t index, xsm_state_tensor *t)
     return true;
 }
 
-/* Stores a line in its initial state. */
-static xsm_status keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, xsm_error *err)
+xsm_status xsmi_stream_keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, xsm_error *err)
 {
     xsm_state_tensor t;
     size_t size = 0;
@@ -85,8 +72,17 @@ static void renew(const xsm_estimator *e, const xsmi_stream_rows *s, uint64_t i)
     }
 }
 
-/* Copies the lines of the first `ids` rows of all tensors to memory or, with `back`, from there. */
-static void carry(const xsm_estimator *e, uint64_t ids, unsigned char *memory, bool back)
+size_t xsmi_stream_bytes(const xsm_estimator *e, uint64_t ids)
+{
+    xsm_state_tensor t;
+    size_t bytes = 0;
+    for (uint32_t i = 0; by_row(e, i, &t); i++) {
+        bytes += t.lines > 0 ? (size_t)ids * line_bytes(&t) : 0;
+    }
+    return bytes;
+}
+
+void xsmi_stream_carry(const xsm_estimator *e, uint64_t ids, unsigned char *memory, bool back)
 {
     xsm_state_tensor t;
     size_t place = 0;
@@ -97,121 +93,6 @@ static void carry(const xsm_estimator *e, uint64_t ids, unsigned char *memory, b
         }
         place += bytes;
     }
-}
-
-/* -- binding ------------------------------------------------------------------------------------------------------ */
-
-static xsm_status new_stream(const xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o,
-                             xsmi_stream_rows **out, xsm_error *err)
-{
-    xsmi_stream_rows *s = xsmi_allocate_zero(e->context, 1, sizeof *s);
-    if (!s) {
-        return xsmi_fail_memory(err, sizeof *s, "a stream of rows");
-    }
-    s->context = xsmi_context_retain(e->context);
-    s->ids = o->ids;
-    s->batch = o->batch;
-    s->labels = o->labels;
-    xsm_status status = xsmi_dataset_start(s->context, &s->rows, err);
-    if (status == XSM_OK) {
-        status = xsmi_dataset_set_classes(s->rows, model->classes, NULL, NULL, err);
-    }
-    if (status != XSM_OK) {
-        xsmi_stream_free(s);
-        return status;
-    }
-    s->rows->features = xsmi_model_input(model);
-    for (uint32_t k = 0; o->class_counts && k < model->classes; k++) {
-        s->rows->class_counts[k] = o->class_counts[k];
-    }
-    *out = s;
-    return XSM_OK;
-}
-
-static xsm_status read_options(const xsm_estimator *e, const xsm_stream_options *given, xsm_stream_options *o,
-                               xsm_error *err)
-{
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_stream_options", err));
-    o->batch = o->batch ? o->batch : BATCH_DEFAULT;
-    o->labels = o->labels ? o->labels : 1;
-    if (o->examples == 0 && e->common.ridge > 0) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "a ridge is of the sum over all rows: xsm_stream_options.examples must say how many they are");
-    }
-    o->examples = o->examples ? o->examples : 1;
-    if (o->reserved != 0 || o->labels > XSM_CLASSES_MAX || o->batch > SIZE_MAX / 16 || o->ids > SIZE_MAX / 16) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_stream_options: %llu ids, batches of %llu and %u labels are too "
-                         "many, or `reserved` is not 0",
-                         (unsigned long long)o->ids, (unsigned long long)o->batch, o->labels);
-    }
-    if (o->labels > 1 && !(e->ops.flags & XSM_ESTIMATOR_MULTI_LABEL)) {
-        return xsmi_fail(err, XSM_ERROR_DATA, "estimator '%s' takes one label a row, not %u", e->ops.name, o->labels);
-    }
-    if ((e->ops.flags & XSM_ESTIMATOR_ROW_STATE) && !e->ops.state_tensor) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' keeps something by row and does not say what (state_tensor()), which a stream "
-                         "needs",
-                         e->ops.name);
-    }
-    return XSM_OK;
-}
-
-/* Binds and restores the state by ids from `held`. */
-static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o, xsmi_stream_rows *s,
-                       uint64_t held_ids, unsigned char *held, xsm_error *err)
-{
-    uint64_t position = e->position;
-    xsmi_bind_size size = {o->examples, o->ids + o->batch, o->labels};
-    XSMI_TRY(xsmi_estimator_bind(e, model, s->rows, true, &size, err));
-    e->stream = s; /* owned by the binding from here on */
-    xsm_status status = keep_fresh(e, s, err);
-    if (status != XSM_OK) {
-        e->stream = NULL; /* still owned by the caller */
-        xsmi_estimator_unbind(e);
-        return status;
-    }
-    if (held) {
-        carry(e, held_ids, held, true);
-        e->position = position;
-    }
-    return XSM_OK;
-}
-
-xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *options,
-                                     xsm_error *err)
-{
-    if (!e || !model) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind_stream: %s is NULL",
-                         e ? "the model" : "the estimator");
-    }
-    xsm_stream_options o = XSM_STREAM_OPTIONS_INIT;
-    XSMI_TRY(read_options(e, options, &o, err));
-    xsmi_stream_rows *s = NULL;
-    XSMI_TRY(new_stream(e, model, &o, &s, err));
-    /* If bound to a stream before, the state of ids remains. */
-    uint64_t ids = e->stream ? e->stream->ids : 0;
-    ids = ids < o.ids ? ids : o.ids;
-    size_t bytes = 0;
-    xsm_state_tensor t;
-    for (uint32_t i = 0; e->stream && by_row(e, i, &t); i++) {
-        bytes += t.lines > 0 ? (size_t)ids * line_bytes(&t) : 0;
-    }
-    unsigned char *held = e->stream ? xsmi_allocate(e->context, bytes, 1) : NULL;
-    xsm_status status = XSM_OK;
-    if (e->stream && !held) {
-        status = xsmi_fail_memory(err, bytes, "what is kept of rows");
-    } else {
-        if (held) {
-            carry(e, ids, held, false);
-        }
-        status = bind(e, model, &o, s, ids, held, err);
-    }
-    if (status != XSM_OK) {
-        xsmi_stream_free(s);
-    }
-    xsmi_release(e->context, held, bytes, 1);
-    return status;
 }
 
 /* -- batches ------------------------------------------------------------------------------------------------------ */

@@ -37,6 +37,7 @@ static void clear_work(xsm_context *ctx, xsmi_work *w)
     xsmi_release(ctx, w->scratch, w->scratch_bytes, 1);
     xsmi_release(ctx, w->sieve, w->sieve_bytes, 1);
     xsmi_release(ctx, w->codes, w->code_capacity, sizeof *w->codes);
+    xsmi_release(ctx, w->outcomes, w->outcome_capacity, sizeof *w->outcomes);
     xsmi_score_room_free(ctx, &w->room);
 }
 
@@ -124,6 +125,14 @@ xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_
     }
     g->layer.stride = stride;
     return XSM_OK;
+}
+
+xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err)
+{
+    xsmi_work *w = &g->work;
+    return xsmi_reserve(g->context, &w->outcomes, &w->outcome_capacity, jobs, sizeof *w->outcomes)
+               ? XSM_OK
+               : xsmi_fail_memory(err, jobs * sizeof *w->outcomes, "a batch");
 }
 
 /* -- shared classes ------------------------------------------------------------------------------------------------ */
@@ -238,6 +247,15 @@ double xsmi_gradient_density(const xsm_gradient *g)
         listed += (double)g->lengths[i];
     }
     return listed / (double)g->width;
+}
+
+xsm_status xsmi_check_eta(double eta, xsm_error *err)
+{
+    if (!(eta > 0 && eta < XSMI_STEP_LIMIT)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the learning rate is %g; accepted is above 0 and below %g", eta,
+                         XSMI_STEP_LIMIT);
+    }
+    return XSM_OK;
 }
 
 /* -- for hosts ----------------------------------------------------------------------------------------------------- */

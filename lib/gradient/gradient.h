@@ -13,6 +13,9 @@
 
 #include <xsoftmax/ext/estimator.h>
 
+/* Larger scores and steps are reported as divergence. The limit is far above any meaningful number, and small enough
+ * that a step divided by the smallest scales of a row is still a float32. */
+#define XSMI_STEP_LIMIT 1e15
 /* The limit of weight gradients, for every learning rate: squares of larger numbers, which optimizers sum, exceed
  * float32. */
 #define XSMI_GRADIENT_LIMIT 1e18
@@ -81,6 +84,8 @@ typedef struct xsmi_gradient_shape {
 
 /* Makes room for a shape. The gradient is not valid until `examples` is set. */
 xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *shape, xsm_error *err);
+/* Makes room for the outcomes of so many jobs. */
+xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err);
 /* Frees a gradient's arrays, but not the gradient itself. */
 void xsmi_gradient_clear(xsm_gradient *g);
 /* Frees the arrays of shared classes, and the marks of those of the last batch. */
@@ -90,6 +95,9 @@ void xsmi_gradient_clear_shared(xsm_gradient *g);
 void xsmi_gradient_forget_shared(xsm_gradient *g);
 /* Makes room for the hidden vectors of n examples. */
 xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_t stride, xsm_error *err);
+
+/* Refuses learning rates that no step can use. */
+xsm_status xsmi_check_eta(double eta, xsm_error *err);
 
 /* Whether every class has an entry. */
 static inline bool xsmi_gradient_is_exact(const xsm_gradient *g)

@@ -29,6 +29,12 @@ typedef struct xsmi_shared_draws {
     size_t class_capacity, column_capacity, row_capacity, matrix_capacity, scratch_capacity;
 } xsmi_shared_draws;
 
+/* What became of some examples. */
+typedef struct xsmi_outcome {
+    double largest; /* max |g| ||(x,1)|| */
+    bool finite;    /* all scores, coefficients and losses */
+} xsmi_outcome;
+
 typedef struct xsmi_work {
     float *scores, *linear; /* [examples][width] of listed classes, with and without the bias. For sifted gradients
                                `scores` becomes a copy of the listed coefficients. */
@@ -44,8 +50,9 @@ typedef struct xsmi_work {
     xsm_prefetch_queue *upcoming; /* memory of later steps, for tables to prefetch; or NULL */
     unsigned char *sieve;
     size_t sieve_bytes;
-    xsmi_score_room room; /* scratch for exact scores */
-    size_t list_capacity, linear_capacity, draw_capacity;
+    xsmi_score_room room;   /* scratch for exact scores */
+    xsmi_outcome *outcomes; /* by job */
+    size_t list_capacity, linear_capacity, draw_capacity, outcome_capacity;
 } xsmi_work;
 
 #endif

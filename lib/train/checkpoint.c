@@ -8,7 +8,7 @@
  *     state.trainer.sums    F64 [3]  sum of the epoch's losses, last learning rate, seconds
  *     state.estimator.NAME  the estimator's state besides the model: its state_tensor()
  *     state.optimizer.NAME  the same of the optimizer
- *     state.search.NAME     the state of its search (estimator/searched_state.c)
+ *     state.search.NAME     the state of its search (estimator/searcher_state.c)
  *     state.scale ...       the factors of the weights (model/parts.h)
  *
  * and the run's settings as metadata (checkpoint_settings.c). Samplers, the order of the rows and the bases of fixed
@@ -17,7 +17,7 @@
  */
 #include "train/checkpoint_settings.h"
 
-#include "estimator/searched.h"
+#include "estimator/searcher.h"
 #include "model/parts.h"
 
 #include <math.h>

@@ -329,8 +329,9 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
         const double eta = list->etas[step_at(r, i + k)];
         for (end = k + 1; end < n && list->etas[step_at(r, i + end)] == eta; end++) {
         }
-        double largest = 0;
-        uint64_t good = xsmi_estimator_coefficients(e, g, k, end - k, 1, eta, 0, &largest);
+        const xsmi_piece piece = {k, end - k, 1, eta, 0};
+        xsmi_outcome outcome = {.finite = true};
+        uint64_t good = xsmi_estimator_coefficients(e, g, &piece, &outcome);
         if (good < end - k) {
             n = k + good;
         }

@@ -2,6 +2,8 @@
  * Epochs over a dataset: the order of the rows, the schedule, steps, evaluation, the callback.
  */
 #include "train/trainer.h"
+
+#include "estimator/pass.h"
 #include "train/window.h"
 
 #include "base/random.h"
@@ -86,10 +88,8 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     }
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
-    if (model->layer && xsmi_estimator_is_joint(estimator, o.batch)) {
-        XSMI_TRY(xsmi_estimator_check_joint(estimator, NULL, NULL, err));
-    }
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
+    XSMI_TRY(estimator->fixed_batches ? xsmi_estimator_check_joint(estimator, err) : XSM_OK);
     if (estimator->correction) {
         xsmi_model_set_correction(model, estimator->correction);
     }

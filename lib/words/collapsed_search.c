@@ -6,7 +6,7 @@
  * q_{y|x}) z_y and its derivative. As in the paper, the positive part is then a plain sum over the pairs.
  */
 #include "words/collapsed_search.h"
-#include "estimator/estimator.h"
+#include "estimator/pass.h"
 
 #include <math.h>
 #include <string.h>
@@ -213,11 +213,11 @@ static xsm_status take_group(group *g, double *loss, xsm_error *err)
     given.labels = g->counts->contexts + g->counts->offsets[row];
     given.label_offsets = offsets;
     XSMI_TRY(xsmi_estimator_read_batch(s->estimator, &given, &batch, err));
-    bool finite = false;
-    double largest;
-    XSMI_TRY(xsmi_estimator_search(s->estimator, &batch, 1, s->gradient, NULL, &finite, &largest, err));
+    const xsmi_pass pass = {s->estimator, s->gradient, &batch, 1, NULL};
+    xsmi_outcome outcome = {.finite = true};
+    XSMI_TRY(xsmi_pass_search(&pass, &outcome, err));
     xsmi_searcher_change_none(s->estimator->searcher); /* there was no step yet */
-    if (!finite) {
+    if (!outcome.finite) {
         *loss = (double)NAN;
         return XSM_OK;
     }

@@ -314,10 +314,10 @@ static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, u
         example->label_count = 1;
         example->squared_norm = norm;
     }
-    double largest = 0;
+    const xsmi_piece all = {0, pairs, 1, r->eta, 0};
+    xsmi_outcome outcome = {.finite = true};
     xsmi_estimator_select(e, g, 0, pairs);
-    if (!xsmi_estimator_scores(e, g, 0, pairs, 1, NULL) ||
-        xsmi_estimator_coefficients(e, g, 0, pairs, 1, r->eta, 0, &largest) < pairs) {
+    if (!xsmi_estimator_scores(e, g, 0, pairs, 1, NULL) || xsmi_estimator_coefficients(e, g, &all, &outcome) < pairs) {
         return false;
     }
     uint32_t n = 0;

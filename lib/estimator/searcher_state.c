@@ -8,7 +8,7 @@
  *     search.changed  U32 [K]   those rows, then zeros
  *     search.N        U32       the index of block N; zeros if it is not built
  */
-#include "estimator/searched.h"
+#include "estimator/searcher.h"
 
 #include <math.h>
 #include <stdio.h>

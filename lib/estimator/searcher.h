@@ -5,8 +5,8 @@
  * include it. Rows that the estimator's gradients list are updated before the next search. If the model's scales have
  * been multiplied into its rows, or its weights have moved in memory, all indexes are rebuilt.
  */
-#ifndef XSMI_SEARCHED_H
-#define XSMI_SEARCHED_H
+#ifndef XSMI_SEARCHER_H
+#define XSMI_SEARCHER_H
 
 #include "index/index.h"
 
@@ -46,7 +46,7 @@ struct xsmi_searcher {
     unsigned char *block; /* [threads][block_each] lists and scratch of a search */
     size_t block_each, block_bytes;
 
-    /* The state that a checkpoint stores (searched_state.c), NULL until a copy is made. */
+    /* The state that a checkpoint stores (searcher_state.c), NULL until a copy is made. */
     uint64_t place[3];  /* 1 if the indexes are built, `startup`, `changes` */
     double last_alpha;  /* `alpha` */
     uint32_t **saved;   /* [blocks] numbers of each index */
@@ -69,7 +69,14 @@ bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position);
 void xsmi_searcher_change_none(xsmi_searcher *s);
 xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err);
 
-/* Checkpoints (searched_state.c). Copies the present state, and returns its tensors, by number. */
+/* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. */
+xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err);
+/* Makes room for the searches of a batch. */
+xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err);
+/* Records the rows of weights that a step with this gradient of n examples changes. */
+xsm_status xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples, xsm_error *err);
+
+/* Checkpoints (searcher_state.c). Copies the present state, and returns its tensors, by number. */
 xsm_status xsmi_searcher_copy(xsmi_searcher *s, xsm_error *err);
 bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *tensor);
 /* Makes indexes from a file's tensors, data[i] of tensor i, and the rows of the file's model, to replace that copy. On

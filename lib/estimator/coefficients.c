@@ -1,0 +1,153 @@
+/*
+ * From scores (logits) to coefficients: scores the classes that the lists name, calls the table to turn the scores into
+ * coefficients, takes the mean over the batch, and detects numbers that are not finite.
+ */
+#include "estimator/pass.h"
+
+#include "estimator/sifted.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Smaller coefficients are set to 0. They change only weights that are as small, and make weights denormal floats,
+ * with which scores and steps are several times slower. */
+#define COEFFICIENT_LEAST 0x1p-100f
+
+xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err)
+{
+    XSMI_TRY(xsmi_check_eta(eta, err));
+    double rate = e->ops.joint ? e->common.ridge / (double)e->examples : e->decay_rate;
+    if (!(eta * rate < 1e12)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "a learning rate of %g with a ridge of %g would leave nothing of the weights in one step; "
+                         "their product over the number of rows must be below 1e12",
+                         eta, e->common.ridge);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, uint32_t threads,
+                                  bool joint, xsm_error *err)
+{
+    const bool sifted = e->ops.sift != NULL;
+    xsmi_gradient_shape shape = {
+        .form = !e->exact ? XSMI_GRADIENT_LISTED
+                : sifted  ? XSMI_GRADIENT_SIFTED
+                          : XSMI_GRADIENT_DENSE,
+        .examples = examples,
+        .width = joint ? e->ops.joint_width(e->state, examples) : e->width,
+        .model_classes = e->model->classes,
+        .proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0 && !joint,
+        .linear = !e->exact && e->model->bias,
+        .draws = !e->exact && (e->sampler || e->ops.kind == XSM_ESTIMATOR_HIERARCHY),
+        .scratch_each = e->ops.scratch ? e->ops.scratch(e->state) : 0,
+        .threads = threads,
+    };
+    XSMI_TRY(xsmi_gradient_reserve(g, &shape, err));
+    if (g->correction != e->correction) {
+        xsmi_correction_release(g->correction);
+        g->correction = xsmi_correction_retain(e->correction);
+    }
+    g->row_bound = e->row_bound;
+    return XSM_OK;
+}
+
+bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
+                           const xsmi_coming *coming)
+{
+    const xsm_model *m = e->model;
+    bool finite = true;
+    for (uint64_t i = first; i < first + count; i++) {
+        xsmi_features x = xsmi_gradient_features(e, g, i);
+        const uint32_t *classes = g->classes + i * g->width;
+        float *scores = g->work.scores + i * g->width;
+        xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, coming);
+        for (uint32_t j = 0; j < g->lengths[i]; j++) {
+            finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
+        }
+        for (uint32_t j = 0; m->bias && j < g->lengths[i]; j++) {
+            g->work.linear[i * g->width + j] = scores[j] - m->bias[classes[j]];
+        }
+    }
+    return finite;
+}
+
+uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome)
+{
+    const uint64_t first = piece->first, count = piece->count;
+    const xsm_model *m = e->model;
+    uint64_t width = g->width, start = first * width;
+    const bool lists = xsmi_gradient_has_lists(g), exact = xsmi_gradient_is_exact(g), sifted = exact && lists;
+    const bool drawn = e->sampler && !exact;
+    const float *scores = (lists ? g->work.scores : g->coefficients) + start;
+    for (uint64_t j = 0; g->proximal && j < count * width; j++) {
+        g->shrinks[start + j] = 1;
+    }
+    xsm_score_block block = {
+        .size = sizeof block,
+        .examples = g->example + first,
+        .count = count,
+        .batch = piece->batch,
+        .width = width,
+        .lengths = lists ? g->lengths + first : NULL,
+        .classes = lists ? g->classes + start : NULL,
+        .scores = scores,
+        .linear = exact     ? NULL
+                  : m->bias ? g->work.linear + start
+                            : scores,
+        .eta = piece->eta,
+        .coefficients = (sifted ? g->work.scores : g->coefficients) + start,
+        .shrinks = g->proximal ? g->shrinks + start : NULL,
+        .losses = g->losses + first,
+        .scratch = g->work.scratch_each ? g->work.scratch + piece->thread * g->work.scratch_each : NULL,
+        .log_expected = drawn ? g->work.log_expected + start : NULL,
+        .draws = drawn ? g->work.draws + start : NULL,
+        .turns = e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? g->work.draws + start : NULL,
+        .upcoming = g->work.upcoming,
+    };
+    e->ops.gradient(e->state, &block);
+    const uint64_t good = xsmi_estimator_take_mean(&block, outcome);
+    if (sifted) {
+        xsmi_sift_spread(g, first, count);
+    }
+    return good;
+}
+
+uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, xsmi_outcome *outcome)
+{
+    uint64_t good = block->count;
+    float mean = 1 / (float)block->batch;
+    for (uint64_t i = 0; i < block->count; i++) {
+        uint64_t length = block->lengths ? block->lengths[i] : block->width;
+        float *c = block->coefficients + i * block->width;
+        uint32_t most_bits = 0;
+        for (uint64_t j = 0; j < length; j++) {
+            c[j] *= mean;
+            c[j] = fabsf(c[j]) < COEFFICIENT_LEAST ? 0 : c[j];
+            /* Sizes of floats compare as their bits do, with infinity and NaN above all others; compilers can vectorise
+             * this. */
+            uint32_t bits;
+            memcpy(&bits, &c[j], sizeof bits);
+            bits &= 0x7fffffff;
+            most_bits = bits > most_bits ? bits : most_bits;
+        }
+        float most;
+        memcpy(&most, &most_bits, sizeof most);
+        /* The 1 is for the bias, and because a row of zeros times infinity would be NaN. */
+        double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
+        outcome->largest = reach > outcome->largest ? reach : outcome->largest;
+        /* The first three are false for NaN too. */
+        bool finite = most < INFINITY && reach < XSMI_GRADIENT_LIMIT && reach * block->eta < XSMI_STEP_LIMIT &&
+                      isfinite(block->losses[i]);
+        good = finite || good < i ? good : i;
+    }
+    outcome->finite &= good == block->count;
+    return good;
+}
+
+void xsm_prefetch(xsm_prefetch_queue *queue, uint32_t lines)
+{
+    if (queue) {
+        xsmi_ask_lines(queue, lines);
+    }
+}

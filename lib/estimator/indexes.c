@@ -1,0 +1,54 @@
+/* The index of an estimator that searches: made by an option, or the host's. */
+#include "estimator/estimator.h"
+
+xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err)
+{
+    xsm_index *made;
+    XSMI_TRY(xsm_index_new(e->context, xsmi_index_names[e->common.index], &made, err));
+    if (e->index == e->own_index) {
+        e->index = made;
+    }
+    xsm_index_free(e->own_index);
+    e->own_index = made;
+    return XSM_OK;
+}
+
+xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_error *err)
+{
+    if (!e) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_index: the estimator is NULL");
+    }
+    if (!e->own_index) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);
+    }
+    if (e->model || (like && like->built)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "%s",
+                         e->model ? "the index must be set before the estimator is bound"
+                                  : "the index is built; one that is not is wanted");
+    }
+    xsm_index *made = e->own_index;
+    if (like) {
+        XSMI_TRY(xsmi_index_new_like(like, &made, err));
+    }
+    xsm_index_free(e->index != e->own_index ? e->index : NULL);
+    e->index = made;
+    return XSM_OK;
+}
+
+xsm_status xsm_estimator_index_info(const xsm_estimator *e, uint32_t block, xsm_index_info *info, xsm_error *err)
+{
+    if (!e) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_index_info: the estimator is NULL");
+    }
+    if (!e->own_index) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);
+    }
+    if (!e->searcher) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
+    }
+    if (block >= e->searcher->blocks) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "block %u; estimator '%s' has %u", block, e->ops.name,
+                         e->searcher->blocks);
+    }
+    return xsm_index_get_info(e->searcher->parts[block].index, info, err);
+}

@@ -1,0 +1,61 @@
+/*
+ * One batch on its way through an estimator. Each stage reads the pass and fills the gradient; a stage that meets
+ * numbers that are not finite says so in the outcome, and the caller reports it.
+ */
+#ifndef XSMI_PASS_H
+#define XSMI_PASS_H
+
+#include "estimator/estimator.h"
+
+/* The output array for dL/dx: that of example i is at values + i*stride, D floats. */
+typedef struct xsmi_input_gradient {
+    float *values;
+    size_t stride;
+} xsmi_input_gradient;
+
+typedef struct xsmi_pass {
+    xsm_estimator *estimator;
+    xsm_gradient *gradient;
+    const xsm_batch *batch; /* checked */
+    double eta;
+    const xsmi_input_gradient *input; /* where the gradient of the rows goes; NULL = nowhere */
+} xsmi_pass;
+
+/* The largest |g| ||(x,1)|| so far, and whether all numbers are finite. */
+static inline void xsmi_outcome_join(xsmi_outcome *o, const xsmi_outcome *other)
+{
+    o->finite &= other->finite;
+    o->largest = other->largest > o->largest ? other->largest : o->largest;
+}
+
+/* -- rows (rows.c) ------------------------------------------------------------------------------------------------- */
+
+/* Reads a caller's batch, and checks that a bound estimator can take it. */
+xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
+/* Sets the gradient's rows to those of the batch, or to their hidden vectors; computes the codes of rows that come with
+ * the batch. */
+xsm_status xsmi_pass_take_rows(const xsmi_pass *p, xsm_error *err);
+/* Fills the gradient's examples first..first+count, and computes ||x||^2 of rows that came with the batch. */
+void xsmi_pass_take_examples(const xsmi_pass *p, uint64_t first, uint64_t count);
+/* Propagates the gradient of the examples first..first+count back through the first layer. */
+void xsmi_pass_take_layer(const xsmi_pass *p, uint64_t first, uint64_t count, xsmi_outcome *outcome);
+
+/* -- the ways through ---------------------------------------------------------------------------------------------- */
+
+/* Computes dL/dx of the examples first..first+count from their coefficients; returns false if one is not finite
+ * (backward.c). */
+bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count);
+/* Several examples as a whole: the table's joint(). Refuses batches for which that is not supported (joint.c). */
+xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
+/* A batch whose classes are searched (search.c). */
+xsm_status xsmi_pass_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
+
+/* Refuses models whose batches cannot be processed as a whole. */
+xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, xsm_error *err);
+/* Whether a batch of that size is processed as a whole. */
+static inline bool xsmi_estimator_is_joint(const xsm_estimator *e, uint64_t batch)
+{
+    return batch > 1 && e->ops.joint;
+}
+
+#endif

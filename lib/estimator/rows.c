@@ -1,0 +1,105 @@
+/*
+ * The rows of a batch as input of the output layer: those of the data, features that come with the batch, for example
+ * from a network of the host's, or hidden vectors of a first layer.
+ */
+#include "estimator/pass.h"
+#include "estimator/stream.h"
+
+#include <math.h>
+
+xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err)
+{
+    xsm_batch known = xsm_batch_range(NULL, 0, 0);
+    XSMI_TRY(xsmi_options_read(&known, sizeof known, offsetof(xsm_batch, values), given, "xsm_batch", err));
+    if (e->labels_alone && !known.values) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s' is bound to labels alone: the batch must bring its rows' features in `values`",
+                         e->ops.name);
+    }
+    XSMI_TRY(xsmi_model_read_batch(e->model, &known, batch, err));
+    if (e->stream) {
+        return xsmi_stream_read_batch(e, batch, err);
+    }
+    if (batch->dataset != e->train) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch is of other data than the estimator is bound to");
+    }
+    return XSM_OK;
+}
+
+static xsm_status take_codes(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
+{
+    const size_t length = e->sampler && !e->exact && batch->values ? e->sampler->code_length : 0;
+    size_t count;
+    if (!xsmi_multiply((size_t)batch->count, length, &count)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
+    }
+    if (!xsmi_reserve(g->context, &g->work.codes, &g->work.code_capacity, count, sizeof *g->work.codes)) {
+        return xsmi_fail_memory(err, count * sizeof *g->work.codes, "what the sampler knows of each row");
+    }
+    g->work.coded = length > 0;
+    for (size_t i = 0; length > 0 && i < batch->count; i++) {
+        xsmi_sampler_encode_batch(e->sampler, batch, i, g->work.codes + i * length);
+    }
+    return XSM_OK;
+}
+
+static xsm_status take_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
+                              xsm_error *err)
+{
+    const xsm_model *m = e->model;
+    const size_t stride = xsmi_row_stride(m->features);
+    XSMI_TRY(xsmi_gradient_reserve_layer(g, batch->count, stride, err));
+    g->work.rows.values = g->layer.hidden;
+    g->work.rows.stride = stride;
+    g->layer.decay = 1 / (1 + eta * e->common.ridge / (double)e->examples);
+    return xsmi_model_hidden(m, batch, g->layer.hidden, stride, err);
+}
+
+xsm_status xsmi_pass_take_rows(const xsmi_pass *p, xsm_error *err)
+{
+    const xsm_estimator *e = p->estimator;
+    const xsm_batch *batch = p->batch;
+    xsm_gradient *g = p->gradient;
+    XSMI_TRY(take_codes(e, g, batch, err));
+    g->work.rows.offsets = NULL;
+    if (e->model->layer) {
+        return take_hidden(e, g, batch, p->eta, err);
+    }
+    g->work.rows.values = batch->values;
+    g->work.rows.stride = batch->stride;
+    g->work.rows.offsets = batch->offsets;
+    g->work.rows.index = batch->index;
+    return XSM_OK;
+}
+
+void xsmi_pass_take_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
+{
+    const xsm_estimator *e = p->estimator;
+    xsm_gradient *g = p->gradient;
+    for (uint64_t i = first; i < first + count; i++) {
+        g->example[i] = xsmi_example_of(e, p->batch, i);
+    }
+    for (uint64_t i = first; g->work.rows.values && i < first + count; i++) {
+        xsmi_features x = xsmi_gradient_features(e, g, i);
+        g->example[i].squared_norm = (double)e->model->kernels->dot(x.values, x.values, x.count);
+    }
+}
+
+void xsmi_pass_take_layer(const xsmi_pass *p, uint64_t first, uint64_t count, xsmi_outcome *outcome)
+{
+    const xsm_model *m = p->estimator->model;
+    const xsm_batch *batch = p->batch;
+    xsm_gradient *g = p->gradient;
+    for (uint64_t i = first; i < first + count; i++) {
+        xsmi_features x = xsmi_batch_features(batch, (size_t)i);
+        float *gradient = g->layer.gradient + i * g->work.rows.stride;
+        xsmi_layer_before(m, &x, g->layer.hidden + i * g->work.rows.stride, gradient);
+        double square = (double)m->kernels->dot(gradient, gradient, m->features), reach = 0;
+        for (size_t j = 0; j < x.count; j++) {
+            reach = fabs((double)x.values[j]) > reach ? fabs((double)x.values[j]) : reach;
+        }
+        reach *= sqrt(square);
+        outcome->largest = reach <= outcome->largest ? outcome->largest : reach; /* NaN is stored, too */
+    }
+    outcome->finite &= outcome->largest * p->eta < XSMI_STEP_LIMIT; /* false for NaN, too */
+}

@@ -1,0 +1,242 @@
+/* Searching the classes of a batch, and the coefficients of what was found. */
+#include "base/arena.h"
+#include "estimator/pass.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The search for the examples first..first+count of a batch. */
+typedef struct search_job {
+    const xsmi_pass *pass;
+    xsmi_searcher *searcher;
+    uint64_t first;
+    uint32_t count;
+    uint32_t pieces;    /* number of pieces of the queries, for more threads than blocks */
+    xsm_status *status; /* [pieces][blocks] */
+    xsm_error *errors;  /* [pieces][blocks] */
+    xsmi_outcome outcomes[XSM_INDEX_QUERIES];
+} search_job;
+
+/* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
+static void make_query(const search_job *job, const xsmi_search_part *p, uint32_t i, float *query)
+{
+    const xsmi_searcher *s = job->searcher;
+    const xsm_model *m = s->model;
+    xsmi_features x = xsmi_gradient_features(job->pass->estimator, job->pass->gradient, job->first + i);
+    float scale = (float)((double)s->blocks * m->alpha);
+    memset(query, 0, s->query_stride * sizeof *query);
+    if (x.index) {
+        for (size_t f = 0; f < x.count; f++) {
+            if (x.index[f] >= p->first && x.index[f] - p->first < p->width) {
+                query[x.index[f] - p->first] = scale * x.values[f];
+            }
+        }
+    } else {
+        for (uint32_t f = 0; f < p->width; f++) {
+            query[f] = scale * x.values[p->first + f];
+        }
+    }
+    if (m->bias) {
+        query[p->width] = m->score == XSM_SCORE_EUCLIDEAN ? (float)s->blocks : 1;
+    }
+}
+
+static void run_queries(void *state, size_t index, uint32_t thread)
+{
+    search_job *job = state;
+    xsmi_searcher *s = job->searcher;
+    const size_t part = index % s->blocks, piece = index / s->blocks;
+    const xsmi_search_part *p = &s->parts[part];
+    const uint32_t begin = (uint32_t)(piece * job->count / job->pieces);
+    const uint32_t count = (uint32_t)((piece + 1) * job->count / job->pieces) - begin;
+    const size_t first_list = (size_t)begin * s->blocks + part;
+    float *queries = s->queries + (part * s->room + begin) * s->query_stride;
+    for (uint32_t i = 0; i < count; i++) {
+        make_query(job, p, begin + i, queries + i * s->query_stride);
+    }
+    xsmi_arena arena = {s->block + thread * s->block_each, 0};
+    size_t places = s->room * (size_t)s->candidates;
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = queries,
+        .stride = s->query_stride,
+        .count = count,
+        .top = s->candidates,
+        .threshold = -INFINITY,
+        .any_order = 1,
+    };
+    block.classes = xsmi_arena_take(&arena, places, sizeof *block.classes);
+    block.scores = xsmi_arena_take(&arena, places, sizeof *block.scores);
+    block.lengths = xsmi_arena_take(&arena, s->room, sizeof *block.lengths);
+    block.probed = xsmi_arena_take(&arena, s->room, sizeof *block.probed);
+    block.scratch = arena.base + arena.used;
+    /* Lists are written directly to their destination if the table can write them with gaps, or if there are no
+     * gaps. */
+    bool straight = p->index->own_table || s->blocks == 1 || count == 1;
+    if (straight) {
+        block.apart = p->index->own_table ? (size_t)s->blocks * s->candidates : 0;
+        block.classes = s->found + first_list * s->candidates;
+        block.scores = s->score + first_list * s->candidates;
+    }
+    job->errors[index] = (xsm_error)XSM_ERROR_INIT;
+    job->status[index] = xsmi_index_block(p->index, &block, &job->errors[index]);
+    if (job->status[index] != XSM_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        size_t list = first_list + (size_t)i * s->blocks, to = list * s->candidates, from = (size_t)i * s->candidates;
+        s->length[list] = block.lengths[i];
+        if (!straight) {
+            memcpy(s->found + to, block.classes + from, block.lengths[i] * sizeof *s->found);
+            memcpy(s->score + to, block.scores + from, block.lengths[i] * sizeof *s->score);
+        }
+    }
+}
+
+static void score_parts(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
+                        float *parts)
+{
+    const search_job *job = block->scorer;
+    const xsmi_searcher *s = job->searcher;
+    const xsm_model *m = s->model;
+    uint64_t i = (uint64_t)(block->examples - (job->pass->gradient->example + job->first)) + example;
+    for (uint32_t c = 0; c < count; c++) {
+        const float *row = m->weight + (size_t)classes[c] * m->stride;
+        if (c + 4 < count) {
+            xsmi_prefetch_row(m->weight + (size_t)classes[c + 4] * m->stride, m->features);
+        }
+        float scale = m->row_scale ? (float)m->row_scale[classes[c]] : 1;
+        for (uint32_t j = 0; j < s->blocks; j++) {
+            const xsmi_search_part *p = &s->parts[j];
+            const float *query = s->queries + (j * s->room + i) * s->query_stride;
+            float sum = m->kernels->dot(row + p->first, query, p->width);
+            float own = m->bias ? m->bias[classes[c]] : 0;
+            if (m->score == XSM_SCORE_EUCLIDEAN) {
+                own = (float)s->blocks * (-0.5f * m->kernels->dot(row + p->first, row + p->first, p->width));
+            }
+            parts[(size_t)c * s->blocks + j] = scale * sum + own;
+        }
+    }
+}
+
+static void run_examples(void *state, size_t index, uint32_t thread)
+{
+    search_job *job = state;
+    const xsmi_searcher *s = job->searcher;
+    const xsmi_pass *p = job->pass;
+    xsm_gradient *g = p->gradient;
+    uint64_t at = job->first + index;
+    size_t lists = index * s->blocks, place = (size_t)(at * g->width);
+    void *scratch = g->work.scratch_each ? g->work.scratch + thread * g->work.scratch_each : NULL;
+    xsm_search_block block = {
+        .size = sizeof block,
+        .examples = g->example + at,
+        .count = 1,
+        .batch = p->batch->count,
+        .width = g->width,
+        .blocks = s->blocks,
+        .candidates = s->candidates,
+        .found = s->found + lists * s->candidates,
+        .found_length = s->length + lists,
+        .found_score = s->score + lists * s->candidates,
+        .score = score_parts,
+        .eta = p->eta,
+        .classes = g->classes + place,
+        .lengths = g->lengths + at,
+        .coefficients = g->coefficients + place,
+        .losses = g->losses + at,
+        .scratch = scratch,
+        .scorer = job,
+    };
+    p->estimator->ops.search(p->estimator->state, &block);
+    xsm_score_block taken = {
+        .size = sizeof taken,
+        .examples = block.examples,
+        .count = 1,
+        .batch = p->batch->count,
+        .width = g->width,
+        .lengths = block.lengths,
+        .eta = p->eta,
+        .coefficients = block.coefficients,
+        .losses = block.losses,
+    };
+    xsmi_outcome *outcome = &job->outcomes[index];
+    *outcome = (xsmi_outcome){.finite = true};
+    xsmi_estimator_take_mean(&taken, outcome);
+    if (p->input && outcome->finite) {
+        outcome->finite = xsmi_pass_backward(p, at, 1);
+    }
+}
+
+/* Number of pieces of the queries, so that each thread has work. A table may process all queries of one block together,
+ * which can be faster. */
+static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
+{
+    uint32_t pieces = (xsm_context_threads(s->context) + s->blocks - 1) / s->blocks;
+    return pieces < queries ? pieces : queries;
+}
+
+static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *err)
+{
+    xsmi_searcher *s = job->searcher;
+    const uint64_t n = job->pass->batch->count;
+    for (uint64_t first = 0; first < n; first += job->count) {
+        job->first = first;
+        job->count = n - first < XSM_INDEX_QUERIES ? (uint32_t)(n - first) : XSM_INDEX_QUERIES;
+        xsmi_pass_take_examples(job->pass, first, job->count);
+        job->pieces = pieces_of(s, job->count);
+        const size_t jobs = (size_t)job->pieces * s->blocks;
+        XSMI_TRY(xsmi_run(s->context, run_queries, job, jobs, err));
+        for (size_t j = 0; j < jobs; j++) {
+            if (job->status[j] != XSM_OK) {
+                return xsmi_fail_copy(err, &job->errors[j]);
+            }
+        }
+        XSMI_TRY(xsmi_run(s->context, run_examples, job, job->count, err));
+        for (uint32_t i = 0; i < job->count; i++) {
+            xsmi_outcome_join(outcome, &job->outcomes[i]);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
+{
+    xsmi_searcher *s = p->estimator->searcher;
+    search_job job = {.pass = p, .searcher = s};
+    const size_t jobs = (size_t)pieces_of(s, (uint32_t)s->room) * s->blocks;
+    job.status = xsmi_allocate(s->context, jobs, sizeof *job.status);
+    job.errors = xsmi_allocate(s->context, jobs, sizeof *job.errors);
+    xsm_status status = job.status && job.errors ? search_all(&job, outcome, err)
+                                                 : xsmi_fail_memory(err, jobs * sizeof *job.errors, "a search");
+    xsmi_release(s->context, job.status, jobs, sizeof *job.status);
+    xsmi_release(s->context, job.errors, jobs, sizeof *job.errors);
+    return status;
+}
+
+xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_error *err)
+{
+    xsmi_pass p = *given;
+    xsm_estimator *e = p.estimator;
+    xsm_gradient *g = p.gradient;
+    XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, xsm_context_threads(e->context), false, err));
+    XSMI_TRY(xsmi_pass_take_rows(&p, err));
+    const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
+    p.input = e->model->layer ? &of_layer : p.input;
+    xsm_error unsaid = XSM_ERROR_INIT;
+    const xsm_status updated = xsmi_searcher_update(e->searcher, &unsaid);
+    if (updated == XSM_ERROR_DIVERGED) { /* rows are not finite: the caller reports it, as for scores */
+        outcome->finite = false;
+        return XSM_OK;
+    }
+    if (updated != XSM_OK) {
+        return xsmi_fail_copy(err, &unsaid);
+    }
+    XSMI_TRY(xsmi_searcher_reserve(e->searcher, p.batch->count, err));
+    XSMI_TRY(search(&p, outcome, err));
+    g->decay = xsmi_estimator_decay(e, p.eta);
+    if (outcome->finite && e->model->layer) {
+        xsmi_pass_take_layer(&p, 0, p.batch->count, outcome);
+    }
+    return outcome->finite ? xsmi_searcher_note(e->searcher, g, p.batch->count, err) : XSM_OK;
+}

@@ -1,0 +1,215 @@
+/* The indexes of an estimator that searches, and their updates. */
+#include "estimator/searcher.h"
+#include "gradient/gradient.h"
+
+#include "base/arena.h"
+
+#include <string.h>
+
+static void clear_room(xsmi_searcher *s)
+{
+    size_t lists = s->room * s->blocks, places = lists * s->candidates;
+    xsmi_release(s->context, s->queries, lists, s->query_stride * sizeof *s->queries);
+    xsmi_release(s->context, s->found, places, sizeof *s->found);
+    xsmi_release(s->context, s->score, places, sizeof *s->score);
+    xsmi_release(s->context, s->length, lists, sizeof *s->length);
+    s->queries = NULL;
+    s->found = NULL;
+    s->score = NULL;
+    s->length = NULL;
+    s->room = 0;
+}
+
+void xsmi_searcher_free(xsmi_searcher *s)
+{
+    if (s) {
+        xsm_context *ctx = s->context;
+        for (uint32_t j = 0; s->parts && j < s->blocks; j++) {
+            xsm_index_free(s->parts[j].index);
+        }
+        clear_room(s);
+        xsmi_searcher_forget(s);
+        xsmi_release(ctx, s->block, s->block_bytes, 1);
+        xsmi_release(ctx, s->parts, s->blocks, sizeof *s->parts);
+        xsmi_release(ctx, s->marks, s->mark_words, sizeof *s->marks);
+        xsmi_release(ctx, s->changed, s->capacity, sizeof *s->changed);
+        xsmi_release(ctx, s, 1, sizeof *s);
+        xsm_context_free(ctx);
+    }
+}
+
+xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_search_plan *plan,
+                             const xsm_model *model, uint64_t rows, xsmi_searcher **out, xsm_error *err)
+{
+    /* A model without features has only a bias, which is one block. */
+    uint32_t most_blocks = model->features > 0 ? model->features : 1;
+    if (plan->size != sizeof *plan || plan->blocks < 1 || plan->blocks > most_blocks || plan->candidates < 1 ||
+        plan->candidates > model->classes) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "a search of %u blocks for %u classes each; the model has %u features, of which each block "
+                         "takes at least one, and %u classes",
+                         plan->blocks, plan->candidates, model->features, model->classes);
+    }
+    xsmi_searcher *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
+    if (!s) {
+        return xsmi_fail_memory(err, sizeof *s, "what searches");
+    }
+    s->context = xsmi_context_retain(ctx);
+    s->model = model;
+    s->blocks = plan->blocks;
+    s->candidates = plan->candidates;
+    s->startup = plan->startup;
+    if (plan->startup == XSM_SEARCH_STARTUP_AUTO) {
+        s->startup = xsmi_model_is_zero(model) ? rows : 0;
+    }
+    s->parts = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->parts);
+    s->mark_words = ((size_t)model->classes + 63) / 64;
+    s->marks = xsmi_allocate_zero(ctx, s->mark_words, sizeof *s->marks);
+    xsm_status status = s->parts && s->marks ? XSM_OK : xsmi_fail_memory(err, s->mark_words * 8, "what searches");
+    for (uint32_t j = 0; status == XSM_OK && j < s->blocks; j++) {
+        xsmi_search_part *p = &s->parts[j];
+        p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
+        p->width = (uint32_t)((uint64_t)model->features * (j + 1) / s->blocks) - p->first;
+        status = xsmi_index_new_like(like, &p->index, err);
+        size_t own = p->width + (model->bias != NULL), stride = (own + 15) / 16 * 16;
+        s->query_stride = stride > s->query_stride ? stride : s->query_stride;
+    }
+    if (status != XSM_OK) {
+        xsmi_searcher_free(s);
+        return status;
+    }
+    *out = s;
+    return XSM_OK;
+}
+
+uint64_t xsmi_searcher_startup(const xsmi_searcher *s)
+{
+    return s->startup;
+}
+
+void xsmi_searcher_set_startup(xsmi_searcher *s, uint64_t examples)
+{
+    s->startup = examples;
+}
+
+bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position)
+{
+    return position >= s->startup;
+}
+
+/* -- updates ------------------------------------------------------------------------------------------------------- */
+
+void xsmi_searcher_change_none(xsmi_searcher *s)
+{
+    for (uint32_t i = 0; i < s->changes; i++) {
+        s->marks[s->changed[i] / 64] = 0;
+    }
+    s->changes = 0;
+}
+
+static xsm_status note_change(xsmi_searcher *s, uint32_t k, xsm_error *err)
+{
+    uint64_t bit = UINT64_C(1) << k % 64;
+    if (s->marks[k / 64] & bit) {
+        return XSM_OK;
+    }
+    if (s->changes == s->capacity) {
+        uint32_t more = s->capacity + s->capacity / 2 + 1024;
+        uint32_t *larger = xsmi_reallocate(s->context, s->changed, s->capacity, more, sizeof *larger);
+        if (!larger) {
+            return xsmi_fail_memory(err, more * sizeof *larger, "rows to be indexed");
+        }
+        s->changed = larger;
+        s->capacity = more;
+    }
+    s->marks[k / 64] |= bit;
+    s->changed[s->changes++] = k;
+    return XSM_OK;
+}
+
+xsm_status xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples, xsm_error *err)
+{
+    for (uint64_t i = 0; i < examples; i++) {
+        for (uint64_t j = i * g->width; j < i * g->width + g->lengths[i]; j++) {
+            XSMI_TRY(note_change(s, g->classes[j], err));
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err)
+{
+    for (uint32_t k = 0; k < s->model->classes; k++) {
+        XSMI_TRY(note_change(s, k, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
+{
+    const xsm_model *m = s->model;
+    if (m->layout != XSM_LAYOUT_CLASS_MAJOR) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "classes are searched for in class-major models");
+    }
+    /* Decays reduce alpha; an alpha that has grown was multiplied into the rows. */
+    bool whole = !s->built || m->weight != s->weight || m->alpha > s->alpha;
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        xsmi_search_part *p = &s->parts[j];
+        if (whole) {
+            s->built = false;
+            XSMI_TRY(xsmi_index_build_slice(p->index, m, p->first, p->width, s->candidates, err));
+        } else {
+            XSMI_TRY(xsm_index_update(p->index, s->changed, s->changes, err));
+        }
+    }
+    s->built = true;
+    s->weight = m->weight;
+    s->alpha = m->alpha;
+    xsmi_searcher_change_none(s);
+    return XSM_OK;
+}
+
+/* -- a search ------------------------------------------------------------------------------------------------------ */
+
+xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err)
+{
+    size_t want = examples < XSM_INDEX_QUERIES ? (size_t)examples : XSM_INDEX_QUERIES, places = 0;
+    if (want > s->room) {
+        clear_room(s);
+        size_t lists = want * s->blocks;
+        bool fits = xsmi_multiply(lists, s->candidates, &places);
+        s->room = want;
+        s->queries = fits ? xsmi_allocate(s->context, lists, s->query_stride * sizeof *s->queries) : NULL;
+        s->found = s->queries ? xsmi_allocate(s->context, places, sizeof *s->found) : NULL;
+        s->score = s->found ? xsmi_allocate(s->context, places, sizeof *s->score) : NULL;
+        s->length = s->score ? xsmi_allocate(s->context, lists, sizeof *s->length) : NULL;
+        if (!s->length) {
+            clear_room(s);
+            return xsmi_fail_memory(err, places * 2 * sizeof *s->score, "what a search finds");
+        }
+    }
+    size_t each = 0;
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        xsmi_arena arena = {NULL, 0};
+        (void)xsmi_arena_take(&arena, s->room * (size_t)s->candidates, sizeof *s->found);
+        (void)xsmi_arena_take(&arena, s->room * (size_t)s->candidates, sizeof *s->score);
+        (void)xsmi_arena_take(&arena, s->room, sizeof *s->length);
+        (void)xsmi_arena_take(&arena, s->room, sizeof(uint64_t));
+        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->parts[j].index, s->candidates), 1);
+        each = arena.used > each ? arena.used : each;
+    }
+    size_t bytes;
+    if (!xsmi_multiply(each, xsm_context_threads(s->context), &bytes)) {
+        return xsmi_fail_memory(err, each, "a search");
+    }
+    if (bytes > s->block_bytes) {
+        xsmi_release(s->context, s->block, s->block_bytes, 1);
+        s->block = xsmi_allocate(s->context, bytes, 1);
+        s->block_bytes = s->block ? bytes : 0;
+        if (!s->block) {
+            return xsmi_fail_memory(err, bytes, "a search");
+        }
+    }
+    s->block_each = each;
+    return XSM_OK;
+}
