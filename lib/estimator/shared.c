@@ -89,8 +89,8 @@ xsm_status xsmi_shared_draw(const xsm_estimator *e, xsm_gradient *g, uint64_t n,
         return XSM_OK;
     }
     XSMI_TRY(xsmi_gradient_reserve_shared(g, e->rule.count, err));
-    s->count = xsmi_sampler_list(e->sampler, &e->rule, NULL, (uint64_t)e->common.seed, e->position, NULL, 0, s->classes,
-                                 d->log_expected, d->draws);
+    const xsmi_draw_list list = {NULL, e->position, NULL, 0, s->classes, d->log_expected, d->draws, &s->count};
+    xsmi_sampler_lists(e->sampler, &e->rule, (uint64_t)e->common.seed, &list, 1);
     for (uint32_t c = 0; c < s->count; c++) {
         s->column[s->classes[c]] = c;
     }

@@ -173,16 +173,6 @@ void xsmi_sampler_lists(const xsm_sampler *s, const xsmi_draw_rule *rule, uint64
     }
 }
 
-uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const float *code, uint64_t seed,
-                           uint64_t position, const uint32_t *labels, uint32_t label_count, uint32_t *classes,
-                           double *log_expected, uint32_t *draws)
-{
-    uint32_t length;
-    xsmi_draw_list one = {code, position, labels, label_count, classes, log_expected, draws, &length};
-    xsmi_sampler_lists(s, rule, seed, &one, 1);
-    return length;
-}
-
 /* -- draws for a batch --------------------------------------------------------------------------------------------- */
 
 /* A class with its log-probability and a Gumbel variable added. */

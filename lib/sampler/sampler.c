@@ -76,21 +76,6 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-static const char *sampler_name_at(const void *list, size_t index)
-{
-    (void)list;
-    return xsm_sampler_at(index)->name;
-}
-
-xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err)
-{
-    const xsm_sampler_ops *ops = xsm_sampler_find(name);
-    if (!ops) {
-        return xsmi_fail_name(err, "sampler", name, xsm_sampler_count(), sampler_name_at);
-    }
-    return xsm_sampler_new_from(context, ops, out, err);
-}
-
 xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *given, xsm_sampler **out, xsm_error *err)
 {
     if (!out || !given) {

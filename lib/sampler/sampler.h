@@ -55,28 +55,23 @@ typedef struct xsmi_draw_rule {
     bool label_probabilities; /* compute log_expected for the labels too */
 } xsmi_draw_rule;
 
-/* The list of one example: its labels in their order, then the distinct other classes drawn. For each slot the number
- * of its draws and the logarithm of the expected number: count * q(k), or the probability to be drawn without
- * replacement. The sum over slots of f_k draws_k / expected_k has mean sum_k f_k, over all classes or, with
- * exclude_labels, over the classes other than the labels, whose own draws are then 0. Labels have log_expected if it
- * was requested or they were drawn, else 0. Returns the length, at most label_count + count. */
-uint32_t xsmi_sampler_list(const xsm_sampler *s, const xsmi_draw_rule *rule, const float *code, uint64_t seed,
-                           uint64_t position, const uint32_t *labels, uint32_t label_count, uint32_t *classes,
-                           double *log_expected, uint32_t *draws);
-
-/* A request for an example's list. */
+/* A request for the list of an example, and the list: the labels in their order, then the distinct other classes drawn.
+ * For each slot the number of its draws and the logarithm of the expected number: count * q(k), or the probability to
+ * be drawn without replacement. The sum over slots of f_k draws_k / expected_k has mean sum_k f_k, over all classes or,
+ * with exclude_labels, over the classes other than the labels, whose own draws are then 0. Labels have log_expected if
+ * it was requested or they were drawn, else 0. */
 typedef struct xsmi_draw_list {
     const float *code;
     uint64_t position;
     const uint32_t *labels;
     uint32_t label_count;
-    uint32_t *classes; /* results from here on */
-    double *log_expected;
-    uint32_t *draws;
-    uint32_t *length;
+    uint32_t *classes;    /* [label_count + count], results from here on */
+    double *log_expected; /* likewise */
+    uint32_t *draws;      /* likewise */
+    uint32_t *length;     /* of the list */
 } xsmi_draw_list;
 
-/* The same lists for up to XSM_SAMPLER_LANES examples, drawn together if the sampler can. */
+/* The lists of up to XSM_SAMPLER_LANES examples, drawn together if the sampler can. */
 void xsmi_sampler_lists(const xsm_sampler *s, const xsmi_draw_rule *rule, uint64_t seed, const xsmi_draw_list *lists,
                         uint32_t count);
 

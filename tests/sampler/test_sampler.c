@@ -281,8 +281,9 @@ static void lists_are_the_draws(void **state)
             for (uint32_t kind = 0; kind < 9; kind++) {
                 uint32_t label_count = 1 + kind / 3;
                 xsmi_draw_rule rule = {counts[c], kind % 3 == 1, kind % 3 == 2};
-                uint32_t n =
-                    xsmi_sampler_list(s, &rule, NULL, 8, position, labels, label_count, classes, log_expected, draws);
+                uint32_t n;
+                xsmi_draw_list list = {NULL, position, labels, label_count, classes, log_expected, draws, &n};
+                xsmi_sampler_lists(s, &rule, 8, &list, 1);
                 uint32_t mask = 0, total = 0;
                 for (uint32_t j = 0; j < n; j++) {
                     uint32_t k = classes[j];
@@ -318,7 +319,9 @@ static void lists_are_the_draws(void **state)
         uint32_t classes[2 * CLASSES], draws[2 * CLASSES];
         double log_expected[2 * CLASSES];
         xsmi_draw_rule rule = {m, true, false};
-        uint32_t n = xsmi_sampler_list(s, &rule, NULL, 8, m, labels, 3, classes, log_expected, draws);
+        uint32_t n;
+        xsmi_draw_list list = {NULL, m, labels, 3, classes, log_expected, draws, &n};
+        xsmi_sampler_lists(s, &rule, 8, &list, 1);
         uint32_t left = m < CLASSES - 3 ? m : CLASSES - 3, mask = 0;
         assert_int_equal(n, 3 + left);
         for (uint32_t j = 0; j < n; j++) {

@@ -35,7 +35,6 @@ CIRCLES = {
     "optimizer/first_layer.c optimizer/optimizer.c": "to be mended",
     "read/detect.c read/npy.c read/read.c read/read_dense.c read/read_sparse.c read/read_text.c read/sparse_row.c "
     "read/write.c read/write_text.c": "to be mended",
-    "sampler/file.c sampler/frequency.c sampler/registry.c sampler/sampler.c sampler/tree.c": "to be mended",
 }
 
 # Who may call what the others may not. The default allocator stands on the C library's.

@@ -1,0 +1,95 @@
+/* The arrays of a saved state: what a table's save() adds and its load() finds. */
+#include "sampler/arrays.h"
+
+#include <string.h>
+
+static const xsmi_dtype dtypes[] = {
+    [XSM_ARRAY_U8] = XSMI_DTYPE_U8,   [XSM_ARRAY_I32] = XSMI_DTYPE_I32, [XSM_ARRAY_U32] = XSMI_DTYPE_U32,
+    [XSM_ARRAY_F32] = XSMI_DTYPE_F32, [XSM_ARRAY_I64] = XSMI_DTYPE_I64, [XSM_ARRAY_U64] = XSMI_DTYPE_U64,
+    [XSM_ARRAY_F64] = XSMI_DTYPE_F64,
+};
+
+static bool is_type(int32_t type)
+{
+    return type >= XSM_ARRAY_U8 && type <= XSM_ARRAY_F64;
+}
+
+void xsmi_array_writer_clear(xsm_array_writer *w)
+{
+    xsmi_release(w->context, w->tensors, w->capacity, sizeof *w->tensors);
+    w->tensors = NULL;
+    w->count = w->capacity = 0;
+}
+
+const xsmi_tensor *xsmi_array_get(const xsm_array_reader *r, const char *name)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (strcmp(r->tensors[i].name, name) == 0) {
+            return &r->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+xsm_status xsmi_array_put(xsm_array_writer *w, const xsmi_tensor *tensor, xsm_error *err)
+{
+    if (w->count == w->capacity) {
+        size_t capacity = w->capacity ? 2 * w->capacity : 8;
+        xsmi_tensor *grown = xsmi_reallocate(w->context, w->tensors, w->capacity, capacity, sizeof *grown);
+        if (!grown) {
+            return xsmi_fail_memory(err, capacity * sizeof *grown, "a list of arrays");
+        }
+        w->tensors = grown;
+        w->capacity = capacity;
+    }
+    w->tensors[w->count++] = *tensor;
+    return XSM_OK;
+}
+
+xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_error *err)
+{
+    xsm_array a = XSM_ARRAY_INIT;
+    if (!w || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_write: %s is NULL", w ? "the array" : "the writer");
+    }
+    XSMI_TRY(xsmi_options_read(&a, sizeof a, sizeof a, given, "xsm_array", err));
+    if (!a.name || !*a.name || strcmp(a.name, "__metadata__") == 0 || !is_type(a.type) || a.rank < 1 ||
+        a.rank > XSMI_TENSOR_RANK) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_array_write: an array needs a name, a type of the XSM_ARRAY_* values, and 1 to %d "
+                         "dimensions",
+                         XSMI_TENSOR_RANK);
+    }
+    xsm_array_reader so_far = {w->tensors, w->count, NULL};
+    xsmi_tensor t = {.name = a.name, .dtype = dtypes[a.type], .rank = a.rank, .data = a.data};
+    memcpy(t.shape, a.shape, a.rank * sizeof *t.shape);
+    if (!xsmi_tensor_bytes(&t, &t.size) || (t.size > 0 && !a.data) || xsmi_array_get(&so_far, a.name)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_array_write: array '%s' is there already, has no data, or cannot be addressed", a.name);
+    }
+    return xsmi_array_put(w, &t, err);
+}
+
+xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t type, uint32_t rank, xsm_array *array,
+                          xsm_error *err)
+{
+    if (!r || !name || !array || !is_type(type)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_read: %s",
+                         !r       ? "the reader is NULL"
+                         : !name  ? "the name is NULL"
+                         : !array ? "the array is NULL"
+                                  : "the type is none of the XSM_ARRAY_* values");
+    }
+    const xsmi_tensor *t = xsmi_array_get(r, name);
+    if (!t || t->dtype != dtypes[type] || t->rank != rank) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: an array '%s' of %s with %u dimensions is needed, %s", r->name,
+                         name, xsmi_dtype_name(dtypes[type]), rank, t ? "that there is is another" : "there is none");
+    }
+    xsm_array a = XSM_ARRAY_INIT;
+    a.name = t->name;
+    a.type = type;
+    a.rank = rank;
+    memcpy(a.shape, t->shape, rank * sizeof *a.shape);
+    a.data = t->data;
+    return xsmi_options_write(&a, sizeof a, sizeof a, array, "xsm_array", err);
+}
