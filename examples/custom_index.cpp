@@ -104,8 +104,8 @@ xsm_status query(const void *of, const xsm_index_block *block, xsm_error *)
             std::sort(list.begin(), list.end());
             block->lengths[i] = static_cast<uint32_t>(list.size());
             for (size_t j = 0; j < list.size(); j++) {
-                block->scores[static_cast<size_t>(i) * block->top + j] = -list[j].first;
-                block->classes[static_cast<size_t>(i) * block->top + j] = list[j].second;
+                block->scores[i * block->list_stride + j] = -list[j].first;
+                block->classes[i * block->list_stride + j] = list[j].second;
             }
         }
     });

@@ -43,11 +43,11 @@ static inline bool restored_begin(restored *r, xsm_context *ctx)
             w.weight[k * w.class_step + f * w.feature_step] = (float)(state >> 8) / (1 << 23) - 1;
         }
     }
+    const xsmi_index_slice slice = {r->model, 0, RESTORED_WIDTH, RESTORED_TOP};
     if (xsm_index_new(ctx, "spherical", &r->index, NULL) != XSM_OK ||
         xsm_index_set_int(r->index, "clusters", RESTORED_CLUSTERS, NULL) != XSM_OK ||
-        xsmi_index_build_slice(r->index, r->model, 0, RESTORED_WIDTH, RESTORED_TOP, NULL) != XSM_OK ||
-        xsmi_index_saved(r->index, r->model, 0, RESTORED_WIDTH, RESTORED_TOP, &numbers, NULL) != XSM_OK ||
-        numbers != RESTORED_NUMBERS) {
+        xsmi_index_build_slice(r->index, &slice, NULL) != XSM_OK ||
+        xsmi_index_saved(r->index, &slice, &numbers, NULL) != XSM_OK || numbers != RESTORED_NUMBERS) {
         return false;
     }
     xsmi_index_save(r->index, r->numbers);
@@ -57,7 +57,8 @@ static inline bool restored_begin(restored *r, xsm_context *ctx)
 /* Restores the index from other numbers. */
 static inline xsm_status restored_from(restored *r, const uint32_t *numbers, xsm_error *err)
 {
-    return xsmi_index_restore_slice(r->index, r->model, 0, RESTORED_WIDTH, RESTORED_TOP, numbers, err);
+    const xsmi_index_slice slice = {r->model, 0, RESTORED_WIDTH, RESTORED_TOP};
+    return xsmi_index_restore_slice(r->index, &slice, numbers, err);
 }
 
 static inline void restored_end(restored *r)

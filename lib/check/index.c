@@ -1,6 +1,7 @@
 /* The conformance suite for indexes' tables, on synthetic problems (ext/index.h says what it tests). */
 #include "index/index.h"
 
+#include "base/arena.h"
 #include "base/random.h"
 #include "check/context.h"
 
@@ -79,19 +80,29 @@ static double score_of(const problem *p, uint32_t query, uint32_t k, double *siz
     return sum;
 }
 
-static xsm_status search(const problem *p, const xsm_index *x, int into, uint32_t first, uint32_t count, uint32_t top,
-                         const float *threshold, xsm_error *err)
+/* Some of the queries, and the length of their lists. */
+typedef struct asked {
+    uint32_t first, count, top;
+    const float *threshold; /* or NULL */
+} asked;
+
+static asked ask_all(uint32_t top)
+{
+    return (asked){0, QUERIES, top, NULL};
+}
+
+static xsm_status search(const problem *p, const xsm_index *x, asked a, int into, xsm_error *err)
 {
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
-    s.queries = p->queries + (size_t)first * p->width;
+    s.queries = p->queries + (size_t)a.first * p->width;
     s.stride = p->width;
-    s.count = count;
-    s.top = top;
-    s.has_threshold = threshold != NULL;
-    s.threshold = threshold ? *threshold : 0;
-    s.classes = p->classes[into] + (size_t)first * top;
-    s.scores = p->scores[into] + (size_t)first * top;
-    s.lengths = p->lengths[into] + first;
+    s.count = a.count;
+    s.top = a.top;
+    s.has_threshold = a.threshold != NULL;
+    s.threshold = a.threshold ? *a.threshold : 0;
+    s.classes = p->classes[into] + (size_t)a.first * a.top;
+    s.scores = p->scores[into] + (size_t)a.first * a.top;
+    s.lengths = p->lengths[into] + a.first;
     return xsm_index_query(x, &s, err);
 }
 
@@ -154,6 +165,7 @@ static xsm_status build(problem *p, xsm_context *context, xsm_index **out, xsm_e
 {
     xsm_index *x;
     XSMI_TRY(xsm_index_new_from(context, p->ops, &x, err));
+    x->ops.flags &= ~(uint32_t)XSM_INDEX_UNCHECKED;
     xsm_status status = xsmi_trial_set(context, p->options->set, set_option, x, err);
     xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
     rows.rows = p->x;
@@ -187,22 +199,76 @@ static xsm_status change_rows(problem *p, xsmi_stream *stream, xsm_index *x, xsm
     return XSM_OK;
 }
 
+/* Searches for APART queries with lists that lie twice their length apart; nothing may be written between them. */
+enum { APART = 32 };
+static xsm_status try_apart(const problem *p, const xsm_index *x, uint32_t top, xsm_error *err)
+{
+    const size_t stride = xsmi_index_query_stride(x), between = 2 * (size_t)top;
+    xsmi_arena arena = {NULL, 0};
+    (void)xsmi_arena_take(&arena, APART * stride, sizeof(float));
+    (void)xsmi_arena_take(&arena, xsmi_index_scratch(x, top), 1);
+    const size_t bytes = arena.used;
+    arena = (xsmi_arena){xsmi_allocate_zero(p->context, bytes, 1), 0};
+    if (!arena.base) {
+        return xsmi_fail_memory(err, bytes, "the trial of an index");
+    }
+    float *queries = xsmi_arena_take(&arena, APART * stride, sizeof(float));
+    uint64_t probed[APART] = {0};
+    for (uint32_t i = 0; i < APART; i++) {
+        memcpy(queries + i * stride, p->queries + (size_t)i * p->width, p->width * sizeof *queries);
+        if (x->own_width > x->width) {
+            queries[i * stride + p->width] = 1; /* for the bias */
+        }
+    }
+    memset(p->classes[1], 0xA5, APART * between * sizeof(uint32_t));
+    memset(p->scores[1], 0xA5, APART * between * sizeof(float));
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = queries,
+        .stride = stride,
+        .count = APART,
+        .top = top,
+        .threshold = -INFINITY,
+        .classes = p->classes[1],
+        .scores = p->scores[1],
+        .lengths = p->lengths[1],
+        .probed = probed,
+        .scratch = arena.base + arena.used,
+        .list_stride = between,
+    };
+    xsm_status status = xsmi_index_block(x, &block, err);
+    for (uint32_t i = 0; i < APART && status == XSM_OK; i++) {
+        const uint32_t *classes = p->classes[1] + i * between;
+        bool same = p->lengths[0][i] == p->lengths[1][i] &&
+                    memcmp(classes, p->classes[0] + (size_t)i * top, p->lengths[0][i] * sizeof *classes) == 0;
+        for (uint32_t j = top; j < between; j++) {
+            uint32_t score;
+            memcpy(&score, &p->scores[1][i * between + j], sizeof score);
+            same &= classes[j] == UINT32_C(0xA5A5A5A5) && score == UINT32_C(0xA5A5A5A5);
+        }
+        status = same ? XSM_OK : FAULT(p, err, "lists that are apart (list_stride %zu) are other lists", between);
+    }
+    xsmi_release(p->context, arena.base, bytes, 1);
+    return status;
+}
+
 static xsm_status try_searches(problem *p, xsm_index *x, xsm_error *err)
 {
     uint32_t top = p->rows < TOP ? p->rows : TOP;
-    XSMI_TRY(search(p, x, 0, 0, QUERIES, top, NULL, err));
+    XSMI_TRY(search(p, x, ask_all(top), 0, err));
     XSMI_TRY(check_lists(p, 0, top, NULL, err));
     for (uint32_t i = 0; i < QUERIES; i++) {
-        XSMI_TRY(search(p, x, 1, i, 1, top, NULL, err));
+        XSMI_TRY(search(p, x, (asked){i, 1, top, NULL}, 1, err));
     }
     XSMI_TRY(same_lists(p, top, "alone", err));
+    XSMI_TRY(try_apart(p, x, top, err));
     float threshold = p->scores[0][0] - 0.05f;
-    XSMI_TRY(search(p, x, 1, 0, QUERIES, top, &threshold, err));
+    XSMI_TRY(search(p, x, (asked){0, QUERIES, top, &threshold}, 1, err));
     XSMI_TRY(check_lists(p, 1, top, &threshold, err));
     if (p->lengths[1][0] < 1) {
         return FAULT(p, err, "nothing is above a threshold that lies below the best");
     }
-    XSMI_TRY(search(p, x, 1, 0, QUERIES, p->top, NULL, err));
+    XSMI_TRY(search(p, x, ask_all(p->top), 1, err));
     return check_lists(p, 1, p->top, NULL, err);
 }
 
@@ -240,7 +306,7 @@ static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
         if (status == XSM_OK) {
             status = build(p, other, &x, err);
             if (status == XSM_OK) {
-                status = search(p, x, threads > 1, 0, QUERIES, top, NULL, err);
+                status = search(p, x, ask_all(top), threads > 1, err);
                 xsm_index_free(x);
             }
             xsm_context_free(other);

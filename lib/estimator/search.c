@@ -55,7 +55,6 @@ static void run_queries(void *state, size_t index, uint32_t thread)
         make_query(job, p, begin + i, queries + i * s->query_stride);
     }
     xsmi_arena arena = {s->block + thread * s->block_each, 0};
-    size_t places = s->room * (size_t)s->candidates;
     xsm_index_block block = {
         .size = sizeof block,
         .queries = queries,
@@ -64,32 +63,17 @@ static void run_queries(void *state, size_t index, uint32_t thread)
         .top = s->candidates,
         .threshold = -INFINITY,
         .any_order = 1,
+        .classes = s->found + first_list * s->candidates,
+        .scores = s->score + first_list * s->candidates,
+        .list_stride = (size_t)s->blocks * s->candidates,
     };
-    block.classes = xsmi_arena_take(&arena, places, sizeof *block.classes);
-    block.scores = xsmi_arena_take(&arena, places, sizeof *block.scores);
     block.lengths = xsmi_arena_take(&arena, s->room, sizeof *block.lengths);
     block.probed = xsmi_arena_take(&arena, s->room, sizeof *block.probed);
     block.scratch = arena.base + arena.used;
-    /* Lists are written directly to their destination if the table can write them with gaps, or if there are no
-     * gaps. */
-    bool straight = p->index->own_table || s->blocks == 1 || count == 1;
-    if (straight) {
-        block.apart = p->index->own_table ? (size_t)s->blocks * s->candidates : 0;
-        block.classes = s->found + first_list * s->candidates;
-        block.scores = s->score + first_list * s->candidates;
-    }
     job->errors[index] = (xsm_error)XSM_ERROR_INIT;
     job->status[index] = xsmi_index_block(p->index, &block, &job->errors[index]);
-    if (job->status[index] != XSM_OK) {
-        return;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        size_t list = first_list + (size_t)i * s->blocks, to = list * s->candidates, from = (size_t)i * s->candidates;
-        s->length[list] = block.lengths[i];
-        if (!straight) {
-            memcpy(s->found + to, block.classes + from, block.lengths[i] * sizeof *s->found);
-            memcpy(s->score + to, block.scores + from, block.lengths[i] * sizeof *s->score);
-        }
+    for (uint32_t i = 0; i < count && job->status[index] == XSM_OK; i++) {
+        s->length[first_list + (size_t)i * s->blocks] = block.lengths[i];
     }
 }
 

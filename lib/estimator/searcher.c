@@ -157,7 +157,8 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
         xsmi_search_part *p = &s->parts[j];
         if (whole) {
             s->built = false;
-            XSMI_TRY(xsmi_index_build_slice(p->index, m, p->first, p->width, s->candidates, err));
+            const xsmi_index_slice slice = {m, p->first, p->width, s->candidates};
+            XSMI_TRY(xsmi_index_build_slice(p->index, &slice, err));
         } else {
             XSMI_TRY(xsm_index_update(p->index, s->changed, s->changes, err));
         }
@@ -191,8 +192,6 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
     size_t each = 0;
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsmi_arena arena = {NULL, 0};
-        (void)xsmi_arena_take(&arena, s->room * (size_t)s->candidates, sizeof *s->found);
-        (void)xsmi_arena_take(&arena, s->room * (size_t)s->candidates, sizeof *s->score);
         (void)xsmi_arena_take(&arena, s->room, sizeof *s->length);
         (void)xsmi_arena_take(&arena, s->room, sizeof(uint64_t));
         (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->parts[j].index, s->candidates), 1);

@@ -51,7 +51,8 @@ static xsm_status copy(xsmi_searcher *s, xsm_error *err)
     }
     for (uint32_t j = 0; j < s->blocks; j++) {
         const xsmi_search_part *p = &s->parts[j];
-        XSMI_TRY(xsmi_index_saved(p->index, s->model, p->first, p->width, s->candidates, &s->numbers[j], err));
+        const xsmi_index_slice slice = {s->model, p->first, p->width, s->candidates};
+        XSMI_TRY(xsmi_index_saved(p->index, &slice, &s->numbers[j], err));
         if (s->numbers[j] >= SIZE_MAX / sizeof **s->saved) {
             return xsmi_fail_memory(err, SIZE_MAX, "what a checkpoint keeps of a search");
         }
@@ -151,8 +152,8 @@ xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, 
         const xsmi_search_part *p = &s->parts[j];
         status = xsmi_index_new_like(like, &indexes[j], err);
         if (status == XSM_OK && place[0]) {
-            status =
-                xsmi_index_restore_slice(indexes[j], rows, p->first, p->width, s->candidates, data[FIXED + j], err);
+            const xsmi_index_slice slice = {rows, p->first, p->width, s->candidates};
+            status = xsmi_index_restore_slice(indexes[j], &slice, data[FIXED + j], err);
         }
     }
     if (status != XSM_OK) {

@@ -10,7 +10,7 @@
 static void read_memory(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
                         float *out, size_t stride)
 {
-    const xsm_index *x = source->origin;
+    const xsm_index *x = source->state;
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = rows ? rows[j] : first + j;
         memcpy(out + j * stride, x->rows.rows + k * x->rows.stride, x->width * sizeof *out);
@@ -23,7 +23,7 @@ static void read_memory(const xsm_index_source *source, const uint32_t *rows, ui
 static void read_model(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count, float *out,
                        size_t stride)
 {
-    const xsm_index *x = source->origin;
+    const xsm_index *x = source->state;
     const xsm_model *m = x->model;
     const float *log_q = xsmi_correction_numbers(x->correction);
     bool columns = m->layout == XSM_LAYOUT_FEATURE_MAJOR;
@@ -51,7 +51,7 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
 static void read_slice(const xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count, float *out,
                        size_t stride)
 {
-    const xsm_index *x = source->origin;
+    const xsm_index *x = source->state;
     const xsm_model *m = x->model;
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = rows ? rows[j] : first + j;
@@ -73,7 +73,7 @@ static xsm_index_source source_of(const xsm_index *x)
     xsm_index_source source = {
         .size = sizeof source,
         .context = x->context,
-        .origin = x,
+        .state = x,
         .count = x->count,
         .width = x->own_width,
         .seed = (uint64_t)x->common.seed,
@@ -214,28 +214,26 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
 }
 
 /* Sets the rows of an index. */
-static void aim_at_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted)
+static void aim_at_slice(xsm_index *x, const xsmi_index_slice *slice)
 {
     xsmi_index_hold(x, NULL);
-    x->model = model;
+    x->model = slice->model;
     x->sliced = true;
-    x->first = first;
-    x->wanted = wanted;
-    x->count = model->classes;
-    x->width = width;
-    x->own_width = width + (model->bias != NULL);
+    x->first = slice->first;
+    x->wanted = slice->wanted;
+    x->count = slice->model->classes;
+    x->width = slice->width;
+    x->own_width = slice->width + (slice->model->bias != NULL);
 }
 
-xsm_status xsmi_index_build_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
-                                  xsm_error *err)
+xsm_status xsmi_index_build_slice(xsm_index *x, const xsmi_index_slice *slice, xsm_error *err)
 {
     xsmi_index_clear(x);
-    aim_at_slice(x, model, first, width, wanted);
+    aim_at_slice(x, slice);
     return build(x, err);
 }
 
-xsm_status xsmi_index_saved(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
-                            uint64_t *numbers, xsm_error *err)
+xsm_status xsmi_index_saved(xsm_index *x, const xsmi_index_slice *slice, uint64_t *numbers, xsm_error *err)
 {
     if (!x->ops.saved) {
         return xsmi_fail(
@@ -245,7 +243,7 @@ xsm_status xsmi_index_saved(xsm_index *x, const xsm_model *model, uint32_t first
             x->ops.name);
     }
     if (!x->built) {
-        aim_at_slice(x, model, first, width, wanted);
+        aim_at_slice(x, slice);
     }
     xsm_index_source source = source_of(x);
     *numbers = x->ops.saved(x->state, &source);
@@ -258,11 +256,11 @@ void xsmi_index_save(const xsm_index *x, uint32_t *numbers)
     x->ops.save(x->state, &source, numbers);
 }
 
-xsm_status xsmi_index_restore_slice(xsm_index *x, const xsm_model *model, uint32_t first, uint32_t width,
-                                    uint32_t wanted, const uint32_t *numbers, xsm_error *err)
+xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice, const uint32_t *numbers,
+                                    xsm_error *err)
 {
     xsmi_index_clear(x);
-    aim_at_slice(x, model, first, width, wanted);
+    aim_at_slice(x, slice);
     XSMI_TRY(check_rows(x, NULL, x->count, err));
     xsm_index_source source = source_of(x);
     xsm_status status = x->ops.restore(x->state, &source, numbers, err);

@@ -139,7 +139,8 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
         least[i] = i < block->count ? block->threshold : INFINITY;
         if (i < block->count) {
-            lists[i] = (xsmi_top){block->scores + i * block->apart, block->classes + i * block->apart, block->top};
+            lists[i] =
+                (xsmi_top){block->scores + i * block->list_stride, block->classes + i * block->list_stride, block->top};
             if (!all) {
                 xsmi_top_start(&lists[i]);
             }
@@ -205,6 +206,7 @@ static xsm_status restore(void *state, const xsm_index_source *source, const uin
 const xsm_index_ops xsmi_exact_index_ops = {
     .size = sizeof(xsm_index_ops),
     .abi = XSM_INDEX_ABI,
+    .flags = XSM_INDEX_UNCHECKED,
     .name = "exact",
     .summary = "scores every row",
     .state_size = sizeof(exact_state),

@@ -64,7 +64,7 @@ static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_e
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "index '%s': the table needs saved(), save() and restore(), all three or none", ops->name);
     }
-    if (ops->flags) {
+    if (ops->flags & ~(uint32_t)XSM_INDEX_UNCHECKED) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "index '%s': flags 0x%x are not known", ops->name, ops->flags);
     }
     xsmi_option_group group = options_of(ops, NULL, NULL);
@@ -72,21 +72,6 @@ static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_e
 }
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
-
-static const char *index_name_at(const void *list, size_t index)
-{
-    (void)list;
-    return xsm_index_at(index)->name;
-}
-
-xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out, xsm_error *err)
-{
-    const xsm_index_ops *ops = xsm_index_find(name);
-    if (!ops) {
-        return xsmi_fail_name(err, "index", name, xsm_index_count(), index_name_at);
-    }
-    return xsm_index_new_from(context, ops, out, err);
-}
 
 xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, xsm_index **out, xsm_error *err)
 {
@@ -106,7 +91,6 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
     }
     x->context = ctx;
     x->ops = ops;
-    x->own_table = xsmi_index_own_table(&ops);
     x->state = state;
     xsmi_option_group group = options_of(&x->ops, &x->common, state);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &x->common);

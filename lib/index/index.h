@@ -19,14 +19,13 @@ struct xsm_index {
     void *state;
     xsmi_index_common common;
     bool built;
-    bool own_table;                   /* a built-in table, whose lists need no checks */
     xsm_index_rows rows;              /* the rows that it was built over, */
     const xsm_model *model;           /* or the model, */
     xsmi_correction *correction;      /* with its correction at that time, numbers or NULL (a reference) */
     uint32_t count, width, own_width; /* own_width: including the bias or what replaces it */
-    bool sliced;                      /* over the model's features first..first+width, without its common scale */
-    uint32_t first;
-    uint32_t wanted; /* rows that searches will request; 0 = unknown */
+    bool sliced;                      /* over a slice of the model, without its common scale */
+    uint32_t first;                   /* feature of the slice */
+    uint32_t wanted;                  /* rows that searches will request; 0 = unknown */
 };
 
 /* Keeps a reference to a correction, or NULL, as long as the index is built over its model. */
@@ -35,28 +34,35 @@ void xsmi_index_hold(xsm_index *index, xsmi_correction *correction);
 void xsmi_index_clear(xsm_index *index);
 /* A new index with the table and options of an index that is not built. */
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err);
-/* Builds it over the features first..first+width of a class-major model, `wanted` rows a search. Rows do not include
- * the model's common scale alpha, which a step may change: queries must include it and the coordinate of the bias. If
- * scores are distances, that coordinate is the slice's own, -||w_kj||^2/2. */
-xsm_status xsmi_index_build_slice(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width,
-                                  uint32_t wanted, xsm_error *err);
+/* The features first..first+width of a class-major model, searched for `wanted` rows at a time. */
+typedef struct xsmi_index_slice {
+    const xsm_model *model;
+    uint32_t first, width, wanted;
+} xsmi_index_slice;
+
+/* Builds it over a slice. Rows do not include the model's common scale alpha, which a step may change: queries must
+ * include it and the coordinate of the bias. If scores are distances, that coordinate is the slice's own,
+ * -||w_kj||^2/2. */
+xsm_status xsmi_index_build_slice(xsm_index *index, const xsmi_index_slice *slice, xsm_error *err);
 
 /* For checkpoints: the number of saved numbers of an index that is, or would be, built so; the numbers; and an index
  * made from them. Its rows come from a model with the same weights, which xsmi_index_move() then replaces by another
  * model. */
-xsm_status xsmi_index_saved(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width, uint32_t wanted,
-                            uint64_t *numbers, xsm_error *err);
+xsm_status xsmi_index_saved(xsm_index *index, const xsmi_index_slice *slice, uint64_t *numbers, xsm_error *err);
 void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
-xsm_status xsmi_index_restore_slice(xsm_index *index, const xsm_model *model, uint32_t first, uint32_t width,
-                                    uint32_t wanted, const uint32_t *numbers, xsm_error *err);
+xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const uint32_t *numbers,
+                                    xsm_error *err);
 void xsmi_index_move(xsm_index *index, const xsm_model *model);
 
 /* Floats from query to query in the library's memory. */
-size_t xsmi_index_query_stride(const xsm_index *index);
+static inline size_t xsmi_index_query_stride(const xsm_index *index)
+{
+    return ((size_t)index->own_width + 15) / 16 * 16;
+}
 /* Bytes of scratch for a block of queries, SIZE_MAX if they cannot be addressed. */
 size_t xsmi_index_scratch(const xsm_index *index, uint32_t top);
 /* Reads a block for the built-in tables, which a host with another version's header may have made: missing members are
- * 0, and `apart` is set. */
+ * 0. */
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err);
 /* Searches a block whose queries are aligned, xsmi_index_query_stride() floats from each other, and followed by a 1 if
  * there is a bias. Checks that lists and lengths are valid. */
@@ -64,8 +70,6 @@ xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block
 
 /* Names for an option, ended by NULL. */
 extern const char *const xsmi_index_names[];
-/* Whether a table's searches are those of a built-in index. */
-bool xsmi_index_own_table(const xsm_index_ops *ops);
 /* The built-in indexes: a new one is its file and a line here. */
 /* clang-format off */
 #define XSMI_INDEXES(X) \

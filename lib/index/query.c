@@ -1,4 +1,4 @@
-/* Searches: dividing queries into blocks for the threads, checking the lists of a table, and recall. */
+/* Searches: dividing queries into blocks for the threads, and checking the lists of a table. */
 #include "index/index.h"
 
 #include "base/arena.h"
@@ -6,28 +6,23 @@
 #include <math.h>
 #include <string.h>
 
-size_t xsmi_index_query_stride(const xsm_index *x)
-{
-    return ((size_t)x->own_width + 15) / 16 * 16;
-}
-
 size_t xsmi_index_scratch(const xsm_index *x, uint32_t top)
 {
     return x->ops.scratch ? x->ops.scratch(x->state, top) : 0;
 }
 
-/* The block's size in programs whose header ends with `scratch`. */
-#define FIRST_BLOCK_SIZE (offsetof(xsm_index_block, scratch) + sizeof(((xsm_index_block *)0)->scratch))
+/* The block's size in the first release. */
+#define FIRST_BLOCK_SIZE (offsetof(xsm_index_block, list_stride) + sizeof(((xsm_index_block *)0)->list_stride))
 
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err)
 {
     *block = (xsm_index_block){0};
     XSMI_TRY(xsmi_options_read(block, sizeof *block, FIRST_BLOCK_SIZE, given, "xsm_index_block", err));
-    if (block->apart > 0 && block->apart < block->top) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_index_block: lists of %u rows, %zu places apart; at least %u or 0",
-                         block->top, block->apart, block->top);
+    if (block->list_stride < block->top) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_index_block.list_stride is %zu for lists of %u rows; at least %u is accepted",
+                         block->list_stride, block->top, block->top);
     }
-    block->apart = block->apart ? block->apart : block->top;
     return XSM_OK;
 }
 
@@ -40,10 +35,10 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
         return unsaid.status == status ? xsmi_fail_copy(err, &unsaid)
                                        : xsmi_fail(err, status, "index '%s': a search failed", x->ops.name);
     }
-    const size_t apart = block->apart ? block->apart : block->top;
+    const bool trusted = (x->ops.flags & XSM_INDEX_UNCHECKED) != 0;
     for (uint32_t i = 0; i < block->count; i++) {
-        const uint32_t length = block->lengths[i], listed = x->own_table || length > block->top ? 0 : length;
-        const uint32_t *classes = block->classes + i * apart;
+        const uint32_t length = block->lengths[i], listed = trusted || length > block->top ? 0 : length;
+        const uint32_t *classes = block->classes + i * block->list_stride;
         bool bad = length > block->top;
         for (uint32_t j = 0; j < listed; j++) { /* no early exit, so that the loop is vectorised */
             bad |= classes[j] >= x->count;
@@ -53,8 +48,8 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
                              x->ops.name);
         }
         for (uint32_t j = length; j < block->top; j++) {
-            block->classes[i * apart + j] = UINT32_MAX;
-            block->scores[i * apart + j] = -INFINITY;
+            block->classes[i * block->list_stride + j] = UINT32_MAX;
+            block->scores[i * block->list_stride + j] = -INFINITY;
         }
     }
     return XSM_OK;
@@ -99,6 +94,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
         .lengths = s->lengths + first,
         .probed = job->probed + first,
         .scratch = arena.base + arena.used,
+        .list_stride = s->top,
     };
     job->errors[index] = (xsm_error)XSM_ERROR_INIT;
     job->status[index] = xsmi_index_block(x, &block, &job->errors[index]);
@@ -160,64 +156,5 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     xsmi_release(x->context, job.probed, (size_t)s.count, sizeof *job.probed);
     xsmi_release(x->context, job.status, jobs, sizeof *job.status);
     xsmi_release(x->context, job.errors, jobs, sizeof *job.errors);
-    return status;
-}
-
-xsm_status xsm_index_recall(const xsm_index *x, const float *queries, size_t stride, uint64_t count, uint32_t top,
-                            double *recall, xsm_error *err)
-{
-    if (!x || !recall) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_recall: %s is NULL", x ? "recall" : "the index");
-    }
-    xsm_index_search have = XSM_INDEX_SEARCH_INIT;
-    have.queries = queries;
-    have.stride = stride;
-    have.count = count;
-    have.top = top;
-    xsm_index_search want = have;
-    xsm_index *truth = NULL;
-    XSMI_TRY(xsm_index_new(x->context, "exact", &truth, err));
-    size_t places = 0;
-    bool fits = xsmi_multiply((size_t)count, top, &places);
-    have.classes = xsmi_allocate(x->context, places, sizeof *have.classes);
-    want.classes = xsmi_allocate(x->context, places, sizeof *want.classes);
-    have.scores = xsmi_allocate(x->context, places, sizeof *have.scores);
-    want.scores = xsmi_allocate(x->context, places, sizeof *want.scores);
-    have.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *have.lengths);
-    want.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *want.lengths);
-    xsm_status status = XSM_OK;
-    if (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths || !want.lengths) {
-        status = xsmi_fail_memory(err, places * 4 * sizeof(float), "a comparison of searches");
-    }
-    if (status == XSM_OK) {
-        status = xsm_index_query(x, &have, err);
-    }
-    if (status == XSM_OK) {
-        status = x->model ? xsm_index_build_model(truth, x->model, err) : xsm_index_build(truth, &x->rows, err);
-    }
-    if (status == XSM_OK) {
-        status = xsm_index_query(truth, &want, err);
-    }
-    if (status == XSM_OK) {
-        double found = 0;
-        for (size_t i = 0; i < (size_t)count; i++) {
-            float last = want.scores[i * top + top - 1];
-            /* Both compute scores as sums in different orders. */
-            double least = (double)last - 1e-5 * fabs((double)last);
-            uint32_t hits = 0;
-            for (uint32_t j = 0; j < have.lengths[i]; j++) {
-                hits += (double)have.scores[i * top + j] >= least;
-            }
-            found += (double)hits / top;
-        }
-        *recall = found / (double)count;
-    }
-    xsmi_release(x->context, have.classes, places, sizeof *have.classes);
-    xsmi_release(x->context, want.classes, places, sizeof *want.classes);
-    xsmi_release(x->context, have.scores, places, sizeof *have.scores);
-    xsmi_release(x->context, want.scores, places, sizeof *want.scores);
-    xsmi_release(x->context, have.lengths, (size_t)count, sizeof *have.lengths);
-    xsmi_release(x->context, want.lengths, (size_t)count, sizeof *want.lengths);
-    xsm_index_free(truth);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The functions that look up built-in indexes; XSMI_INDEXES lists them. */
+/* The functions that look up built-in indexes by name; XSMI_INDEXES lists them. */
 #include "base/registry.h"
 #include "index/index.h"
 
@@ -6,11 +6,17 @@ XSMI_REGISTRY(index, XSMI_INDEXES(XSMI_REGISTRY_NAMED_TABLE))
 
 const char *const xsmi_index_names[] = {XSMI_REGISTRY_NAMES(XSMI_INDEXES)};
 
-bool xsmi_index_own_table(const xsm_index_ops *ops)
+static const char *index_name_at(const void *list, size_t index)
 {
-    bool own = false;
-    for (size_t i = 0; i < xsm_index_count(); i++) {
-        own |= registry[i]->query == ops->query;
+    (void)list;
+    return xsm_index_at(index)->name;
+}
+
+xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out, xsm_error *err)
+{
+    const xsm_index_ops *ops = xsm_index_find(name);
+    if (!ops) {
+        return xsmi_fail_name(err, "index", name, xsm_index_count(), index_name_at);
     }
-    return own;
+    return xsm_index_new_from(context, ops, out, err);
 }

@@ -1,15 +1,8 @@
 /*
- * The spherical index: its table and its searches (described in spherical.h; spherical_build.c makes the clusters,
- * spherical_update.c updates them).
- *
- * A search ranks the centres for a block of queries in tiles and assigns the best clusters to each query until they
- * hold enough rows. Then it scores cluster by cluster, so that the rows of a cluster are read once for all queries that
- * probe it.
+ * The table of the spherical index (described in spherical.h): spherical_build.c makes the clusters, spherical_update.c
+ * updates them, spherical_query.c searches them.
  */
 #include "index/spherical.h"
-
-#include "base/arena.h"
-#include "base/top.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,10 +64,12 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
                          xsm_error *err)
 {
     spherical_state *s = state;
-    double longest;
-    XSMI_TRY(xsmi_sphere_update(&s->sphere, source, rows, count, &s->moved, &longest, err));
+    xsmi_sphere_change change;
+    xsm_status status = xsmi_sphere_update(&s->sphere, source, rows, count, &change, err);
+    s->moved += change.moved;
+    XSMI_TRY(status);
     /* Rows much longer than the longest at the time of building differ only by direction. */
-    if ((double)s->moved > s->drift * s->sphere.count || longest > 4 * s->sphere.longest) {
+    if ((double)s->moved > s->drift * s->sphere.count || change.longest > 4 * s->sphere.longest) {
         xsmi_sphere anew;
         xsmi_sphere_settings settings = settings_of(s, source);
         XSMI_TRY(xsmi_sphere_build(&anew, &settings, source, err));
@@ -88,375 +83,21 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
 
 /* -- searches ------------------------------------------------------------------------------------------------------ */
 
-/* Ranks that are skipped together when none of them is the next. */
-#define RUN 64
-
-/* Marks a list that takes rows as they come, each cluster's rows in their own range. */
-#define AS_THEY_COME UINT32_MAX
-
-typedef struct places {
-    float *tile;      /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of some rows or centres */
-    float *queries;   /* [XSM_INDEX_QUERIES][quads][XSMI_LINE] in the layout of the kernel for clusters */
-    float *ranks;     /* [XSM_INDEX_QUERIES][C] products with the centres */
-    float *best;      /* [C/RUN + 1] */
-    uint32_t *chosen; /* [XSM_INDEX_QUERIES][C] clusters of each query */
-    uint32_t *counts; /* [XSM_INDEX_QUERIES] */
-    uint32_t *ends;   /* [C] end of the query list of each probed cluster */
-    uint64_t *probed; /* [C/64 + 1] a bit each cluster */
-    uint32_t *probes; /* [C] clusters that any query probes */
-    uint32_t *askers; /* [XSM_INDEX_QUERIES][C] queries by cluster */
-    uint32_t *filled; /* [XSM_INDEX_QUERIES] rows in a list that keeps the best rows, or AS_THEY_COME */
-    uint32_t
-        *places; /* [XSM_INDEX_QUERIES][C] parallel to `askers`: the start of a cluster's rows in the query's list */
-} places;
-
-static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
-{
-    places p;
-    size_t c = s->clusters, all = c * XSM_INDEX_QUERIES;
-    p.tile = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * XSMI_LANES, sizeof *p.tile);
-    p.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * s->quads, XSMI_LINE * sizeof *p.queries);
-    p.ranks = xsmi_arena_take(arena, all, sizeof *p.ranks);
-    p.best = xsmi_arena_take(arena, c / RUN + 1, sizeof *p.best);
-    p.chosen = xsmi_arena_take(arena, all, sizeof *p.chosen);
-    p.counts = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.counts);
-    p.ends = xsmi_arena_take(arena, c, sizeof *p.ends);
-    p.filled = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.filled);
-    p.probed = xsmi_arena_take(arena, c / 64 + 1, sizeof *p.probed);
-    p.probes = xsmi_arena_take(arena, c, sizeof *p.probes);
-    p.askers = xsmi_arena_take(arena, all, sizeof *p.askers);
-    p.places = xsmi_arena_take(arena, all, sizeof *p.places);
-    return p;
-}
-
 static size_t scratch(const void *state, uint32_t top)
 {
-    xsmi_arena arena = {NULL, 0};
     (void)top;
-    (void)divide_scratch(&((const spherical_state *)state)->sphere, &arena);
-    return arena.used;
-}
-
-static void rank_centres(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
-{
-    size_t width = (size_t)s->width + 1; /* the last is 0 in queries */
-    for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
-        uint32_t some = s->clusters - c < XSMI_LANES ? s->clusters - c : XSMI_LANES;
-        s->kernels->score_tile(block->queries, block->stride, block->count, s->packed_centres + c * width, s->width, 1,
-                               NULL, NULL, p->tile);
-        for (uint32_t i = 0; i < block->count; i++) {
-            memcpy(p->ranks + (size_t)i * s->clusters + c, p->tile + i * XSMI_LANES, some * sizeof *p->ranks);
-        }
-    }
-}
-
-/* A cluster with more rows than this share of a list is large. */
-#define LARGE 4
-
-/* Whether a cluster is large beside a list. Most clusters hold a tenth of a long list, and any of their rows will do. A
- * short list takes the best rows of a few clusters, which costs little beside ranking. If few rows are long, one
- * cluster holds most of the others. Rows at its end would then be in no list, clusters ranked behind it in few lists,
- * and no step would lower the scores of their classes. */
-static bool is_large(uint32_t count, uint32_t top)
-{
-    return count > top / LARGE;
-}
-
-/* Chooses the best clusters of a query until they hold `rows` rows, of equal ranks the first; returns the number of
- * rows. A cluster counts for at most `most` rows. Ranks become -INFINITY. `best` [C/RUN + 1]. */
-static uint64_t choose(const xsmi_sphere *s, float *rank, uint64_t rows, uint32_t most, float *best, uint32_t *chosen,
-                       uint32_t *count)
-{
-    const uint32_t size = s->clusters, runs = (size + RUN - 1) / RUN;
-    uint64_t held = 0, counted = 0;
-    for (uint32_t run = 0; run < runs; run++) {
-        uint32_t first = run * RUN;
-        best[run] = s->kernels->row_max(rank + first, size - first < RUN ? size - first : RUN);
-    }
-    *count = 0;
-    while (counted < rows && *count < size) {
-        uint32_t top = 0;
-        for (uint32_t run = 1; run < runs; run++) {
-            top = best[run] > best[top] ? run : top;
-        }
-        uint32_t first = top * RUN, some = size - first < RUN ? size - first : RUN, c = first;
-        while (c < first + some && rank[c] != best[top]) {
-            c++;
-        }
-        if (c == first + some || best[top] == -INFINITY) {
-            break; /* NaN: the query gets no clusters */
-        }
-        chosen[(*count)++] = c;
-        held += s->cluster[c].count;
-        counted += s->cluster[c].count < most ? s->cluster[c].count : most;
-        rank[c] = -INFINITY;
-        best[top] = s->kernels->row_max(rank + first, some);
-    }
-    return held;
-}
-
-/* Lists for each cluster the queries that probe it, and the position of its rows in lists that take rows as they come.
- * Skips clusters without queries. Returns the number of clusters with queries. */
-static uint32_t list_askers(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
-{
-    const size_t words = s->clusters / 64 + 1;
-    memset(p->probed, 0, words * sizeof *p->probed);
-    for (uint32_t i = 0; i < block->count; i++) {
-        for (uint32_t j = 0; j < p->counts[i]; j++) {
-            uint32_t c = p->chosen[(size_t)i * s->clusters + j];
-            uint64_t bit = UINT64_C(1) << c % 64;
-            p->ends[c] = p->probed[c / 64] & bit ? p->ends[c] + 1 : 1;
-            p->probed[c / 64] |= bit;
-        }
-    }
-    uint32_t probes = 0, total = 0;
-    for (size_t w = 0; w < words; w++) {
-        for (uint64_t left = p->probed[w]; left; left &= left - 1) {
-            uint32_t c = (uint32_t)w * 64 + (uint32_t)__builtin_ctzll(left), askers = p->ends[c];
-            p->probes[probes++] = c;
-            p->ends[c] = total; /* the start of its list; each entry moves it towards the end */
-            total += askers;
-        }
-    }
-    for (uint32_t i = 0; i < block->count; i++) {
-        uint32_t begin = 0;
-        for (uint32_t j = 0; j < p->counts[i]; j++) {
-            uint32_t c = p->chosen[(size_t)i * s->clusters + j], at = p->ends[c]++;
-            p->askers[at] = i;
-            p->places[at] = begin;
-            begin += s->cluster[c].count;
-        }
-    }
-    return probes;
-}
-
-/* Writes each group of four numbers of the queries four times. */
-static void spread_queries(const xsmi_sphere *s, const xsm_index_block *block, const places *p)
-{
-    for (uint32_t i = 0; i < block->count; i++) {
-        const float *query = block->queries + i * block->stride;
-        float *to = p->queries + (size_t)i * s->quads * XSMI_LINE;
-        for (uint32_t f = 0; f < 4 * s->quads; f++) {
-            float number = f < s->width ? query[f] : 0;
-            for (uint32_t r = 0; r < 4; r++) {
-                to[f / 4 * XSMI_LINE + 4 * r + f % 4] = number;
-            }
-        }
-    }
-}
-
-static void take_best(const xsm_index_block *block, uint32_t query, const float *scores, const uint32_t *classes,
-                      uint32_t count)
-{
-    size_t place = query * block->apart;
-    xsmi_top list = {block->scores + place, block->classes + place, block->top};
-    for (uint32_t j = 0; j < count; j++) {
-        if (scores[j] >= list.score[0] && scores[j] > block->threshold) {
-            xsmi_top_offer_any(&list, scores[j], classes[j]);
-        }
-    }
-}
-
-/* Bytes of rows that are prefetched ahead: the amount that arrives within one memory latency. */
-#define AHEAD 8192
-
-/* The rows of the cluster at that position of `probes` that fit into a list, or are tried for it. */
-static uint32_t rows_wanted(const xsmi_sphere *s, const places *p, uint32_t at, uint32_t top, bool all)
-{
-    const uint32_t count = s->cluster[p->probes[at]].count, end = p->ends[p->probes[at]];
-    uint32_t room = all ? 0 : count;
-    for (uint32_t a = at ? p->ends[p->probes[at - 1]] : 0; room < count && a < end; a++) {
-        uint32_t left = p->filled[p->askers[a]] != AS_THEY_COME ? count : p->places[a] < top ? top - p->places[a] : 0;
-        room = left > room ? left : room;
-    }
-    return room < count ? room : count;
-}
-
-/* The prefetch position. */
-typedef struct cursor {
-    const xsmi_sphere *sphere;
-    const places *places;
-    uint32_t next, end; /* the following clusters, by position in `probes` */
-    uint32_t top;
-    bool all;
-    const float *at, *stop; /* in the present cluster */
-} cursor;
-
-/* Prefetches that many floats of rows, cluster by cluster. */
-XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
-{
-    for (size_t left = floats; left > 0;) {
-        if (f->at == f->stop) {
-            if (f->next == f->end) {
-                return;
-            }
-            uint32_t rows = rows_wanted(f->sphere, f->places, f->next, f->top, f->all);
-            f->at = f->sphere->cluster[f->places->probes[f->next++]].rows;
-            f->stop = f->at + xsmi_whole_quads(rows) / XSMI_QUAD_ROWS * xsmi_block_size(f->sphere);
-            continue;
-        }
-        size_t some = (size_t)(f->stop - f->at) < left ? (size_t)(f->stop - f->at) : left;
-        for (size_t i = 0; i < some; i += XSMI_LINE) {
-            xsmi_prefetch_line(f->at + i);
-        }
-        f->at += some;
-        left -= some;
-    }
-}
-
-/* Blocks of rows that are scored together. */
-#define PIECE 2
-
-/* Scores `rows` rows of a cluster from a position on into a query's list, as long as there is room. */
-static void take_all(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
-                     uint32_t list_place, const float *from, uint32_t rows)
-{
-    const size_t apart = xsmi_block_size(s);
-    const float *of = p->queries + (size_t)query * s->quads * XSMI_LINE, *classes = from + apart - XSMI_QUAD_ROWS;
-    if (list_place >= block->top) {
-        return;
-    }
-    const uint32_t room = block->top - list_place;
-    const size_t place = query * block->apart + list_place;
-    float *scores = block->scores + place;
-    uint32_t *to = block->classes + place;
-    rows = rows < room ? rows : room;
-    if (rows == PIECE * XSMI_QUAD_ROWS) {
-        s->kernels->score_quads(of, from, apart, PIECE, s->quads, scores);
-        for (size_t b = 0; b < PIECE; b++) { /* a size that the compiler knows */
-            memcpy(to + b * XSMI_QUAD_ROWS, classes + b * apart, XSMI_QUAD_ROWS * sizeof *to);
-        }
-        return;
-    }
-    s->kernels->score_quads(of, from, apart, xsmi_whole_quads(rows) / XSMI_QUAD_ROWS, s->quads, p->tile);
-    memcpy(scores, p->tile, rows * sizeof *scores);
-    for (uint32_t i = 0; i < rows; i += XSMI_QUAD_ROWS, classes += apart) {
-        memcpy(to + i, classes, (rows - i < XSMI_QUAD_ROWS ? rows - i : XSMI_QUAD_ROWS) * sizeof *to);
-    }
-}
-
-/* Scores `rows` rows of a cluster from a position on into a query's list: appends them while there is room, then
- * replaces worse ones. */
-static void take_best_of(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
-                         const float *from, uint32_t rows)
-{
-    const uint32_t filled = p->filled[query], room = block->top - filled, some = rows < room ? rows : room;
-    if (some > 0) {
-        take_all(s, block, p, query, filled, from, some);
-        p->filled[query] += some;
-    }
-    const size_t apart = xsmi_block_size(s), place = query * block->apart;
-    const xsmi_top list = {block->scores + place, block->classes + place, block->top};
-    if (some > 0 && some == room) {
-        xsmi_top_heap(&list);
-    }
-    if (some < rows) {
-        s->kernels->score_quads(p->queries + (size_t)query * s->quads * XSMI_LINE, from, apart,
-                                xsmi_whole_quads(rows) / XSMI_QUAD_ROWS, s->quads, p->tile);
-    }
-    const float *classes = from + apart - XSMI_QUAD_ROWS;
-    for (uint32_t i = some; i < rows; i++) {
-        const uint32_t *of = (const uint32_t *)(const void *)(classes + i / XSMI_QUAD_ROWS * apart);
-        xsmi_top_offer_any(&list, p->tile[i], of[i % XSMI_QUAD_ROWS]);
-    }
-}
-
-/* Scores the rows of the cluster at that position of `probes` for the queries that probe it, a few blocks of rows for
- * all queries at a time. */
-static void probe(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t at, cursor *coming,
-                  bool all)
-{
-    const xsmi_cluster *cluster = &s->cluster[p->probes[at]];
-    const uint32_t begin = at ? p->ends[p->probes[at - 1]] : 0;
-    const uint32_t *askers = p->askers + begin, *begins = p->places + begin;
-    const uint32_t count = p->ends[p->probes[at]] - begin, together = PIECE * XSMI_QUAD_ROWS;
-    const size_t apart = xsmi_block_size(s);
-    const uint32_t wanted = rows_wanted(s, p, at, block->top, all);
-    for (uint32_t first = 0; first < wanted; first += together) {
-        uint32_t rows = wanted - first < together ? wanted - first : together;
-        uint32_t blocks = xsmi_whole_quads(rows) / XSMI_QUAD_ROWS;
-        const float *from = xsmi_cluster_block(s, cluster, first);
-        fetch(coming, blocks * apart);
-        for (uint32_t a = 0; a < count; a++) {
-            if (all && p->filled[askers[a]] != AS_THEY_COME) {
-                take_best_of(s, block, p, askers[a], from, rows);
-                continue;
-            }
-            if (all) {
-                take_all(s, block, p, askers[a], begins[a] + first, from, rows);
-                continue;
-            }
-            s->kernels->score_quads(p->queries + (size_t)askers[a] * s->quads * XSMI_LINE, from, apart, blocks,
-                                    s->quads, p->tile);
-            for (uint32_t b = 0; b < blocks; b++) {
-                uint32_t from_row = b * XSMI_QUAD_ROWS, left = rows - from_row;
-                take_best(block, askers[a], p->tile + from_row, xsmi_cluster_class(s, cluster, first + from_row),
-                          left < XSMI_QUAD_ROWS ? left : XSMI_QUAD_ROWS);
-            }
-        }
-    }
-}
-
-/* Chooses the clusters of a query and sets the length of its list. */
-static void choose_for(const xsmi_sphere *s, const xsm_index_block *block, const places *p, uint32_t query,
-                       uint64_t rows, bool all)
-{
-    uint32_t *chosen = p->chosen + (size_t)query * s->clusters, *count = &p->counts[query];
-    const uint32_t most = all ? block->top / LARGE + 1 : s->count;
-    const uint64_t held = choose(s, p->ranks + (size_t)query * s->clusters, rows, most, p->best, chosen, count);
-    block->lengths[query] = held < block->top ? (uint32_t)held : block->top;
-    block->probed[query] = held;
-    p->filled[query] = AS_THEY_COME;
-    if (!all) {
-        xsmi_top list = {block->scores + query * block->apart, block->classes + query * block->apart, block->top};
-        xsmi_top_start(&list);
-        return;
-    }
-    bool large = false;
-    for (uint32_t j = 0; held > block->top && j < *count; j++) {
-        large |= is_large(s->cluster[chosen[j]].count, block->top);
-    }
-    if (large) {
-        p->filled[query] = 0;
-    } else {
-        block->probed[query] = block->lengths[query]; /* rows that do not fit are not scored */
-    }
+    return xsmi_sphere_scratch(&((const spherical_state *)state)->sphere);
 }
 
 static xsm_status query(const void *state, const xsm_index_block *given, xsm_error *err)
 {
-    xsm_index_block read;
-    XSMI_TRY(xsmi_index_read_block(given, &read, err));
-    const xsm_index_block *block = &read;
-    const spherical_state *state_of = state;
-    const xsmi_sphere *s = &state_of->sphere;
-    const size_t lists = block->apart;
-    xsmi_arena arena = {block->scratch, 0};
-    places p = divide_scratch(s, &arena);
-    uint64_t rows = state_of->probe ? (uint64_t)state_of->probe : (uint64_t)ceil(8 * sqrt((double)s->count));
+    const spherical_state *s = state;
+    xsm_index_block block;
+    XSMI_TRY(xsmi_index_read_block(given, &block, err));
+    uint64_t rows = s->probe ? (uint64_t)s->probe : (uint64_t)ceil(8 * sqrt((double)s->sphere.count));
     /* Without an order, and if all probed rows fit into the list, nothing must be selected. */
-    bool all = block->any_order && block->threshold == -INFINITY && (!state_of->probe || rows <= block->top);
-    rows = all || rows < block->top ? block->top : rows;
-    rank_centres(s, block, &p);
-    for (uint32_t i = 0; i < block->count; i++) {
-        choose_for(s, block, &p, i, rows, all);
-    }
-    spread_queries(s, block, &p);
-    uint32_t probes = list_askers(s, block, &p);
-    cursor coming = {.sphere = s, .places = &p, .end = probes, .top = block->top, .all = all};
-    fetch(&coming, AHEAD / sizeof(float));
-    for (uint32_t i = 0; i < probes; i++) {
-        probe(s, block, &p, i, &coming, all);
-    }
-    for (uint32_t i = 0; !all && i < block->count; i++) {
-        xsmi_top list = {block->scores + i * lists, block->classes + i * lists, block->top};
-        xsmi_top_sort(&list);
-        uint32_t length = 0;
-        while (length < block->top && list.class_of[length] != XSMI_NO_CLASS) {
-            length++;
-        }
-        block->lengths[i] = length;
-    }
+    bool all = block.any_order && block.threshold == -INFINITY && (!s->probe || rows <= block.top);
+    xsmi_sphere_query(&s->sphere, &block, all || rows < block.top ? block.top : rows, all);
     return XSM_OK;
 }
 
@@ -501,6 +142,7 @@ static xsm_status restore(void *state, const xsm_index_source *source, const uin
 const xsm_index_ops xsmi_spherical_index_ops = {
     .size = sizeof(xsm_index_ops),
     .abi = XSM_INDEX_ABI,
+    .flags = XSM_INDEX_UNCHECKED,
     .name = "spherical",
     .summary = "clusters of directions, of which the best are probed (Auvolat et al. 2015)",
     .state_size = sizeof(spherical_state),

@@ -129,10 +129,22 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster);
  * NULL. */
 xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster, float *gap,
                               xsm_error *err);
-/* Reads rows again, and moves those that are now nearer to another centre. Adds their number to `moved`; `longest`
- * becomes the largest squared norm among the rows read. On failure only some rows were read. (spherical_update.c) */
+/* The result of an update. */
+typedef struct xsmi_sphere_change {
+    uint64_t moved; /* rows that are in another cluster now */
+    double longest; /* the largest squared norm among the rows read */
+} xsmi_sphere_change;
+
+/* Reads rows again, and moves those that are now nearer to another centre. On failure only some rows were read.
+ * (spherical_update.c) */
 xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
-                              uint64_t *moved, double *longest, xsm_error *err);
+                              xsmi_sphere_change *change, xsm_error *err);
+/* Bytes of scratch of a search. */
+size_t xsmi_sphere_scratch(const xsmi_sphere *s);
+/* Searches for a block of queries (spherical_query.c). The clusters of a query hold at least `rows` rows, if there are
+ * so many. With `all`, lists take the rows of these clusters as they come, and the best ones where they are too many.
+ */
+void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows, bool all);
 /* The mean, M^2 and the centres, each computed from the ones before it. */
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
 xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);

@@ -42,14 +42,17 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
     return status;
 }
 
-/* Sets the positions of rows, and gives every empty cluster half of the rows of the largest one, and its centre.
- * `starts` [C+1] and `order` [K] are scratch for the rows by cluster; `counts` [C] becomes the size of each. */
-static void repair(xsmi_sphere *s, const uint32_t *cluster, const float *gap, const float *rest, uint32_t *counts,
-                   uint32_t *starts, uint32_t *order)
+static void set_members(xsmi_sphere *s, const uint32_t *cluster, const float *gap, const float *rest)
 {
     for (uint32_t k = 0; k < s->count; k++) {
         s->member[k] = (xsmi_member){.cluster = cluster[k], .gap = gap[k], .rest = rest[k]};
     }
+}
+
+/* Gives every empty cluster half of the rows of the largest one, and its centre. `starts` [C+1] and `order` [K] are
+ * scratch for the rows by cluster; `counts` [C] becomes the size of each. */
+static void repair(xsmi_sphere *s, const uint32_t *cluster, uint32_t *counts, uint32_t *starts, uint32_t *order)
+{
     xsmi_sort_by_cluster(cluster, s->count, s->clusters, starts, order);
     for (uint32_t c = 0; c < s->clusters; c++) {
         counts[c] = starts[c + 1] - starts[c];
@@ -208,7 +211,8 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
         status = assign_all(s, source, cluster, gap, rest, err);
     }
     if (status == XSM_OK) {
-        repair(s, cluster, gap, rest, counts, starts, order);
+        set_members(s, cluster, gap, rest);
+        repair(s, cluster, counts, starts, order);
         xsmi_sphere_pack_centres(s);
         status = make_clusters(s, counts, err);
     }

@@ -120,8 +120,9 @@ static update_places divide_update(const xsmi_sphere *s, uint32_t count, xsmi_ar
 }
 
 xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
-                              uint64_t *moved, double *longest, xsm_error *err)
+                              xsmi_sphere_change *change, xsm_error *err)
 {
+    *change = (xsmi_sphere_change){0};
     xsmi_arena needed = {NULL, 0};
     (void)divide_update(s, count, &needed);
     if (needed.used == SIZE_MAX || !xsmi_reserve(s->context, &s->scratch, &s->scratch_bytes, needed.used, 1)) {
@@ -130,7 +131,6 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
     xsmi_arena arena = {s->scratch, 0};
     update_places p = divide_update(s, count, &arena);
     movers *m = &p.m;
-    *longest = 0;
     fetch_members(s, rows, count);
     source->read(source, rows, 0, count, p.block, s->stride);
     for (uint32_t j = 0; j < count && j < ROWS_AHEAD; j++) {
@@ -144,7 +144,7 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
         }
         memcpy(row, read, s->width * sizeof *row);
         double square = xsmi_sphere_prepare(s, row);
-        *longest = square > *longest ? square : *longest;
+        change->longest = square > change->longest ? square : change->longest;
         xsmi_member *of = &s->member[rows[j]];
         float left = gap_left(s, of, read, row[s->width], p.old);
         if (left > 0) {
@@ -155,5 +155,5 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
             m->which[m->count++] = j;
         }
     }
-    return m->count > 0 ? move_all(s, rows, p.block, m, moved, err) : XSM_OK;
+    return m->count > 0 ? move_all(s, rows, p.block, m, &change->moved, err) : XSM_OK;
 }

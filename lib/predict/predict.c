@@ -248,6 +248,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
         .lengths = lengths,
         .probed = probed,
         .scratch = places.scratch,
+        .list_stride = p->top,
     };
     XSMI_TRY(xsmi_index_block(p->index, &block, err));
     for (uint32_t i = 0; i < rows; i++) {

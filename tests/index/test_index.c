@@ -61,8 +61,8 @@ static xsm_status faulty_query(const void *state, const xsm_index_block *b, xsm_
 {
     xsm_status status = xsmi_exact_index_ops.query(state, b, err);
     for (uint32_t i = 0; i < b->count && status == XSM_OK; i++) {
-        uint32_t *classes = b->classes + (size_t)i * b->top;
-        float *scores = b->scores + (size_t)i * b->top;
+        uint32_t *classes = b->classes + i * b->list_stride;
+        float *scores = b->scores + i * b->list_stride;
         bool many = b->lengths[i] > 3;
         if (fault == 1 && many) { /* an order that is none */
             uint32_t k = classes[0];
@@ -87,6 +87,8 @@ static xsm_status faulty_query(const void *state, const xsm_index_block *b, xsm_
             b->lengths[i] = 0;
         } else if (fault == 8) {
             return XSM_ERROR_DATA;
+        } else if (fault == 9 && b->list_stride > b->top) { /* a list begins where none was asked for */
+            memcpy(b->classes + (size_t)i * b->top, classes, b->lengths[i] * sizeof *classes);
         }
     }
     return status;
@@ -95,7 +97,7 @@ static xsm_status faulty_query(const void *state, const xsm_index_block *b, xsm_
 /* -- blocks of hosts with another version's header ------------------------------------------------------------------
  */
 
-typedef enum header { HEADER_FIRST, HEADER_LATER, HEADER_LATER_USED, HEADER_APART, HEADER_TOO_NEAR } header;
+typedef enum header { HEADER_SHORT, HEADER_LATER, HEADER_LATER_USED, HEADER_APART, HEADER_TOO_NEAR } header;
 
 /* The table asked, and the header that the host's own block is of. */
 static const xsm_index_ops *asked;
@@ -115,24 +117,21 @@ static xsm_status hand_on(const void *state, const xsm_index_block *b, xsm_error
     host.block.classes = classes;
     host.block.scores = scores;
     host.block.size = sizeof host;
-    if (host_header == HEADER_FIRST) { /* what lies behind is none of the table's business */
-        host.block.size = offsetof(xsm_index_block, any_order);
-        host.block.any_order = 1;
-        host.block.apart = 3;
+    host.block.list_stride = apart;
+    if (host_header == HEADER_SHORT) {
+        host.block.size = offsetof(xsm_index_block, list_stride);
     } else if (host_header == HEADER_LATER_USED) {
         host.more[1] = 1;
-    } else if (host_header == HEADER_APART) {
-        host.block.apart = apart;
     } else if (host_header == HEADER_TOO_NEAR) {
-        host.block.apart = b->top - 1;
+        host.block.list_stride = b->top - 1;
     }
     for (size_t i = 0; i < b->count * apart; i++) {
         classes[i] = 12345678;
     }
     xsm_status status = asked->query(state, &host.block, err);
     for (uint32_t i = 0; i < b->count && status == XSM_OK; i++) {
-        memcpy(b->classes + (size_t)i * b->top, classes + i * apart, b->top * sizeof *classes);
-        memcpy(b->scores + (size_t)i * b->top, scores + i * apart, b->top * sizeof *scores);
+        memcpy(b->classes + i * b->list_stride, classes + i * apart, b->top * sizeof *classes);
+        memcpy(b->scores + i * b->list_stride, scores + i * apart, b->top * sizeof *scores);
         for (size_t j = b->top; j < apart; j++) {
             assert_int_equal(classes[i * apart + j], 12345678);
         }
@@ -154,11 +153,13 @@ static void blocks_of_other_headers_are_read(void **state)
         xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
         o.rows = 500;
         o.recall = i ? 0.7 : 1;
-        static const header good[] = {HEADER_FIRST, HEADER_LATER, HEADER_APART};
+        static const header good[] = {HEADER_LATER, HEADER_APART};
         for (size_t h = 0; h < sizeof good / sizeof good[0]; h++) {
             host_header = good[h];
             assert_ok(xsm_index_check(NULL, &ops, &o, &err), err);
         }
+        host_header = HEADER_SHORT;
+        assert_fails(xsm_index_check(NULL, &ops, &o, &err), XSM_ERROR_STRUCT_OLD, err);
         host_header = HEADER_LATER_USED;
         assert_fails(xsm_index_check(NULL, &ops, &o, &err), XSM_ERROR_STRUCT_NEW, err);
         print_message("%s\n", err.message);
@@ -252,7 +253,7 @@ static void faults_are_found(void **state)
     ops.name = "faulty";
     fault = 0;
     assert_ok(xsm_index_check(NULL, &ops, &o, &err), err);
-    for (fault = 1; fault <= 8; fault++) {
+    for (fault = 1; fault <= 9; fault++) {
         assert_fails(xsm_index_check(NULL, &ops, &o, &err), XSM_ERROR_DATA, err);
         print_message("%d: %s\n", fault, err.message);
     }
@@ -277,7 +278,7 @@ static void tables_that_cannot_be_right(void **state)
     } while (0)
     REFUSE(ops.size = 16, XSM_ERROR_STRUCT_OLD);
     REFUSE(ops.abi = 2, XSM_ERROR_STRUCT_NEW);
-    REFUSE(ops.flags = 1, XSM_ERROR_ARGUMENT);
+    REFUSE(ops.flags = 2, XSM_ERROR_ARGUMENT);
     REFUSE(ops.name = NULL, XSM_ERROR_ARGUMENT);
     REFUSE(ops.build = NULL, XSM_ERROR_ARGUMENT);
     REFUSE(ops.query = NULL, XSM_ERROR_ARGUMENT);
@@ -287,13 +288,13 @@ static void tables_that_cannot_be_right(void **state)
     assert_fails(xsm_index_new(NULL, "exact", NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_index_check(NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     static const char *const names[] = {"exact", "spherical"};
-    assert_int_equal(xsm_index_count(), 2);
+    assert_true(xsm_index_count() >= 2);
     for (size_t i = 0; i < 2; i++) {
         assert_string_equal(xsm_index_ops_name(xsm_index_at(i)), names[i]);
         assert_true(strlen(xsm_index_ops_summary(xsm_index_at(i))) > 5);
         assert_string_equal(xsm_index_ops_option(xsm_index_at(i), 0)->name, "seed");
     }
-    assert_null(xsm_index_at(2));
+    assert_null(xsm_index_at(xsm_index_count()));
     assert_null(xsm_index_find("nonesuch"));
 }
 

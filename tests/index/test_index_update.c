@@ -19,7 +19,7 @@ typedef struct rows {
 static void read_rows(const xsm_index_source *source, const uint32_t *list, uint32_t first, uint32_t count, float *out,
                       size_t stride)
 {
-    const rows *r = source->origin;
+    const rows *r = source->state;
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = list ? list[j] : first + j;
         memcpy(out + j * stride, r->x + (size_t)k * r->width, r->width * sizeof *out);
@@ -66,7 +66,7 @@ static void begin(setup *t, uint32_t count, uint32_t width, uint32_t clusters, u
     free(points);
     t->source = (xsm_index_source){.size = sizeof t->source,
                                    .context = t->ctx,
-                                   .origin = &t->r,
+                                   .state = &t->r,
                                    .count = count,
                                    .width = width,
                                    .seed = 3,
@@ -121,8 +121,8 @@ static uint64_t shake(setup *t, uint32_t many, double size)
 {
     xsm_error err = XSM_ERROR_INIT;
     uint32_t *list = calloc(many, sizeof *list);
-    uint64_t moved = 0;
-    double longest = 0, most = 0;
+    xsmi_sphere_change change;
+    double most = 0;
     assert_non_null(list);
     for (uint32_t j = 0; j < many; j++) {
         list[j] = (uint32_t)xsmi_stream_below(&t->stream, t->r.count);
@@ -130,7 +130,7 @@ static uint64_t shake(setup *t, uint32_t many, double size)
             t->r.x[(size_t)list[j] * t->r.width + f] += (float)(size * normal(&t->stream));
         }
     }
-    assert_ok(xsmi_sphere_update(&t->s, &t->source, list, many, &moved, &longest, &err), err);
+    assert_ok(xsmi_sphere_update(&t->s, &t->source, list, many, &change, &err), err);
     for (uint32_t j = 0; j < many; j++) {
         double square = 0;
         for (uint32_t f = 0; f < t->r.width; f++) {
@@ -139,9 +139,9 @@ static uint64_t shake(setup *t, uint32_t many, double size)
         }
         most = square > most ? square : most;
     }
-    assert_true(fabs(longest - most) <= 1e-4 * most);
+    assert_true(fabs(change.longest - most) <= 1e-4 * most);
     free(list);
-    return moved;
+    return change.moved;
 }
 
 static void rows_are_where_a_search_would_put_them(void **state)
@@ -174,23 +174,23 @@ static void small_moves_use_up_the_gap(void **state)
     for (uint32_t k = 1; k < t.r.count; k++) {
         widest = t.s.member[k].gap > t.s.member[widest].gap ? k : widest;
     }
-    double longest, before = (double)t.s.member[widest].gap;
-    uint64_t moved = 0;
+    double before = (double)t.s.member[widest].gap;
+    xsmi_sphere_change change;
     assert_true(before > 0.05);
     t.r.x[(size_t)widest * t.r.width] += 0.01f;
     xsm_error err = XSM_ERROR_INIT;
-    assert_ok(xsmi_sphere_update(&t.s, &t.source, &widest, 1, &moved, &longest, &err), err);
+    assert_ok(xsmi_sphere_update(&t.s, &t.source, &widest, 1, &change, &err), err);
     /* Less by twice what it moved by, with the number more that makes lengths equal; found anew it would be about what
      * it was. */
     assert_true((double)t.s.member[widest].gap <= before - 0.02 && (double)t.s.member[widest].gap > 0);
-    assert_int_equal(moved, 0);
+    assert_int_equal(change.moved, 0);
     check_sphere(&t);
     /* A leap uses it up, and it is found anew. */
     for (uint32_t f = 0; f < t.r.width; f++) {
         t.r.x[(size_t)widest * t.r.width + f] *= -1;
     }
-    assert_ok(xsmi_sphere_update(&t.s, &t.source, &widest, 1, &moved, &longest, &err), err);
-    assert_int_equal(moved, 1);
+    assert_ok(xsmi_sphere_update(&t.s, &t.source, &widest, 1, &change, &err), err);
+    assert_int_equal(change.moved, 1);
     check_sphere(&t);
     end(&t);
 }

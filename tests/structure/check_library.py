@@ -29,7 +29,6 @@ CIRCLES = {
     "check/sampler.c check/sampler_rows.c check/sampler_saved.c": "to be mended",
     "estimator/batch.c estimator/bind.c estimator/estimator.c estimator/input.c estimator/joint.c "
     "estimator/searched.c estimator/stream.c methods/registry.c": "to be mended",
-    "index/build.c index/exact.c index/index.c index/query.c index/registry.c index/spherical.c": "to be mended",
     "model/columns.c model/correction.c model/layer.c model/model.c model/pairs.c model/score.c model/tiles.c":
         "to be mended",
     "optimizer/first_layer.c optimizer/optimizer.c": "to be mended",

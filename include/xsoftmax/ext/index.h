@@ -30,7 +30,7 @@
 typedef struct xsm_index_source {
     size_t size;          /**< sizeof(xsm_index_source). */
     xsm_context *context; /**< For xsm_context_allocate(). */
-    const void *origin;   /**< Used by the library. */
+    const void *state;    /**< What read() reads from: the library's, or the host's if the host made the source. */
     uint32_t count;       /**< K. */
     uint32_t width;       /**< Numbers in a row. */
     uint64_t seed;        /**< Seed for random choices of build(). */
@@ -51,29 +51,32 @@ typedef struct xsm_index_block {
     uint32_t count;       /**< n. */
     uint32_t top;         /**< Most rows to find for each query, at most K. */
     float threshold;      /**< Only rows with a score above it are found; -INFINITY = all. */
-    uint32_t reserved;    /**< Zero. */
-    uint32_t *classes;    /**< [n][top] output: rows, highest score first; rows with equal scores in increasing
-                               order. */
-    float *scores;        /**< [n][top] output: their scores. */
+    int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a subset of the rows need not
+                               select the best of them if `top` is enough for all. */
+    uint32_t *classes;    /**< [n][list_stride] output: rows, highest score first; rows with equal scores in increasing
+                               order. The list of query i begins at classes[i*list_stride]. */
+    float *scores;        /**< [n][list_stride] output: their scores. */
     uint32_t *lengths;    /**< [n] output: number of rows found for each query. */
     uint64_t *probed;     /**< [n] output: rows that were scored for each query; 0 unless the table fills it. */
     void *scratch;        /**< Scratch memory of the size that scratch() returned, aligned to 64 bytes; contents
                                undefined. NULL for size 0. */
-    int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a subset of the rows need not
-                               select the best of them if `top` is enough for all. */
-    int32_t reserved2;    /**< Zero. */
-    size_t apart; /**< Entries from one query's list to the next, at least `top`; 0 = `top`. Always 0 for tables of the
-                       host; the built-in tables support both. */
+    size_t list_stride;   /**< Entries from one query's list to the next, at least `top`. Entries between the lists are
+                               not the table's. */
 } xsm_index_block;
 
 /** Most queries of an #xsm_index_block. */
 #define XSM_INDEX_QUERIES 64
 
+/** A flag of xsm_index_ops::flags: the library does not look for rows >= K in the lists of this table, which saves a
+ * pass over each list. Only for tables that xsm_index_check() accepts; a copy of a table with another query() must not
+ *  inherit it. */
+#define XSM_INDEX_UNCHECKED 1
+
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_index_ops {
     size_t size;               /**< Required: sizeof(xsm_index_ops). */
     uint32_t abi;              /**< Required: #XSM_INDEX_ABI. */
-    uint32_t flags;            /**< Zero. */
+    uint32_t flags;            /**< 0 or #XSM_INDEX_UNCHECKED. */
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
@@ -129,9 +132,9 @@ extern "C" {
 #endif
 
 /** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
- *  sorted, have no duplicates and only rows below K; that scores are correct and thresholds are respected; that `top`
- *  may be K; that a query gives the same list alone and together with others, on one thread and on several; that
- *  updates take effect; and that the recall is large enough.
+ *  sorted, have no duplicates and only rows below K; that nothing is written between lists; that scores are correct and
+ * thresholds are respected; that `top` may be K; that a query gives the same list alone and together with others, on
+ * one thread and on several; that updates take effect; and that the recall is large enough.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options requirements, or NULL

@@ -1,0 +1,69 @@
+/* The recall of an index: its lists beside those of the exact index. */
+#include "index/index.h"
+
+#include <math.h>
+
+static double share_found(const xsm_index_search *have, const xsm_index_search *want)
+{
+    const uint32_t top = want->top;
+    double found = 0;
+    for (size_t i = 0; i < (size_t)want->count; i++) {
+        float last = want->scores[i * top + top - 1];
+        /* Both compute scores as sums in different orders. */
+        double least = (double)last - 1e-5 * fabs((double)last);
+        uint32_t hits = 0;
+        for (uint32_t j = 0; j < have->lengths[i]; j++) {
+            hits += (double)have->scores[i * top + j] >= least;
+        }
+        found += (double)hits / top;
+    }
+    return found / (double)want->count;
+}
+
+xsm_status xsm_index_recall(const xsm_index *x, const float *queries, size_t stride, uint64_t count, uint32_t top,
+                            double *recall, xsm_error *err)
+{
+    if (!x || !recall) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_recall: %s is NULL", x ? "recall" : "the index");
+    }
+    xsm_index_search have = XSM_INDEX_SEARCH_INIT;
+    have.queries = queries;
+    have.stride = stride;
+    have.count = count;
+    have.top = top;
+    xsm_index_search want = have;
+    xsm_index *truth = NULL;
+    XSMI_TRY(xsm_index_new(x->context, "exact", &truth, err));
+    size_t places = 0;
+    bool fits = xsmi_multiply((size_t)count, top, &places);
+    have.classes = xsmi_allocate(x->context, places, sizeof *have.classes);
+    want.classes = xsmi_allocate(x->context, places, sizeof *want.classes);
+    have.scores = xsmi_allocate(x->context, places, sizeof *have.scores);
+    want.scores = xsmi_allocate(x->context, places, sizeof *want.scores);
+    have.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *have.lengths);
+    want.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *want.lengths);
+    xsm_status status = XSM_OK;
+    if (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths || !want.lengths) {
+        status = xsmi_fail_memory(err, places * 4 * sizeof(float), "a comparison of searches");
+    }
+    if (status == XSM_OK) {
+        status = xsm_index_query(x, &have, err);
+    }
+    if (status == XSM_OK) {
+        status = x->model ? xsm_index_build_model(truth, x->model, err) : xsm_index_build(truth, &x->rows, err);
+    }
+    if (status == XSM_OK) {
+        status = xsm_index_query(truth, &want, err);
+    }
+    if (status == XSM_OK) {
+        *recall = share_found(&have, &want);
+    }
+    xsmi_release(x->context, have.classes, places, sizeof *have.classes);
+    xsmi_release(x->context, want.classes, places, sizeof *want.classes);
+    xsmi_release(x->context, have.scores, places, sizeof *have.scores);
+    xsmi_release(x->context, want.scores, places, sizeof *want.scores);
+    xsmi_release(x->context, have.lengths, (size_t)count, sizeof *have.lengths);
+    xsmi_release(x->context, want.lengths, (size_t)count, sizeof *want.lengths);
+    xsm_index_free(truth);
+    return status;
+}
