@@ -18,44 +18,12 @@ enum {
 #define UNTOUCHED_CLASS 0xfefefefeu
 #define UNTOUCHED 12345.5
 
-xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const char *format, ...)
-{
-    char what[200];
-    va_list args;
-    va_start(args, format);
-    xsmi_format_line(what, sizeof what, format, args);
-    va_end(args);
-    return xsmi_fail(err, XSM_ERROR_DATA, "sampler '%s', K = %u, %s rows of %u features: %s", t->ops->name,
-                     t->shape.classes, t->shape.sparse ? "sparse" : "dense", t->shape.features, what);
-}
-
 static bool near(const xsmi_sampler_trial *t, double a, double b)
 {
     if (isinf(a) || isinf(b)) {
         return isinf(a) && isinf(b) && (a < 0) == (b < 0);
     }
     return fabs(a - b) <= t->options->tolerance * (1 + fabs(a)); /* false for NaN */
-}
-
-xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err)
-{
-    return xsm_sampler_set(object, name, value, err);
-}
-
-static xsm_status make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err)
-{
-    xsm_sampler *s;
-    XSMI_TRY(xsm_sampler_new_from(ctx, t->ops, &s, err));
-    xsm_status status = xsmi_trial_set(ctx, t->options->set, xsmi_sampler_trial_set, s, err);
-    if (status == XSM_OK) {
-        status = xsm_sampler_bind(s, t->data, err);
-    }
-    if (status != XSM_OK) {
-        xsm_sampler_free(s);
-        return status;
-    }
-    *out = s;
-    return XSM_OK;
 }
 
 /* -- codes --------------------------------------------------------------------------------------------------------- */
@@ -315,29 +283,6 @@ static xsm_status check_distinct(const xsmi_sampler_trial *t, const xsm_sampler 
 
 /* -- the same again ------------------------------------------------------------------------------------------------ */
 
-xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
-                                   xsm_error *err)
-{
-    for (uint64_t row = 0; alone && row < t->shape.rows; row++) {
-        xsm_batch one = xsm_batch_range(t->data, row, 1);
-        XSMI_TRY(xsm_sampler_draw(s, &one, 9, 100 + row, XSMI_TRIAL_DRAWS, 0, t->classes[into] + row * XSMI_TRIAL_DRAWS,
-                                  t->logs[into] + row * XSMI_TRIAL_DRAWS, err));
-    }
-    xsm_batch batch = xsm_batch_range(t->data, 0, t->shape.rows);
-    return alone ? XSM_OK
-                 : xsm_sampler_draw(s, &batch, 9, 100, XSMI_TRIAL_DRAWS, 0, t->classes[into], t->logs[into], err);
-}
-
-xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err)
-{
-    size_t places = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
-    if (memcmp(t->classes[0], t->classes[1], places * sizeof **t->classes) != 0 ||
-        memcmp(t->logs[0], t->logs[1], places * sizeof **t->logs) != 0) {
-        return xsmi_sampler_fault(t, err, "the same draws are others %s", when);
-    }
-    return XSM_OK;
-}
-
 static xsm_status check_repeats(const xsmi_sampler_trial *t, xsm_sampler *s, xsm_error *err)
 {
     XSMI_TRY(xsmi_sampler_trial_draw(t, s, 0, false, err));
@@ -353,7 +298,7 @@ static xsm_status check_repeats(const xsmi_sampler_trial *t, xsm_sampler *s, xsm
         xsm_context *ctx;
         xsm_sampler *again = NULL;
         XSMI_TRY(xsmi_trial_context(&memory, t->context, threads, threads == 1 ? 0x00 : 0xff, &ctx, err));
-        xsm_status status = make(t, ctx, &again, err);
+        xsm_status status = xsmi_sampler_trial_make(t, ctx, &again, err);
         if (status == XSM_OK) {
             status = xsmi_sampler_trial_draw(t, again, 1, false, err);
             xsm_sampler_free(again);
@@ -376,7 +321,7 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsmi_sampler_trial *t = state;
     xsm_sampler *s = NULL;
-    XSMI_TRY(make(t, ctx, &s, err));
+    XSMI_TRY(xsmi_sampler_trial_make(t, ctx, &s, err));
     uint32_t drawn[XSMI_TRIAL_DRAWS];
     xsm_batch one = xsm_batch_range(t->data, 0, 1);
     xsm_status status = xsm_sampler_draw(s, &one, 0, 0, XSMI_TRIAL_DRAWS, 0, drawn, NULL, err);
@@ -410,7 +355,7 @@ static xsm_status try_sampler(const xsmi_sampler_trial *t, xsm_error *err)
 {
     xsm_sampler *s;
     char who[160];
-    XSMI_TRY(make(t, t->context, &s, err));
+    XSMI_TRY(xsmi_sampler_trial_make(t, t->context, &s, err));
     size_t floats = 2 * ((size_t)s->code_length + GUARD);
     float *code = xsmi_allocate(t->context, floats, sizeof *code);
     xsm_status status = code ? XSM_OK : xsmi_fail_memory(err, floats * sizeof *code, "the trial of a sampler");

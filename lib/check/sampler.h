@@ -1,6 +1,6 @@
 /*
  * A test of a sampler's table: sampler.c tests its draws, sampler_rows.c draws for several rows at once,
- * sampler_saved.c saving and loading.
+ * sampler_saved.c saving and loading. They share sampler_trial.c.
  */
 #ifndef XSMI_CHECK_SAMPLER_H
 #define XSMI_CHECK_SAMPLER_H
@@ -34,6 +34,8 @@ xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const
     __attribute__((format(printf, 3, 4)));
 /* xsm_sampler_set(), for xsmi_trial_set(). */
 xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err);
+/* A sampler with the options of the trial, bound to its data. */
+xsm_status xsmi_sampler_trial_make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err);
 /* Draws for all rows, together or one by one, into classes[into] and logs[into]. */
 xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
                                    xsm_error *err);

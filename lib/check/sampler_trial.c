@@ -1,0 +1,60 @@
+/* What the parts of a sampler's trial share: making the sampler, drawing twice, and reporting its faults. */
+#include "check/sampler.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const char *format, ...)
+{
+    char what[200];
+    va_list args;
+    va_start(args, format);
+    xsmi_format_line(what, sizeof what, format, args);
+    va_end(args);
+    return xsmi_fail(err, XSM_ERROR_DATA, "sampler '%s', K = %u, %s rows of %u features: %s", t->ops->name,
+                     t->shape.classes, t->shape.sparse ? "sparse" : "dense", t->shape.features, what);
+}
+
+xsm_status xsmi_sampler_trial_set(void *object, const char *name, const char *value, xsm_error *err)
+{
+    return xsm_sampler_set(object, name, value, err);
+}
+
+xsm_status xsmi_sampler_trial_make(const xsmi_sampler_trial *t, xsm_context *ctx, xsm_sampler **out, xsm_error *err)
+{
+    xsm_sampler *s;
+    XSMI_TRY(xsm_sampler_new_from(ctx, t->ops, &s, err));
+    xsm_status status = xsmi_trial_set(ctx, t->options->set, xsmi_sampler_trial_set, s, err);
+    if (status == XSM_OK) {
+        status = xsm_sampler_bind(s, t->data, err);
+    }
+    if (status != XSM_OK) {
+        xsm_sampler_free(s);
+        return status;
+    }
+    *out = s;
+    return XSM_OK;
+}
+
+xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
+                                   xsm_error *err)
+{
+    for (uint64_t row = 0; alone && row < t->shape.rows; row++) {
+        xsm_batch one = xsm_batch_range(t->data, row, 1);
+        XSMI_TRY(xsm_sampler_draw(s, &one, 9, 100 + row, XSMI_TRIAL_DRAWS, 0, t->classes[into] + row * XSMI_TRIAL_DRAWS,
+                                  t->logs[into] + row * XSMI_TRIAL_DRAWS, err));
+    }
+    xsm_batch batch = xsm_batch_range(t->data, 0, t->shape.rows);
+    return alone ? XSM_OK
+                 : xsm_sampler_draw(s, &batch, 9, 100, XSMI_TRIAL_DRAWS, 0, t->classes[into], t->logs[into], err);
+}
+
+xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err)
+{
+    size_t places = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
+    if (memcmp(t->classes[0], t->classes[1], places * sizeof **t->classes) != 0 ||
+        memcmp(t->logs[0], t->logs[1], places * sizeof **t->logs) != 0) {
+        return xsmi_sampler_fault(t, err, "the same draws are others %s", when);
+    }
+    return XSM_OK;
+}
