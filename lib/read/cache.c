@@ -1,17 +1,29 @@
-/* Writing and mapping dataset caches. */
-#include "read/cache.h"
+/*
+ * A dataset as one safetensors file that is mapped when it is read:
+ *
+ *     offsets       U64 [N+1]        sparse rows: row i has the values offsets[i]..offsets[i+1]
+ *     label_offsets U64 [N+1]        likewise its labels
+ *     class_labels  I64 [K]          the file's label of each class, if they are no class numbers
+ *     class_counts  I64 [K]          rows that carry each class
+ *     values        F32 [nnz], or [N, D] when dense
+ *     index         U32 [nnz]        sparse rows: the features, rising
+ *     labels        U32 [L]          classes, or 2^32 - 1 for one that the class map lacks
+ *     class_names   U8 [bytes]       a name a line, if classes have names
+ *     vocabulary    U8 [bytes]       vocabulary_file.c
+ *
+ * and metadata `dataset` = "1", `features`, `classes`, `index_base`, `source_format`, `dropped_features` and the counts
+ * of special rows, so that reading need not count anything.
+ */
+#include "read/format.h"
 #include "base/option.h"
 #include "base/safetensors.h"
 #include "base/spool.h"
 #include "data/text.h"
 #include "data/vocabulary.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define KEY_DATASET "dataset"
 #define PIECE ((size_t)16 << 20)
@@ -110,7 +122,7 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
     return d->vocabulary ? xsmi_vocabulary_write(d->vocabulary, w, err) : XSM_OK;
 }
 
-xsm_status xsmi_cache_write(const xsm_dataset *d, const char *path, xsm_error *err)
+static xsm_status save(const xsm_dataset *d, const char *path, xsm_error *err)
 {
     xsmi_tensor tensors[10];
     size_t count = 0;
@@ -174,20 +186,10 @@ xsm_status xsmi_cache_write(const xsm_dataset *d, const char *path, xsm_error *e
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */
 
-bool xsmi_cache_looks_like(const char *path, bool *npy)
+/* The header's length ends in zero bytes for every header that can be read. */
+static bool begins(const unsigned char *start, size_t size)
 {
-    unsigned char start[9] = {0};
-    struct stat st;
-    *npy = false;
-    int fd = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t got = read(fd, start, sizeof start);
-    close(fd);
-    *npy = got >= 6 && memcmp(start, "\x93NUMPY", 6) == 0;
-    /* The header's length ends in zero bytes for every header that can be read. */
-    return got == (ssize_t)sizeof start && start[8] == '{' && start[5] == 0 && start[6] == 0 && start[7] == 0;
+    return size > 8 && start[8] == '{' && start[5] == 0 && start[6] == 0 && start[7] == 0;
 }
 
 typedef struct cache {
@@ -391,7 +393,7 @@ static xsm_status fill(cache *c, bool believe, xsm_error *err)
     return believe ? XSM_OK : check_contents(c, err);
 }
 
-xsm_status xsmi_cache_open(xsm_context *ctx, const char *path, bool believe, xsm_dataset **out, xsm_error *err)
+static xsm_status map(xsm_context *ctx, const char *path, bool believe, xsm_dataset **out, xsm_error *err)
 {
     xsmi_container *file;
     XSMI_TRY(xsmi_container_open(ctx, path, !believe, &file, err));
@@ -410,3 +412,13 @@ xsm_status xsmi_cache_open(xsm_context *ctx, const char *path, bool believe, xsm
     *out = c.d;
     return XSM_OK;
 }
+
+const xsmi_format xsmi_cache_format = {
+    .id = XSM_FORMAT_CACHE,
+    .name = "CACHE",
+    .takes = XSMI_TAKES_SKIP_VERIFY,
+    .named = true,
+    .begins = begins,
+    .map = map,
+    .save = save,
+};

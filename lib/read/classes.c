@@ -1,5 +1,5 @@
 /* The classes of a file that was read: the labels that occur, or those of the caller's class map. */
-#include "read/reader.h"
+#include "read/format.h"
 #include "read/number.h"
 #include "data/sort.h"
 
@@ -169,7 +169,7 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
     } else if (r->has_map) {
         match(r, class_of);
         status = xsmi_dataset_set_classes(d, r->map.classes, r->map.labels, r->map.names, err);
-    } else if (r->format != XSM_FORMAT_TEXT && numbers_of(&r->dictionary, labels)) {
+    } else if (r->format->labels != XSMI_LABELS_NAMES && numbers_of(&r->dictionary, labels)) {
         status = classes_of_numbers(r, d, labels, spare, class_of, err);
     } else {
         status = classes_of_words(r, d, spare, class_of, err);

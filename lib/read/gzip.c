@@ -106,16 +106,15 @@ static xsm_status skip_between(xsmi_gunzip *g, const unsigned char **input, size
     return XSM_OK;
 }
 
-xsm_status xsmi_gunzip_step(xsmi_gunzip *g, const unsigned char **input, size_t *input_size, bool last, void *out,
-                            size_t out_size, size_t *produced, bool *done, xsm_error *err)
+xsm_status xsmi_gunzip_step(xsmi_gunzip *g, xsmi_gunzip_io *io, xsm_error *err)
 {
-    *produced = 0;
-    *done = false;
+    io->produced = 0;
+    io->done = false;
     if (g->between) {
         bool next;
-        XSMI_TRY(skip_between(g, input, input_size, &next, err));
+        XSMI_TRY(skip_between(g, &io->input, &io->input_size, &next, err));
         if (!next) {
-            *done = last;
+            io->done = io->last;
             return XSM_OK;
         }
         int code = inflateReset(&g->stream);
@@ -124,23 +123,23 @@ xsm_status xsmi_gunzip_step(xsmi_gunzip *g, const unsigned char **input, size_t 
         }
         g->between = false;
     }
-    unsigned available = *input_size > UINT_MAX ? UINT_MAX : (unsigned)*input_size;
-    unsigned room = out_size > UINT_MAX ? UINT_MAX : (unsigned)out_size;
-    g->stream.next_in = (z_const Bytef *)(uintptr_t)*input;
+    unsigned available = io->input_size > UINT_MAX ? UINT_MAX : (unsigned)io->input_size;
+    unsigned room = io->out_size > UINT_MAX ? UINT_MAX : (unsigned)io->out_size;
+    g->stream.next_in = (z_const Bytef *)(uintptr_t)io->input;
     g->stream.avail_in = available;
-    g->stream.next_out = out;
+    g->stream.next_out = io->out;
     g->stream.avail_out = room;
     int code = inflate(&g->stream, Z_NO_FLUSH);
     unsigned used = available - g->stream.avail_in;
-    *input += used;
-    *input_size -= used;
+    io->input += used;
+    io->input_size -= used;
     g->position += used;
-    *produced = room - g->stream.avail_out;
+    io->produced = room - g->stream.avail_out;
     if (code == Z_STREAM_END) {
         g->between = true;
     } else if (code != Z_OK && code != Z_BUF_ERROR) {
         return fail(g, code, err);
-    } else if (*produced == 0 && *input_size == 0 && last) {
+    } else if (io->produced == 0 && io->input_size == 0 && io->last) {
         /* Checked last: after all input there may still be output. */
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: the gzip data end too early, after %llu compressed bytes; the file is cut off", g->name,

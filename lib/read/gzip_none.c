@@ -16,16 +16,9 @@ void xsmi_gunzip_free(xsmi_gunzip *g)
     (void)g;
 }
 
-xsm_status xsmi_gunzip_step(xsmi_gunzip *g, const unsigned char **input, size_t *input_size, bool last, void *out,
-                            size_t out_size, size_t *produced, bool *done, xsm_error *err)
+xsm_status xsmi_gunzip_step(xsmi_gunzip *g, xsmi_gunzip_io *io, xsm_error *err)
 {
     (void)g;
-    (void)input;
-    (void)input_size;
-    (void)last;
-    (void)out;
-    (void)out_size;
-    (void)produced;
-    (void)done;
+    (void)io;
     return xsmi_fail(err, XSM_ERROR_INTERNAL, "gzip without zlib");
 }

@@ -2,10 +2,9 @@
  * NumPy's .npy files (numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1 to 3: a matrix of
  * floats, and a vector of integers as labels.
  */
-#include "read/number.h"
-#include "read/reader.h"
 #include "data/text.h"
-#include "read/write.h"
+#include "read/format.h"
+#include "read/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -305,7 +304,7 @@ static xsm_status read_matrix(xsmi_reader *r, const npy *n, uint64_t column, xsm
     return status == XSM_OK ? check_end(&r->source, n, err) : status;
 }
 
-xsm_status xsmi_read_npy(xsmi_reader *r, xsm_error *err)
+static xsm_status read_npy(xsmi_reader *r, xsm_error *err)
 {
     npy n = {.name = r->source.name};
     npy l = {.name = NULL};
@@ -362,7 +361,7 @@ static xsm_status write_header(xsmi_output *o, const char *type, uint64_t rows, 
     return xsmi_output_bytes(o, text, total, err);
 }
 
-xsm_status xsmi_write_npy(xsmi_output *o, xsm_error *err)
+static xsm_status write_npy(xsmi_output *o, xsm_error *err)
 {
     static const float zeros[1024];
     const xsm_dataset *d = o->d;
@@ -393,7 +392,7 @@ xsm_status xsmi_write_npy(xsmi_output *o, xsm_error *err)
     return XSM_OK;
 }
 
-xsm_status xsmi_write_npy_labels(xsmi_output *o, xsm_error *err)
+static xsm_status write_labels(xsmi_output *o, xsm_error *err)
 {
     XSMI_TRY(write_header(o, "<i8", o->d->rows, 0, err));
     for (uint64_t i = 0; i < o->d->rows; i++) {
@@ -402,3 +401,19 @@ xsm_status xsmi_write_npy_labels(xsmi_output *o, xsm_error *err)
     }
     return XSM_OK;
 }
+
+static bool begins(const unsigned char *start, size_t size)
+{
+    return size >= sizeof MAGIC - 1 && memcmp(start, MAGIC, sizeof MAGIC - 1) == 0;
+}
+
+const xsmi_format xsmi_npy_format = {
+    .id = XSM_FORMAT_NPY,
+    .name = "NPY",
+    .takes = XSMI_TAKES_LABEL_COLUMN | XSMI_TAKES_LABELS_PATH,
+    .single = true,
+    .begins = begins,
+    .read = read_npy,
+    .write = write_npy,
+    .write_labels = write_labels,
+};

@@ -1,108 +1,15 @@
 /*
- * Reading a file: options, the arrays of rows, and the dataset made from them.
+ * Reading a file: options, its format, and the dataset made from the rows read.
  */
-#include "read/reader.h"
-#include "read/cache.h"
+#include "read/format.h"
 #include "data/grow.h"
 #include "data/vocabulary.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FIRST_OPTIONS_SIZE (offsetof(xsm_read_options, classes) + sizeof(const xsm_class_map *))
 #define FIRST_MAP_SIZE (offsetof(xsm_class_map, reserved) + sizeof(int32_t))
-
-xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
-                            const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return xsmi_fail_at(err, status, line, column, "%s, line %llu, column %llu: %s", r->source.name,
-                        (unsigned long long)line, (unsigned long long)column, text);
-}
-
-/* Grows an array of rows to the size that the whole file will probably need. Repeated growth costs copies and new
- * pages, which took more time than parsing. It grows at most eightfold at a time, as the first rows may differ from the
- * others. Without an estimate, or without the memory, it grows in the usual steps. */
-static xsm_status grow(xsmi_reader *r, size_t which, void *array, size_t *capacity, size_t used, size_t needed,
-                       size_t each, const char *what, xsm_error *err)
-{
-    if (r->options.spool) {
-        xsmi_spool *spool = &r->spools[which];
-        size_t bytes;
-        if (!xsmi_multiply(needed, each, &bytes)) {
-            return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more than fits the address space", r->source.name);
-        }
-        XSMI_TRY(xsmi_spool_grow(spool, r->options.spool, bytes, err));
-        memcpy(array, &spool->data, sizeof spool->data);
-        *capacity = spool->bytes / each;
-        return XSM_OK;
-    }
-    double progress = xsmi_lines_progress(&r->lines);
-    if (progress > 0 && used > 0) {
-        double most = 8 * (double)*capacity;
-        double wanted = (double)used / progress * 1.0625;
-        wanted = wanted < most ? wanted : most;
-        if (wanted > (double)needed && wanted < (double)(SIZE_MAX / 2)) {
-            void *memory;
-            memcpy(&memory, array, sizeof memory);
-            void *grown = xsmi_reallocate(r->context, memory, *capacity, (size_t)wanted, each);
-            if (grown) {
-                memcpy(array, &grown, sizeof grown);
-                *capacity = (size_t)wanted;
-                return XSM_OK;
-            }
-        }
-    }
-    return xsmi_grow(r->context, array, capacity, needed, each, what, err);
-}
-
-#define GROW(r, which, array, capacity, used, needed, what, err)                                                       \
-    ((needed) <= (capacity) ? XSM_OK                                                                                   \
-                            : grow((r), XSMI_READER_##which, &(array), &(capacity), (size_t)(used), (needed),          \
-                                   sizeof *(array), (what), (err)))
-
-xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err)
-{
-    size_t value_total, label_total;
-    if (!xsmi_add(r->value_count, values, &value_total) || !xsmi_add(r->label_count, labels, &label_total)) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more values than fit the address space", r->source.name);
-    }
-    size_t row_total = (size_t)r->rows + 2;
-    XSMI_TRY(GROW(r, VALUES, r->values, r->value_capacity, r->value_count, value_total, "feature values", err));
-    if (r->sparse) {
-        XSMI_TRY(GROW(r, INDEX, r->index, r->index_capacity, r->value_count, value_total, "feature indexes", err));
-        XSMI_TRY(GROW(r, OFFSETS, r->offsets, r->offset_capacity, r->rows, row_total, "rows", err));
-    }
-    XSMI_TRY(GROW(r, LABELS, r->labels, r->label_capacity, r->label_count, label_total, "labels", err));
-    return GROW(r, LABEL_OFFSETS, r->label_offsets, r->label_offset_capacity, r->rows, row_total, "rows", err);
-}
-
-void xsmi_reader_end_row(xsmi_reader *r)
-{
-    uint64_t before = r->sparse ? r->offsets[r->rows] : r->value_count - r->stride;
-    xsmi_reader_passed(r, (r->value_count - before) * (sizeof *r->values + sizeof *r->index) + sizeof *r->offsets);
-    r->rows++;
-    if (r->sparse) {
-        r->offsets[r->rows] = r->value_count;
-    }
-    r->label_offsets[r->rows] = r->label_count;
-}
-
-const char *xsmi_reader_label_column(const xsmi_reader *r)
-{
-    return r->options.label_column ? r->options.label_column : "label";
-}
-
-uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops)
-{
-    *drops = r->options.features == 0 && r->has_map;
-    return r->options.features ? r->options.features : r->has_map ? r->map.features : 0;
-}
 
 /* -- options ------------------------------------------------------------------------------------------------------ */
 
@@ -145,28 +52,47 @@ static bool sets_text(const xsm_text_options *given, const xsm_text_options *rea
            !xsmi_text_options_equal(read, &defaults);
 }
 
+/* The formats that have an option, as "CSV, TSV and NPY". */
+static const char *list_formats(unsigned option, char *text, size_t size)
+{
+    size_t count = 0, used = 0;
+    for (size_t i = 0; xsmi_formats[i]; i++) {
+        count += (xsmi_formats[i]->takes & option) != 0;
+    }
+    text[0] = '\0';
+    for (size_t i = 0; xsmi_formats[i] && used < size; i++) {
+        if (xsmi_formats[i]->takes & option) {
+            count--;
+            used += (size_t)snprintf(text + used, size - used, "%s%s", xsmi_formats[i]->name,
+                                     count > 1    ? ", "
+                                     : count == 1 ? " and "
+                                                  : "");
+        }
+    }
+    return text;
+}
+
 /* Options of one format are refused if another is requested; a format still to be detected may be the right one. */
 static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *err)
 {
-    static const char *const names[] = {"AUTO", "XC", "LIBSVM", "CSV", "TSV", "TEXT", "NPY", "CACHE"};
-#define IS(format) (1U << XSM_FORMAT_##format)
+    const xsm_read_options *o = &r->options;
     const struct {
         bool set;
-        unsigned formats;
-        const char *option, *accepted;
+        unsigned takes;
+        const char *option;
     } options[] = {
-        {r->options.index_base != XSM_INDEX_BASE_AUTO, IS(LIBSVM), "index_base", "LIBSVM"},
-        {r->options.label_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "label_column", "CSV, TSV and NPY"},
-        {text_set, IS(TEXT), "text", "TEXT"},
-        {r->options.labels_path != NULL, IS(NPY), "labels_path", "NPY"},
-        {r->options.skip_verify != 0, IS(CACHE), "skip_verify", "CACHE"},
+        {o->index_base != XSM_INDEX_BASE_AUTO, XSMI_TAKES_INDEX_BASE, "index_base"},
+        {o->label_column != NULL, XSMI_TAKES_LABEL_COLUMN, "label_column"},
+        {text_set, XSMI_TAKES_TEXT, "text"},
+        {o->labels_path != NULL, XSMI_TAKES_LABELS_PATH, "labels_path"},
+        {o->skip_verify != 0, XSMI_TAKES_SKIP_VERIFY, "skip_verify"},
     };
-#undef IS
-    for (size_t i = 0; r->options.format != XSM_FORMAT_AUTO && i < sizeof options / sizeof options[0]; i++) {
-        if (options[i].set && !(options[i].formats >> r->options.format & 1)) {
+    for (size_t i = 0; r->format && i < sizeof options / sizeof options[0]; i++) {
+        if (options[i].set && !(r->format->takes & options[i].takes)) {
+            char text[128];
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                              "xsm_read_options.%s is set, an option of XSM_FORMAT_%s, and the format is XSM_FORMAT_%s",
-                             options[i].option, options[i].accepted, names[r->options.format]);
+                             options[i].option, list_formats(options[i].takes, text, sizeof text), r->format->name);
         }
     }
     return XSM_OK;
@@ -176,10 +102,11 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 {
     r->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&r->options, sizeof r->options, FIRST_OPTIONS_SIZE, given, "xsm_read_options", err));
-    if (r->options.format < XSM_FORMAT_AUTO || r->options.format > XSM_FORMAT_CACHE) {
+    r->format = xsmi_format_of(r->options.format);
+    if (!r->format && r->options.format != XSM_FORMAT_AUTO) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_read_options.format is %d; an XSM_FORMAT_* value (0 to %d) is accepted",
-                         (int)r->options.format, XSM_FORMAT_CACHE);
+                         (int)r->options.format, (int)xsmi_format_last());
     }
     if (r->options.labels < XSM_LABELS_ALL || r->options.labels > XSM_LABELS_SMALLEST) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -201,9 +128,8 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
                          r->options.reserved ? r->options.reserved : r->options.skip_verify,
                          r->options.reserved ? "" : " or 1");
     }
-    xsm_text_options text;
-    XSMI_TRY(xsmi_text_options_read(&text, r->options.text, err));
-    XSMI_TRY(check_format(r, sets_text(r->options.text, &text), err));
+    XSMI_TRY(xsmi_text_options_read(&r->text, r->options.text, err));
+    XSMI_TRY(check_format(r, sets_text(r->options.text, &r->text), err));
     if (r->options.classes) {
         XSMI_TRY(check_map(r, err));
         if (r->options.index_base == XSM_INDEX_BASE_AUTO) {
@@ -260,7 +186,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->rows = r->rows;
     d->features = r->features;
     d->sparse = r->sparse;
-    d->format = r->format;
+    d->format = r->format->id;
     d->index_base = r->index_base;
     d->stride = r->stride;
     d->values = r->values;
@@ -287,9 +213,9 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status check_labels_path(const xsmi_reader *r, const char *name, int32_t format, xsm_error *err)
+static xsm_status check_labels_path(const xsmi_reader *r, const char *name, xsm_error *err)
 {
-    return !r->options.labels_path || format == XSM_FORMAT_NPY
+    return !r->options.labels_path || (r->format->takes & XSMI_TAKES_LABELS_PATH)
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_ARGUMENT,
                            "%s: labels in a file of their own (%s, xsm_read_options.labels_path) go with NumPy files "
@@ -300,34 +226,21 @@ static xsm_status check_labels_path(const xsmi_reader *r, const char *name, int3
 static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
 {
     xsmi_lines_start(&r->lines, &r->source);
-    r->format = r->options.format;
-    if (r->format == XSM_FORMAT_AUTO && r->has_map && r->map.vocabulary) {
-        r->format = XSM_FORMAT_TEXT;
+    if (!r->format && r->has_map && r->map.vocabulary) {
+        r->format = &xsmi_text_format;
     }
-    if (r->format == XSM_FORMAT_AUTO) {
+    if (!r->format) {
         XSMI_TRY(xsmi_detect(r, err));
     }
-    XSMI_TRY(check_labels_path(r, r->source.name, r->format, err));
-    r->sparse = r->format == XSM_FORMAT_XC || r->format == XSM_FORMAT_LIBSVM || r->format == XSM_FORMAT_TEXT;
-    bool words = r->format == XSM_FORMAT_CSV || r->format == XSM_FORMAT_TSV || r->format == XSM_FORMAT_TEXT;
-    xsmi_dictionary_start(&r->dictionary, r->context, words);
+    XSMI_TRY(check_labels_path(r, r->source.name, err));
+    r->sparse = r->format->sparse;
+    xsmi_dictionary_start(&r->dictionary, r->context, r->format->labels != XSMI_LABELS_NUMBERS);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
     r->label_offsets[0] = 0;
     if (r->sparse) {
         r->offsets[0] = 0;
     }
-    switch (r->format) {
-    case XSM_FORMAT_XC:
-        return xsmi_read_xc(r, err);
-    case XSM_FORMAT_LIBSVM:
-        return xsmi_read_libsvm(r, err);
-    case XSM_FORMAT_TEXT:
-        return xsmi_read_text(r, err);
-    case XSM_FORMAT_NPY:
-        return xsmi_read_npy(r, err);
-    default:
-        return xsmi_read_dense(r, r->format == XSM_FORMAT_CSV ? ',' : '\t', err);
-    }
+    return r->format->read(r, err);
 }
 
 static void end(xsmi_reader *r)
@@ -357,7 +270,8 @@ static void end(xsmi_reader *r)
     xsm_context_free(ctx);
 }
 
-/* -- caches ------------------------------------------------------------------------------------------------------- */
+/* -- mapped files -----------------------------------------------------------------------------------------------------
+ */
 
 /* Features >= D are dropped and counted. */
 static xsm_status cut_features(xsm_dataset *d, uint32_t features, xsm_error *err)
@@ -376,7 +290,7 @@ static xsm_status cut_features(xsm_dataset *d, uint32_t features, xsm_error *err
     return status;
 }
 
-/* Applies the options to a dataset read from a cache. */
+/* Applies the options to a dataset on a mapping. */
 static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)
 {
     bool drops;
@@ -400,11 +314,11 @@ static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_er
     return xsm_dataset_keep_labels(d, r->options.labels, err);
 }
 
-static xsm_status read_cache(xsmi_reader *r, const char *path, xsm_dataset **out, xsm_error *err)
+static xsm_status map_file(xsmi_reader *r, const char *path, xsm_dataset **out, xsm_error *err)
 {
     xsm_dataset *d;
-    XSMI_TRY(check_labels_path(r, path, XSM_FORMAT_CACHE, err));
-    XSMI_TRY(xsmi_cache_open(r->context, path, r->options.skip_verify != 0, &d, err));
+    XSMI_TRY(check_labels_path(r, path, err));
+    XSMI_TRY(r->format->map(r->context, path, r->options.skip_verify != 0, &d, err));
     xsm_status status = adapt(r, path, d, err);
     if (status != XSM_OK) {
         xsm_dataset_free(d);
@@ -416,16 +330,22 @@ static xsm_status read_cache(xsmi_reader *r, const char *path, xsm_dataset **out
 
 /* -- all formats -------------------------------------------------------------------------------------------------- */
 
-static xsm_status read_source(xsmi_reader *r, const char *path, const xsm_source *host, const char *name,
-                              xsm_dataset **out, xsm_error *err)
+/* What is read: the file at `path`, or a host's source and its name. */
+typedef struct input {
+    const char *path;
+    const xsm_source *host;
+    const char *name;
+} input;
+
+static xsm_status read_source(xsmi_reader *r, const input *from, xsm_dataset **out, xsm_error *err)
 {
-    XSMI_TRY(host ? xsmi_source_open_host(&r->source, r->context, host, name, err)
-                  : xsmi_source_open_file(&r->source, r->context, path, err));
+    XSMI_TRY(from->host ? xsmi_source_open_host(&r->source, r->context, from->host, from->name, err)
+                        : xsmi_source_open_file(&r->source, r->context, from->path, err));
     XSMI_TRY(read_rows(r, err));
     xsm_dataset *d = NULL;
     XSMI_TRY(finish(r, &d, err));
     /* The smallest name is known only after all names; numbers were compared while reading. */
-    if (r->format == XSM_FORMAT_TEXT && r->options.labels == XSM_LABELS_SMALLEST) {
+    if (r->format->labels == XSMI_LABELS_NAMES && r->options.labels == XSM_LABELS_SMALLEST) {
         xsm_status status = xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
         if (status != XSM_OK) {
             xsm_dataset_free(d);
@@ -436,26 +356,29 @@ static xsm_status read_source(xsmi_reader *r, const char *path, const xsm_source
     return XSM_OK;
 }
 
-static xsm_status read_all(xsm_context *context, const char *path, const xsm_source *host, const char *name,
-                           const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
+static xsm_status read_input(xsmi_reader *r, const input *from, const xsm_read_options *options, xsm_dataset **out,
+                             xsm_error *err)
+{
+    XSMI_TRY(check_options(r, options, err));
+    if (from->path && !r->format) {
+        r->format = xsmi_detect_file(from->path);
+    }
+    if (!r->format || !r->format->map) {
+        return read_source(r, from, out, err);
+    }
+    return from->path
+               ? map_file(r, from->path, out, err)
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", from->name);
+}
+
+static xsm_status read_all(xsm_context *context, const input *from, const xsm_read_options *options, xsm_dataset **out,
+                           xsm_error *err)
 {
     xsmi_reader r;
     memset(&r, 0, sizeof r);
     r.source.fd = -1;
     XSMI_TRY(xsmi_context_acquire(context, &r.context, err));
-    xsm_status status = check_options(&r, options, err);
-    bool npy = false;
-    if (status == XSM_OK && path && r.options.format == XSM_FORMAT_AUTO) {
-        r.options.format = xsmi_cache_looks_like(path, &npy) ? XSM_FORMAT_CACHE
-                           : npy                             ? XSM_FORMAT_NPY
-                                                             : XSM_FORMAT_AUTO;
-    }
-    if (status == XSM_OK && r.options.format == XSM_FORMAT_CACHE) {
-        status = path ? read_cache(&r, path, out, err)
-                      : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", name);
-    } else if (status == XSM_OK) {
-        status = read_source(&r, path, host, name, out, err);
-    }
+    xsm_status status = read_input(&r, from, options, out, err);
     end(&r);
     return status;
 }
@@ -466,7 +389,7 @@ xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_re
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read: %s is NULL", path ? "out" : "path");
     }
-    return read_all(context, path, NULL, NULL, options, out, err);
+    return read_all(context, &(input){path, NULL, NULL}, options, out, err);
 }
 
 xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
@@ -478,5 +401,5 @@ xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *sourc
                          : !source->read ? "the source's read()"
                                          : "out");
     }
-    return read_all(context, NULL, source, name ? name : "input", options, out, err);
+    return read_all(context, &(input){NULL, source, name ? name : "input"}, options, out, err);
 }

@@ -1,5 +1,5 @@
 /*
- * Shared by the readers: the rows read so far, in arrays that grow, and their source. A reader appends rows; read.c
+ * Shared by the formats: the rows read so far, in arrays that grow, and their source. A format appends rows; read.c
  * turns them into a dataset.
  */
 #ifndef XSMI_READER_H
@@ -23,13 +23,14 @@ enum {
 typedef struct xsmi_reader {
     xsm_context *context;
     xsm_read_options options;
+    xsm_text_options text; /* of the options, or the defaults */
     bool has_map;
     xsm_class_map map; /* the caller's arrays */
     xsmi_source source;
     xsmi_lines lines;
-    int32_t format;
+    const struct xsmi_format *format;
     int32_t index_base; /* XSM_INDEX_BASE_* that was detected */
-    bool sparse;
+    bool sparse;        /* as its format */
 
     uint64_t rows;
     uint32_t features; /* D; set by the readers, at the latest at their end */
@@ -82,19 +83,6 @@ const char *xsmi_reader_label_column(const xsmi_reader *r);
 /* The D requested by the caller, from `features` or the class map; 0 = none. *drops: larger features are dropped. */
 uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 
-/* The formats. Each starts at the first line and reads to the end. */
-xsm_status xsmi_read_xc(xsmi_reader *r, xsm_error *err);
-xsm_status xsmi_read_libsvm(xsmi_reader *r, xsm_error *err);
-xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err);
-xsm_status xsmi_read_text(xsmi_reader *r, xsm_error *err);
-xsm_status xsmi_read_npy(xsmi_reader *r, xsm_error *err);
-
-/* Detects r->format; the lines then start again at the first one. */
-xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
-/* Exactly three integers without sign. */
-bool xsmi_is_xc_header(const char *text, size_t length);
-/* Whether a field of a dense file is a number, with spaces around it or without. */
-bool xsmi_is_number(const char *text, size_t length);
 /* Turns a dataset whose classes are its own into one with the class map's. */
 xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 /* Gives d its classes and turns the reader's labels into them. */

@@ -97,10 +97,13 @@ static xsm_status read_compressed(xsmi_source *s, void *buffer, size_t size, siz
             XSMI_TRY(read_raw(s, s->raw, RAW_SIZE, &s->raw_left, err));
             s->raw_last = s->raw_left == 0;
         }
-        bool done;
-        XSMI_TRY(xsmi_gunzip_step(s->gunzip, &s->raw_next, &s->raw_left, s->raw_last, buffer, size, got, &done, err));
-        if (*got > 0 || done) {
-            s->ended = done;
+        xsmi_gunzip_io io = {s->raw_next, s->raw_left, s->raw_last, buffer, size, 0, false};
+        XSMI_TRY(xsmi_gunzip_step(s->gunzip, &io, err));
+        s->raw_next = io.input;
+        s->raw_left = io.input_size;
+        if (io.produced > 0 || io.done) {
+            *got = io.produced;
+            s->ended = io.done;
             return XSM_OK;
         }
     }

@@ -1,5 +1,5 @@
 /*
- * The state of reading a sparse file; read_sparse.c reads the file, sparse_row.c a line.
+ * The state of reading a sparse file; sparse.c reads the file, sparse_row.c a line.
  */
 #ifndef XSMI_SPARSE_H
 #define XSMI_SPARSE_H

@@ -31,8 +31,6 @@ CIRCLES = {
     "model/columns.c model/correction.c model/layer.c model/model.c model/pairs.c model/score.c model/tiles.c":
         "to be mended",
     "optimizer/first_layer.c optimizer/optimizer.c": "to be mended",
-    "read/detect.c read/npy.c read/read.c read/read_dense.c read/read_sparse.c read/read_text.c read/sparse_row.c "
-    "read/write.c read/write_text.c": "to be mended",
 }
 
 # Who may call what the others may not. The default allocator stands on the C library's.

@@ -6,7 +6,7 @@
  * are rewritten in place. With one (of the class map) the codes are features at once.
  */
 #include "data/grow.h"
-#include "read/reader.h"
+#include "read/format.h"
 #include "data/sort.h"
 #include "data/text.h"
 #include "data/vocabulary.h"
@@ -331,7 +331,7 @@ static xsm_status choose_vocabulary(text *t, xsm_error *err)
 {
     xsmi_reader *r = t->r;
     const xsm_vocabulary *v = r->has_map ? r->map.vocabulary : NULL;
-    XSMI_TRY(xsmi_text_options_read(&t->options, r->options.text, err));
+    t->options = r->text;
     if (v) {
         if (r->options.text && !xsmi_text_options_equal(&t->options, xsmi_vocabulary_options(v))) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -372,7 +372,7 @@ static xsm_status read_lines(text *t, xsm_error *err)
     return t->vocabulary || t->r->rows == 0 ? XSM_OK : end_text(t, err);
 }
 
-xsm_status xsmi_read_text(xsmi_reader *r, xsm_error *err)
+static xsm_status read_text(xsmi_reader *r, xsm_error *err)
 {
     text t;
     memset(&t, 0, sizeof t);
@@ -385,3 +385,25 @@ xsm_status xsmi_read_text(xsmi_reader *r, xsm_error *err)
     xsmi_release(r->context, t.marked, t.marked_capacity, 1);
     return status;
 }
+
+/* A line that starts with a label. */
+static xsmi_match match(const xsmi_reader *r, const xsmi_early_line *line)
+{
+    const char *prefix = r->text.label_prefix;
+    size_t at = 0, size = strlen(prefix);
+    while (at < line->length && xsmi_is_space(line->text[at])) {
+        at++;
+    }
+    return line->length - at >= size && memcmp(line->text + at, prefix, size) == 0 ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
+}
+
+const xsmi_format xsmi_text_format = {
+    .id = XSM_FORMAT_TEXT,
+    .name = "TEXT",
+    .form = "text (lines that start with " XSMI_LABEL_PREFIX ", or xsm_text_options.label_prefix)",
+    .takes = XSMI_TAKES_TEXT,
+    .labels = XSMI_LABELS_NAMES,
+    .sparse = true,
+    .match = match,
+    .read = read_text,
+};

@@ -1,8 +1,8 @@
 /*
- * Writing datasets: a buffered file, and code that the formats share.
+ * Writing datasets: a buffered file, and the numbers and labels in it.
  */
-#ifndef XSMI_WRITE_H
-#define XSMI_WRITE_H
+#ifndef XSMI_OUTPUT_H
+#define XSMI_OUTPUT_H
 
 #include "base/file.h"
 #include "data/dataset.h"
@@ -19,6 +19,12 @@ typedef struct xsmi_output {
 } xsmi_output;
 
 xsm_status xsmi_output_bytes(xsmi_output *o, const void *data, size_t size, xsm_error *err);
+static inline xsm_status xsmi_output_char(xsmi_output *o, char c, xsm_error *err)
+{
+    return xsmi_output_bytes(o, &c, 1, err);
+}
+/* Hands the buffer to the file. */
+xsm_status xsmi_output_flush(xsmi_output *o, xsm_error *err);
 xsm_status xsmi_output_integer(xsmi_output *o, int64_t value, xsm_error *err);
 /* The shortest of 6 to 9 digits that reads back as the same float32. */
 xsm_status xsmi_output_float(xsmi_output *o, float value, xsm_error *err);
@@ -27,11 +33,5 @@ static inline int64_t xsmi_output_label(const xsmi_output *o, uint32_t k)
 {
     return o->d->class_labels && !o->numbers ? o->d->class_labels[k] : (int64_t)k;
 }
-
-/* The formats; each writes the whole file. */
-xsm_status xsmi_write_sparse(xsmi_output *o, bool libsvm, xsm_error *err);
-xsm_status xsmi_write_dense(xsmi_output *o, char separator, xsm_error *err);
-xsm_status xsmi_write_npy(xsmi_output *o, xsm_error *err);
-xsm_status xsmi_write_npy_labels(xsmi_output *o, xsm_error *err);
 
 #endif

@@ -5,11 +5,94 @@
  * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays in
  * the line buffer until it is complete, but moves when a line is added. So positions in it are stored as offsets.
  */
-#include "read/reader.h"
+#include "read/format.h"
 #include "read/number.h"
 #include "data/text.h"
 
 #include <string.h>
+
+/* -- recognising --------------------------------------------------------------------------------------------------- */
+
+/* Whether a field is a number, with spaces around it or without. */
+static bool is_number(const char *text, size_t length)
+{
+    const char *p = text, *end = text + length, *after;
+    float value;
+    while (p < end && xsmi_is_space(*p)) {
+        p++;
+    }
+    while (end > p && xsmi_is_space(end[-1])) {
+        end--;
+    }
+    return p < end && xsmi_parse_short_float(p, &after, &value) == XSMI_NUMBER_OK && after == end;
+}
+
+/* Whether a header line has the label column; quoted names may not span lines here. */
+static bool is_dense_header(const char *text, size_t length, char separator, const char *label_column)
+{
+    size_t wanted = strlen(label_column);
+    if (!memchr(text, separator, length)) {
+        return false;
+    }
+    for (size_t at = 0; at <= length;) {
+        const char *stop = memchr(text + at, separator, length - at);
+        size_t end = stop ? (size_t)(stop - text) : length;
+        size_t start = at;
+        size_t size = end - at;
+        if (size >= 2 && text[start] == '"' && text[end - 1] == '"') {
+            start++;
+            size -= 2;
+        }
+        if (size == wanted && memcmp(text + start, label_column, wanted) == 0) {
+            return true;
+        }
+        at = end + 1;
+    }
+    return false;
+}
+
+/* Whether a header line has as many columns as a class map has features, so that there are no labels. A line of numbers
+ * is no header. */
+static bool is_bare_header(const xsmi_reader *r, const char *text, size_t length, char separator)
+{
+    size_t fields = 0;
+    bool names = false, drops;
+    for (size_t at = 0; r->has_map && at <= length; fields++) {
+        const char *stop = memchr(text + at, separator, length - at);
+        size_t end = stop ? (size_t)(stop - text) : length;
+        names |= !is_number(text + at, end - at);
+        at = end + 1;
+    }
+    return names && fields > 1 && fields == xsmi_reader_features(r, &drops);
+}
+
+static xsmi_match match_header(const xsmi_reader *r, const xsmi_early_line *line, char separator)
+{
+    const char *text = line->text;
+    if (!line->first) {
+        return XSMI_MATCH_NO;
+    }
+    return is_dense_header(text, line->length, separator, xsmi_reader_label_column(r)) ? XSMI_MATCH_SURE
+           : is_bare_header(r, text, line->length, separator)                          ? XSMI_MATCH_MAYBE
+                                                                                       : XSMI_MATCH_NO;
+}
+
+static xsmi_match match_csv(const xsmi_reader *r, const xsmi_early_line *line)
+{
+    return match_header(r, line, ',');
+}
+
+static xsmi_match match_tsv(const xsmi_reader *r, const xsmi_early_line *line)
+{
+    return match_header(r, line, '\t');
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------- */
+
+static char separator_of(int32_t format)
+{
+    return format == XSM_FORMAT_CSV ? ',' : '\t';
+}
 
 typedef struct record {
     xsmi_reader *r;
@@ -138,19 +221,6 @@ static void list_column(columns *k, const char *name, size_t length)
     }
 }
 
-bool xsmi_is_number(const char *text, size_t length)
-{
-    const char *p = text, *end = text + length, *after;
-    float value;
-    while (p < end && xsmi_is_space(*p)) {
-        p++;
-    }
-    while (end > p && xsmi_is_space(end[-1])) {
-        end--;
-    }
-    return p < end && xsmi_parse_short_float(p, &after, &value) == XSMI_NUMBER_OK && after == end;
-}
-
 static xsm_status read_header(record *c, columns *k, xsm_error *err)
 {
     const char *wanted = xsmi_reader_label_column(c->r);
@@ -170,7 +240,7 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
             have = true;
             k->label = k->count;
         }
-        k->names |= !xsmi_is_number(name, f.length);
+        k->names |= !is_number(name, f.length);
         list_column(k, name, f.length);
         k->count++;
     }
@@ -300,9 +370,9 @@ static xsm_status read_record(record *c, const columns *k, xsm_error *err)
     return XSM_OK;
 }
 
-xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err)
+static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
 {
-    record c = {.r = r, .separator = separator};
+    record c = {.r = r, .separator = separator_of(r->format->id)};
     columns k = {0};
     bool have_header = false;
     for (;;) {
@@ -332,3 +402,90 @@ xsm_status xsmi_read_dense(xsmi_reader *r, char separator, xsm_error *err)
                                    "needed",
                                    r->source.name);
 }
+
+/* -- writing ------------------------------------------------------------------------------------------------------- */
+
+/* A field of text, in quotes where it needs them, and where it would be another field without: a name of blanks. */
+static xsm_status write_field(xsmi_output *o, const char *text, char separator, xsm_error *err)
+{
+    char special[] = {'"', '\n', '\r', separator, '\0'};
+    if (!strpbrk(text, special)) {
+        return xsmi_output_bytes(o, text, strlen(text), err);
+    }
+    XSMI_TRY(xsmi_output_char(o, '"', err));
+    for (const char *p = text; *p; p++) {
+        XSMI_TRY(*p == '"' ? xsmi_output_bytes(o, "\"\"", 2, err) : xsmi_output_char(o, *p, err));
+    }
+    return xsmi_output_char(o, '"', err);
+}
+
+/* Columns f0, f1, ...; the label column is the last, so its name must be no other. */
+static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
+{
+    const char *label = o->options->label_column;
+    if (label[0] == 'f' && label[1] != '\0' && label[1 + strspn(label + 1, "0123456789")] == '\0') {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_write_options.label_column is '%.40s', which is how columns of features are called",
+                         label);
+    }
+    for (uint32_t j = 0; j < o->d->features; j++) {
+        XSMI_TRY(xsmi_output_char(o, 'f', err));
+        XSMI_TRY(xsmi_output_integer(o, j, err));
+        XSMI_TRY(xsmi_output_char(o, separator, err));
+    }
+    XSMI_TRY(write_field(o, label, separator, err));
+    return xsmi_output_char(o, '\n', err);
+}
+
+static xsm_status write_dense(xsmi_output *o, xsm_error *err)
+{
+    const xsm_dataset *d = o->d;
+    const char separator = separator_of(o->options->format);
+    XSMI_TRY(write_columns(o, separator, err));
+    for (uint64_t i = 0; i < d->rows; i++) {
+        xsmi_features f = xsmi_dataset_features(d, i);
+        size_t next = 0;
+        for (uint32_t j = 0; j < d->features; j++) {
+            bool there = !f.index || (next < f.count && f.index[next] == j);
+            XSMI_TRY(xsmi_output_float(o, there ? f.values[next] : 0.0f, err));
+            XSMI_TRY(xsmi_output_char(o, separator, err));
+            next += there;
+        }
+        size_t count;
+        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
+        if (count > 0 && d->class_names) {
+            XSMI_TRY(write_field(o, d->class_names[labels[0]], separator, err));
+        } else if (count > 0) {
+            XSMI_TRY(xsmi_output_integer(o, xsmi_output_label(o, labels[0]), err));
+        }
+        XSMI_TRY(xsmi_output_char(o, '\n', err));
+        xsmi_dataset_passed(d, i, 1);
+    }
+    return XSM_OK;
+}
+
+const xsmi_format xsmi_csv_format = {
+    .id = XSM_FORMAT_CSV,
+    .name = "CSV",
+    .form = "CSV with a header line",
+    .takes = XSMI_TAKES_LABEL_COLUMN,
+    .labels = XSMI_LABELS_WORDS,
+    .single = true,
+    .named = true,
+    .match = match_csv,
+    .read = read_dense,
+    .write = write_dense,
+};
+
+const xsmi_format xsmi_tsv_format = {
+    .id = XSM_FORMAT_TSV,
+    .name = "TSV",
+    .form = "TSV with a header line",
+    .takes = XSMI_TAKES_LABEL_COLUMN,
+    .labels = XSMI_LABELS_WORDS,
+    .single = true,
+    .named = true,
+    .match = match_tsv,
+    .read = read_dense,
+    .write = write_dense,
+};

@@ -1,0 +1,112 @@
+/* The rows read so far: arrays that grow, positions for messages, and what the options say of features and labels. */
+#include "read/reader.h"
+#include "data/grow.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
+                            const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return xsmi_fail_at(err, status, line, column, "%s, line %llu, column %llu: %s", r->source.name,
+                        (unsigned long long)line, (unsigned long long)column, text);
+}
+
+/* An array of rows that has become too short. */
+typedef struct growth {
+    size_t which; /* XSMI_READER_* */
+    void *array;  /* its address */
+    size_t *capacity, used, needed, each;
+    const char *what;
+} growth;
+
+static xsm_status grow_spool(xsmi_reader *r, const growth *g, xsm_error *err)
+{
+    xsmi_spool *spool = &r->spools[g->which];
+    size_t bytes;
+    if (!xsmi_multiply(g->needed, g->each, &bytes)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more than fits the address space", r->source.name);
+    }
+    XSMI_TRY(xsmi_spool_grow(spool, r->options.spool, bytes, err));
+    memcpy(g->array, &spool->data, sizeof spool->data);
+    *g->capacity = spool->bytes / g->each;
+    return XSM_OK;
+}
+
+/* Grows an array to the size that the whole file will probably need. Repeated growth costs copies and new pages, which
+ * took more time than parsing. It grows at most eightfold at a time, as the first rows may differ from the others.
+ * Without an estimate, or without the memory, it grows in the usual steps. */
+static xsm_status grow(xsmi_reader *r, const growth *g, xsm_error *err)
+{
+    if (r->options.spool) {
+        return grow_spool(r, g, err);
+    }
+    double progress = xsmi_lines_progress(&r->lines);
+    if (progress > 0 && g->used > 0) {
+        double most = 8 * (double)*g->capacity;
+        double wanted = (double)g->used / progress * 1.0625;
+        wanted = wanted < most ? wanted : most;
+        if (wanted > (double)g->needed && wanted < (double)(SIZE_MAX / 2)) {
+            void *memory;
+            memcpy(&memory, g->array, sizeof memory);
+            void *grown = xsmi_reallocate(r->context, memory, *g->capacity, (size_t)wanted, g->each);
+            if (grown) {
+                memcpy(g->array, &grown, sizeof grown);
+                *g->capacity = (size_t)wanted;
+                return XSM_OK;
+            }
+        }
+    }
+    return xsmi_grow(r->context, g->array, g->capacity, g->needed, g->each, g->what, err);
+}
+
+#define GROW(r, which, array, capacity, used, needed, what, err)                                                       \
+    ((needed) <= (capacity) ? XSM_OK                                                                                   \
+                            : grow((r),                                                                                \
+                                   &(growth){XSMI_READER_##which, &(array), &(capacity), (size_t)(used), (needed),     \
+                                             sizeof *(array), (what)},                                                 \
+                                   (err)))
+
+xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err)
+{
+    size_t value_total, label_total;
+    if (!xsmi_add(r->value_count, values, &value_total) || !xsmi_add(r->label_count, labels, &label_total)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more values than fit the address space", r->source.name);
+    }
+    size_t row_total = (size_t)r->rows + 2;
+    XSMI_TRY(GROW(r, VALUES, r->values, r->value_capacity, r->value_count, value_total, "feature values", err));
+    if (r->sparse) {
+        XSMI_TRY(GROW(r, INDEX, r->index, r->index_capacity, r->value_count, value_total, "feature indexes", err));
+        XSMI_TRY(GROW(r, OFFSETS, r->offsets, r->offset_capacity, r->rows, row_total, "rows", err));
+    }
+    XSMI_TRY(GROW(r, LABELS, r->labels, r->label_capacity, r->label_count, label_total, "labels", err));
+    return GROW(r, LABEL_OFFSETS, r->label_offsets, r->label_offset_capacity, r->rows, row_total, "rows", err);
+}
+
+void xsmi_reader_end_row(xsmi_reader *r)
+{
+    uint64_t before = r->sparse ? r->offsets[r->rows] : r->value_count - r->stride;
+    xsmi_reader_passed(r, (r->value_count - before) * (sizeof *r->values + sizeof *r->index) + sizeof *r->offsets);
+    r->rows++;
+    if (r->sparse) {
+        r->offsets[r->rows] = r->value_count;
+    }
+    r->label_offsets[r->rows] = r->label_count;
+}
+
+const char *xsmi_reader_label_column(const xsmi_reader *r)
+{
+    return r->options.label_column ? r->options.label_column : "label";
+}
+
+uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops)
+{
+    *drops = r->options.features == 0 && r->has_map;
+    return r->options.features ? r->options.features : r->has_map ? r->map.features : 0;
+}

@@ -1,0 +1,372 @@
+/*
+ * Extreme Classification text and LIBSVM: lines of rows, each `l1,l2 f:v f:v`.
+ *
+ * XC: features from 0, labels not negative, a first line of three integers declares rows, features and labels, an
+ * empty line is a row of nothing. LIBSVM: features from 0 or 1, any integer label, # starts a comment, lines without
+ * anything else are skipped.
+ */
+#include "read/sparse.h"
+#include "read/format.h"
+#include "read/number.h"
+#include "data/text.h"
+
+#include <string.h>
+
+/* -- recognising --------------------------------------------------------------------------------------------------- */
+
+/* Skips spaces and an unsigned integer; NULL if there is none. */
+static const char *skip_integer(const char *p, const char *end)
+{
+    while (p < end && xsmi_is_space(*p)) {
+        p++;
+    }
+    if (p == end || !xsmi_is_digit(*p)) {
+        return NULL;
+    }
+    while (p < end && xsmi_is_digit(*p)) {
+        p++;
+    }
+    return p;
+}
+
+/* Exactly three integers without sign. */
+static bool is_xc_header(const char *text, size_t length)
+{
+    const char *end = text + length;
+    const char *p = text;
+    for (int i = 0; i < 3; i++) {
+        p = skip_integer(p, end);
+        if (!p || (p < end && !xsmi_is_space(*p))) {
+            return false;
+        }
+    }
+    while (p < end && xsmi_is_space(*p)) {
+        p++;
+    }
+    return p == end;
+}
+
+static xsmi_match match_xc(const xsmi_reader *r, const xsmi_early_line *line)
+{
+    (void)r;
+    return line->top && is_xc_header(line->text, line->length) ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
+}
+
+/* Whether a line is `l f:v` or `f:v`, whatever the values. Nothing, a comment or labels only leave it open. */
+static xsmi_match match_libsvm(const xsmi_reader *r, const xsmi_early_line *line)
+{
+    const char *p = line->text;
+    const char *end = p + line->length;
+    (void)r;
+    while (p < end && xsmi_is_space(*p)) {
+        p++;
+    }
+    if (p == end || *p == '#') {
+        return XSMI_MATCH_OPEN;
+    }
+    /* Labels, unless the first integer is a feature. */
+    for (;;) {
+        int64_t label;
+        const char *after;
+        if (xsmi_parse_integer(p, &after, &label) != XSMI_NUMBER_OK) {
+            return XSMI_MATCH_NO;
+        }
+        if (after < end && *after == ',') {
+            p = after + 1;
+            continue;
+        }
+        if (after < end && *after == ':') {
+            return XSMI_MATCH_SURE;
+        }
+        p = after;
+        break;
+    }
+    if (p < end && !xsmi_is_space(*p) && *p != '#') {
+        return XSMI_MATCH_NO;
+    }
+    while (p < end && xsmi_is_space(*p)) {
+        p++;
+    }
+    if (p == end || *p == '#') {
+        return XSMI_MATCH_OPEN;
+    }
+    if (end - p >= 4 && memcmp(p, "qid:", 4) == 0) {
+        return XSMI_MATCH_SURE;
+    }
+    const char *feature = skip_integer(p, end);
+    return feature && feature < end && *feature == ':' ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------- */
+
+static xsm_status read_header(xsmi_sparse *s, const char *text, xsm_error *err)
+{
+    static const char *const names[] = {"rows", "features", "labels"};
+    uint64_t numbers[3];
+    uint64_t most[3] = {INT64_MAX, XSM_FEATURES_MAX, XSM_CLASSES_MAX};
+    const char *p = text;
+    for (int i = 0; i < 3; i++) {
+        while (xsmi_is_space(*p)) {
+            p++;
+        }
+        const char *start = p;
+        int64_t number = 0;
+        int result = xsmi_parse_integer(start, &p, &number);
+        numbers[i] = (uint64_t)number;
+        if (result != XSMI_NUMBER_OK || numbers[i] > most[i]) {
+            return xsmi_reader_fail(s->r, err, XSM_ERROR_LIMIT, 1, (uint64_t)(start - text) + 1,
+                                    "the number of %s is too large; at most %llu are supported", names[i],
+                                    (unsigned long long)most[i]);
+        }
+    }
+    if (numbers[1] == 0) {
+        return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, 1, 1,
+                                "the first line declares no features; at least one "
+                                "is needed");
+    }
+    s->has_header = true;
+    s->declared_rows = numbers[0];
+    s->declared_labels = numbers[2];
+    s->limit = numbers[1];
+    s->limit_by = "the first line declares";
+    return XSM_OK;
+}
+
+/* The limits set by the caller. */
+static void set_limits(xsmi_sparse *s)
+{
+    bool drops;
+    uint32_t wanted = xsmi_reader_features(s->r, &drops);
+    s->kept = UINT64_MAX;
+    if (wanted == 0) {
+        return;
+    }
+    if (drops) {
+        s->kept = wanted;
+    } else if (wanted < s->limit) {
+        s->limit = wanted;
+        s->limit_by = "xsm_read_options.features asks for";
+    }
+}
+
+static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
+{
+    xsmi_reader *r = s->r;
+    char *text;
+    size_t length;
+    XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+    uint64_t header_features = 0;
+    if (text && is_xc_header(text, length)) {
+        XSMI_TRY(read_header(s, text, err));
+        header_features = s->limit;
+        XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+    }
+    set_limits(s);
+    xsmi_sparse_set_plain(s);
+    while (text) {
+        s->line_number = r->lines.line;
+        if (!s->has_header || r->rows < s->declared_rows) {
+            XSMI_TRY(xsmi_sparse_read_row(s, text, length, err));
+        } else if (length > 0) { /* empty lines at the end are no rows where the number of rows is known */
+            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, s->line_number, 1,
+                                    "a row too many: the first line declares %llu rows",
+                                    (unsigned long long)s->declared_rows);
+        }
+        XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+    }
+    if (s->has_header && r->rows < s->declared_rows) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, 1, 1,
+                                "the first line declares %llu rows and the file has %llu; the numbers must agree",
+                                (unsigned long long)s->declared_rows, (unsigned long long)r->rows);
+    }
+    bool drops;
+    uint32_t wanted = xsmi_reader_features(r, &drops);
+    r->features = wanted ? wanted : (uint32_t)(s->has_header ? header_features : s->largest);
+    return XSM_OK;
+}
+
+/* Converts indexes of the file to indexes from 0, and drops those beyond D. */
+static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
+{
+    xsmi_reader *r = s->r;
+    size_t next = 0;
+    size_t start = 0;
+    for (uint64_t i = 0; i < r->rows; i++) {
+        size_t end = (size_t)r->offsets[i + 1];
+        for (size_t j = start; j < end; j++) {
+            uint32_t feature = r->index[j] - base;
+            if (feature < kept) {
+                r->index[next] = feature;
+                r->values[next++] = r->values[j];
+            } else {
+                r->dropped++;
+            }
+        }
+        xsmi_reader_passed(r, (end - start) * 8 + 8);
+        start = end;
+        r->offsets[i + 1] = next;
+    }
+    r->value_count = next;
+}
+
+static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
+{
+    xsmi_reader *r = s->r;
+    set_limits(s);
+    s->base_open = r->options.index_base == XSM_INDEX_BASE_AUTO;
+    s->base = r->options.index_base == XSM_INDEX_BASE_ONE;
+    xsmi_sparse_set_plain(s);
+    bool late = s->base_open;
+    uint64_t kept = s->kept;
+    if (late) {
+        s->kept = UINT64_MAX; /* known when the base is known */
+    }
+    for (;;) {
+        char *text;
+        size_t length;
+        XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+        if (!text) {
+            break;
+        }
+        s->line_number = r->lines.line;
+        size_t blank = 0;
+        while (blank < length && xsmi_is_space(text[blank])) {
+            blank++;
+        }
+        if (blank < length && text[blank] != '#') {
+            XSMI_TRY(xsmi_sparse_read_row(s, text, length, err));
+        }
+    }
+    uint32_t base = late && s->base_open && s->largest > 0 ? 1 : 0;
+    if (base > 0 || (late && kept != UINT64_MAX)) {
+        apply_base(s, base, kept);
+    }
+    if (late && base > 0) {
+        xsmi_log(r->context, XSM_LOG_INFO,
+                 "%s: no feature has the index 0, so the first one was taken to be 1; set "
+                 "xsm_read_options.index_base if that is wrong",
+                 r->source.name);
+    }
+    r->index_base = !late          ? r->options.index_base
+                    : base > 0     ? XSM_INDEX_BASE_ONE
+                    : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature shows it */
+                                   : XSM_INDEX_BASE_ZERO;
+    bool drops;
+    uint32_t wanted = xsmi_reader_features(r, &drops);
+    r->features = wanted ? wanted : (uint32_t)(s->largest - base);
+    return XSM_OK;
+}
+
+static xsm_status read_sparse(xsmi_sparse *s, xsm_status (*lines)(xsmi_sparse *, xsm_error *), xsm_error *err)
+{
+    xsmi_reader *r = s->r;
+    s->limit = XSM_FEATURES_MAX;
+    r->index_base = XSM_INDEX_BASE_ZERO;
+    xsm_status status = lines(s, err);
+    xsmi_release(r->context, s->keys, s->key_capacity, sizeof *s->keys);
+    xsmi_release(r->context, s->scratch, s->scratch_capacity, sizeof *s->scratch);
+    return status;
+}
+
+static xsm_status read_xc(xsmi_reader *r, xsm_error *err)
+{
+    return read_sparse(&(xsmi_sparse){.r = r}, read_xc_lines, err);
+}
+
+static xsm_status read_libsvm(xsmi_reader *r, xsm_error *err)
+{
+    return read_sparse(&(xsmi_sparse){.r = r, .libsvm = true}, read_libsvm_lines, err);
+}
+
+/* -- writing ------------------------------------------------------------------------------------------------------- */
+
+static xsm_status write_header(xsmi_output *o, xsm_error *err)
+{
+    const xsm_dataset *d = o->d;
+    int64_t largest = d->classes > 0 ? xsmi_output_label(o, d->classes - 1) : -1;
+    if (d->classes > 0 && (xsmi_output_label(o, 0) < 0 || largest >= (int64_t)XSM_CLASSES_MAX)) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED, "the label %lld; Extreme Classification text has labels from 0 to %u",
+            (long long)(largest < (int64_t)XSM_CLASSES_MAX ? xsmi_output_label(o, 0) : largest), XSM_CLASSES_MAX - 1);
+    }
+    XSMI_TRY(xsmi_output_integer(o, (int64_t)d->rows, err));
+    XSMI_TRY(xsmi_output_char(o, ' ', err));
+    XSMI_TRY(xsmi_output_integer(o, d->features, err));
+    XSMI_TRY(xsmi_output_char(o, ' ', err));
+    XSMI_TRY(xsmi_output_integer(o, largest + 1, err));
+    return xsmi_output_char(o, '\n', err);
+}
+
+static xsm_status write_row(xsmi_output *o, uint64_t row, uint32_t base, xsm_error *err)
+{
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(o->d, row, &count);
+    for (size_t j = 0; j < count; j++) {
+        if (j > 0) {
+            XSMI_TRY(xsmi_output_char(o, ',', err));
+        }
+        XSMI_TRY(xsmi_output_integer(o, xsmi_output_label(o, labels[j]), err));
+    }
+    bool first = count == 0;
+    xsmi_features f = xsmi_dataset_features(o->d, row);
+    for (size_t j = 0; j < f.count; j++) {
+        if (f.values[j] != 0) {
+            if (!first) {
+                XSMI_TRY(xsmi_output_char(o, ' ', err));
+            }
+            first = false;
+            XSMI_TRY(xsmi_output_integer(o, (int64_t)(f.index ? f.index[j] : j) + base, err));
+            XSMI_TRY(xsmi_output_char(o, ':', err));
+            XSMI_TRY(xsmi_output_float(o, f.values[j], err));
+        }
+    }
+    return xsmi_output_char(o, '\n', err);
+}
+
+static xsm_status write_xc(xsmi_output *o, xsm_error *err)
+{
+    XSMI_TRY(write_header(o, err));
+    for (uint64_t i = 0; i < o->d->rows; i++) {
+        XSMI_TRY(write_row(o, i, 0, err));
+        xsmi_dataset_passed(o->d, i, 1);
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_libsvm(xsmi_output *o, xsm_error *err)
+{
+    const xsm_dataset *d = o->d;
+    uint32_t base = o->options->index_base != XSM_INDEX_BASE_ZERO;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        if (d->label_offsets[i + 1] == d->label_offsets[i] && xsmi_dataset_row_is_empty(d, i)) {
+            return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                             "row %llu (from 0) has no label and no feature; LIBSVM has no line for it (see "
+                             "xsm_dataset_drop())",
+                             (unsigned long long)i);
+        }
+        XSMI_TRY(write_row(o, i, base, err));
+        xsmi_dataset_passed(d, i, 1);
+    }
+    return XSM_OK;
+}
+
+const xsmi_format xsmi_xc_format = {
+    .id = XSM_FORMAT_XC,
+    .name = "XC",
+    .form = "XC text (first line 'rows features labels', then 'l1,l2 f:v f:v')",
+    .sparse = true,
+    .match = match_xc,
+    .read = read_xc,
+    .write = write_xc,
+};
+
+const xsmi_format xsmi_libsvm_format = {
+    .id = XSM_FORMAT_LIBSVM,
+    .name = "LIBSVM",
+    .form = "LIBSVM ('l f:v f:v')",
+    .takes = XSMI_TAKES_INDEX_BASE,
+    .sparse = true,
+    .match = match_libsvm,
+    .read = read_libsvm,
+    .write = write_libsvm,
+};
