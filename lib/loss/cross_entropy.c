@@ -81,6 +81,7 @@ static double nca_smoothness(double mu, double positives)
 
 const xsmi_loss xsmi_loss_cross_entropy = {
     .name = "cross-entropy",
+    .sums_all = true,
     .gradient = cross_entropy,
     .lipschitz = cross_entropy_lipschitz,
     .smoothness = cross_entropy_smoothness,

@@ -24,6 +24,7 @@
 #ifndef XSMI_LOSS_H
 #define XSMI_LOSS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The known scores. Besides those in the lists, `missing` classes of N have the score 0. */
@@ -54,6 +55,11 @@ typedef struct xsmi_loss {
     /* A threshold: classes of N with scores at or below it contribute nothing to L and its gradient, given the least
      * score of P and the largest of N. NULL = every class contributes. */
     double (*least)(double mu, double least_positive, double largest_negative);
+    /* The threshold of least(), or a higher one, given also the best score in each of several runs of classes of N.
+     * 3 doubles of scratch a run. NULL = least(). */
+    double (*bar)(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
+                  double *scratch);
+    bool sums_all; /* classes of the score 0 make up most of L, so that they count by default */
 } xsmi_loss;
 
 /* The losses: a new one is its file and a line here. */
@@ -67,9 +73,7 @@ typedef struct xsmi_loss {
 #define XSMI_DECLARE_LOSS(table, name) extern const xsmi_loss table;
 XSMI_LOSSES(XSMI_DECLARE_LOSS)
 
-/* The threshold of the margin's least(), or a higher one, given also the best score in each of several runs of classes
- * of N: the projection of these best scores alone has a threshold at or below that of all scores. 3 doubles of scratch
- * a run. */
+/* bar() of the margin: the projection of the best scores alone has a threshold at or below that of all scores. */
 double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
                        double *scratch);
 

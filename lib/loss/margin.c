@@ -126,4 +126,5 @@ const xsmi_loss xsmi_loss_margin = {
     .lipschitz = lipschitz,
     .smoothness = smoothness,
     .least = least_score,
+    .bar = xsmi_margin_bar,
 };

@@ -244,8 +244,8 @@ static double take_block(const xsmi_search *s, const places *p, const xsm_search
             p->g[0] = (double)NAN; /* the caller detects and reports it */
             return (double)NAN;
         }
-        if (most > -INFINITY && s->loss == &xsmi_loss_margin) {
-            bar = xsmi_margin_bar(s->mu, least, most, found.best, found.runs, p->run_scratch);
+        if (most > -INFINITY && s->loss->bar) {
+            bar = s->loss->bar(s->mu, least, most, found.best, found.runs, p->run_scratch);
         } else if (most > -INFINITY && s->loss->least) {
             bar = s->loss->least(s->mu, least, most);
         }
@@ -434,7 +434,7 @@ xsm_status xsmi_search_bind(xsmi_search *s, const xsmi_search_options *o, const 
         .missing_zero = o->missing == XSMI_MISSING_ZERO,
     };
     if (o->missing == XSMI_MISSING_AUTO) {
-        s->missing_zero = s->loss == &xsmi_loss_cross_entropy;
+        s->missing_zero = s->loss->sums_all;
     }
     return XSM_OK;
 }
