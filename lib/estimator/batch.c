@@ -73,8 +73,8 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
         xsmi_pass_take_examples(p, 0, p->batch->count);
         return xsmi_sift(p->estimator, g, p->batch, err);
     }
-    return xsmi_gradient_is_exact(g) ? xsmi_model_score_range(m, p->batch, 0, m->classes, g->coefficients, g->width,
-                                                              g->context, &g->work.room, err)
+    const xsmi_score_range all = {p->batch, 0, m->classes, g->coefficients, g->width};
+    return xsmi_gradient_is_exact(g) ? xsmi_model_score_range(m, &all, g->context, &g->work.score_scratch, err)
                                      : XSM_OK;
 }
 

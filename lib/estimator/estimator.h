@@ -215,8 +215,6 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
  * examples are finite, as above. lengths NULL: all entries. */
 uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, xsmi_outcome *outcome);
 
-/* Sorts a batch's rows into `sorted` [count], and returns whether one occurs twice. */
-bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);
 
 /* -- hierarchies (hierarchy.c) ------------------------------------------------------------------------------------- */
 

@@ -9,14 +9,13 @@
 
 xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err)
 {
-    xsm_batch known = xsm_batch_range(NULL, 0, 0);
-    XSMI_TRY(xsmi_options_read(&known, sizeof known, offsetof(xsm_batch, values), given, "xsm_batch", err));
-    if (e->labels_alone && !known.values) {
+    XSMI_TRY(xsmi_batch_parse(given, batch, err));
+    if (e->labels_alone && !batch->values) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s' is bound to labels alone: the batch must bring its rows' features in `values`",
                          e->ops.name);
     }
-    XSMI_TRY(xsmi_model_read_batch(e->model, &known, batch, err));
+    XSMI_TRY(xsmi_model_check_batch(e->model, batch, err));
     if (e->stream) {
         return xsmi_stream_read_batch(e, batch, err);
     }

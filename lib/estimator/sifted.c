@@ -255,21 +255,19 @@ static void divide_memory(sift_job *job, size_t n, size_t labels, size_t threads
     job->scratch = xsmi_arena_take(arena, threads, job->scratch_each);
 }
 
-xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *given, xsm_error *err)
+xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
 {
     const xsm_model *m = e->model;
-    xsm_batch batch;
-    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
-    const size_t n = (size_t)batch.count;
+    const size_t n = (size_t)batch->count;
     clear_coefficients(g, n);
-    sift_job job = {.model = m, .batch = &batch, .g = g, .mu = e->ops.sift(e->state)};
+    sift_job job = {.model = m, .batch = batch, .g = g, .mu = e->ops.sift(e->state)};
     /* For sparse rows, the weights of all rows are copied together first. */
-    job.scored = !xsmi_tiles_packed(m, xsmi_batch_sparse(&batch));
+    job.scored = !xsmi_tiles_packed(m, xsmi_batch_sparse(batch));
     if (job.scored) {
         const uint64_t clean = g->clean;
         g->clean = 0; /* until the scores are zeros again */
-        XSMI_TRY(xsmi_model_score_range(m, given, 0, m->classes, g->coefficients, (size_t)g->width, g->context,
-                                        &g->work.room, err));
+        const xsmi_score_range all = {batch, 0, m->classes, g->coefficients, (size_t)g->width};
+        XSMI_TRY(xsmi_model_score_range(m, &all, g->context, &g->work.score_scratch, err));
         job.cleaned = clean;
     }
     /* The values of a correction are computed for all classes at once. */

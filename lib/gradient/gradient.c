@@ -38,7 +38,7 @@ static void clear_work(xsm_context *ctx, xsmi_work *w)
     xsmi_release(ctx, w->sieve, w->sieve_bytes, 1);
     xsmi_release(ctx, w->codes, w->code_capacity, sizeof *w->codes);
     xsmi_release(ctx, w->outcomes, w->outcome_capacity, sizeof *w->outcomes);
-    xsmi_score_room_free(ctx, &w->room);
+    xsmi_score_scratch_free(ctx, &w->score_scratch);
 }
 
 void xsmi_gradient_clear(xsm_gradient *g)

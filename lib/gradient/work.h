@@ -50,7 +50,7 @@ typedef struct xsmi_work {
     xsm_prefetch_queue *upcoming; /* memory of later steps, for tables to prefetch; or NULL */
     unsigned char *sieve;
     size_t sieve_bytes;
-    xsmi_score_room room;   /* scratch for exact scores */
+    xsmi_score_scratch score_scratch;
     xsmi_outcome *outcomes; /* by job */
     size_t list_capacity, linear_capacity, draw_capacity, outcome_capacity;
 } xsmi_work;

@@ -21,15 +21,12 @@ enum {
 
 typedef struct columns_job {
     const xsm_model *model;
-    const xsm_batch *batch;
+    const xsmi_score_range *range;
     const uint32_t *found; /* [founds] features of the batch, rising */
     size_t founds;
     const uint32_t *places; /* [entries] of the rows' features in `found`, row after row */
-    uint32_t first, end;    /* classes */
     uint32_t each, tile;    /* classes of a job, and of a tile */
-    float *scores;
-    size_t stride;
-    float *compact; /* [threads][founds][tile] */
+    float *compact;         /* [threads][founds][tile] */
 } columns_job;
 
 /* compact[f*tile + c] = weight of class first + c and the f-th feature found. */
@@ -50,16 +47,17 @@ static void score_classes(void *state, size_t index, uint32_t thread)
 {
     const columns_job *job = state;
     const xsm_model *m = job->model;
-    const uint32_t start = job->first + (uint32_t)index * job->each;
-    const uint32_t end = job->end - start < job->each ? job->end : start + job->each;
+    const xsmi_score_range *range = job->range;
+    const uint32_t start = range->first + (uint32_t)index * job->each, left = range->first + range->count - start;
+    const uint32_t end = start + (left < job->each ? left : job->each);
     float *compact = job->compact + thread * job->founds * job->tile;
     for (uint32_t tile = start, count; tile < end; tile += count) {
         count = end - tile < job->tile ? end - tile : job->tile;
         bring(job, tile, count, compact);
         const uint32_t *places = job->places;
-        for (uint64_t i = 0; i < job->batch->count; i++) {
-            xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
-            float *out = job->scores + i * job->stride + (tile - job->first);
+        for (uint64_t i = 0; i < range->batch->count; i++) {
+            xsmi_features x = xsmi_batch_features(range->batch, (size_t)i);
+            float *out = range->scores + i * range->stride + (tile - range->first);
             memset(out, 0, count * sizeof *out);
             m->kernels->column_sums(compact, job->tile, places, x.values, x.count, count, out);
             xsmi_tiles_finish(m, tile, count, NULL, out);
@@ -97,14 +95,14 @@ static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *u
     return founds;
 }
 
-static bool need_bits(xsm_context *ctx, xsmi_score_room *room, size_t words)
+static bool need_bits(xsm_context *ctx, xsmi_score_scratch *scratch, size_t words)
 {
-    const size_t before = room->used_capacity;
-    if (!xsmi_reserve(ctx, &room->used, &room->used_capacity, words, sizeof *room->used)) {
+    const size_t before = scratch->used_capacity;
+    if (!xsmi_reserve(ctx, &scratch->used, &scratch->used_capacity, words, sizeof *scratch->used)) {
         return false;
     }
-    if (room->used_capacity > before) {
-        memset(room->used, 0, room->used_capacity * sizeof *room->used);
+    if (scratch->used_capacity > before) {
+        memset(scratch->used, 0, scratch->used_capacity * sizeof *scratch->used);
     }
     return true;
 }
@@ -115,46 +113,37 @@ static uint32_t tile_width(size_t founds)
     return (uint32_t)(width < TILE_LEAST ? TILE_LEAST : width > TILE_MOST ? TILE_MOST : width);
 }
 
-xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count, float *scores,
-                              size_t stride, xsm_context *ctx, xsmi_score_room *room, bool *done, xsm_error *err)
+xsm_status xsmi_columns_score(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
+                              xsmi_score_scratch *scratch, bool *done, xsm_error *err)
 {
-    size_t entries = 0;
-    for (uint64_t i = 0; i < batch->count; i++) {
-        entries += xsmi_batch_features(batch, (size_t)i).count;
-    }
+    const xsm_batch *batch = range->batch;
+    const uint32_t count = range->count;
+    const size_t entries = xsmi_batch_entries(batch);
     *done = false;
     /* The batch must have more features than that, or finding them takes longer than the sums. */
     if (batch->count < ROWS_A_FEATURE || count < 2 * TILE_LEAST || m->features / 64 > entries) {
         return XSM_OK;
     }
     const size_t numbers = 2 * (size_t)m->features + entries;
-    if (!need_bits(ctx, room, ((size_t)m->features + 63) / 64) ||
-        !xsmi_reserve(ctx, &room->numbers, &room->number_capacity, numbers, sizeof *room->numbers)) {
-        return xsmi_fail_memory(err, numbers * sizeof *room->numbers, "the features of a batch");
+    if (!need_bits(ctx, scratch, ((size_t)m->features + 63) / 64) ||
+        !xsmi_reserve(ctx, &scratch->numbers, &scratch->number_capacity, numbers, sizeof *scratch->numbers)) {
+        return xsmi_fail_memory(err, numbers * sizeof *scratch->numbers, "the features of a batch");
     }
-    uint32_t *place = room->numbers, *found = place + m->features, *places = found + m->features;
-    const size_t founds = find_features(batch, m->features, room->used, place, found, places);
+    uint32_t *place = scratch->numbers, *found = place + m->features, *places = found + m->features;
+    const size_t founds = find_features(batch, m->features, scratch->used, place, found, places);
     if (founds == 0 || entries / founds < ROWS_A_FEATURE) {
         return XSM_OK;
     }
-    columns_job job = {.model = m,
-                       .batch = batch,
-                       .found = found,
-                       .founds = founds,
-                       .places = places,
-                       .first = first,
-                       .end = first + count,
-                       .tile = tile_width(founds),
-                       .scores = scores,
-                       .stride = stride};
+    columns_job job = {
+        .model = m, .range = range, .found = found, .founds = founds, .places = places, .tile = tile_width(founds)};
     const uint32_t threads = xsm_context_threads(m->context);
     const uint32_t tiles = (count + job.tile - 1) / job.tile, jobs = threads > 1 ? threads * JOBS_A_THREAD : 1;
     const size_t floats = threads * founds * job.tile;
-    if (!xsmi_reserve(ctx, &room->compact, &room->compact_capacity, floats, sizeof *room->compact)) {
-        return xsmi_fail_memory(err, floats * sizeof *room->compact, "weights of a batch");
+    if (!xsmi_reserve(ctx, &scratch->compact, &scratch->compact_capacity, floats, sizeof *scratch->compact)) {
+        return xsmi_fail_memory(err, floats * sizeof *scratch->compact, "weights of a batch");
     }
     job.each = (tiles + jobs - 1) / jobs * job.tile;
-    job.compact = room->compact;
+    job.compact = scratch->compact;
     XSMI_TRY(xsmi_run(m->context, score_classes, &job, (count + job.each - 1) / job.each, err));
     *done = true;
     return XSM_OK;

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "base/file.h"
-#include "data/dataset.h"
+#include "data/batch.h"
 #include "model/correction.h"
 #include "model/layer.h"
 
@@ -105,7 +105,7 @@ xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
 /* ||W||^2, scales included, the bias not. The same for any number of threads. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
 /* Scratch for scoring a range of classes, which the caller keeps from batch to batch. Initially zeros. */
-typedef struct xsmi_score_room {
+typedef struct xsmi_score_scratch {
     uint64_t *used; /* a bit a feature, zeros between calls */
     size_t used_capacity;
     uint32_t *numbers;
@@ -114,17 +114,18 @@ typedef struct xsmi_score_room {
     size_t compact_capacity;
     unsigned char *tiles;
     size_t tile_capacity;
-} xsmi_score_room;
-/* xsm_model_score_range() with scratch of the caller's, allocated from `ctx`. */
-xsm_status xsmi_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
-                                  float *scores, size_t stride, xsm_context *ctx, xsmi_score_room *room,
-                                  xsm_error *err);
-void xsmi_score_room_free(xsm_context *ctx, xsmi_score_room *room);
-/* Reads a caller's batch, and checks that this model can score it. */
-xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
-/* The same for rows of the given number of features; `what` names in messages who needs that many. */
-xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
-                           xsm_error *err);
+} xsmi_score_scratch;
+void xsmi_score_scratch_free(xsm_context *ctx, xsmi_score_scratch *scratch);
+/* A checked batch against the classes first, first+1, ...; row i's scores go to scores + i*stride. */
+typedef struct xsmi_score_range {
+    const xsm_batch *batch;
+    uint32_t first, count; /* count >= 1 */
+    float *scores;
+    size_t stride; /* >= count */
+} xsmi_score_range;
+/* xsm_model_score_range() without checks, with the caller's scratch, which is allocated from `ctx`. */
+xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
+                                  xsmi_score_scratch *scratch, xsm_error *err);
 
 /* D of the rows that a model accepts. */
 static inline uint32_t xsmi_model_input(const xsm_model *m)
@@ -132,29 +133,16 @@ static inline uint32_t xsmi_model_input(const xsm_model *m)
     return m->layer ? m->layer->features : m->features;
 }
 
-static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
+/* Checks that this model can score a parsed batch. */
+static inline xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
 {
-    return batch->rows ? batch->rows[i] : batch->first + i;
+    return xsmi_batch_check(batch, "a model", xsmi_model_input(m), err);
 }
-
-static inline xsmi_features xsmi_batch_features(const xsm_batch *batch, size_t i)
+/* Parses and checks a caller's batch. */
+static inline xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch,
+                                               xsm_error *err)
 {
-    if (batch->offsets) {
-        uint64_t start = batch->offsets[i];
-        xsmi_features x = {batch->values + start, batch->index + start, (size_t)(batch->offsets[i + 1] - start)};
-        return x;
-    }
-    if (batch->values) {
-        xsmi_features x = {batch->values + i * batch->stride, NULL, batch->features};
-        return x;
-    }
-    return xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, i));
-}
-
-/* Whether the rows are lists of features. */
-static inline bool xsmi_batch_sparse(const xsm_batch *batch)
-{
-    return batch->values ? batch->offsets != NULL : batch->dataset->sparse;
+    return xsmi_batch_read(given, "a model", xsmi_model_input(m), batch, err);
 }
 
 /* The output layer's input for a row: the row, or its hidden vector, computed in `room` [features]. */

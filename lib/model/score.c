@@ -13,115 +13,6 @@
 /* Rows of one job, so that a job takes much longer than starting it. */
 #define JOB_ROWS 32
 
-xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch, xsm_error *err)
-{
-    return xsmi_batch_read(given, "a model", xsmi_model_input(m), batch, err);
-}
-
-/* The same for sparse rows. */
-static xsm_status check_sparse_values(const xsm_batch *batch, uint32_t features, xsm_error *err)
-{
-    if (!batch->index) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.index is NULL, with offsets");
-    }
-    for (size_t i = 0; i < batch->count; i++) {
-        if (batch->offsets[i + 1] < batch->offsets[i] || batch->offsets[i + 1] > SIZE_MAX / sizeof(float)) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_batch.offsets: row %zu (from 0) ends before it begins", i);
-        }
-        for (uint64_t j = batch->offsets[i]; j < batch->offsets[i + 1]; j++) {
-            if (batch->index[j] >= features || (j > batch->offsets[i] && batch->index[j] <= batch->index[j - 1])) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "xsm_batch.index[%llu] in row %zu (from 0) is %u; a row's rise and are below %u",
-                                 (unsigned long long)j, i, batch->index[j], features);
-            }
-            if (!isfinite(batch->values[j])) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "xsm_batch.values: row %zu, feature %u (both from 0) is not finite; finite values are "
-                                 "accepted",
-                                 i, batch->index[j]);
-            }
-        }
-    }
-    return XSM_OK;
-}
-
-/* A host's own features, without its dataset. */
-static xsm_status check_values(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)
-{
-    if (batch->features != features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_batch.values has %u features, for %s of %u", batch->features, what,
-                         features);
-    }
-    if (batch->offsets) {
-        return check_sparse_values(batch, features, err);
-    }
-    if (batch->stride < features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_batch.values has rows %zu floats apart for %u features",
-                         batch->stride, features);
-    }
-    size_t floats;
-    if (!xsmi_multiply((size_t)batch->count, batch->stride, &floats) || floats > SIZE_MAX / sizeof(float)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu floats are more than can be addressed",
-                         (unsigned long long)batch->count, batch->stride);
-    }
-    for (size_t i = 0; i < batch->count; i++) {
-        const float *row = batch->values + i * batch->stride;
-        for (uint32_t j = 0; j < features; j++) {
-            if (!isfinite(row[j])) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "xsm_batch.values: row %zu, feature %u (both from 0) is not finite; finite values are "
-                                 "accepted",
-                                 i, j);
-            }
-        }
-    }
-    return XSM_OK;
-}
-
-xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
-                           xsm_error *err)
-{
-    if (!given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
-    }
-    memset(batch, 0, sizeof *batch);
-    XSMI_TRY(xsmi_options_read(batch, sizeof *batch, offsetof(xsm_batch, values), given, "xsm_batch", err));
-    const xsm_dataset *dataset = batch->dataset;
-    if (!dataset && !batch->values) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.dataset is NULL, and there are no values");
-    }
-    if (batch->count == 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch has no rows");
-    }
-    if (batch->reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.reserved is %u; it must be 0", batch->reserved);
-    }
-    if (batch->values) {
-        XSMI_TRY(check_values(batch, what, features, err));
-    } else if (dataset->features != features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u features for %s of %u", dataset->features, what, features);
-    }
-    if (!dataset) {
-        return XSM_OK;
-    }
-    if (!batch->rows) {
-        if (batch->first > dataset->rows || batch->count > dataset->rows - batch->first) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "a batch of %llu rows from row %llu on; the dataset has %llu",
-                             (unsigned long long)batch->count, (unsigned long long)batch->first,
-                             (unsigned long long)dataset->rows);
-        }
-        return XSM_OK;
-    }
-    for (uint64_t i = 0; i < batch->count; i++) {
-        if (batch->rows[i] >= dataset->rows) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu at place %llu of the batch; the dataset has %llu",
-                             (unsigned long long)batch->rows[i], (unsigned long long)i,
-                             (unsigned long long)dataset->rows);
-        }
-    }
-    return XSM_OK;
-}
-
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
@@ -224,9 +115,8 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: model is NULL");
     }
-    xsm_batch known;
-    const xsm_batch *batch = &known;
-    XSMI_TRY(xsmi_model_read_batch(m, given, &known, err));
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
     if (count == 0) {
         return XSM_OK;
     }
@@ -234,9 +124,9 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: %s is NULL", classes ? "scores" : "classes");
     }
     size_t total;
-    if (!xsmi_multiply((size_t)batch->count, count, &total)) {
+    if (!xsmi_multiply((size_t)batch.count, count, &total)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu classes are more than can be addressed",
-                         (unsigned long long)batch->count, count);
+                         (unsigned long long)batch.count, count);
     }
     for (size_t i = 0; i < total; i++) {
         if (classes[i] >= m->classes) {
@@ -244,7 +134,7 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
                              classes[i], i % count, i / count, m->classes);
         }
     }
-    scores_job job = {m, batch, classes, count, scores, NULL, 0, NULL};
+    scores_job job = {m, &batch, classes, count, scores, NULL, 0, NULL};
     size_t threads = xsm_context_threads(m->context), hidden = m->layer ? m->features : 0;
     if (m->correction) {
         job.code = xsmi_correction_code(m->correction);
@@ -259,7 +149,7 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
         status = job.hidden ? XSM_OK : xsmi_fail_memory(err, threads * hidden * sizeof *job.hidden, "hidden vectors");
     }
     if (status == XSM_OK) {
-        status = xsmi_run(m->context, score_rows, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+        status = xsmi_run(m->context, score_rows, &job, (size_t)((batch.count + JOB_ROWS - 1) / JOB_ROWS), err);
     }
     xsmi_release(m->context, job.hidden, threads, hidden * sizeof *job.hidden);
     xsmi_release(m->context, job.codes, threads, job.code * sizeof *job.codes);
@@ -275,17 +165,14 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
 
 typedef struct range_job {
     const xsm_model *model;
-    const xsm_batch *batch;
-    uint32_t first, count;
-    uint32_t pieces, each; /* ranges of classes, each a job */
-    float *scores;
-    size_t stride;
+    const xsmi_score_range *range;
+    uint32_t pieces, each;  /* the classes are divided into so many ranges, each a job */
     unsigned char *scratch; /* one part a thread */
     size_t scratch_each;
 } range_job;
 
 typedef struct range_group {
-    const range_job *job;
+    const xsmi_score_range *range;
     size_t row; /* of the batch, the group's first */
     const size_t *counts;
 } range_group;
@@ -293,14 +180,14 @@ typedef struct range_group {
 static void copy_tile(void *state, const xsmi_tile *tile)
 {
     const range_group *group = state;
-    const range_job *job = group->job;
+    const xsmi_score_range *range = group->range;
     size_t row = group->row + tile->block * XSMI_LANES + tile->row;
-    float *out = job->scores + row * job->stride + (tile->first - job->first);
+    float *out = range->scores + row * range->stride + (tile->first - range->first);
     if (!tile->lanes) {
         memcpy(out, tile->scores, tile->count * sizeof *out);
         return;
     }
-    for (size_t l = 0; l < group->counts[tile->block]; l++, out += job->stride) {
+    for (size_t l = 0; l < group->counts[tile->block]; l++, out += range->stride) {
         for (size_t c = 0; c < tile->count; c++) {
             out[c] = tile->scores[c * XSMI_LANES + l];
         }
@@ -310,18 +197,19 @@ static void copy_tile(void *state, const xsmi_tile *tile)
 static void score_group(void *state, size_t index, uint32_t thread)
 {
     const range_job *job = state;
+    const xsmi_score_range *range = job->range;
     size_t first = index / job->pieces * XSMI_TILE_ROWS;
-    uint32_t class = job->first + (uint32_t)(index % job->pieces) * job->each, end = job->first + job->count;
-    size_t left = (size_t)job->batch->count - first;
+    uint32_t class = range->first + (uint32_t)(index % job->pieces) * job->each, end = range->first + range->count;
+    size_t left = (size_t)range->batch->count - first;
     size_t count = left < XSMI_TILE_ROWS ? left : XSMI_TILE_ROWS;
     xsmi_features features[XSMI_TILE_ROWS];
     size_t counts[XSMI_EXACT_BLOCKS] = {0};
     for (size_t i = 0; i < count; i++) {
-        features[i] = xsmi_batch_features(job->batch, first + i);
+        features[i] = xsmi_batch_features(range->batch, first + i);
         counts[i / XSMI_LANES]++;
     }
-    xsmi_tile_rows rows = {features, counts, (count + XSMI_LANES - 1) / XSMI_LANES, xsmi_batch_sparse(job->batch)};
-    range_group group = {job, first, counts};
+    xsmi_tile_rows rows = {features, counts, (count + XSMI_LANES - 1) / XSMI_LANES, xsmi_batch_sparse(range->batch)};
+    range_group group = {range, first, counts};
     xsmi_tiles_score(job->model, &rows, class, end - class < job->each ? end : class + job->each,
                      job->scratch + thread * job->scratch_each, copy_tile, &group);
 }
@@ -330,48 +218,60 @@ static void score_group(void *state, size_t index, uint32_t thread)
 static void cut_classes(range_job *job, bool plain, size_t groups)
 {
     const xsm_model *m = job->model;
-    const bool sparse = xsmi_batch_sparse(job->batch);
+    const xsmi_score_range *range = job->range;
+    const bool sparse = xsmi_batch_sparse(range->batch);
     const uint32_t unit = xsmi_tiles_packed(m, sparse) ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
-    const uint32_t units = (job->count + unit - 1) / unit, threads = xsm_context_threads(m->context);
-    double work = 0;
-    for (size_t i = 0; plain && groups < threads && i < job->batch->count; i++) {
-        work += (double)xsmi_batch_features(job->batch, i).count * (double)job->count;
-    }
+    const uint32_t units = (range->count + unit - 1) / unit, threads = xsm_context_threads(m->context);
+    const bool too_few = plain && groups < threads;
+    const double work = too_few ? (double)xsmi_batch_entries(range->batch) * (double)range->count : 0;
     const uint32_t wanted = work > WAKING_WORK ? threads * PIECES_A_THREAD : 1;
     job->each = (units + wanted - 1) / wanted * unit;
-    job->pieces = (job->count + job->each - 1) / job->each;
+    job->pieces = (range->count + job->each - 1) / job->each;
+}
+
+void xsmi_score_scratch_free(xsm_context *ctx, xsmi_score_scratch *scratch)
+{
+    xsmi_release(ctx, scratch->used, scratch->used_capacity, sizeof *scratch->used);
+    xsmi_release(ctx, scratch->numbers, scratch->number_capacity, sizeof *scratch->numbers);
+    xsmi_release(ctx, scratch->compact, scratch->compact_capacity, sizeof *scratch->compact);
+    xsmi_release(ctx, scratch->tiles, scratch->tile_capacity, 1);
+    *scratch = (xsmi_score_scratch){.used = NULL};
+}
+
+xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
+                                  xsmi_score_scratch *scratch, xsm_error *err)
+{
+    const bool sparse = xsmi_batch_sparse(range->batch), plain = !m->correction && !m->layer;
+    if (sparse && plain && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        bool done;
+        xsm_status status = xsmi_columns_score(m, range, ctx, scratch, &done, err);
+        if (status != XSM_OK || done) {
+            return status;
+        }
+    }
+    const size_t rows = (size_t)range->batch->count, groups = (rows + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
+    const size_t blocks = rows < XSMI_TILE_ROWS ? (rows + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;
+    range_job job = {.model = m, .range = range};
+    cut_classes(&job, plain, groups);
+    const size_t jobs = groups * job.pieces, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
+    job.scratch_each = xsmi_tiles_scratch(m, sparse, blocks);
+    size_t bytes;
+    if (!xsmi_multiply(threads, job.scratch_each, &bytes) ||
+        !xsmi_reserve(ctx, &scratch->tiles, &scratch->tile_capacity, bytes, 1)) {
+        return xsmi_fail_memory(err, job.scratch_each, "scratch of scoring, for each thread");
+    }
+    job.scratch = scratch->tiles;
+    return xsmi_run(m->context, score_group, &job, jobs, err);
 }
 
 xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
                                  float *scores, size_t stride, xsm_error *err)
 {
-    xsmi_score_room room = {.used = NULL};
-    xsm_status status =
-        xsmi_model_score_range(m, given, first, count, scores, stride, m ? m->context : NULL, &room, err);
-    if (m) {
-        xsmi_score_room_free(m->context, &room);
-    }
-    return status;
-}
-
-void xsmi_score_room_free(xsm_context *ctx, xsmi_score_room *room)
-{
-    xsmi_release(ctx, room->used, room->used_capacity, sizeof *room->used);
-    xsmi_release(ctx, room->numbers, room->number_capacity, sizeof *room->numbers);
-    xsmi_release(ctx, room->compact, room->compact_capacity, sizeof *room->compact);
-    xsmi_release(ctx, room->tiles, room->tile_capacity, 1);
-    *room = (xsmi_score_room){.used = NULL};
-}
-
-xsm_status xsmi_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
-                                  float *scores, size_t stride, xsm_context *ctx, xsmi_score_room *room, xsm_error *err)
-{
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: model is NULL");
     }
-    xsm_batch known;
-    const xsm_batch *batch = &known;
-    XSMI_TRY(xsmi_model_read_batch(m, given, &known, err));
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
     if (first > m->classes || count > m->classes - first) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; the model has %u", count, first,
                          m->classes);
@@ -385,26 +285,9 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsm_batch *given, ui
     if (!scores) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: scores is NULL");
     }
-    const bool sparse = xsmi_batch_sparse(batch), plain = !m->correction && !m->layer;
-    if (sparse && plain && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        bool done;
-        xsm_status status = xsmi_columns_score(m, batch, first, count, scores, stride, ctx, room, &done, err);
-        if (status != XSM_OK || done) {
-            return status;
-        }
-    }
-    size_t rows = (size_t)batch->count;
-    size_t blocks = rows < XSMI_TILE_ROWS ? (rows + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;
-    range_job job = {.model = m, .batch = batch, .first = first, .count = count, .scores = scores, .stride = stride};
-    const size_t groups = (rows + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
-    cut_classes(&job, plain, groups);
-    const size_t jobs = groups * job.pieces, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
-    job.scratch_each = xsmi_tiles_scratch(m, sparse, blocks);
-    size_t bytes;
-    if (!xsmi_multiply(threads, job.scratch_each, &bytes) ||
-        !xsmi_reserve(ctx, &room->tiles, &room->tile_capacity, bytes, 1)) {
-        return xsmi_fail_memory(err, job.scratch_each, "scratch of scoring, for each thread");
-    }
-    job.scratch = room->tiles;
-    return xsmi_run(m->context, score_group, &job, jobs, err);
+    const xsmi_score_range range = {&batch, first, count, scores, stride};
+    xsmi_score_scratch scratch = {.used = NULL};
+    xsm_status status = xsmi_model_score_range(m, &range, m->context, &scratch, err);
+    xsmi_score_scratch_free(m->context, &scratch);
+    return status;
 }

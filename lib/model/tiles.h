@@ -50,10 +50,10 @@ void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t f
  * own. */
 void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores);
 
-/* Scores of a batch of sparse rows against a range of classes of a feature-major model that has neither a correction
- * nor a first layer, row i's at scores + i*stride: the same bits as xsmi_tiles_score(), faster where rows share
- * features. Otherwise *done is false, and nothing was done. (columns.c) */
-xsm_status xsmi_columns_score(const xsm_model *m, const xsm_batch *batch, uint32_t first, uint32_t count, float *scores,
-                              size_t stride, xsm_context *ctx, xsmi_score_room *room, bool *done, xsm_error *err);
+/* xsmi_model_score_range() for sparse rows and a feature-major model that has neither a correction nor a first layer:
+ * the same bits as by tiles, faster where rows share features. Otherwise *done is false, and nothing was done.
+ * (columns.c) */
+xsm_status xsmi_columns_score(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
+                              xsmi_score_scratch *scratch, bool *done, xsm_error *err);
 
 #endif

@@ -85,10 +85,7 @@ static void sort_features(xsmi_feature_list *list, size_t features)
 xsm_status xsmi_feature_list_fill(xsm_context *ctx, xsmi_feature_list *list, size_t features, const xsm_batch *batch,
                                   xsm_error *err)
 {
-    size_t count = 0;
-    for (uint64_t i = 0; i < batch->count; i++) {
-        count += xsmi_batch_features(batch, i).count;
-    }
+    const size_t count = xsmi_batch_entries(batch);
     if (batch->count > UINT32_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "a batch of %llu sparse rows; accepted are up to %u",
                          (unsigned long long)batch->count, UINT32_MAX);

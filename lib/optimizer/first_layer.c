@@ -47,7 +47,7 @@ xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, c
     layer_job job = {
         .optimizer = o, .model = m, .batch = batch, .g = g, .eta = eta, .alpha = decay_layer(m, g->layer.decay)};
     /* Every piece of the plain step reads every feature of every row, so there are no more pieces than threads. */
-    double work = xsmi_optimizer_row_work(batch) * (double)batch->count * m->features;
+    double work = xsmi_batch_row_work(batch) * (double)batch->count * m->features;
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsm_context_threads(o->context) : 1;
     XSMI_TRY(xsmi_run(o->context, run_piece, &job, job.pieces, err));
     if (!m->layer->tied) {

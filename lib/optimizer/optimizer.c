@@ -234,14 +234,6 @@ static uint64_t *sort_places(const xsm_gradient *g, uint64_t *halves, size_t n, 
  * class. */
 #define SPARSE_PART 16
 
-double xsmi_optimizer_row_work(const xsm_batch *batch)
-{
-    const xsm_dataset *data = batch->dataset;
-    return batch->values  ? (double)batch->features + 1
-           : data->sparse ? (double)data->offsets[data->rows] / (double)data->rows + 1
-                          : (double)data->features + 1;
-}
-
 typedef struct class_job {
     xsm_optimizer *optimizer;
     const xsm_batch *batch;
@@ -290,7 +282,7 @@ static xsm_status apply_listed(xsm_optimizer *o, const xsm_batch *batch, const x
     }
     o->starts[groups] = n;
     /* Classes are independent, so a job can be long enough to be worth waking a thread. */
-    size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_optimizer_row_work(batch) * (double)n / (double)groups)) + 1;
+    size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_batch_row_work(batch) * (double)n / (double)groups)) + 1;
     class_job job = {o, batch, g, places, o->starts, groups, each, eta, alpha};
     return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
 }
@@ -326,7 +318,7 @@ static xsm_status apply_exact(xsm_optimizer *o, const xsm_batch *batch, const xs
     }
     /* Elements are independent, so pieces can be cut to suit the threads, in whole cache lines of classes. Threads are
      * not woken for little work. */
-    double work = (double)classes * (double)batch->count * xsmi_optimizer_row_work(batch);
+    double work = (double)classes * (double)batch->count * xsmi_batch_row_work(batch);
     uint32_t pieces = threads > 1 && work > 10 * XSMI_JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
     range_job job = {o, batch, g, pieces == 1 ? classes : each, eta, alpha};

@@ -105,8 +105,6 @@ xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_e
 
 /* The number of multiplications that make a job worth its start, about. */
 #define XSMI_JOB_WORK 2e4
-/* The approximate number of multiplications of a batch's row for one class. */
-double xsmi_optimizer_row_work(const xsm_batch *batch);
 
 /* The step on the classes that a batch shares, whose coefficients are a matrix, and whether such a step is possible. */
 bool xsmi_optimizer_takes_product(const xsm_optimizer *o, const xsm_gradient *g);

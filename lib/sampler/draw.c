@@ -3,7 +3,6 @@
  */
 #include "sampler/sampler.h"
 #include "base/heap_sort.h"
-#include "model/model.h"
 
 #include <math.h>
 #include <string.h>

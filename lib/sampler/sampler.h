@@ -8,9 +8,8 @@
 #include "base/base.h"
 #include "base/option.h"
 #include "base/random.h"
-#include "data/dataset.h"
+#include "data/batch.h"
 #include "model/correction.h"
-#include "model/model.h"
 
 #include <xsoftmax/ext/sampler.h>
 

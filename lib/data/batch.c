@@ -1,0 +1,155 @@
+/* See batch.h. */
+#include "data/batch.h"
+#include "base/heap_sort.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sparse rows of the host. */
+static xsm_status check_sparse_values(const xsm_batch *batch, uint32_t features, xsm_error *err)
+{
+    if (!batch->index) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.index is NULL, with offsets");
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->offsets[i + 1] < batch->offsets[i] || batch->offsets[i + 1] > SIZE_MAX / sizeof(float)) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_batch.offsets: row %zu (from 0) ends before it begins", i);
+        }
+        for (uint64_t j = batch->offsets[i]; j < batch->offsets[i + 1]; j++) {
+            if (batch->index[j] >= features || (j > batch->offsets[i] && batch->index[j] <= batch->index[j - 1])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE,
+                                 "xsm_batch.index[%llu] in row %zu (from 0) is %u; a row's rise and are below %u",
+                                 (unsigned long long)j, i, batch->index[j], features);
+            }
+            if (!isfinite(batch->values[j])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE,
+                                 "xsm_batch.values: row %zu, feature %u (both from 0) is not finite; finite values are "
+                                 "accepted",
+                                 i, batch->index[j]);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* A host's own features, without its dataset. */
+static xsm_status check_values(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)
+{
+    if (batch->features != features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_batch.values has %u features, for %s of %u", batch->features, what,
+                         features);
+    }
+    if (batch->offsets) {
+        return check_sparse_values(batch, features, err);
+    }
+    if (batch->stride < features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_batch.values has rows %zu floats apart for %u features",
+                         batch->stride, features);
+    }
+    size_t floats;
+    if (!xsmi_multiply((size_t)batch->count, batch->stride, &floats) || floats > SIZE_MAX / sizeof(float)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu floats are more than can be addressed",
+                         (unsigned long long)batch->count, batch->stride);
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        const float *row = batch->values + i * batch->stride;
+        for (uint32_t j = 0; j < features; j++) {
+            if (!isfinite(row[j])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE,
+                                 "xsm_batch.values: row %zu, feature %u (both from 0) is not finite; finite values are "
+                                 "accepted",
+                                 i, j);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error *err)
+{
+    if (!given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
+    }
+    memset(batch, 0, sizeof *batch);
+    return xsmi_options_read(batch, sizeof *batch, offsetof(xsm_batch, values), given, "xsm_batch", err);
+}
+
+xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)
+{
+    const xsm_dataset *dataset = batch->dataset;
+    if (!dataset && !batch->values) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.dataset is NULL, and there are no values");
+    }
+    if (batch->count == 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch has no rows");
+    }
+    if (batch->reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.reserved is %u; it must be 0", batch->reserved);
+    }
+    if (batch->values) {
+        XSMI_TRY(check_values(batch, what, features, err));
+    } else if (dataset->features != features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of %u features for %s of %u", dataset->features, what, features);
+    }
+    if (!dataset) {
+        return XSM_OK;
+    }
+    if (!batch->rows) {
+        if (batch->first > dataset->rows || batch->count > dataset->rows - batch->first) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "a batch of %llu rows from row %llu on; the dataset has %llu",
+                             (unsigned long long)batch->count, (unsigned long long)batch->first,
+                             (unsigned long long)dataset->rows);
+        }
+        return XSM_OK;
+    }
+    for (uint64_t i = 0; i < batch->count; i++) {
+        if (batch->rows[i] >= dataset->rows) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu at place %llu of the batch; the dataset has %llu",
+                             (unsigned long long)batch->rows[i], (unsigned long long)i,
+                             (unsigned long long)dataset->rows);
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
+                           xsm_error *err)
+{
+    XSMI_TRY(xsmi_batch_parse(given, batch, err));
+    return xsmi_batch_check(batch, what, features, err);
+}
+
+size_t xsmi_batch_entries(const xsm_batch *batch)
+{
+    size_t entries = 0;
+    for (uint64_t i = 0; i < batch->count; i++) {
+        entries += xsmi_batch_features(batch, (size_t)i).count;
+    }
+    return entries;
+}
+
+double xsmi_batch_row_work(const xsm_batch *batch)
+{
+    const xsm_dataset *data = batch->dataset;
+    return batch->values  ? (double)batch->features + 1
+           : data->sparse ? (double)data->offsets[data->rows] / (double)data->rows + 1
+                          : (double)data->features + 1;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted)
+{
+    size_t n = (size_t)batch->count;
+    memcpy(sorted, batch->rows, n * sizeof *sorted);
+    xsmi_heap_sort(sorted, n, sizeof *sorted, compare_rows);
+    bool repeats = false;
+    for (size_t i = 1; i < n; i++) {
+        repeats |= sorted[i] == sorted[i - 1];
+    }
+    return repeats;
+}

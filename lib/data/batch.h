@@ -1,0 +1,55 @@
+/*
+ * The rows of one call. A public function parses and checks its caller's xsm_batch once; the functions that it calls
+ * take the checked copy and do not check again.
+ */
+#ifndef XSMI_BATCH_H
+#define XSMI_BATCH_H
+
+#include "data/dataset.h"
+
+#include <xsoftmax/batch.h>
+
+/* Copies a caller's batch of any version of the struct, without checks. `given` may be NULL, which is refused. */
+xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error *err);
+/* Checks a parsed batch: its rows exist and have the given number of features, and features of the host's own are
+ * finite and in order. `what` names in messages who needs that many features. O(1) for a range of a dataset, else O(n),
+ * or the size of the host's features. */
+xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err);
+/* Both. */
+xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t features, xsm_batch *batch,
+                           xsm_error *err);
+
+/* The dataset row of the i-th row. */
+static inline uint64_t xsmi_batch_row(const xsm_batch *batch, size_t i)
+{
+    return batch->rows ? batch->rows[i] : batch->first + i;
+}
+
+static inline xsmi_features xsmi_batch_features(const xsm_batch *batch, size_t i)
+{
+    if (batch->offsets) {
+        uint64_t start = batch->offsets[i];
+        xsmi_features x = {batch->values + start, batch->index + start, (size_t)(batch->offsets[i + 1] - start)};
+        return x;
+    }
+    if (batch->values) {
+        xsmi_features x = {batch->values + i * batch->stride, NULL, batch->features};
+        return x;
+    }
+    return xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, i));
+}
+
+/* Whether the rows are lists of features. */
+static inline bool xsmi_batch_sparse(const xsm_batch *batch)
+{
+    return batch->values ? batch->offsets != NULL : batch->dataset->sparse;
+}
+
+/* The numbers of features that the rows list, added up. O(n). */
+size_t xsmi_batch_entries(const xsm_batch *batch);
+/* Multiplications of an average row with the weights and the bias of one class, an estimate in O(1). */
+double xsmi_batch_row_work(const xsm_batch *batch);
+/* Whether a row occurs twice in a batch with `rows`. Scratch: sorted [n]. O(n log n). */
+bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted);
+
+#endif
