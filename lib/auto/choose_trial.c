@@ -148,7 +148,7 @@ xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *er
     const int32_t layout = by_feature ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     const uint32_t hidden = c->model && c->model->layer ? c->model->features : 0;
     if (c->model && hidden == way->hidden && (hidden || c->model->layout == layout)) {
-        xsmi_model_set_correction(c->model, NULL);
+        xsm_model_clear_correction(c->model);
         xsmi_model_drop_row_lengths(c->model);
         xsmi_model_zero(c->model);
         return XSM_OK;

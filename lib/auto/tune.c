@@ -415,11 +415,11 @@ static xsm_status measure(xsmi_tuner *t, xsm_error *err)
         t->score_class = 0;
         t->score_few = SEARCH_SCORE * width;
     }
-    if (xsmi_correction_hierarchy(t->estimator->correction)) { /* the loss of a path is the log-loss */
+    if (t->estimator->hierarchy) { /* the loss of a path is the log-loss */
         XSMI_TRY(t->losses ? XSM_OK : xsm_gradient_new(t->context, &t->losses, err));
         t->score_class = 0;
         t->score_few = PATH_SCORE * width;
-        xsmi_model_set_correction(t->model, t->estimator->correction); /* the tree of the run, not of a trial's rows */
+        xsmi_model_set_hierarchy(t->model, t->estimator->hierarchy); /* the tree of the run, not of a trial's rows */
     }
     t->startup = t->estimator->searcher ? xsmi_searcher_startup(t->estimator->searcher) : 0;
     return XSM_OK;
@@ -482,6 +482,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
     t.ridge = estimator->common.ridge;
     xsmi_correction *correction = xsmi_correction_retain(model->correction);
+    xsmi_hierarchy *hierarchy = xsmi_hierarchy_retain(model->hierarchy);
     xsm_status status = XSM_OK;
     if (estimator->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) {
         status = xsm_gradient_new(t.context, &t.losses, err);
@@ -491,7 +492,9 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     xsmi_estimator_unbind(estimator);
     xsmi_tuner_drop_classes(&t);
     xsmi_model_set_correction(model, correction);
+    xsmi_model_set_hierarchy(model, hierarchy);
     xsmi_correction_release(correction);
+    xsmi_hierarchy_release(hierarchy);
     xsm_dataset_free(t.sample);
     xsm_dataset_free(t.subset);
     xsm_dataset_free(t.rest);

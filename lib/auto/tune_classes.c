@@ -59,8 +59,8 @@ static bool possible(xsmi_tuner *t)
 {
     const xsm_estimator *e = t->estimator;
     const xsm_dataset *d = t->train;
-    if (e->exact || t->losses || e->searcher || e->correction || t->model->correction || t->model->layer ||
-        t->model->score != XSM_SCORE_LINEAR || t->model->layout != XSM_LAYOUT_CLASS_MAJOR ||
+    if (e->exact || t->losses || e->searcher || e->correction || e->hierarchy || !xsmi_model_is_plain(t->model) ||
+        t->model->layer || t->model->score != XSM_SCORE_LINEAR || t->model->layout != XSM_LAYOUT_CLASS_MAJOR ||
         (e->ops.flags & XSM_ESTIMATOR_UNBOUNDED) || (e->sampler && e->sampler != e->own_sampler) ||
         d->label_total != d->rows || d->unseen_labels > 0 || names_classes(e)) {
         return false;

@@ -371,8 +371,10 @@ static xsm_status check_threads(const trial *t, xsm_gradient *g, xsm_gradient *o
                 status = check_joint(t, into, err);
             }
             xsm_estimator_free(e);
-            xsmi_correction_release(into->correction); /* it is in the memory that is freed now */
+            xsmi_correction_release(into->correction); /* they are in the memory that is freed now */
             into->correction = NULL;
+            xsmi_hierarchy_release(into->hierarchy);
+            into->hierarchy = NULL;
         }
         size_t left = xsmi_trial_blocks(&memory);
         xsmi_trial_end(&memory, ctx);

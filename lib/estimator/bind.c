@@ -83,7 +83,7 @@ static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm
 /* The correction of the model's scores must match the estimator's training. */
 static xsm_status check_correction(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
-    const bool nodes = xsmi_correction_hierarchy(model->correction) != NULL;
+    const bool nodes = model->hierarchy != NULL;
     const bool takes_nodes = e->ops.kind == XSM_ESTIMATOR_HIERARCHY;
     if (takes_nodes && model->layer && model->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
@@ -97,18 +97,18 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
                          "classes; train it with hierarchical, or a new model",
                          e->ops.name);
     }
-    if (xsmi_correction_pairs(model->correction) && !e->exact) {
+    if (model->correction && !model->correction->kind->drawn && !e->exact) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores have numbers of pairs added, which estimator '%s' does not know of; clear "
                          "its correction, and have the pairs counted when it is trained",
                          e->ops.name);
     }
-    if (model->correction && !nodes && (takes_nodes || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)))) {
+    if (model->correction && (takes_nodes || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)))) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are corrected by the '%s' of the sampler that it was trained with, which "
                          "estimator '%s' does not know of; train it with negative-sampling or with all classes, or "
                          "clear its correction",
-                         xsm_model_correction(model), e->ops.name);
+                         model->correction->kind->name, e->ops.name);
     }
     return XSM_OK;
 }

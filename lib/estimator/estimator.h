@@ -57,6 +57,7 @@ struct xsm_estimator {
     xsm_sampler *sampler;     /* the sampler in use: own_sampler or the host's */
     xsmi_draw_rule rule;
     xsmi_correction *correction; /* the correction that the model needs, or NULL */
+    xsmi_hierarchy *hierarchy;   /* the hierarchy that the model needs, or NULL */
     float *codes;                /* [code_count] of the training rows while bound */
     size_t code_count;
 
@@ -214,7 +215,6 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
 /* Completes a block of the gradient that the table has filled: takes the mean over the batch, and returns how many
  * examples are finite, as above. lengths NULL: all entries. */
 uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, xsmi_outcome *outcome);
-
 
 /* -- hierarchies (hierarchy.c) ------------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ enum { TREE_HUFFMAN, TREE_BALANCED, TREE_FITTED };
 const char *const xsmi_hierarchy_names[] = {"huffman", "balanced", "fitted", NULL};
 
 /* The leaves of a tree fitted to the rows, from left to right. */
-static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_hierarchy *h, xsm_error *err)
+static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_hierarchy **h, xsm_error *err)
 {
     xsm_sampler *sampler = NULL;
     uint32_t *order = NULL;
@@ -41,7 +41,6 @@ static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_h
 
 static xsm_status make_hierarchy(xsm_estimator *e, const xsm_dataset *train, xsm_error *err)
 {
-    xsmi_hierarchy h;
     if (train->classes < 2) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "estimator '%s' needs 2 classes at least, the data have %u", e->ops.name,
                          train->classes);
@@ -53,32 +52,28 @@ static xsm_status make_hierarchy(xsm_estimator *e, const xsm_dataset *train, xsm
                          e->ops.name);
     }
     if (e->common.tree == TREE_FITTED) {
-        XSMI_TRY(make_fitted(e, train, &h, err));
-    } else if (e->common.tree == TREE_BALANCED) {
-        XSMI_TRY(xsmi_hierarchy_balanced(e->context, NULL, train->classes, &h, err));
-    } else {
-        XSMI_TRY(xsmi_hierarchy_huffman(e->context, train->class_counts, train->classes, &h, err));
+        return make_fitted(e, train, &e->hierarchy, err);
     }
-    xsm_status status = xsmi_correction_of_hierarchy(e->context, &h, &e->correction, err);
-    xsmi_hierarchy_clear(&h);
-    return status;
+    return e->common.tree == TREE_BALANCED
+               ? xsmi_hierarchy_balanced(e->context, NULL, train->classes, &e->hierarchy, err)
+               : xsmi_hierarchy_huffman(e->context, train->class_counts, train->classes, &e->hierarchy, err);
 }
 
 xsm_status xsmi_estimator_bind_hierarchy(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
                                          xsm_error *err)
 {
-    if (xsmi_correction_hierarchy(model->correction)) {
-        e->correction = xsmi_correction_retain(model->correction);
+    if (model->hierarchy) {
+        e->hierarchy = xsmi_hierarchy_retain(model->hierarchy);
     } else {
         XSMI_TRY(make_hierarchy(e, train, err));
     }
-    e->width = xsmi_correction_hierarchy(e->correction)->depth;
+    e->width = e->hierarchy->depth;
     return XSM_OK;
 }
 
 void xsmi_hierarchy_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count)
 {
-    const xsmi_hierarchy *h = xsmi_correction_hierarchy(e->correction);
+    const xsmi_hierarchy *h = e->hierarchy;
     for (uint64_t i = first; i < first + count; i++) {
         const uint32_t label = g->example[i].labels[0];
         uint32_t at = h->above_class[label], *turns = g->work.draws + i * g->width;

@@ -40,6 +40,8 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e)
     e->code_count = 0;
     xsmi_correction_release(e->correction);
     e->correction = NULL;
+    xsmi_hierarchy_release(e->hierarchy);
+    e->hierarchy = NULL;
     if (e->own_sampler) {
         xsmi_sampler_unbind(e->own_sampler); /* so that its options can be set again */
     }

@@ -270,8 +270,8 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *b
         XSMI_TRY(xsmi_model_score_range(m, &all, g->context, &g->work.score_scratch, err));
         job.cleaned = clean;
     }
-    /* The values of a correction are computed for all classes at once. */
-    job.range = (m->correction && !job.scored) || m->classes < RANGE ? m->classes : RANGE;
+    /* What a correction or a hierarchy needs is computed for all classes at once. */
+    job.range = (!xsmi_model_is_plain(m) && !job.scored) || m->classes < RANGE ? m->classes : RANGE;
     job.ranges = (m->classes + job.range - 1) / job.range;
     job.groups = (n + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
     const size_t blocks = n < XSMI_TILE_ROWS ? (n + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;

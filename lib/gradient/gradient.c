@@ -50,6 +50,7 @@ void xsmi_gradient_clear(xsm_gradient *g)
     xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
     xsmi_release_all(ctx, HIDDEN(&g->layer), &g->layer.capacity);
     xsmi_correction_release(g->correction);
+    xsmi_hierarchy_release(g->hierarchy);
     xsmi_gradient_clear_shared(g);
     clear_work(ctx, &g->work);
     memset(g, 0, sizeof *g);

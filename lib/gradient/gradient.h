@@ -60,6 +60,7 @@ struct xsm_gradient {
     xsmi_shared_classes shared;
     xsmi_layer_gradient layer;
     xsmi_correction *correction; /* the correction that the model needs, or NULL */
+    xsmi_hierarchy *hierarchy;   /* the hierarchy that the model needs, or NULL */
     double decay;                /* weight decay factor of all weights */
     double row_bound;            /* maximum row norm after the step; 0 = none */
     double loss;                 /* the mean over the examples */

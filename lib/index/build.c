@@ -25,7 +25,7 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
 {
     const xsm_index *x = source->state;
     const xsm_model *m = x->model;
-    const float *log_q = xsmi_correction_numbers(x->correction);
+    const float *log_q = x->correction ? x->correction->numbers : NULL;
     bool columns = m->layout == XSM_LAYOUT_FEATURE_MAJOR;
     for (uint32_t f = 0; columns && f < x->width; f++) {
         for (uint32_t j = 0; j < count; j++) {
@@ -191,16 +191,14 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
     }
     const xsmi_correction *correction = model->correction;
-    if (correction && !xsmi_correction_numbers(correction)) {
+    if (model->hierarchy || (correction && !correction->numbers)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are made with %s, and are no products of a class's weights and the "
                          "features, all that an index can search; %s",
-                         xsmi_correction_pairs(correction)  ? "pairs of features and classes"
-                         : xsmi_correction_tree(correction) ? "a tree"
-                                                            : "a hierarchy",
-                         xsmi_correction_tree(correction) ? "search the tree itself: xsm_predictor_options.beam, "
-                                                            "--beam on the command line"
-                                                          : "a predictor searches it without one");
+                         model->hierarchy ? "a hierarchy" : correction->kind->described,
+                         correction && correction->tree ? "search the tree itself: xsm_predictor_options.beam, "
+                                                          "--beam on the command line"
+                                                        : "a predictor searches it without one");
     }
     xsmi_index_clear(x);
     x->model = model;

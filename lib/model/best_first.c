@@ -50,7 +50,7 @@ size_t xsmi_best_first_scratch(const xsmi_hierarchy *h)
 uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t top, uint32_t *classes, float *scores,
                          void *scratch)
 {
-    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    const xsmi_hierarchy *h = m->hierarchy;
     open *heap = scratch;
     uint32_t count = 0, found = 0;
     uint64_t opened = 0;

@@ -59,7 +59,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
             "tied vectors change with the features, where the bias of a distance would not follow; vectors "
             "that are not tied can have distances");
     }
-    if (xsmi_correction_hierarchy(m->correction)) {
+    if (m->hierarchy) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree, which rows have no distance to");
     }

@@ -150,7 +150,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     const bool grows = map->classes > m->classes || features > xsmi_model_input(m);
     XSMI_TRY(place_classes(m, map, place, err));
     XSMI_TRY(check_tied(m, features, map->classes, place, err));
-    if (xsmi_correction_hierarchy(m->correction) && grows) {
+    if (m->hierarchy && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree over its classes, which cannot grow");
     }
@@ -158,7 +158,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are corrected by what its training %s, which is not known of new "
                          "classes and features; clear its correction before",
-                         xsmi_correction_pairs(m->correction) ? "counted" : "drew");
+                         m->correction->kind->drawn ? "drew" : "counted");
     }
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     options.bias = m->bias != NULL;
@@ -173,9 +173,11 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
         m->metadata = wider->metadata;
         m->metadata_count = wider->metadata_count;
         m->correction = wider->correction;
+        m->hierarchy = wider->hierarchy;
         wider->metadata = NULL;
         wider->metadata_count = 0;
         wider->correction = NULL;
+        wider->hierarchy = NULL;
     }
     xsm_model_free(wider);
     return status;

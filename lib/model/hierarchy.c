@@ -5,33 +5,48 @@
 
 #include <string.h>
 
-static xsm_status start(xsm_context *ctx, uint32_t classes, xsmi_hierarchy *h, xsm_error *err)
+static xsm_status start(xsm_context *ctx, uint32_t classes, xsmi_hierarchy **out, xsm_error *err)
 {
-    memset(h, 0, sizeof *h);
     if (classes < 2) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a tree over %u class; accepted is 2 and more", classes);
     }
-    h->context = ctx;
+    xsmi_hierarchy *h = xsmi_allocate_zero(ctx, 1, sizeof *h);
+    if (!h) {
+        return xsmi_fail_memory(err, sizeof *h, "a tree over the classes");
+    }
+    h->context = xsmi_context_retain(ctx);
+    atomic_init(&h->holders, 1);
     h->classes = classes;
     h->nodes = classes - 1;
     h->children = xsmi_allocate(ctx, h->nodes, 2 * sizeof *h->children);
     h->above = xsmi_allocate_zero(ctx, h->nodes, sizeof *h->above);
     h->above_class = xsmi_allocate_zero(ctx, classes, sizeof *h->above_class);
     if (!h->children || !h->above || !h->above_class) {
-        xsmi_hierarchy_clear(h);
+        xsmi_hierarchy_release(h);
         return xsmi_fail_memory(err, 4 * (size_t)classes * sizeof *h->children, "a tree over the classes");
     }
+    *out = h;
     return XSM_OK;
 }
 
-void xsmi_hierarchy_clear(xsmi_hierarchy *h)
+xsmi_hierarchy *xsmi_hierarchy_retain(xsmi_hierarchy *h)
 {
-    if (h->context) {
-        xsmi_release(h->context, h->children, h->nodes, 2 * sizeof *h->children);
-        xsmi_release(h->context, h->above, h->nodes, sizeof *h->above);
-        xsmi_release(h->context, h->above_class, h->classes, sizeof *h->above_class);
+    if (h) {
+        atomic_fetch_add(&h->holders, 1);
     }
-    memset(h, 0, sizeof *h);
+    return h;
+}
+
+void xsmi_hierarchy_release(xsmi_hierarchy *h)
+{
+    if (h && atomic_fetch_sub(&h->holders, 1) == 1) {
+        xsm_context *ctx = h->context;
+        xsmi_release(ctx, h->children, h->nodes, 2 * sizeof *h->children);
+        xsmi_release(ctx, h->above, h->nodes, sizeof *h->above);
+        xsmi_release(ctx, h->above_class, h->classes, sizeof *h->above_class);
+        xsmi_release(ctx, h, 1, sizeof *h);
+        xsm_context_free(ctx);
+    }
 }
 
 /* Fills the parent of each node and class, from children in preorder. */
@@ -64,10 +79,11 @@ typedef struct range {
     uint32_t node, first, count;
 } range;
 
-xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint32_t classes, xsmi_hierarchy *h,
+xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint32_t classes, xsmi_hierarchy **out,
                                    xsm_error *err)
 {
-    XSMI_TRY(start(ctx, classes, h, err));
+    xsmi_hierarchy *h = NULL;
+    XSMI_TRY(start(ctx, classes, &h, err));
     range stack[33]; /* halves: at most one pending right side at each of 31 levels */
     uint32_t height = 0;
     stack[height++] = (range){0, 0, classes};
@@ -91,6 +107,7 @@ xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint
     while (((uint64_t)1 << h->depth) < classes) {
         h->depth++;
     }
+    *out = h;
     return XSM_OK;
 }
 
@@ -150,10 +167,11 @@ static void renumber(xsmi_hierarchy *h, const uint32_t *merged, uint32_t *stack,
     }
 }
 
-xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_hierarchy *h,
+xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_hierarchy **out,
                                   xsm_error *err)
 {
-    XSMI_TRY(start(ctx, classes, h, err));
+    xsmi_hierarchy *h = NULL;
+    XSMI_TRY(start(ctx, classes, &h, err));
     weighted *leaves = xsmi_allocate(ctx, classes, sizeof *leaves);
     uint64_t *sums = xsmi_allocate(ctx, classes, sizeof *sums);
     uint32_t *merged = xsmi_allocate(ctx, classes, 2 * sizeof *merged);
@@ -175,8 +193,10 @@ xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uin
     xsmi_release(ctx, sums, classes, sizeof *sums);
     xsmi_release(ctx, merged, classes, 2 * sizeof *merged);
     xsmi_release(ctx, stack, classes, sizeof *stack);
-    if (status != XSM_OK) {
-        xsmi_hierarchy_clear(h);
+    if (status == XSM_OK) {
+        *out = h;
+    } else {
+        xsmi_hierarchy_release(h);
     }
     return status;
 }
@@ -210,27 +230,26 @@ static bool is_tree(const xsmi_hierarchy *h, uint32_t *due, uint32_t *seen)
     return height == 0 && classes == h->classes;
 }
 
-xsm_status xsmi_hierarchy_read(xsm_context *ctx, const uint32_t *children, uint32_t classes, xsmi_hierarchy *h,
-                               bool *good, xsm_error *err)
+xsm_status xsmi_hierarchy_from_children(xsm_context *ctx, const uint32_t *children, uint32_t classes,
+                                        xsmi_hierarchy **out, xsm_error *err)
 {
-    *good = false;
-    XSMI_TRY(start(ctx, classes, h, err));
+    xsmi_hierarchy *h = NULL;
+    *out = NULL;
+    XSMI_TRY(start(ctx, classes, &h, err));
     memcpy(h->children, children, 2 * (size_t)h->nodes * sizeof *children);
     uint32_t *due = xsmi_allocate(ctx, h->nodes, sizeof *due);
-    if (!due) {
-        xsmi_hierarchy_clear(h);
-        return xsmi_fail_memory(err, h->nodes * sizeof *due, "a tree over the classes");
-    }
-    *good = is_tree(h, due, h->above_class);
-    if (*good) {
+    const bool good = due && is_tree(h, due, h->above_class);
+    if (good) {
         look_up(h);
         measure(h, due);
+        *out = h;
+    } else {
+        xsmi_hierarchy_release(h);
     }
-    xsmi_release(ctx, due, h->nodes, sizeof *due);
-    if (!*good) {
-        xsmi_hierarchy_clear(h);
-    }
-    return XSM_OK;
+    const xsm_status status =
+        due ? XSM_OK : xsmi_fail_memory(err, (classes - 1) * sizeof *due, "a tree over the classes");
+    xsmi_release(ctx, due, classes - 1, sizeof *due);
+    return status;
 }
 
 /* -- sweeps -------------------------------------------------------------------------------------------------------- */

@@ -152,21 +152,34 @@ static void release_weights(xsm_model *m)
 
 void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c)
 {
-    if (m->correction != c) {
-        xsmi_correction_release(m->correction);
-        m->correction = xsmi_correction_retain(c);
+    xsmi_correction *before = m->correction;
+    m->correction = xsmi_correction_retain(c);
+    xsmi_correction_release(before);
+    if (c) {
+        xsmi_model_set_hierarchy(m, NULL);
+    }
+}
+
+void xsmi_model_set_hierarchy(xsm_model *m, xsmi_hierarchy *h)
+{
+    xsmi_hierarchy *before = m->hierarchy;
+    m->hierarchy = xsmi_hierarchy_retain(h);
+    xsmi_hierarchy_release(before);
+    if (h) {
+        xsmi_model_set_correction(m, NULL);
     }
 }
 
 const char *xsm_model_correction(const xsm_model *m)
 {
-    return xsmi_correction_kind(m ? m->correction : NULL);
+    return !m || xsmi_model_is_plain(m) ? "none" : m->hierarchy ? "hierarchy" : m->correction->kind->name;
 }
 
 void xsm_model_clear_correction(xsm_model *m)
 {
     if (m) {
         xsmi_model_set_correction(m, NULL);
+        xsmi_model_set_hierarchy(m, NULL);
     }
 }
 
@@ -182,7 +195,7 @@ void xsm_model_free(xsm_model *m)
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
     xsmi_model_clear_transform(m);
-    xsmi_correction_release(m->correction);
+    xsm_model_clear_correction(m);
     xsmi_release(ctx, m, 1, sizeof *m);
     xsm_context_free(ctx);
 }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "data/batch.h"
 #include "model/correction.h"
+#include "model/hierarchy.h"
 #include "model/layer.h"
 
 #include <xsoftmax/model.h>
@@ -56,7 +57,10 @@ struct xsm_model {
     xsmi_row_length *row_length;
     xsmi_mapping mapping;
 
-    xsmi_correction *correction; /* NULL = none */
+    /* At most one of these is there: what is added to the scores of the weights, or the tree whose nodes the rows of
+     * weights belong to. */
+    xsmi_correction *correction;
+    xsmi_hierarchy *hierarchy;
 
     int32_t index_base;         /* of the class map, XSM_INDEX_BASE_* */
     int64_t *labels;            /* [classes] or NULL = the class number */
@@ -184,8 +188,14 @@ xsm_status xsmi_model_save_state(const xsm_model *m, const char *path, const xsm
 xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
                               xsm_error *err);
 
-/* Sets the model's correction; NULL = none. The model takes a reference. */
+/* Sets the model's correction, or its hierarchy, in place of either; NULL = none. The model takes a reference. */
 void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
+void xsmi_model_set_hierarchy(xsm_model *m, xsmi_hierarchy *h);
+/* Whether a model's scores are those of its weights alone. */
+static inline bool xsmi_model_is_plain(const xsm_model *m)
+{
+    return !m->correction && !m->hierarchy;
+}
 
 /* Scores (logits) of m classes for one row as the output layer sees it, with scales and bias, without the model's
  * correction: the scores that training uses. Inner loop: no checks, no allocation. Upcoming dense rows are prefetched
@@ -216,9 +226,6 @@ typedef struct xsmi_exact {
     float *top_score;    /* [n][top] falling; of equal scores the smaller class first */
     uint32_t *top_class; /* [n][top]; XSMI_NO_CLASS past the K-th */
 } xsmi_exact;
-
-/* Blocks scored together, so that a tile of weights is used while it is in the cache. */
-#define XSMI_EXACT_BLOCKS 8
 
 /* Bytes of scratch for `blocks` blocks of dense or sparse rows against this model; SIZE_MAX when that many cannot be
  * addressed. */

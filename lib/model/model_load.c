@@ -39,15 +39,21 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {
-        "weight",     "bias",       "labels",      "label_names",  "class_counts",    "idf",
-        "correction", "tree_nodes", "tree_leaves", "tree_mean",    "tree_directions", XSMI_VOCABULARY_TENSOR,
-        "hierarchy",  "embedding",  "pair_counts", "pair_classes", "pair_values"};
+    static const char *const known[] = {"weight",
+                                        "bias",
+                                        "labels",
+                                        "label_names",
+                                        "class_counts",
+                                        "idf",
+                                        XSMI_VOCABULARY_TENSOR,
+                                        XSMI_HIERARCHY_TENSOR,
+                                        "embedding"};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         /* "state.*" is for checkpoints only */
         bool found = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0 &&
                      xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT);
+        found |= xsmi_correction_has_tensor(t->name);
         for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
             found |= strcmp(t->name, known[k]) == 0;
         }
@@ -227,7 +233,19 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-/* Called after the first layer and the correction, on which it depends. */
+static xsm_status load_correction(const source *s, xsm_model *m, xsm_error *err)
+{
+    const uint32_t features = xsmi_model_input(m);
+    XSMI_TRY(xsmi_hierarchy_read(m->context, s->container, s->name, m->classes, &m->hierarchy, err));
+    XSMI_TRY(xsmi_correction_read(m->context, s->container, s->name, m->classes, features, &m->correction, err));
+    if (m->hierarchy && m->correction) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has a hierarchy and a correction; one is accepted at most",
+                         s->name);
+    }
+    return XSM_OK;
+}
+
+/* Called after the first layer and the hierarchy, on which it depends. */
 static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *score = xsmi_container_metadata(s->container, XSMI_KEY_SCORE);
@@ -239,7 +257,7 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
                          "%s: the metadata '" XSMI_KEY_SCORE "' is '%.100s'; linear or euclidean is accepted", s->name,
                          score);
     }
-    if (!m->bias || m->features < 1 || (m->layer && m->layer->tied) || xsmi_correction_hierarchy(m->correction)) {
+    if (!m->bias || m->features < 1 || (m->layer && m->layer->tied) || m->hierarchy) {
         return xsmi_fail(
             err, XSM_ERROR_FORMAT,
             "%s: scores that are distances need a tensor 'bias' and features, and neither tied vectors nor "
@@ -270,7 +288,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
         status = xsmi_model_load_scales(m, container, name, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_correction_read(ctx, container, name, m->classes, xsmi_model_input(m), &m->correction, err);
+        status = load_correction(&s, m, err);
     }
     if (status == XSM_OK) {
         status = load_score(&s, m, err);

@@ -7,8 +7,9 @@
  *     bias         F32 [K]      if there is one
  *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied
  *     idf          F32 [n]      if the transform has weights
- *     correction, tree_* or     what correction_file.c says, if there is one
- *     hierarchy
+ *     correction, tree_* or     a correction, if there is one (correction_*.c)
+ *     pair_*
+ *     hierarchy    U32 [K-1, 2] if the weights are those of its nodes (hierarchy.h)
  *     label_names  U8 [bytes]   a name a line, if the classes have names
  *     vocabulary   U8 [bytes]   a word a line, if rows are text (vocabulary_file.c)
  *
@@ -187,6 +188,9 @@ static void list_contents(const xsm_model *m, contents *c)
     if (m->correction) {
         c->count += xsmi_correction_tensors(m->correction, c->tensors + c->count);
     }
+    if (m->hierarchy) {
+        c->tensors[c->count++] = xsmi_hierarchy_tensor(m->hierarchy);
+    }
     add_extras(c, 4);
     if (m->names) {
         uint64_t bytes = 0;
@@ -269,6 +273,10 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
     }
     if (m->correction) {
         XSMI_TRY(xsmi_correction_write(m->correction, w, err));
+    }
+    if (m->hierarchy) {
+        const xsmi_tensor tensor = xsmi_hierarchy_tensor(m->hierarchy);
+        XSMI_TRY(xsmi_container_write(w, tensor.data, tensor.size, err));
     }
     XSMI_TRY(write_extras(c, 4, w, err));
     if (m->names) {

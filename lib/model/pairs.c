@@ -1,5 +1,5 @@
 /* Values of pairs of a feature and a class. */
-#include "model/model.h"
+#include "model/pairs.h"
 
 #include <math.h>
 #include <string.h>
@@ -213,51 +213,4 @@ void xsmi_pairs_add(const xsmi_pairs *p, const xsmi_features *x, const uint32_t 
     for (size_t c = 0; c < count; c++) {
         xsmi_pairs_add_range(p, x, classes[c], 1, scores + c, 1);
     }
-}
-
-/* -- models -------------------------------------------------------------------------------------------------------- */
-
-xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double strength, xsm_error *err)
-{
-    if (!m || !train) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_add_pairs: %s is NULL", m ? "the data" : "the model");
-    }
-    if (!(strength > 0) || isinf(strength)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the strength of pairs is %g; accepted is above 0", strength);
-    }
-    if (train->features != xsmi_model_input(m) || train->classes != m->classes) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE,
-                         "rows of %u features and %u classes for a model of %u features and %u classes",
-                         train->features, train->classes, xsmi_model_input(m), m->classes);
-    }
-    if (!train->sparse) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "pairs are counted in sparse rows; in dense ones every feature is with every class");
-    }
-    if (train->unseen_labels > 0) {
-        return xsmi_fail(err, XSM_ERROR_DATA,
-                         "%llu labels of the rows are of no class of the model; pairs are counted in rows without such",
-                         (unsigned long long)train->unseen_labels);
-    }
-    if (m->correction && !xsmi_correction_pairs(m->correction)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the model's scores have a correction already, by '%s'; clear it before, or do without pairs",
-                         xsmi_correction_kind(m->correction));
-    }
-    xsmi_pairs pairs;
-    memset(&pairs, 0, sizeof pairs);
-    XSMI_TRY(xsmi_pairs_count(m->context, train, strength, &pairs, err));
-    xsmi_correction *correction = NULL;
-    xsm_status status = XSM_OK;
-    if (pairs.count > 0 && !xsmi_pairs_sound(&pairs)) {
-        status = xsmi_fail(err, XSM_ERROR_RANGE, "with a strength of %g what pairs have is not finite", strength);
-    } else if (pairs.count > 0) {
-        status = xsmi_correction_of_pairs(m->context, &pairs, &correction, err);
-    }
-    if (status == XSM_OK) {
-        xsmi_model_set_correction(m, correction);
-    }
-    xsmi_correction_release(correction);
-    xsmi_pairs_clear(&pairs);
-    return status;
 }

@@ -10,7 +10,6 @@
 #include "data/text.h"
 #include "data/vocabulary.h"
 #include "model/model.h"
-#include "model/tree_file.h"
 
 /* A class-major model without weights, for a loader to fill. xsm_model_free() accepts it at any stage. */
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
@@ -40,14 +39,6 @@ void xsmi_model_clear_transform(xsm_model *m);
 void xsmi_model_clear_metadata(xsm_model *m);
 /* Copies a container's metadata to a model that has none, without the library's own entries. */
 xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err);
-
-/* A correction in a model's file (correction_file.c): its tensors, and their data in that order. Reading gives NULL if
- * there is none. */
-#define XSMI_CORRECTION_TENSORS XSMI_TREE_TENSORS
-size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS]);
-xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer *w, xsm_error *err);
-xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
-                                uint32_t features, xsmi_correction **out, xsm_error *err);
 
 /* A first layer in a model's file (layer_file.c): the text of its metadata, its tensor (false: it has none), its data,
  * and reading them. */

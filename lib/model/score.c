@@ -71,14 +71,13 @@ static void score_paths(const xsm_model *m, const xsmi_hierarchy *h, const xsmi_
 void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const xsmi_features *seen,
                               const uint32_t *classes, size_t count, float *scores, float *scratch)
 {
-    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
-    if (h) {
-        score_paths(m, h, seen, classes, count, scores);
+    if (m->hierarchy) {
+        score_paths(m, m->hierarchy, seen, classes, count, scores);
         return;
     }
     xsmi_model_score_classes(m, seen, classes, count, m->alpha, scores, NULL);
     if (m->correction) {
-        xsmi_correction_add(m->correction, x, classes, count, scores, scratch);
+        m->correction->kind->chosen(m->correction, x, classes, count, scores, scratch);
     }
 }
 
@@ -88,9 +87,8 @@ typedef struct scores_job {
     const uint32_t *classes;
     size_t count;
     float *scores;
-    float *codes; /* [threads][code], for the correction */
-    size_t code;
-    float *hidden; /* [threads][features], for a first layer */
+    float *scratch; /* [threads][each]: the correction's code, then a hidden vector; or NULL */
+    size_t code, each;
 } scores_job;
 
 static void score_rows(void *state, size_t index, uint32_t thread)
@@ -99,13 +97,13 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     const xsm_model *m = job->model;
     uint64_t first = (uint64_t)index * JOB_ROWS;
     uint64_t end = job->batch->count - first < JOB_ROWS ? job->batch->count : first + JOB_ROWS;
-    float *hidden = job->hidden ? job->hidden + thread * (size_t)m->features : NULL;
-    float *codes = job->codes ? job->codes + thread * job->code : NULL;
+    float *code = job->scratch ? job->scratch + thread * job->each : NULL;
+    float *hidden = job->scratch ? code + job->code : NULL;
     for (uint64_t i = first; i < end; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
         xsmi_features seen = xsmi_model_seen(m, &x, hidden);
         const uint32_t *classes = job->classes + i * job->count;
-        xsmi_model_chosen_scores(m, &x, &seen, classes, job->count, job->scores + i * job->count, codes);
+        xsmi_model_chosen_scores(m, &x, &seen, classes, job->count, job->scores + i * job->count, code);
     }
 }
 
@@ -134,25 +132,17 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
                              classes[i], i % count, i / count, m->classes);
         }
     }
-    scores_job job = {m, &batch, classes, count, scores, NULL, 0, NULL};
-    size_t threads = xsm_context_threads(m->context), hidden = m->layer ? m->features : 0;
-    if (m->correction) {
-        job.code = xsmi_correction_code(m->correction);
-        job.codes = xsmi_allocate(m->context, threads, job.code * sizeof *job.codes);
-        if (!job.codes) {
-            return xsmi_fail_memory(err, threads * job.code * sizeof *job.codes, "scratch of scoring");
+    const size_t threads = xsm_context_threads(m->context), hidden = m->layer ? m->features : 0;
+    const size_t code = xsmi_correction_code(m->correction), each = code + hidden;
+    scores_job job = {m, &batch, classes, count, scores, NULL, code, each};
+    if (each > 0) {
+        job.scratch = xsmi_allocate(m->context, threads, each * sizeof *job.scratch);
+        if (!job.scratch) {
+            return xsmi_fail_memory(err, threads * each * sizeof *job.scratch, "scratch of scoring");
         }
     }
-    xsm_status status = XSM_OK;
-    if (hidden > 0) {
-        job.hidden = xsmi_allocate(m->context, threads, hidden * sizeof *job.hidden);
-        status = job.hidden ? XSM_OK : xsmi_fail_memory(err, threads * hidden * sizeof *job.hidden, "hidden vectors");
-    }
-    if (status == XSM_OK) {
-        status = xsmi_run(m->context, score_rows, &job, (size_t)((batch.count + JOB_ROWS - 1) / JOB_ROWS), err);
-    }
-    xsmi_release(m->context, job.hidden, threads, hidden * sizeof *job.hidden);
-    xsmi_release(m->context, job.codes, threads, job.code * sizeof *job.codes);
+    xsm_status status = xsmi_run(m->context, score_rows, &job, (size_t)((batch.count + JOB_ROWS - 1) / JOB_ROWS), err);
+    xsmi_release(m->context, job.scratch, threads, each * sizeof *job.scratch);
     return status;
 }
 
@@ -241,7 +231,7 @@ void xsmi_score_scratch_free(xsm_context *ctx, xsmi_score_scratch *scratch)
 xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
                                   xsmi_score_scratch *scratch, xsm_error *err)
 {
-    const bool sparse = xsmi_batch_sparse(range->batch), plain = !m->correction && !m->layer;
+    const bool sparse = xsmi_batch_sparse(range->batch), plain = xsmi_model_is_plain(m) && !m->layer;
     if (sparse && plain && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         bool done;
         xsm_status status = xsmi_columns_score(m, range, ctx, scratch, &done, err);

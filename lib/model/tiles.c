@@ -47,11 +47,9 @@ typedef struct scratch {
     uint32_t *columns; /* [GATHER_FEATURES] the columns of one row's features */
     float *compact;    /* [features][piece of a tile], at most [GATHER_FEATURES][GATHER_LEAST] floats */
     size_t *cursor;    /* [XSMI_TILE_ROWS] values of each row summed so far */
-    /* with a tree as correction, for one block */
-    float *codes;    /* [XSMI_LANES][dims] */
-    float *sweep;    /* scratch of a sweep */
-    float *log_tree; /* [classes][XSMI_LANES] */
-    /* with a hierarchy: log_tree for each of several blocks, and for each */
+    void *prepared;    /* by a correction for one block */
+    /* with a hierarchy, for each of several blocks */
+    float *log_p;  /* [classes][XSMI_LANES] */
     float *stack;  /* stack of its sweep */
     float *nodes;  /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, when scored row by row */
     float *hidden; /* [blocks][XSMI_LANES][hidden_stride], with a first layer */
@@ -97,19 +95,14 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
         s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
     }
     s->hidden = xsmi_arena_take(arena, blocks * XSMI_LANES * hidden_stride(m), sizeof *s->hidden);
-    const xsmi_tree *tree = xsmi_correction_tree(m->correction);
-    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    const xsmi_hierarchy *h = m->hierarchy;
     if (h) {
         size_t together = swept_together(h, blocks);
-        s->log_tree = xsmi_arena_take(arena, together * h->classes, XSMI_LANES * sizeof *s->log_tree);
+        s->log_p = xsmi_arena_take(arena, together * h->classes, XSMI_LANES * sizeof *s->log_p);
         s->stack = xsmi_arena_take(arena, together * xsmi_hierarchy_stack(h), sizeof *s->stack);
         s->nodes = xsmi_arena_take(arena, together * XSMI_ROW_TILE, XSMI_LANES * sizeof *s->nodes);
     }
-    if (tree) {
-        s->codes = xsmi_arena_take(arena, (size_t)tree->dims * XSMI_LANES, sizeof *s->codes);
-        s->sweep = xsmi_arena_take(arena, xsmi_tree_scratch(tree), sizeof *s->sweep);
-        s->log_tree = xsmi_arena_take(arena, (size_t)tree->classes * XSMI_LANES, sizeof *s->log_tree);
-    }
+    s->prepared = xsmi_arena_take(arena, m->correction ? m->correction->block : 0, 1);
 }
 
 size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks)
@@ -400,11 +393,10 @@ static void score_plain(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t
 /* -- corrections --------------------------------------------------------------------------------------------------- */
 
 typedef struct corrected {
-    const float *log_q;         /* [classes], or NULL */
-    const float *log_tree;      /* [classes][XSMI_LANES] of the block being scored */
-    size_t block;               /* its number */
-    const xsmi_pairs *pairs;    /* or NULL; they need the */
-    const xsmi_tile_rows *rows; /* themselves (not their hidden vectors) */
+    const xsmi_correction *correction;
+    const xsmi_tile_rows *rows; /* themselves, not their hidden vectors */
+    size_t block;               /* the number of the first one */
+    const void *prepared;
     xsmi_tile_consumer consume;
     void *state;
 } corrected;
@@ -413,57 +405,27 @@ typedef struct corrected {
 static void correct_tile(void *state, const xsmi_tile *tile)
 {
     const corrected *c = state;
-    float *scores = (float *)(uintptr_t)tile->scores;
-    if (c->pairs) {
-        const xsmi_features *x = c->rows->features + tile->block * XSMI_LANES;
-        for (size_t l = 0; tile->lanes && l < c->rows->counts[tile->block]; l++) {
-            xsmi_pairs_add_range(c->pairs, &x[l], tile->first, tile->count, scores + l, XSMI_LANES);
-        }
-        if (!tile->lanes) {
-            xsmi_pairs_add_range(c->pairs, &x[tile->row], tile->first, tile->count, scores, 1);
-        }
-    } else if (c->log_q) {
-        for (uint32_t k = 0; k < tile->count; k++) {
-            for (size_t l = 0; tile->lanes && l < XSMI_LANES; l++) {
-                scores[k * XSMI_LANES + l] += c->log_q[tile->first + k];
-            }
-            if (!tile->lanes) {
-                scores[k] += c->log_q[tile->first + k];
-            }
-        }
-    } else if (tile->lanes) {
-        const float *add = c->log_tree + (size_t)tile->first * XSMI_LANES;
-        for (size_t i = 0; i < tile->count * (size_t)XSMI_LANES; i++) {
-            scores[i] += add[i];
-        }
-    } else {
-        const float *add = c->log_tree + (size_t)tile->first * XSMI_LANES + tile->row;
-        for (uint32_t k = 0; k < tile->count; k++) {
-            scores[k] += add[(size_t)k * XSMI_LANES];
-        }
-    }
+    const xsmi_features *rows = c->rows->features + tile->block * XSMI_LANES;
+    const size_t count = c->rows->counts[tile->block];
+    c->correction->kind->tile(c->correction, tile, rows, count, c->prepared, (float *)(uintptr_t)tile->scores);
     xsmi_tile moved = *tile;
     moved.block += c->block;
     c->consume(c->state, &moved);
 }
 
-/* A tree's log-probabilities take as much memory as a block's scores of all classes: one block at a time. */
-static void score_with_tree(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, scratch *s,
+/* What a kind prepares for a block may need as much memory as its scores of all classes: then one block at a time. */
+static void score_corrected(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, scratch *s,
                             xsmi_tile_consumer consume, void *state)
 {
-    const xsmi_tree *tree = xsmi_correction_tree(m->correction);
-    for (size_t b = 0; b < rows->blocks; b++) {
-        const float *codes[XSMI_LANES] = {NULL};
-        const xsmi_features *features = rows->features + b * XSMI_LANES;
-        for (size_t l = 0; l < rows->counts[b]; l++) {
-            float *code = s->codes + l * tree->dims;
-            xsmi_tree_encode(tree, &features[l], code);
-            codes[l] = code;
+    const xsmi_correction *correction = m->correction;
+    const size_t together = correction->kind->prepare ? 1 : rows->blocks;
+    for (size_t b = 0; b < rows->blocks; b += together) {
+        const xsmi_tile_rows group = {rows->features + b * XSMI_LANES, rows->counts + b, together, rows->sparse};
+        if (correction->kind->prepare) {
+            correction->kind->prepare(correction, m->kernels, group.features, group.counts[0], s->prepared);
         }
-        xsmi_tree_sweep(tree, m->kernels, codes, rows->counts[b], s->log_tree, s->sweep);
-        xsmi_tile_rows block = {features, rows->counts + b, 1, rows->sparse};
-        corrected c = {.log_tree = s->log_tree, .block = b, .consume = consume, .state = state};
-        score_plain(m, &block, first, end, s, correct_tile, &c);
+        corrected c = {correction, &group, b, s->prepared, consume, state};
+        score_plain(m, &group, first, end, s, correct_tile, &c);
     }
 }
 
@@ -518,7 +480,7 @@ static void give_swept(const scratch *s, const float *log_p, size_t block, size_
 static void score_with_hierarchy(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end,
                                  scratch *s, xsmi_tile_consumer consume, void *state)
 {
-    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    const xsmi_hierarchy *h = m->hierarchy;
     const bool lanes = xsmi_tiles_packed(m, rows->sparse);
     const size_t together = swept_together(h, rows->blocks), each = (size_t)h->classes * XSMI_LANES;
     for (size_t b = 0; b < rows->blocks; b += together) {
@@ -527,13 +489,13 @@ static void score_with_hierarchy(const xsm_model *m, const xsmi_tile_rows *rows,
         swept w = {.nodes = s->nodes, .counts = group.counts};
         for (size_t i = 0; i < some; i++) {
             w.sweep[i] = (xsmi_hierarchy_sweep){
-                h, m->kernels, s->log_tree + i * each, s->stack + i * xsmi_hierarchy_stack(h), 0, 0};
+                h, m->kernels, s->log_p + i * each, s->stack + i * xsmi_hierarchy_stack(h), 0, 0};
             xsmi_hierarchy_start_sweep(&w.sweep[i]);
         }
         memset(s->nodes, 0, some * XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
         score_plain(m, &group, 0, h->nodes, s, sweep_tile, &w);
         for (size_t i = 0; i < some; i++) {
-            give_swept(s, s->log_tree + i * each, b + i, group.counts[i], lanes, first, end, consume, state);
+            give_swept(s, s->log_p + i * each, b + i, group.counts[i], lanes, first, end, consume, state);
         }
     }
 }
@@ -544,18 +506,11 @@ void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t f
     xsmi_arena arena = {memory, 0};
     scratch s;
     divide_scratch(m, rows->sparse, rows->blocks, &arena, &s);
-    if (!m->correction) {
-        score_plain(m, rows, first, end, &s, consume, state);
-    } else if (xsmi_correction_hierarchy(m->correction)) {
+    if (m->hierarchy) {
         score_with_hierarchy(m, rows, first, end, &s, consume, state);
-    } else if (xsmi_correction_tree(m->correction)) {
-        score_with_tree(m, rows, first, end, &s, consume, state);
+    } else if (m->correction) {
+        score_corrected(m, rows, first, end, &s, consume, state);
     } else {
-        corrected c = {.log_q = xsmi_correction_numbers(m->correction),
-                       .pairs = xsmi_correction_pairs(m->correction),
-                       .rows = rows,
-                       .consume = consume,
-                       .state = state};
-        score_plain(m, rows, first, end, &s, correct_tile, &c);
+        score_plain(m, rows, first, end, &s, consume, state);
     }
 }

@@ -9,27 +9,7 @@
 #define XSMI_MODEL_TILES_H
 
 #include "model/model.h"
-
-/* Most rows at once, in blocks of XSMI_LANES. */
-#define XSMI_TILE_ROWS (XSMI_EXACT_BLOCKS * XSMI_LANES)
-/* Classes of a tile of one row's scores: one row's part of it stays in the first cache. */
-#define XSMI_ROW_TILE 512
-
-/* The rows of one call, before the first layer. All dense, or all sparse. */
-typedef struct xsmi_tile_rows {
-    const xsmi_features *features; /* [blocks][XSMI_LANES] */
-    const size_t *counts;          /* [blocks] rows of the block, at most XSMI_LANES */
-    size_t blocks;                 /* at most XSMI_EXACT_BLOCKS */
-    bool sparse;
-} xsmi_tile_rows;
-
-typedef struct xsmi_tile {
-    size_t block;
-    size_t row; /* in its block; when `lanes`, the tile holds all rows of the block */
-    bool lanes; /* scores[c*XSMI_LANES + row], else scores[c] */
-    uint32_t first, count;
-    const float *scores; /* scales and bias included */
-} xsmi_tile;
+#include "model/tile.h"
 
 /* Gets a tile. For each row the tiles come in rising order of classes. */
 typedef void (*xsmi_tile_consumer)(void *state, const xsmi_tile *tile);

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS] = {"tree_nodes", "tree_leaves", "tree_mean",
-                                                               "tree_directions"};
+const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS] = {XSMI_TREE_TENSOR_NAMES};
 
 static void describe(xsmi_tensor *tensors, size_t which, xsmi_dtype dtype, uint32_t rank, uint64_t rows,
                      uint64_t columns, const void *data)

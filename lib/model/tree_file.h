@@ -9,6 +9,7 @@
 #include "model/tree.h"
 
 #define XSMI_TREE_TENSORS 4
+#define XSMI_TREE_TENSOR_NAMES "tree_nodes", "tree_leaves", "tree_mean", "tree_directions"
 extern const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS];
 
 /* The tensors of a tree, with data borrowed from it; returns their number. */

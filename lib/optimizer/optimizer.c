@@ -413,6 +413,9 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     if (g->correction) {
         xsmi_model_set_correction(m, g->correction);
     }
+    if (g->hierarchy) {
+        xsmi_model_set_hierarchy(m, g->hierarchy);
+    }
     xsm_batch rows = batch;
     if (m->layer) { /* the output layer's rows are the hidden vectors of the gradient */
         batch.values = g->layer.hidden;

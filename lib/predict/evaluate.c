@@ -63,8 +63,7 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     p.top_score = xsmi_arena_take(arena, (uint64_t)JOB_ROWS * job->top, sizeof *p.top_score);
     p.top_class = xsmi_arena_take(arena, (uint64_t)JOB_ROWS * job->top, sizeof *p.top_class);
     p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
-    const xsmi_correction *correction = job->model->correction;
-    p.code = xsmi_arena_take(arena, correction ? xsmi_correction_code(correction) : 0, sizeof *p.code);
+    p.code = xsmi_arena_take(arena, xsmi_correction_code(job->model->correction), sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
     uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
     blocks = blocks < XSMI_EXACT_BLOCKS ? blocks : XSMI_EXACT_BLOCKS;

@@ -10,7 +10,7 @@
 /* For a model with a hierarchy, whether rows are searched best first: not for so many classes that tiles are faster. */
 static bool searches_hierarchy(const xsm_model *m, uint32_t top)
 {
-    return xsmi_correction_hierarchy(m->correction) && top <= m->classes / 16;
+    return m->hierarchy && top <= m->classes / 16;
 }
 
 /* The scratch of a search. */
@@ -36,7 +36,7 @@ typedef struct best_first_places {
 static best_first_places divide_best_first(const xsm_model *m, xsmi_arena *arena)
 {
     best_first_places p;
-    p.search = xsmi_arena_take(arena, xsmi_best_first_scratch(xsmi_correction_hierarchy(m->correction)), 1);
+    p.search = xsmi_arena_take(arena, xsmi_best_first_scratch(m->hierarchy), 1);
     p.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *p.hidden);
     return p;
 }
@@ -68,7 +68,7 @@ static xsm_status check_index(const xsm_model *model, const xsm_index *index, xs
         (!index->built || index->model != model || index->count != model->classes || index->width != model->features)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model", index->ops.name);
     }
-    if (index && model->correction != index->correction) {
+    if (index && (model->correction != index->correction || model->hierarchy)) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the model's scores have another correction since index '%s' was built; build it anew",
                          index->ops.name);
@@ -88,7 +88,7 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
             "it anew",
             m->classes, m->features, p->classes, p->width);
     }
-    if (m->correction != p->correction) {
+    if (m->correction != p->correction || m->hierarchy != p->hierarchy) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
     }
     XSMI_TRY(check_index(m, p->index, err));
@@ -132,6 +132,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->context = ctx;
     p->model = model;
     p->correction = model->correction;
+    p->hierarchy = model->hierarchy;
     p->top = top;
     p->beam = beam;
     p->tree_alone = o.tree_alone;
@@ -262,8 +263,8 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
             xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha, scores + (size_t)i * p->top,
                                      NULL);
             if (p->correction) { /* numbers, which need no scratch */
-                xsmi_correction_add(p->correction, &x, classes + (size_t)i * p->top, p->top,
-                                    scores + (size_t)i * p->top, NULL);
+                p->correction->kind->chosen(p->correction, &x, classes + (size_t)i * p->top, p->top,
+                                            scores + (size_t)i * p->top, NULL);
             }
         }
         for (uint32_t k = 0; k < p->top && finite; k++) {

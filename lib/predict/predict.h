@@ -27,10 +27,12 @@ struct xsm_predictor {
     uint32_t *top_class; /* [XSMI_PIECE][top] */
     void *scratch;
     size_t scratch_size;
-    const xsmi_correction *correction; /* of the model when the predictor was made, like the next two */
-    uint32_t classes, width;           /* of the model's output layer */
-    const xsm_index *index;            /* or NULL */
-    uint32_t beam;                     /* width; 0 = none */
+    /* Of the model when the predictor was made: */
+    const xsmi_correction *correction;
+    const xsmi_hierarchy *hierarchy;
+    uint32_t classes, width; /* of the output layer */
+    const xsm_index *index;  /* or NULL */
+    uint32_t beam;           /* width; 0 = none */
     bool tree_alone;
     uint64_t probed;
 };

@@ -53,7 +53,7 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
     if (o->index) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a predictor searches an index or a tree, not both");
     }
-    if (!m->correction || !xsmi_correction_tree(m->correction)) {
+    if (!m->correction || !m->correction->tree) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model has no tree to search; one trained by negative-sampling with sampler=tree has");
     }
@@ -82,7 +82,7 @@ static void take_best(const beam_places *b, uint32_t found, const xsmi_top *list
 static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_places *b, const xsmi_top *list)
 {
     const xsm_model *m = p->model;
-    const xsmi_tree *tree = xsmi_correction_tree(p->correction);
+    const xsmi_tree *tree = p->correction->tree;
     xsmi_tree_encode(tree, x, b->code);
     uint32_t found = xsmi_tree_beam(tree, b->code, p->beam, b->nodes, b->classes, b->log_q);
     if (p->tree_alone) {

@@ -93,6 +93,9 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     if (estimator->correction) {
         xsmi_model_set_correction(model, estimator->correction);
     }
+    if (estimator->hierarchy) {
+        xsmi_model_set_hierarchy(model, estimator->hierarchy);
+    }
     XSMI_TRY(xsmi_optimizer_check(optimizer, estimator, err));
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
     XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));

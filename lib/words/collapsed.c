@@ -379,16 +379,16 @@ xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_
     descent d = {.options = XSM_SKIPGRAM_FIT_OPTIONS_INIT, .models = {input, output}, .start = xsmi_seconds()};
     XSMI_TRY(read_options(options, corpus, &d.options, err));
     XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));
-    if (xsmi_correction_hierarchy(output->correction)) {
+    if (output->hierarchy) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the output model's vectors are those of the nodes of a tree, not of words; full gradients "
                          "start from vectors that another estimator has trained");
     }
-    if (input->correction || output->correction) {
+    if (!xsmi_model_is_plain(input) || output->correction) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the %s model's scores are corrected by what a sampler drew; clear "
                          "its correction",
-                         input->correction ? "input" : "output");
+                         !xsmi_model_is_plain(input) ? "input" : "output");
     }
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));

@@ -180,10 +180,10 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
     xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
     XSMI_TRY(xsmi_skipgram_read_options(options, corpus, &o, err));
     XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));
-    if (input->correction || (output->correction && !estimator)) {
+    if (!xsmi_model_is_plain(input) || (!xsmi_model_is_plain(output) && !estimator)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the %s model's scores are corrected by what a sampler drew; clear its correction",
-                         input->correction ? "input" : "output");
+                         !xsmi_model_is_plain(input) ? "input" : "output");
     }
     xsm_context *ctx;
     void *memory;
@@ -209,6 +209,9 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
     }
     if (estimator && estimator->correction) {
         xsmi_model_set_correction(output, estimator->correction);
+    }
+    if (estimator && estimator->hierarchy) {
+        xsmi_model_set_hierarchy(output, estimator->hierarchy);
     }
     *out = t;
     return XSM_OK;

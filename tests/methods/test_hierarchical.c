@@ -38,14 +38,13 @@ static void check_tree(xsm_context *ctx, const xsmi_hierarchy *h)
         deepest = depth > deepest ? depth : deepest;
     }
     assert_int_equal(deepest, h->depth);
-    xsmi_hierarchy again;
-    bool good;
-    assert_ok(xsmi_hierarchy_read(ctx, h->children, h->classes, &again, &good, &err), err);
-    assert_true(good);
-    assert_int_equal(again.depth, h->depth);
-    assert_memory_equal(again.above, h->above, h->nodes * sizeof *h->above);
-    assert_memory_equal(again.above_class, h->above_class, h->classes * sizeof *h->above_class);
-    xsmi_hierarchy_clear(&again);
+    xsmi_hierarchy *again = NULL;
+    assert_ok(xsmi_hierarchy_from_children(ctx, h->children, h->classes, &again, &err), err);
+    assert_non_null(again);
+    assert_int_equal(again->depth, h->depth);
+    assert_memory_equal(again->above, h->above, h->nodes * sizeof *h->above);
+    assert_memory_equal(again->above_class, h->above_class, h->classes * sizeof *h->above_class);
+    xsmi_hierarchy_release(again);
 }
 
 static void balanced_trees(void **state)
@@ -61,25 +60,25 @@ static void balanced_trees(void **state)
         for (uint32_t i = 0; i < classes; i++) {
             order[i] = classes - 1 - i;
         }
-        xsmi_hierarchy h;
+        xsmi_hierarchy *h = NULL;
         for (int given = 0; given < 2; given++) {
             assert_ok(xsmi_hierarchy_balanced(ctx, given ? order : NULL, classes, &h, &err), err);
-            check_tree(ctx, &h);
+            check_tree(ctx, h);
             for (uint32_t k = 0; k < classes; k++) {
-                assert_true(depth_of(&h, k) >= low && depth_of(&h, k) <= low + 1);
+                assert_true(depth_of(h, k) >= low && depth_of(h, k) <= low + 1);
             }
             /* The first half of the order is on the left of the root. */
             for (uint32_t i = 0; i < classes; i++) {
-                uint32_t at = h.above_class[given ? order[i] : i];
+                uint32_t at = h->above_class[given ? order[i] : i];
                 while (at / 2 != 0) {
-                    at = h.above[at / 2];
+                    at = h->above[at / 2];
                 }
                 assert_int_equal(at & 1, i >= (classes + 1) / 2);
             }
-            xsmi_hierarchy_clear(&h);
+            xsmi_hierarchy_release(h);
         }
     }
-    xsmi_hierarchy h;
+    xsmi_hierarchy *h = NULL;
     assert_fails(xsmi_hierarchy_balanced(ctx, NULL, 1, &h, &err), XSM_ERROR_RANGE, err);
     xsm_context_free(ctx);
 }
@@ -119,30 +118,30 @@ static void huffman_trees_have_the_least_depth(void **state)
         for (uint32_t k = 0; k < classes; k++) {
             weights[k] = trial % 3 == 0 ? test_next(&seed) % 3 : test_next(&seed) % 1000;
         }
-        xsmi_hierarchy h;
+        xsmi_hierarchy *h = NULL;
         assert_ok(xsmi_hierarchy_huffman(ctx, weights, classes, &h, &err), err);
-        check_tree(ctx, &h);
+        check_tree(ctx, h);
         for (uint32_t k = 0; k < classes; k++) {
-            cost += weights[k] * depth_of(&h, k);
+            cost += weights[k] * depth_of(h, k);
         }
         assert_int_equal(cost, least_cost(weights, (int)classes));
-        xsmi_hierarchy_clear(&h);
+        xsmi_hierarchy_release(h);
     }
     /* Powers of two hang as a chain; classes without rows do not. */
     uint64_t weights[60];
-    xsmi_hierarchy h;
+    xsmi_hierarchy *h = NULL;
     for (uint32_t k = 0; k < 60; k++) {
         weights[k] = (uint64_t)1 << k;
     }
     assert_ok(xsmi_hierarchy_huffman(ctx, weights, 60, &h, &err), err);
-    check_tree(ctx, &h);
-    assert_int_equal(h.depth, 59);
-    assert_int_equal(depth_of(&h, 59), 1);
-    xsmi_hierarchy_clear(&h);
+    check_tree(ctx, h);
+    assert_int_equal(h->depth, 59);
+    assert_int_equal(depth_of(h, 59), 1);
+    xsmi_hierarchy_release(h);
     memset(weights, 0, sizeof weights);
     assert_ok(xsmi_hierarchy_huffman(ctx, weights, 60, &h, &err), err);
-    assert_int_equal(h.depth, 6);
-    xsmi_hierarchy_clear(&h);
+    assert_int_equal(h->depth, 6);
+    xsmi_hierarchy_release(h);
     xsm_context_free(ctx);
 }
 
@@ -161,17 +160,16 @@ static void what_is_no_tree(void **state)
         {1, 3, 2, L | 1, L | 2, L | 3},     /* a node that there is not */
         {L, L | 1, 2, L | 2, L | 3, L | 0}, /* nodes that hang on nothing */
     };
-    xsmi_hierarchy h;
-    bool good;
+    xsmi_hierarchy *h = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_ok(xsmi_hierarchy_read(ctx, bad[i], 4, &h, &good, &err), err);
-        assert_false(good);
+        assert_ok(xsmi_hierarchy_from_children(ctx, bad[i], 4, &h, &err), err);
+        assert_null(h);
     }
     const uint32_t fine[6] = {1, L, 2, L | 1, L | 2, L | 3};
-    assert_ok(xsmi_hierarchy_read(ctx, fine, 4, &h, &good, &err), err);
-    assert_true(good);
-    check_tree(ctx, &h);
-    xsmi_hierarchy_clear(&h);
+    assert_ok(xsmi_hierarchy_from_children(ctx, fine, 4, &h, &err), err);
+    assert_non_null(h);
+    check_tree(ctx, h);
+    xsmi_hierarchy_release(h);
     xsm_context_free(ctx);
 }
 
@@ -186,7 +184,7 @@ static xsm_model *random_model(xsm_context *ctx, const test_problem *p, const ch
     xsm_model *m = test_model(ctx, p, true, layout, size, 3);
     xsm_estimator *e = test_estimator(ctx, "hierarchical", tree);
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
-    xsmi_model_set_correction(m, e->correction);
+    xsmi_model_set_hierarchy(m, e->hierarchy);
     xsm_estimator_free(e);
     assert_string_equal(xsm_model_correction(m), "hierarchy");
     return m;
@@ -195,7 +193,7 @@ static xsm_model *random_model(xsm_context *ctx, const test_problem *p, const ch
 /* log p(k|x) in double, from the root down. */
 static double log_p(const xsm_model *m, uint32_t class, const float *x)
 {
-    const xsmi_hierarchy *h = xsmi_correction_hierarchy(m->correction);
+    const xsmi_hierarchy *h = m->hierarchy;
     double sum = 0;
     for (uint32_t at = h->above_class[class];; at = h->above[at / 2]) {
         double z = test_score(m, at / 2, x), t = at & 1 ? -z : z;
@@ -366,7 +364,7 @@ static void gradients_are_central_differences(void **state)
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         xsm_estimator *e = test_estimator(NULL, "hierarchical", trees[kind / 2]);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        xsmi_model_set_correction(m, e->correction);
+        xsmi_model_set_hierarchy(m, e->hierarchy);
         xsm_gradient *g = test_gradient(NULL);
         xsm_batch batch = xsm_batch_range(p.data, 0, N);
         assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
@@ -489,7 +487,7 @@ static void models_are_saved_and_go_on(void **state)
     /* The loaded model keeps its tree, whatever the option says. */
     xsm_estimator *e = test_estimator(NULL, "hierarchical", "tree=balanced");
     assert_ok(xsm_estimator_bind(e, loaded, p.data, &err), err);
-    assert_ptr_equal(e->correction, loaded->correction);
+    assert_ptr_equal(e->hierarchy, loaded->hierarchy);
     xsm_estimator_free(e);
     /* What other estimators and indexes would make of its rows is refused. */
     static const char *const others[] = {"softmax", "ove", "negative-sampling", "implicit"};
@@ -509,8 +507,7 @@ static void models_are_saved_and_go_on(void **state)
     assert_non_null(f);
     static char bytes[1 << 16];
     size_t size = fread(bytes, 1, sizeof bytes, f);
-    const uint32_t root[2] = {m->correction ? xsmi_correction_hierarchy(m->correction)->children[0] : 0,
-                              xsmi_correction_hierarchy(m->correction)->children[1]};
+    const uint32_t root[2] = {m->hierarchy ? m->hierarchy->children[0] : 0, m->hierarchy->children[1]};
     bool changed = false;
     for (size_t i = 0; i + sizeof root <= size && !changed; i += 4) {
         if (memcmp(bytes + i, root, sizeof root) == 0) {

@@ -59,8 +59,8 @@ static xsm_model *trained(const test_problem *p, const char *sampler)
 static const xsmi_tree *tree_of(const xsm_model *m)
 {
     assert_non_null(m->correction);
-    assert_non_null(xsmi_correction_tree(m->correction));
-    return xsmi_correction_tree(m->correction);
+    assert_non_null(m->correction->tree);
+    return m->correction->tree;
 }
 
 static xsm_predictor *predictor(const xsm_model *m, uint32_t top, uint32_t beam, int32_t alone)

@@ -110,7 +110,7 @@ static void frequent_words_hang_high(void **state)
     o.eta = 1e-9;
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
     assert_string_equal(xsm_model_correction(out), "hierarchy");
-    const xsmi_hierarchy *h = xsmi_correction_hierarchy(out->correction);
+    const xsmi_hierarchy *h = out->hierarchy;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_classes(out, &map, &err), err);
     uint64_t *weights = malloc(map.classes * sizeof *weights), hung = 0, least = 0;
