@@ -81,6 +81,15 @@ static inline bool xsmi_add(uint64_t a, uint64_t b, size_t *result)
  * each of them, and its size must fit a size_t. */
 xsm_status xsmi_check_dimensions(uint64_t features, uint64_t classes, xsm_error *err);
 
+/* Floats from one row of a matrix to the next, for rows of `length`: whole cache lines, and off multiples of 4 KB, as
+ * rows that far apart share one set of the first cache and would evict each other. */
+static inline size_t xsmi_row_stride(size_t length)
+{
+    const size_t line = XSMI_ALIGNMENT / sizeof(float), page = 4096 / sizeof(float);
+    const size_t stride = (length + line - 1) / line * line;
+    return stride > 0 && stride % page == 0 ? stride + line : stride;
+}
+
 /* Memory of `count` elements of `each` bytes, aligned to XSMI_ALIGNMENT; NULL when there is no memory or the product
  * does not fit. count = 0 gives a valid pointer. Blocks of 2 MiB and more are aligned to 2 MiB and advised to use huge
  * pages. Release with the same count and size. */

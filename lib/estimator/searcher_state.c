@@ -9,6 +9,7 @@
  *     search.N        U32       the index of block N; zeros if it is not built
  */
 #include "estimator/searcher.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdio.h>

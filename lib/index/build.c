@@ -3,6 +3,7 @@
  * numbers that are not finite; and updates of the index.
  */
 #include "index/index.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 #include "base/option.h"
-#include "model/model.h"
+#include "model/correction.h"
 
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/index.h>

@@ -17,16 +17,6 @@
 /* Floats of one job of a pass over all weights. */
 #define PASS_FLOATS ((size_t)1 << 20)
 
-size_t xsmi_row_stride(size_t length)
-{
-    const size_t line = XSMI_ALIGNMENT / sizeof(float);
-    const size_t page = 4096 / sizeof(float);
-    size_t stride = (length + line - 1) / line * line;
-    /* Rows that begin a multiple of 4 KB apart share one set of the first cache: a tile's rows would evict each
-     * other. */
-    return stride > 0 && stride % page == 0 ? stride + line : stride;
-}
-
 /* Rows and columns of the weights in memory. */
 static void matrix_shape(const xsm_model *m, int32_t layout, size_t *rows, size_t *columns)
 {

@@ -73,8 +73,6 @@ struct xsm_model {
     size_t metadata_count;
 };
 
-/* Row stride for `length` floats: whole cache lines, and off multiples of 4 KB. */
-size_t xsmi_row_stride(size_t length);
 /* Copies a mapped model to memory of its own. Call it before changing weights. */
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
 /* Makes row_scale, all ones, if there is none. */

@@ -1,0 +1,133 @@
+/* Embedding models as hosts see them; the first layer itself is in layer.c. */
+#include "model/layer.h"
+#include "model/model.h"
+
+#include <math.h>
+
+static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidden, xsm_embedding_options *o,
+                               xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_embedding_options", err));
+    if (o->bias != 0 && o->bias != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.bias is %d; accepted are 0 and 1", o->bias);
+    }
+    if (o->activation < XSM_ACTIVATION_IDENTITY || o->activation > XSM_ACTIVATION_TANH) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_embedding_options.activation is %d, which is no XSM_ACTIVATION_* value", o->activation);
+    }
+    if (o->pool != XSM_POOL_SUM && o->pool != XSM_POOL_MEAN) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.pool is %d, which is no XSM_POOL_* value",
+                         o->pool);
+    }
+    if (o->tied != 0 && o->tied != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.tied is %d; accepted are 0 and 1", o->tied);
+    }
+    if (o->seed > INT64_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.seed is %llu; accepted is 0 to 2^63-1",
+                         (unsigned long long)o->seed);
+    }
+    if (o->reserved != 0 || o->reserved2 != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the reserved members of xsm_embedding_options must be 0");
+    }
+    if (!(o->scale >= 0 && o->scale <= 1e6)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.scale is %g; accepted is 0 to 1e6", o->scale);
+    }
+    if (o->scale == 0) {
+        o->scale = sqrt(3.0 / hidden);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
+                                   const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
+{
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_embedding: out is NULL");
+    }
+    if (features < 1 || features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u", features, XSM_FEATURES_MAX);
+    }
+    if (hidden < 1 || hidden > XSM_HIDDEN_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "hidden vectors of %u; accepted are 1 to %u", hidden, XSM_HIDDEN_MAX);
+    }
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    XSMI_TRY(read_options(options, hidden, &o, err));
+    if (o.tied && features != classes) {
+        return xsmi_fail(
+            err, XSM_ERROR_SHAPE,
+            "tied vectors are both the features' and the classes': %u features and %u classes must be as many",
+            features, classes);
+    }
+    xsm_model_options linear = XSM_MODEL_OPTIONS_INIT;
+    linear.bias = o.bias;
+    xsm_model *m;
+    XSMI_TRY(xsm_model_new_linear(context, hidden, classes, &linear, &m, err));
+    xsm_status status = xsmi_layer_new(m, features, &o, NULL, err);
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    xsmi_layer_start(m);
+    *out = m;
+    return XSM_OK;
+}
+
+uint32_t xsm_model_hidden(const xsm_model *m)
+{
+    return m && m->layer ? m->features : 0;
+}
+
+xsm_status xsm_model_get_embedding(const xsm_model *m, xsm_embedding_options *options, xsm_error *err)
+{
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_embedding: model is NULL");
+    }
+    if (!m->layer) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no hidden vectors");
+    }
+    xsm_embedding_options o = m->layer->made;
+    return xsmi_options_write(&o, sizeof o, sizeof o, options, "xsm_embedding_options", err);
+}
+
+xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
+{
+    if (!m || !parameters) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_parameters: %s is NULL",
+                         m ? "parameters" : "model");
+    }
+    xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
+    XSMI_TRY(xsmi_options_read(&p, sizeof p, sizeof p, parameters, "xsm_embedding_parameters", err));
+    if (!m->layer) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
+    }
+    xsmi_layer *l = m->layer;
+    if (l->tied) {
+        xsm_parameters w = XSM_PARAMETERS_INIT;
+        XSMI_TRY(xsm_model_parameters(m, &w, err));
+    } else {
+        XSMI_TRY(xsmi_layer_own(m, err));
+        xsmi_layer_fold(m);
+    }
+    p.vectors = l->tied ? m->weight : l->weight;
+    p.feature_step = l->tied ? m->stride : l->stride;
+    p.features = l->features;
+    p.hidden = m->features;
+    return xsmi_options_write(&p, sizeof p, sizeof p, parameters, "xsm_embedding_parameters", err);
+}
+
+xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, float *out, size_t stride,
+                                    xsm_error *err)
+{
+    if (!m || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_hidden_vectors: %s is NULL", m ? "out" : "model");
+    }
+    if (!m->layer) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no hidden vectors");
+    }
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
+    if (stride < m->features) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "hidden vectors %zu floats apart, of %u", stride, m->features);
+    }
+    return xsmi_model_hidden(m, &batch, out, stride, err);
+}
