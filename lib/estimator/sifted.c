@@ -195,7 +195,8 @@ static void run_range(void *state, size_t index, uint32_t thread)
     if (job->scored) {
         sift_scored(&s, count, some);
     } else {
-        xsmi_tiles_score(job->model, &rows, s.first, s.first + some, s.tiles, sift_tile, &s);
+        const xsmi_tile_call call = {job->model, &rows, s.first, s.first + some, sift_tile, &s};
+        xsmi_tiles_score(&call, s.tiles);
     }
     for (size_t i = 0; i < count; i++) {
         job->counts[range * n + row + i] = s.next[i] == BAD ? BAD : s.listed[i];

@@ -5,7 +5,7 @@
  * a tile of classes are read once, into a compact matrix that stays in the second cache while all rows use it. Threads
  * divide the classes. Scores equal those of tiles.c to the bit.
  */
-#include "model/tiles.h"
+#include "model/plain_tiles.h"
 
 #include <string.h>
 

@@ -210,6 +210,7 @@ void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void
         }
     }
     xsmi_tile_rows rows = {features, counts, count, sparse};
-    xsmi_tiles_score(m, &rows, 0, m->classes, arena.base + arena.used, take_tile, &state);
+    const xsmi_tile_call call = {m, &rows, 0, m->classes, take_tile, &state};
+    xsmi_tiles_score(&call, arena.base + arena.used);
     finish(&state, count, in_lanes);
 }

@@ -11,8 +11,15 @@
 #include "model/model.h"
 #include "model/tile.h"
 
-/* Gets a tile. For each row the tiles come in rising order of classes. */
-typedef void (*xsmi_tile_consumer)(void *state, const xsmi_tile *tile);
+/* Rows to score against the classes first..end. */
+typedef struct xsmi_tile_call {
+    const xsm_model *model;
+    const xsmi_tile_rows *rows;
+    uint32_t first, end;
+    /* Gets each tile. For each row the tiles come in rising order of classes. */
+    void (*consume)(void *state, const xsmi_tile *tile);
+    void *state;
+} xsmi_tile_call;
 
 /* Whether a tile has the rows of a block as lanes. */
 static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
@@ -22,13 +29,8 @@ static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
 
 /* Bytes of scratch for `blocks` blocks; SIZE_MAX when they cannot be counted. */
 size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
-/* Scores the rows against the classes first..end. `scratch` is aligned to XSMI_ALIGNMENT. */
-void xsmi_tiles_score(const xsm_model *m, const xsmi_tile_rows *rows, uint32_t first, uint32_t end, void *scratch,
-                      xsmi_tile_consumer consume, void *state);
-
-/* Converts a row's sums of a tile to scores by scales and bias. `scales` are those of the classes, if each has its
- * own. */
-void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores);
+/* Scores the rows. `scratch` is aligned to XSMI_ALIGNMENT. */
+void xsmi_tiles_score(const xsmi_tile_call *call, void *scratch);
 
 /* xsmi_model_score_range() for sparse rows and a feature-major model that has neither a correction nor a first layer:
  * the same bits as by tiles, faster where rows share features. Otherwise *done is false, and nothing was done.

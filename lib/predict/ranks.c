@@ -312,7 +312,8 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     void *scratch = job->scratch + thread * job->scratch_each;
     for (int n = 0; n < 2 && l->count > 0 && p.finite; n++) {
         p.counting = n == 1;
-        xsmi_tiles_score(job->model, &rows, 0, job->model->classes, scratch, take_tile, &p);
+        const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, take_tile, &p};
+        xsmi_tiles_score(&call, scratch);
     }
     if (!p.finite) {
         result->failed = first;

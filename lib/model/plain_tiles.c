@@ -1,0 +1,364 @@
+/*
+ * Tiles of the scores (logits) of the weights, computed in three ways.
+ *
+ * Dense rows, class-major weights: the rows of a block are packed so that the vector lanes run over them, and the
+ * weights are read in place (kernels->score_tile). All blocks are scored against a tile of classes while its weights
+ * are in the second cache, so that main memory is read once for all rows. For up to XSMI_FEW rows in all, the lanes run
+ * over classes instead (kernels->score_few), with the same bits.
+ *
+ * Feature-major weights: a row's scores of a tile of classes are the sum of its features' weights, each a contiguous
+ * run (kernels->column_sums).
+ *
+ * Sparse rows, class-major weights: the features that occur in any of the rows are found once; for a tile of classes
+ * their weights are gathered into a compact feature-major matrix, which all rows use as above. Gathering for each row
+ * (kernels->sparse_gather_scores) would read each weight once for every row that uses it.
+ *
+ * In the last two a score is the sum, in rising order of features, by fused multiply-adds from 0: they give the same
+ * bits.
+ */
+#include "model/plain_tiles.h"
+
+#include <string.h>
+
+/* Bytes of weights that should stay in the second cache. */
+#define CACHE_BYTES ((size_t)1 << 20)
+/* Bytes of weights gathered at once. A piece of a tile is never narrower than GATHER_LEAST, and at most GATHER_FEATURES
+ * features are gathered at once, so that scratch is bounded. */
+#define GATHER_BYTES ((size_t)256 << 10)
+#define GATHER_LEAST 64
+#define GATHER_FEATURES 4096
+/* Classes whose weights are gathered together: a cache line of the compact matrix. */
+#define GATHER_CLASSES 16
+
+static size_t hidden_stride(const xsm_model *m)
+{
+    return m->layer ? xsmi_row_stride(m->features) : 0;
+}
+
+static size_t used_words(const xsm_model *m)
+{
+    return ((size_t)m->features + 63) / 64;
+}
+
+void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, xsmi_plain_scratch *s)
+{
+    size_t d = m->features;
+    s->scales = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scales);
+    if (xsmi_tiles_packed(m, sparse)) {
+        for (size_t b = 0; b < blocks; b++) {
+            s->packed[b] = xsmi_arena_take(arena, d * XSMI_LANES, sizeof **s->packed);
+        }
+        for (size_t b = 0; b < blocks; b++) {
+            s->lanes[b] = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES, sizeof **s->lanes);
+        }
+    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        s->scores = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scores);
+    } else {
+        s->scores = xsmi_arena_take(arena, blocks * XSMI_LANES * XSMI_ROW_TILE, sizeof *s->scores);
+        s->used = xsmi_arena_take(arena, used_words(m), sizeof *s->used);
+        s->place = xsmi_arena_take(arena, d, sizeof *s->place);
+        s->list = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->list);
+        s->columns = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->columns);
+        s->compact = xsmi_arena_take(arena, (size_t)GATHER_FEATURES * GATHER_LEAST, sizeof *s->compact);
+        s->cursor = xsmi_arena_take(arena, blocks * XSMI_LANES, sizeof *s->cursor);
+    }
+    s->hidden = xsmi_arena_take(arena, blocks * XSMI_LANES * hidden_stride(m), sizeof *s->hidden);
+}
+
+/* The scales of a tile's classes, if each has its own. */
+static void set_scales(const xsm_model *m, uint32_t first, uint32_t count, float *scales)
+{
+    if (m->row_scale) {
+        for (uint32_t c = 0; c < count; c++) {
+            scales[c] = (float)(m->alpha * m->row_scale[first + c]);
+        }
+    }
+}
+
+/* -- dense rows, class-major --------------------------------------------------------------------------------------- */
+
+/* Classes whose weights fit into the second cache beside the packed rows; the borders of score_tile change no score. */
+static uint32_t piece_classes(const xsm_model *m)
+{
+    /* 42 classes are a multiple of the block of every instruction set's kernel (14, 6, or 4 with a rest of 2). */
+    uint32_t piece = XSMI_CLASS_TILE;
+    while (piece > 42 && (size_t)piece * m->features * sizeof(float) > CACHE_BYTES) {
+        piece /= 2;
+    }
+    return piece;
+}
+
+static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
+{
+    const xsm_model *m = call->model;
+    const xsmi_tile_rows *rows = call->rows;
+    const float *x[XSMI_LANES];
+    const bool few = rows->blocks == 1 && rows->counts[0] <= XSMI_FEW;
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = 0; l < rows->counts[b]; l++) {
+            x[l] = rows->features[b * XSMI_LANES + l].values;
+        }
+        if (!few) {
+            m->kernels->pack(x, rows->counts[b], m->features, s->packed[b]);
+        }
+    }
+    for (size_t b = 0; b < rows->blocks; b++) { /* lanes without a row are read too */
+        if (rows->counts[b] < XSMI_LANES) {
+            memset(s->lanes[b], 0, XSMI_CLASS_TILE * XSMI_LANES * sizeof *s->lanes[b]);
+        }
+    }
+    const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
+    for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
+        count = call->end - tile < XSMI_CLASS_TILE ? call->end - tile : XSMI_CLASS_TILE;
+        set_scales(m, tile, count, s->scales);
+        for (uint32_t c = 0; c < count; c += piece) {
+            uint32_t some = count - c < piece ? count - c : piece;
+            for (size_t b = 0; b < rows->blocks; b++) {
+                /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
+                float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
+                const float *weights = m->weight + (tile + c) * m->stride;
+                const float scale = m->row_scale ? 1.0f : (float)m->alpha;
+                const float *scales = m->row_scale ? s->scales + c : NULL;
+                const float *bias = m->bias ? m->bias + tile + c : NULL;
+                if (few) {
+                    m->kernels->score_few(weights, m->stride, some, x, rows->counts[b], m->features, scale, scales,
+                                          bias, out + c * XSMI_LANES);
+                } else {
+                    m->kernels->score_lanes(weights, m->stride, some, s->packed[b], rows->counts[b], m->features, scale,
+                                            scales, bias, out + c * XSMI_LANES);
+                }
+                if (c + some == count) {
+                    xsmi_tile t = {b, 0, true, tile, count, out};
+                    call->consume(call->state, &t);
+                }
+            }
+        }
+    }
+}
+
+/* -- row by row ---------------------------------------------------------------------------------------------------- */
+
+void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores)
+{
+    float alpha = (float)m->alpha;
+    if (m->row_scale) {
+        for (uint32_t c = 0; c < count; c++) {
+            scores[c] *= scales[c];
+        }
+    } else if (alpha != 1.0f) {
+        m->kernels->scale(scores, count, alpha);
+    }
+    if (m->bias) {
+        m->kernels->axpby(scores, m->bias + first, count, 1.0f, 1.0f);
+    }
+}
+
+static void score_feature_major(const xsmi_tile_call *call, xsmi_plain_scratch *s)
+{
+    const xsm_model *m = call->model;
+    const xsmi_tile_rows *rows = call->rows;
+    for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
+        count = call->end - tile < XSMI_ROW_TILE ? call->end - tile : XSMI_ROW_TILE;
+        set_scales(m, tile, count, s->scales);
+        for (size_t b = 0; b < rows->blocks; b++) {
+            for (size_t l = 0; l < rows->counts[b]; l++) {
+                const xsmi_features *x = &rows->features[b * XSMI_LANES + l];
+                memset(s->scores, 0, count * sizeof *s->scores);
+                m->kernels->column_sums(m->weight + tile, m->stride, x->index, x->values, x->count, count, s->scores);
+                xsmi_tiles_finish(m, tile, count, s->scales, s->scores);
+                xsmi_tile t = {b, l, false, tile, count, s->scores};
+                call->consume(call->state, &t);
+            }
+        }
+    }
+}
+
+/* Marks the features that occur and numbers them in rising order; returns their number. */
+static size_t number_features(const xsm_model *m, const xsmi_tile_rows *rows, xsmi_plain_scratch *s)
+{
+    size_t words = used_words(m);
+    size_t total = 0;
+    memset(s->used, 0, words * sizeof *s->used);
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = 0; l < rows->counts[b]; l++) {
+            const xsmi_features *x = &rows->features[b * XSMI_LANES + l];
+            for (size_t i = 0; i < x->count; i++) {
+                s->used[x->index[i] / 64] |= UINT64_C(1) << x->index[i] % 64;
+            }
+        }
+    }
+    for (size_t w = 0; w < words; w++) {
+        for (uint64_t bits = s->used[w]; bits; bits &= bits - 1) {
+            s->place[w * 64 + (size_t)__builtin_ctzll(bits)] = (uint32_t)(total++ % GATHER_FEATURES);
+        }
+    }
+    return total;
+}
+
+/* The next features that occur, from *next on, at most GATHER_FEATURES; *next becomes the first not listed. */
+static size_t list_features(const xsm_model *m, xsmi_plain_scratch *s, size_t *next)
+{
+    size_t count = 0;
+    size_t words = used_words(m);
+    uint64_t mask = ~UINT64_C(0) << *next % 64;
+    for (size_t w = *next / 64; w < words; w++) {
+        for (uint64_t bits = s->used[w] & mask; bits; bits &= bits - 1) {
+            size_t feature = w * 64 + (size_t)__builtin_ctzll(bits);
+            if (count == GATHER_FEATURES) {
+                *next = feature;
+                return count;
+            }
+            s->list[count++] = (uint32_t)feature;
+        }
+        mask = ~UINT64_C(0);
+    }
+    *next = m->features;
+    return count;
+}
+
+/* One call for sparse rows and class-major weights. */
+typedef struct gathering {
+    const xsm_model *model;
+    const xsmi_tile_rows *rows;
+    xsmi_plain_scratch *s;
+    size_t total; /* features that occur */
+    size_t width; /* classes of a piece of a tile */
+} gathering;
+
+/* compact[i*width + c] = weight of class first + c and feature list[i]. */
+static void gather_weights(const gathering *g, uint32_t first, uint32_t count, size_t features)
+{
+    const xsm_model *m = g->model;
+    const uint32_t *list = g->s->list;
+    const size_t width = g->width;
+    float *compact = g->s->compact;
+    uint32_t c = 0;
+    for (; c + GATHER_CLASSES <= count; c += GATHER_CLASSES) {
+        const float *row[GATHER_CLASSES];
+        for (size_t k = 0; k < GATHER_CLASSES; k++) {
+            row[k] = m->weight + (first + c + k) * m->stride;
+        }
+        for (size_t i = 0; i < features; i++) {
+            float *line = compact + i * width + c;
+            for (size_t k = 0; k < GATHER_CLASSES; k++) {
+                line[k] = row[k][list[i]];
+            }
+        }
+    }
+    for (; c < count; c++) {
+        const float *row = m->weight + (first + c) * m->stride;
+        for (size_t i = 0; i < features; i++) {
+            compact[i * width + c] = row[list[i]];
+        }
+    }
+}
+
+/* Adds the contribution of the features below `limit` in the compact matrix to each row's scores of `count` classes,
+ * `offset` classes from the start of the tile. */
+static void add_gathered(const gathering *g, uint32_t offset, uint32_t count, size_t limit)
+{
+    const xsmi_tile_rows *rows = g->rows;
+    xsmi_plain_scratch *s = g->s;
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = 0; l < rows->counts[b]; l++) {
+            size_t row = b * XSMI_LANES + l;
+            const xsmi_features *x = &rows->features[row];
+            float *scores = s->scores + row * XSMI_ROW_TILE + offset;
+            size_t first = s->cursor[row];
+            size_t i = first;
+            for (; i < x->count && x->index[i] < limit; i++) {
+                s->columns[i - first] = s->place[x->index[i]];
+            }
+            g->model->kernels->column_sums(s->compact, g->width, s->columns, x->values + first, i - first, count,
+                                           scores);
+            s->cursor[row] = i;
+        }
+    }
+}
+
+/* Sums one tile of every row, piece by piece. */
+static void sum_gathered(const gathering *g, uint32_t tile, uint32_t count)
+{
+    const xsm_model *m = g->model;
+    xsmi_plain_scratch *s = g->s;
+    const size_t rows = g->rows->blocks * XSMI_LANES;
+    memset(s->scores, 0, rows * XSMI_ROW_TILE * sizeof *s->scores);
+    for (uint32_t c = 0; c < count; c += (uint32_t)g->width) {
+        uint32_t some = count - c < g->width ? count - c : (uint32_t)g->width;
+        memset(s->cursor, 0, rows * sizeof *s->cursor);
+        size_t next = 0;
+        for (size_t done = 0; done < g->total;) {
+            size_t features = g->total; /* one list is enough for all tiles, if it holds all features */
+            if (g->total > GATHER_FEATURES) {
+                features = list_features(m, s, &next);
+            } else {
+                next = m->features;
+            }
+            gather_weights(g, tile + c, some, features);
+            add_gathered(g, c, some, next);
+            done += features;
+        }
+    }
+}
+
+/* Classes of a piece of a tile, so that the weights of `features` features fit the cache. */
+static size_t piece_width(size_t features, uint32_t classes)
+{
+    const size_t listed = features < 1 ? 1 : features < GATHER_FEATURES ? features : GATHER_FEATURES;
+    const size_t fits = GATHER_BYTES / sizeof(float) / listed / GATHER_CLASSES * GATHER_CLASSES;
+    const size_t width = fits < GATHER_LEAST ? GATHER_LEAST : fits > XSMI_ROW_TILE ? XSMI_ROW_TILE : fits;
+    /* No memory for empty lines of the compact matrix. */
+    const size_t needed = ((size_t)classes + GATHER_CLASSES - 1) / GATHER_CLASSES * GATHER_CLASSES;
+    return width < needed ? width : needed;
+}
+
+static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
+{
+    const xsm_model *m = call->model;
+    const xsmi_tile_rows *rows = call->rows;
+    const size_t total = number_features(m, rows, s);
+    const gathering g = {m, rows, s, total, piece_width(total, call->end - call->first)};
+    if (total <= GATHER_FEATURES) {
+        size_t next = 0;
+        (void)list_features(m, s, &next);
+    }
+    for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
+        count = call->end - tile < XSMI_ROW_TILE ? call->end - tile : XSMI_ROW_TILE;
+        sum_gathered(&g, tile, count);
+        set_scales(m, tile, count, s->scales);
+        for (size_t b = 0; b < rows->blocks; b++) {
+            for (size_t l = 0; l < rows->counts[b]; l++) {
+                float *scores = s->scores + (b * XSMI_LANES + l) * XSMI_ROW_TILE;
+                xsmi_tiles_finish(m, tile, count, s->scales, scores);
+                xsmi_tile t = {b, l, false, tile, count, scores};
+                call->consume(call->state, &t);
+            }
+        }
+    }
+}
+
+void xsmi_plain_score(const xsmi_tile_call *call, xsmi_plain_scratch *s)
+{
+    const xsm_model *m = call->model;
+    const xsmi_tile_rows *rows = call->rows;
+    xsmi_features hidden[XSMI_TILE_ROWS];
+    xsmi_tile_rows input = *rows;
+    xsmi_tile_call inner = *call;
+    if (m->layer) {
+        for (size_t b = 0; b < rows->blocks; b++) {
+            for (size_t l = b * XSMI_LANES; l < b * XSMI_LANES + rows->counts[b]; l++) {
+                hidden[l] = xsmi_model_seen(m, &rows->features[l], s->hidden + l * hidden_stride(m));
+            }
+        }
+        input.features = hidden;
+        input.sparse = false;
+        inner.rows = &input;
+    }
+    if (xsmi_tiles_packed(m, input.sparse)) {
+        score_packed(&inner, s);
+    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        score_feature_major(&inner, s);
+    } else {
+        score_gathered(&inner, s);
+    }
+}
