@@ -20,14 +20,6 @@ typedef struct xsmi_correction xsmi_correction;
 /* Most tensors of a correction. */
 #define XSMI_CORRECTION_TENSORS XSMI_TREE_TENSORS
 
-/* A correction's tensors in a model's file. */
-typedef struct xsmi_correction_source {
-    xsm_context *context;
-    const char *name;                                    /* of the file, for messages */
-    const xsmi_tensor *tensors[XSMI_CORRECTION_TENSORS]; /* in the order of the kind's names; NULL if one is missing */
-    uint32_t classes, features;                          /* of the model */
-} xsmi_correction_source;
-
 /* A kind of correction: one file, which ends in its table, and one line in XSMI_CORRECTIONS. */
 typedef struct xsmi_correction_kind {
     const char *name;      /* as xsm_model_correction() says */
@@ -49,7 +41,7 @@ typedef struct xsmi_correction_kind {
     const char *const *tensor_names;
     /* Lists them with their data; returns their number. */
     size_t (*save)(const xsmi_correction *c, xsmi_tensor *tensors);
-    xsm_status (*load)(const xsmi_correction_source *source, xsmi_correction **out, xsm_error *err);
+    xsm_status (*load)(const xsmi_tensor_source *source, xsmi_correction **out, xsm_error *err);
 } xsmi_correction_kind;
 
 /* All kinds. */
@@ -97,8 +89,8 @@ bool xsmi_correction_has_tensor(const char *name);
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS]);
 /* Writes their data in that order. */
 xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer *w, xsm_error *err);
-/* Reads the correction of a model of that shape; NULL if the file has none. */
-xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
-                                uint32_t features, xsmi_correction **out, xsm_error *err);
+/* Reads the correction of a model; NULL if the file has none. The source has the model's shape, and no tensors yet. */
+xsm_status xsmi_correction_read(const xsmi_container *file, xsmi_tensor_source *source, xsmi_correction **out,
+                                xsm_error *err);
 
 #endif

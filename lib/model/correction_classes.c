@@ -73,7 +73,7 @@ static size_t save(const xsmi_correction *c, xsmi_tensor *tensors)
     return 1;
 }
 
-static xsm_status load(const xsmi_correction_source *s, xsmi_correction **out, xsm_error *err)
+static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_error *err)
 {
     const xsmi_tensor *numbers = s->tensors[0];
     const float *values = (const float *)(const void *)numbers->data;

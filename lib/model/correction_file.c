@@ -35,7 +35,7 @@ xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer
 }
 
 /* Finds a kind's tensors; false if the file has none of them. */
-static bool find_tensors(const xsmi_correction_kind *kind, const xsmi_container *file, xsmi_correction_source *s)
+static bool find_tensors(const xsmi_correction_kind *kind, const xsmi_container *file, xsmi_tensor_source *s)
 {
     bool any = false;
     for (size_t i = 0; kind->tensor_names[i]; i++) {
@@ -45,19 +45,18 @@ static bool find_tensors(const xsmi_correction_kind *kind, const xsmi_container 
     return any;
 }
 
-xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t classes,
-                                uint32_t features, xsmi_correction **out, xsm_error *err)
+xsm_status xsmi_correction_read(const xsmi_container *file, xsmi_tensor_source *source, xsmi_correction **out,
+                                xsm_error *err)
 {
-    xsmi_correction_source s = {ctx, name, {NULL}, classes, features};
     const xsmi_correction_kind *kind = NULL;
     *out = NULL;
     for (size_t i = 0; i < KINDS; i++) {
-        if (!find_tensors(kinds[i], file, &s)) {
+        if (!find_tensors(kinds[i], file, source)) {
             continue;
         }
         if (kind) {
             return xsmi_fail(err, XSM_ERROR_FORMAT,
-                             "%s: it has a correction by '%s' and one by '%s'; one is accepted at most", name,
+                             "%s: it has a correction by '%s' and one by '%s'; one is accepted at most", source->name,
                              kind->name, kinds[i]->name);
         }
         kind = kinds[i];
@@ -65,6 +64,6 @@ xsm_status xsmi_correction_read(xsm_context *ctx, const xsmi_container *file, co
     if (!kind) {
         return XSM_OK;
     }
-    (void)find_tensors(kind, file, &s);
-    return kind->load(&s, out, err);
+    (void)find_tensors(kind, file, source);
+    return kind->load(source, out, err);
 }

@@ -72,7 +72,7 @@ static size_t save(const xsmi_correction *c, xsmi_tensor *tensors)
     return 3;
 }
 
-static xsm_status bad_pairs(const xsmi_correction_source *s, xsm_error *err)
+static xsm_status bad_pairs(const xsmi_tensor_source *s, xsm_error *err)
 {
     return xsmi_fail(
         err, XSM_ERROR_FORMAT,
@@ -81,7 +81,7 @@ static xsm_status bad_pairs(const xsmi_correction_source *s, xsm_error *err)
         s->name, s->features, s->classes);
 }
 
-static xsm_status load(const xsmi_correction_source *s, xsmi_correction **out, xsm_error *err)
+static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_error *err)
 {
     const xsmi_tensor *const *t = s->tensors;
     const uint64_t count = t[1] && t[1]->rank == 1 ? t[1]->shape[0] : 0;

@@ -93,11 +93,11 @@ static size_t save(const xsmi_correction *c, xsmi_tensor *tensors)
     return xsmi_tree_tensors(c->tree, tensors);
 }
 
-static xsm_status load(const xsmi_correction_source *s, xsmi_correction **out, xsm_error *err)
+static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_error *err)
 {
     xsmi_tree t;
     memset(&t, 0, sizeof t);
-    xsm_status status = xsmi_tree_restore(s->context, s->tensors, s->name, s->classes, s->features, &t, err);
+    xsm_status status = xsmi_tree_restore(s, &t, err);
     if (status == XSM_OK) {
         status = xsmi_correction_of_tree(s->context, &t, out, err);
     }

@@ -235,9 +235,9 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
 
 static xsm_status load_correction(const source *s, xsm_model *m, xsm_error *err)
 {
-    const uint32_t features = xsmi_model_input(m);
+    xsmi_tensor_source tensors = {m->context, s->name, m->classes, xsmi_model_input(m), {NULL}};
     XSMI_TRY(xsmi_hierarchy_read(m->context, s->container, s->name, m->classes, &m->hierarchy, err));
-    XSMI_TRY(xsmi_correction_read(m->context, s->container, s->name, m->classes, features, &m->correction, err));
+    XSMI_TRY(xsmi_correction_read(s->container, &tensors, &m->correction, err));
     if (m->hierarchy && m->correction) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has a hierarchy and a correction; one is accepted at most",
                          s->name);

@@ -186,14 +186,23 @@ size_t xsmi_tree_scratch(const xsmi_tree *t)
     return (t->dims + 2 * roots + 2 * SUB_LEAVES + XSMI_CLASS_TILE) * XSMI_LANES;
 }
 
+/* Rows on their way down the levels. */
+typedef struct sweep {
+    const xsmi_tree *tree;
+    const xsmi_kernels *kernels;
+    const float *packed; /* the rows' codes */
+    float *scores;       /* [XSMI_CLASS_TILE][XSMI_LANES] */
+} sweep;
+
 /* One level: the scores of nodes first..first+count, and from their parents' logarithms those of their children. */
-static void sweep_level(const xsmi_tree *t, const xsmi_kernels *k, const float *packed, size_t first, size_t count,
-                        const float *parents, float *children, float *scores)
+static void sweep_level(const sweep *s, size_t first, size_t count, const float *parents, float *children)
 {
+    const xsmi_tree *t = s->tree;
     for (size_t c = 0; c < count; c += XSMI_CLASS_TILE) {
         size_t some = count - c < XSMI_CLASS_TILE ? count - c : XSMI_CLASS_TILE;
-        k->score_tile(t->nodes + (first + c) * t->dims, t->dims, some, packed, t->dims, 1, NULL, NULL, scores);
-        k->log_branches(scores, parents + c * XSMI_LANES, some, children + 2 * c * XSMI_LANES);
+        const float *nodes = t->nodes + (first + c) * t->dims;
+        s->kernels->score_tile(nodes, t->dims, some, s->packed, t->dims, 1, NULL, NULL, s->scores);
+        s->kernels->log_branches(s->scores, parents + c * XSMI_LANES, some, children + 2 * c * XSMI_LANES);
     }
 }
 
@@ -205,11 +214,12 @@ void xsmi_tree_sweep(const xsmi_tree *t, const xsmi_kernels *kernels, const floa
     float *packed = scratch, *scores = packed + (size_t)t->dims * XSMI_LANES;
     float *upper[2] = {scores + XSMI_CLASS_TILE * XSMI_LANES, scores + (XSMI_CLASS_TILE + roots) * XSMI_LANES};
     float *lower[2] = {upper[1] + roots * XSMI_LANES, upper[1] + (roots + SUB_LEAVES) * XSMI_LANES};
+    const sweep s = {t, kernels, packed, scores};
     kernels->pack(codes, rows, t->dims, packed);
     int from = 0;
     memset(upper[0], 0, XSMI_LANES * sizeof(float));
     for (uint32_t level = 0; level < top; level++, from = !from) {
-        sweep_level(t, kernels, packed, (size_t)1 << level, (size_t)1 << level, upper[from], upper[!from], scores);
+        sweep_level(&s, (size_t)1 << level, (size_t)1 << level, upper[from], upper[!from]);
     }
     uint32_t below = t->height - top;
     for (size_t root = 0; root < roots; root++) {
@@ -217,7 +227,7 @@ void xsmi_tree_sweep(const xsmi_tree *t, const xsmi_kernels *kernels, const floa
         int to = 0;
         for (uint32_t level = 0; level < below; level++, to = !to) {
             size_t count = (size_t)1 << level;
-            sweep_level(t, kernels, packed, (roots + root) << level, count, parents, lower[to], scores);
+            sweep_level(&s, (roots + root) << level, count, parents, lower[to]);
             parents = lower[to];
         }
         for (size_t i = 0; i < (size_t)1 << below; i++) {

@@ -6,24 +6,24 @@
 
 const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS] = {XSMI_TREE_TENSOR_NAMES};
 
-static void describe(xsmi_tensor *tensors, size_t which, xsmi_dtype dtype, uint32_t rank, uint64_t rows,
-                     uint64_t columns, const void *data)
+static xsmi_tensor tensor(size_t which, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns,
+                          const void *data)
 {
-    tensors[which] = (xsmi_tensor){.name = xsmi_tree_tensor_names[which],
-                                   .dtype = dtype,
-                                   .rank = rank,
-                                   .shape = {rows, columns},
-                                   .size = (size_t)(rows * (rank > 1 ? columns : 1)) * xsmi_dtype_size(dtype),
-                                   .data = data};
+    return (xsmi_tensor){.name = xsmi_tree_tensor_names[which],
+                         .dtype = dtype,
+                         .rank = rank,
+                         .shape = {rows, columns},
+                         .size = (size_t)(rows * (rank > 1 ? columns : 1)) * xsmi_dtype_size(dtype),
+                         .data = data};
 }
 
 size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSORS])
 {
     const xsmi_pca *p = &t->pca;
-    describe(tensors, 0, XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims, t->nodes);
-    describe(tensors, 1, XSMI_DTYPE_U32, 1, t->classes, 0, t->class_leaf);
-    describe(tensors, 2, XSMI_DTYPE_F32, 1, p->features, 0, p->mean);
-    describe(tensors, 3, XSMI_DTYPE_F32, 2, p->features, p->components, p->direction);
+    tensors[0] = tensor(0, XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims, t->nodes);
+    tensors[1] = tensor(1, XSMI_DTYPE_U32, 1, t->classes, 0, t->class_leaf);
+    tensors[2] = tensor(2, XSMI_DTYPE_F32, 1, p->features, 0, p->mean);
+    tensors[3] = tensor(3, XSMI_DTYPE_F32, 2, p->features, p->components, p->direction);
     return XSMI_TREE_TENSORS;
 }
 
@@ -84,37 +84,37 @@ static xsm_status bad_tree(const char *name, xsm_error *err)
         name);
 }
 
-xsm_status xsmi_tree_restore(xsm_context *ctx, const xsmi_tensor *const tensors[XSMI_TREE_TENSORS], const char *name,
-                             uint32_t classes, uint32_t features, xsmi_tree *t, xsm_error *err)
+xsm_status xsmi_tree_restore(const xsmi_tensor_source *s, xsmi_tree *t, xsm_error *err)
 {
-    const xsmi_tensor *nodes = tensors[0], *leaves = tensors[1], *mean = tensors[2], *directions = tensors[3];
+    const xsmi_tensor *nodes = s->tensors[0], *leaves = s->tensors[1], *mean = s->tensors[2];
+    const xsmi_tensor *directions = s->tensors[3];
     uint64_t components = directions && directions->rank == 2 ? directions->shape[1] : UINT64_MAX;
-    if (components > features || !xsmi_tensor_is(leaves, XSMI_DTYPE_U32, 1, classes, 0) ||
-        !xsmi_tensor_is(mean, XSMI_DTYPE_F32, 1, features, 0) ||
-        !xsmi_tensor_is(directions, XSMI_DTYPE_F32, 2, features, components)) {
-        return bad_tree(name, err);
+    if (components > s->features || !xsmi_tensor_is(leaves, XSMI_DTYPE_U32, 1, s->classes, 0) ||
+        !xsmi_tensor_is(mean, XSMI_DTYPE_F32, 1, s->features, 0) ||
+        !xsmi_tensor_is(directions, XSMI_DTYPE_F32, 2, s->features, components)) {
+        return bad_tree(s->name, err);
     }
-    XSMI_TRY(xsmi_pca_start(ctx, features, (uint32_t)components, &t->pca, err));
-    XSMI_TRY(xsmi_tree_start(ctx, classes, t, err));
+    XSMI_TRY(xsmi_pca_start(s->context, s->features, (uint32_t)components, &t->pca, err));
+    XSMI_TRY(xsmi_tree_start(s->context, s->classes, t, err));
     if (!xsmi_tensor_is(nodes, XSMI_DTYPE_F32, 2, xsmi_tree_leaves(t), t->dims)) {
-        return bad_tree(name, err);
+        return bad_tree(s->name, err);
     }
     memcpy(t->nodes, nodes->data, nodes->size);
     memcpy(t->class_leaf, leaves->data, leaves->size);
     memcpy(t->pca.mean, mean->data, mean->size);
     memcpy(t->pca.direction, directions->data, directions->size);
     if (!xsmi_tree_set_leaves(t) || !is_moderate(t)) {
-        return bad_tree(name, err);
+        return bad_tree(s->name, err);
     }
     size_t places = 2 * xsmi_tree_leaves(t);
-    unsigned char *has_class = xsmi_allocate(ctx, places, 1);
+    unsigned char *has_class = xsmi_allocate(s->context, places, 1);
     if (!has_class) {
         return xsmi_fail_memory(err, places, "the leaves of a tree");
     }
     bool closed = is_closed(t, has_class);
-    xsmi_release(ctx, has_class, places, 1);
+    xsmi_release(s->context, has_class, places, 1);
     if (!closed) {
-        return bad_tree(name, err);
+        return bad_tree(s->name, err);
     }
     xsmi_pca_set_offset(&t->pca);
     return XSM_OK;

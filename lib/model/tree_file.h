@@ -14,9 +14,16 @@ extern const char *const xsmi_tree_tensor_names[XSMI_TREE_TENSORS];
 
 /* The tensors of a tree, with data borrowed from it; returns their number. */
 size_t xsmi_tree_tensors(const xsmi_tree *t, xsmi_tensor tensors[XSMI_TREE_TENSORS]);
-/* Fills an empty tree from tensors in the order of the names, NULL if one is missing. `name` begins messages. On
- * failure call xsmi_tree_clear(). */
-xsm_status xsmi_tree_restore(xsm_context *ctx, const xsmi_tensor *const tensors[XSMI_TREE_TENSORS], const char *name,
-                             uint32_t classes, uint32_t features, xsmi_tree *t, xsm_error *err);
+
+/* Tensors in the file of a model or a sampler of that shape. */
+typedef struct xsmi_tensor_source {
+    xsm_context *context;
+    const char *name; /* begins messages */
+    uint32_t classes, features;
+    const xsmi_tensor *tensors[XSMI_TREE_TENSORS]; /* in the order of their names; NULL if one is missing */
+} xsmi_tensor_source;
+
+/* Fills an empty tree. On failure call xsmi_tree_clear(). */
+xsm_status xsmi_tree_restore(const xsmi_tensor_source *source, xsmi_tree *t, xsm_error *err);
 
 #endif

@@ -291,12 +291,11 @@ static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *e
 
 static xsm_status load(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err)
 {
-    const xsmi_tensor *parts[XSMI_TREE_TENSORS];
+    xsmi_tensor_source source = {problem->context, reader->name, problem->classes, problem->features, {NULL}};
     for (size_t i = 0; i < XSMI_TREE_TENSORS; i++) {
-        parts[i] = xsmi_array_get(reader, xsmi_tree_tensor_names[i]);
+        source.tensors[i] = xsmi_array_get(reader, xsmi_tree_tensor_names[i]);
     }
-    return xsmi_tree_restore(problem->context, parts, reader->name, problem->classes, problem->features,
-                             &((tree_state *)state)->tree, err);
+    return xsmi_tree_restore(&source, &((tree_state *)state)->tree, err);
 }
 
 const xsm_sampler_ops xsmi_tree_ops = {
