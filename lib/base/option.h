@@ -15,6 +15,30 @@ typedef struct xsmi_option_table {
     size_t each; /* bytes from option to option: a host's table may be of another release */
 } xsmi_option_table;
 
+/* The entries of a table. Each names the option and the member of the state type that stores its value (of the type
+ * that the option needs, or it does not compile), and ends with the default value as text, limits and the help. */
+/* clang-format off */
+#define XSMI_OPTION_OF(name, kind, needed, type, member, initial, least, most, words, help) \
+    {name, kind, _Generic(((type *)0)->member, needed: offsetof(type, member)), initial, least, most, words, help}
+/* An array of entries as a table. */
+#define XSMI_OPTION_TABLE(array) {(array), sizeof(array) / sizeof *(array), sizeof *(array)}
+/* clang-format on */
+#define XSMI_OPTION_DOUBLE(name, type, member, initial, least, most, help)                                             \
+    XSMI_OPTION_OF(name, XSM_OPTION_DOUBLE, double, type, member, initial, least, most, NULL, help)
+#define XSMI_OPTION_INT(name, type, member, initial, least, most, help)                                                \
+    XSMI_OPTION_INT_OR(name, type, member, NULL, initial, least, most, help)
+/* Words are accepted in place of a number: see xsm_option.choices. */
+#define XSMI_OPTION_INT_OR(name, type, member, words, initial, least, most, help)                                      \
+    XSMI_OPTION_OF(name, XSM_OPTION_INT, int64_t, type, member, initial, least, most, words, help)
+#define XSMI_OPTION_BOOL(name, type, member, initial, help)                                                            \
+    XSMI_OPTION_OF(name, XSM_OPTION_BOOL, int32_t, type, member, initial, 0, 1, NULL, help)
+#define XSMI_OPTION_CHOICE(name, type, member, choices, initial, help)                                                 \
+    XSMI_OPTION_OF(name, XSM_OPTION_CHOICE, int32_t, type, member, initial, 0, 0, choices, help)
+#define XSMI_OPTION_CLASSES(name, type, member, help)                                                                  \
+    XSMI_OPTION_OF(name, XSM_OPTION_CLASSES, xsm_class_list, type, member, "", 0, 0, NULL, help)
+/* The option "seed" of a state with such a member. */
+#define XSMI_OPTION_SEED(type, help) XSMI_OPTION_INT("seed", type, seed, "1", 0, 9007199254740992.0, help)
+
 const xsm_option *xsmi_option_at(const xsmi_option_table *table, size_t index);
 const xsm_option *xsmi_option_find(const xsmi_option_table *table, const char *name);
 /* Checks a table itself: names, types, defaults that parse, members inside `size` bytes. `owner` is for messages. */

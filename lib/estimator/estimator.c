@@ -5,25 +5,23 @@
 #include <string.h>
 
 static const xsm_option common_options[] = {
-    {"ridge", XSM_OPTION_DOUBLE, offsetof(xsmi_common_options, ridge), "0", 0, 1e30, NULL,
-     "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"},
-    {"seed", XSM_OPTION_INT, offsetof(xsmi_common_options, seed), "1", 0, 9007199254740992.0, NULL,
-     "names the random stream that classes are drawn from"},
+    XSMI_OPTION_DOUBLE("ridge", xsmi_common_options, ridge, "0", 0, 1e30,
+                       "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"),
+    XSMI_OPTION_SEED(xsmi_common_options, "names the random stream that classes are drawn from"),
 };
 static const xsm_option sampled_options[] = {
-    {"sampler", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, sampler), "uniform", 0, 0, xsmi_sampler_names,
-     "what classes are drawn with; its own options are set as sampler.KEY"},
-    {"shared", XSM_OPTION_BOOL, offsetof(xsmi_common_options, shared), "no", 0, 1, NULL,
-     "classes are drawn once for all rows of a minibatch"},
+    XSMI_OPTION_CHOICE("sampler", xsmi_common_options, sampler, xsmi_sampler_names, "uniform",
+                       "what classes are drawn with; its own options are set as sampler.KEY"),
+    XSMI_OPTION_BOOL("shared", xsmi_common_options, shared, "no", "classes are drawn once for all rows of a minibatch"),
 };
 static const xsm_option searched_options[] = {
-    {"index", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, index), "spherical", 0, 0, xsmi_index_names,
-     "what classes are searched with; its own options are set as index.KEY"},
+    XSMI_OPTION_CHOICE("index", xsmi_common_options, index, xsmi_index_names, "spherical",
+                       "what classes are searched with; its own options are set as index.KEY"),
 };
 static const xsm_option hierarchy_options[] = {
-    {"tree", XSM_OPTION_CHOICE, offsetof(xsmi_common_options, tree), "huffman", 0, 0, xsmi_hierarchy_names,
-     "how the classes hang: huffman by how frequent they are, balanced in their order, or fitted as by the sampler "
-     "'tree'"},
+    XSMI_OPTION_CHOICE("tree", xsmi_common_options, tree, xsmi_hierarchy_names, "huffman",
+                       "how the classes hang: huffman by how frequent they are, balanced in their order, or fitted as "
+                       "by the sampler 'tree'"),
 };
 
 /* -- kinds --------------------------------------------------------------------------------------------------------- */
@@ -53,10 +51,9 @@ static const char *const property_names[] = {"proximal",  "row state",  "several
 #define SEVERAL (ANY_LOSS | XSM_ESTIMATOR_MULTI_LABEL)
 #define BY_ROW (SEVERAL | XSM_ESTIMATOR_ROW_STATE)
 #define STEPS (BY_ROW | XSM_ESTIMATOR_PROXIMAL)
-#define OPTIONS(array)                                                                                                 \
-    {                                                                                                                  \
-        (array), sizeof(array) / sizeof *(array), sizeof *(array)                                                      \
-    }
+{
+    (array), sizeof(array) / sizeof *(array), sizeof *(array)
+}
 
 typedef struct kind {
     const char *name;
@@ -69,9 +66,9 @@ typedef struct kind {
 static const kind kinds[] = {
     {"listed", STEPS, WIDTH | SELECT, EXACT | ROW_BOUND | JOINTLY, {NULL, 0, 0}},
     {"exact", BY_ROW, 0, SIFT, {NULL, 0, 0}},
-    {"sampled", STEPS | XSM_ESTIMATOR_CORRECTED, PLAN, EXACT | ROW_BOUND | JOINTLY, OPTIONS(sampled_options)},
-    {"searched", SEVERAL, WIDTH | SELECT | SEARCH_PLAN | SEARCH, ROW_BOUND, OPTIONS(searched_options)},
-    {"hierarchy", ANY_LOSS, 0, ROW_BOUND, OPTIONS(hierarchy_options)},
+    {"sampled", STEPS | XSM_ESTIMATOR_CORRECTED, PLAN, EXACT | ROW_BOUND | JOINTLY, XSMI_OPTION_TABLE(sampled_options)},
+    {"searched", SEVERAL, WIDTH | SELECT | SEARCH_PLAN | SEARCH, ROW_BOUND, XSMI_OPTION_TABLE(searched_options)},
+    {"hierarchy", ANY_LOSS, 0, ROW_BOUND, XSMI_OPTION_TABLE(hierarchy_options)},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -87,7 +84,7 @@ static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, 
     xsmi_option_group group = {
         "estimator",
         ops->name,
-        {OPTIONS(common_options),
+        {XSMI_OPTION_TABLE(common_options),
          k ? k->options : kinds[0].options,
          {ops->options, ops->option_count, ops->option_size}},
         {common, common, state},

@@ -15,19 +15,17 @@ typedef struct spherical_state {
 } spherical_state;
 
 static const xsm_option options[] = {
-    {"clusters", XSM_OPTION_INT, offsetof(spherical_state, clusters), "0", 0, XSM_CLASSES_MAX, NULL,
-     "clusters, C; 0 = 8 times the square root of K, at most K/4; for estimators that ask for Q rows, 10 K/Q if that "
-     "is "
-     "less"},
-    {"probe", XSM_OPTION_INT, offsetof(spherical_state, probe), "0", 0, XSM_CLASSES_MAX, NULL,
-     "rows that a query scores, at least: the best clusters are probed until they hold so many; 0 = 8 times the square "
-     "root of K"},
-    {"iterations", XSM_OPTION_INT, offsetof(spherical_state, iterations), "10", 0, 1000, NULL,
-     "times that the centres move"},
-    {"samples", XSM_OPTION_INT, offsetof(spherical_state, samples), "32", 1, 1000000, NULL,
-     "rows a cluster that the centres are found from, at most"},
-    {"drift", XSM_OPTION_DOUBLE, offsetof(spherical_state, drift), "4", 0, 1e9, NULL,
-     "moves from cluster to cluster, as a part of K, after which updates build all anew"},
+    XSMI_OPTION_INT("clusters", spherical_state, clusters, "0", 0, XSM_CLASSES_MAX,
+                    "clusters, C; 0 = 8 times the square root of K, at most K/4; for estimators that ask for Q rows, "
+                    "10 K/Q if that is less"),
+    XSMI_OPTION_INT("probe", spherical_state, probe, "0", 0, XSM_CLASSES_MAX,
+                    "rows that a query scores, at least: the best clusters are probed until they hold so many; 0 = 8 "
+                    "times the square root of K"),
+    XSMI_OPTION_INT("iterations", spherical_state, iterations, "10", 0, 1000, "times that the centres move"),
+    XSMI_OPTION_INT("samples", spherical_state, samples, "32", 1, 1000000,
+                    "rows a cluster that the centres are found from, at most"),
+    XSMI_OPTION_DOUBLE("drift", spherical_state, drift, "4", 0, 1e9,
+                       "moves from cluster to cluster, as a part of K, after which updates build all anew"),
 };
 
 static void clear(void *state)

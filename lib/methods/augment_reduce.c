@@ -25,8 +25,9 @@ typedef struct augment_state {
 
 static const xsm_option options[] = {
     XSMI_DOUBLE_SUM_NEGATIVES,
-    {"forget", XSM_OPTION_DOUBLE, offsetof(augment_state, forget), "0.9", 0, 1, NULL,
-     "the power by which a row's estimate of its normaliser moves less from step to step: rho = (1 + t)^-forget"},
+    XSMI_OPTION_DOUBLE(
+        "forget", augment_state, forget, "0.9", 0, 1,
+        "the power by which a row's estimate of its normaliser moves less from step to step: rho = (1 + t)^-forget"),
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

@@ -16,14 +16,14 @@ static const char *const completions[] = {"exact", "found", NULL};
 
 static const xsm_option options[] = {
     XSMI_SEARCH_OPTIONS(decomp_state, o),
-    {"blocks", XSM_OPTION_INT, offsetof(decomp_state, blocks), "0", 0, XSM_FEATURES_MAX, NULL,
-     "B, blocks that the coordinates are cut into; 0 = 8, or D if that is less"},
-    {"rounds", XSM_OPTION_INT, offsetof(decomp_state, rounds), "1", 0, 1000000, NULL,
-     "T, rounds of messages between the blocks"},
-    {"threshold", XSM_OPTION_DOUBLE, offsetof(decomp_state, threshold), "0.001", 0, 1, NULL,
-     "tau_2: classes whose coefficient is larger than that in any block are told of to the others"},
-    {"completion", XSM_OPTION_CHOICE, offsetof(decomp_state, completion), "exact", 0, 0, completions,
-     "scores of the classes told of: exact, or found, where blocks that did not find a class count 0 (the paper's)"},
+    XSMI_OPTION_INT("blocks", decomp_state, blocks, "0", 0, XSM_FEATURES_MAX,
+                    "B, blocks that the coordinates are cut into; 0 = 8, or D if that is less"),
+    XSMI_OPTION_INT("rounds", decomp_state, rounds, "1", 0, 1000000, "T, rounds of messages between the blocks"),
+    XSMI_OPTION_DOUBLE("threshold", decomp_state, threshold, "0.001", 0, 1,
+                       "tau_2: classes whose coefficient is larger than that in any block are told of to the others"),
+    XSMI_OPTION_CHOICE(
+        "completion", decomp_state, completion, completions, "exact",
+        "scores of the classes told of: exact, or found, where blocks that did not find a class count 0 (the paper's)"),
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

@@ -28,17 +28,14 @@ typedef struct xsmi_double_sum {
 /* Option table entries for the members above, for a state that begins with them; only the first if u has a single
  * start. */
 #define XSMI_DOUBLE_SUM_NEGATIVES                                                                                      \
-    {                                                                                                                  \
-        "negatives", XSM_OPTION_INT, offsetof(xsmi_double_sum, negatives_option), "0", 0, XSM_CLASSES_MAX,             \
-            xsmi_negatives_words,                                                                                      \
-            "other classes that a step looks at, m, or all of them; 0 = 5, or all the others if there are fewer"       \
-    }
+    XSMI_OPTION_INT_OR(                                                                                                \
+        "negatives", xsmi_double_sum, negatives_option, xsmi_negatives_words, "0", 0, XSM_CLASSES_MAX,                 \
+        "other classes that a step looks at, m, or all of them; 0 = 5, or all the others if there are fewer")
 #define XSMI_DOUBLE_SUM_OPTIONS                                                                                        \
     XSMI_DOUBLE_SUM_NEGATIVES,                                                                                         \
-    {                                                                                                                  \
-        "start", XSM_OPTION_CHOICE, offsetof(xsmi_double_sum, start), "zero", 0, 0, xsmi_double_sum_starts,            \
-            "where u, a row's running log-partition, starts: zero (the authors' code) or log-classes (their paper)"    \
-    }
+        XSMI_OPTION_CHOICE(                                                                                            \
+            "start", xsmi_double_sum, start, xsmi_double_sum_starts, "zero",                                           \
+            "where u, a row's running log-partition, starts: zero (the authors' code) or log-classes (their paper)")
 
 /* The common members of their tables. */
 #define XSMI_DOUBLE_SUM_OPS                                                                                            \

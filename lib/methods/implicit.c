@@ -16,10 +16,10 @@ static const char *const solvers[] = {"newton", "bisection", NULL};
 
 static const xsm_option options[] = {
     XSMI_DOUBLE_SUM_OPTIONS,
-    {"solver", XSM_OPTION_CHOICE, offsetof(xsmi_implicit, solver), "newton", 0, 0, solvers,
-     "how the one-dimensional equation is solved: newton (safeguarded) or bisection (the paper's)"},
-    {"tolerance", XSM_OPTION_DOUBLE, offsetof(xsmi_implicit, tolerance), "1e-8", 1e-15, 1e-2, NULL,
-     "accuracy of u, and relative accuracy of the step, at which the solver stops"},
+    XSMI_OPTION_CHOICE("solver", xsmi_implicit, solver, solvers, "newton",
+                       "how the one-dimensional equation is solved: newton (safeguarded) or bisection (the paper's)"),
+    XSMI_OPTION_DOUBLE("tolerance", xsmi_implicit, tolerance, "1e-8", 1e-15, 1e-2,
+                       "accuracy of u, and relative accuracy of the step, at which the solver stops"),
 };
 
 static void unbind(void *state)

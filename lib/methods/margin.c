@@ -20,8 +20,8 @@ typedef struct margin_state {
 } margin_state;
 
 static const xsm_option options[] = {
-    {"mu", XSM_OPTION_DOUBLE, offsetof(margin_state, mu), "1", 1e-6, 1e6, NULL,
-     "width of the smoothing: 1 for one label a row, 5 for several (the paper's)"},
+    XSMI_OPTION_DOUBLE("mu", margin_state, mu, "1", 1e-6, 1e6,
+                       "width of the smoothing: 1 for one label a row, 5 for several (the paper's)"),
 };
 
 /* The scratch of one thread. */

@@ -20,8 +20,8 @@ typedef struct negative_state {
 
 static const xsm_option options[] = {
     XSMI_DRAWS_OPTION,
-    {"lambda", XSM_OPTION_DOUBLE, offsetof(negative_state, lambda), "0", 0, 1e30, NULL,
-     "strength of the penalty on squared softmax scores, those with log p_n(k|x) added (eq. 6)"},
+    XSMI_OPTION_DOUBLE("lambda", negative_state, lambda, "0", 0, 1e30,
+                       "strength of the penalty on squared softmax scores, those with log p_n(k|x) added (eq. 6)"),
 };
 
 static void plan(const void *state, xsm_draw_plan *p)

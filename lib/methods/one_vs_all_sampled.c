@@ -16,10 +16,9 @@ typedef struct sampled_state {
 } sampled_state;
 
 static const xsm_option options[] = {
-    {"negatives", XSM_OPTION_INT, offsetof(sampled_state, negatives_option), "0", 0, XSM_CLASSES_MAX,
-     xsmi_negatives_words,
-     "classes beside the labels that a step looks at, m; all makes the estimator exact; 0 = 5, or all if there are "
-     "fewer"},
+    XSMI_OPTION_INT_OR("negatives", sampled_state, negatives_option, xsmi_negatives_words, "0", 0, XSM_CLASSES_MAX,
+                       "classes beside the labels that a step looks at, m; all makes the estimator exact; 0 = 5, or "
+                       "all if there are fewer"),
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

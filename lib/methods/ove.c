@@ -32,14 +32,15 @@ typedef struct ove_state {
 static const char *const all_word[] = {"all", NULL};
 
 static const xsm_option options[] = {
-    {"negatives", XSM_OPTION_INT, offsetof(ove_state, negatives_option), "0", 0, XSM_CLASSES_MAX, xsmi_negatives_words,
-     "other classes that a step looks at, m, besides those of 'tight'; all makes the estimator exact; 0 = 5, or all if "
-     "there are fewer"},
-    {"tight", XSM_OPTION_INT, offsetof(ove_state, tight_option), "0", 0, XSM_CLASSES_MAX, all_word,
-     "so many of the most frequent classes are always looked at, and bounded by their softmax; all is the softmax "
-     "itself"},
-    {"tight-classes", XSM_OPTION_CLASSES, offsetof(ove_state, tight_list), "", 0, 0, NULL,
-     "the classes that 'tight' is to take, in place of the most frequent: their numbers, from 0, with commas"},
+    XSMI_OPTION_INT_OR("negatives", ove_state, negatives_option, xsmi_negatives_words, "0", 0, XSM_CLASSES_MAX,
+                       "other classes that a step looks at, m, besides those of 'tight'; all makes the estimator "
+                       "exact; 0 = 5, or all if there are fewer"),
+    XSMI_OPTION_INT_OR("tight", ove_state, tight_option, all_word, "0", 0, XSM_CLASSES_MAX,
+                       "so many of the most frequent classes are always looked at, and bounded by their softmax; all "
+                       "is the softmax itself"),
+    XSMI_OPTION_CLASSES(
+        "tight-classes", ove_state, tight_list,
+        "the classes that 'tight' is to take, in place of the most frequent: their numbers, from 0, with commas"),
 };
 
 /* -- the set C ----------------------------------------------------------------------------------------------------- */

@@ -23,14 +23,15 @@ typedef struct ove_searched_state {
 } ove_searched_state;
 
 static const xsm_option options[] = {
-    {"negatives", XSM_OPTION_INT, offsetof(ove_searched_state, negatives_option), "0", 0, XSM_CLASSES_MAX,
-     xsmi_negatives_words,
-     "other classes that a step looks at, m, besides those found, or all of them; 0 = 5, or all if there are fewer"},
-    {"candidates", XSM_OPTION_INT, offsetof(ove_searched_state, candidates_option), "0", 0, XSM_CLASSES_MAX, NULL,
-     "Q, classes that are searched for, and bounded by their softmax; 0 = 20, or all if there are fewer"},
-    {"startup", XSM_OPTION_INT, offsetof(ove_searched_state, startup), "auto", 0, 9e15, xsmi_startup_words,
-     "examples that see m + Q classes drawn at random, as 'ove' does, before the search begins; auto = one pass where "
-     "all weights are zero, else none"},
+    XSMI_OPTION_INT_OR(
+        "negatives", ove_searched_state, negatives_option, xsmi_negatives_words, "0", 0, XSM_CLASSES_MAX,
+        "other classes that a step looks at, m, besides those found, or all of them; 0 = 5, or all if there are fewer"),
+    XSMI_OPTION_INT(
+        "candidates", ove_searched_state, candidates_option, "0", 0, XSM_CLASSES_MAX,
+        "Q, classes that are searched for, and bounded by their softmax; 0 = 20, or all if there are fewer"),
+    XSMI_OPTION_INT_OR("startup", ove_searched_state, startup, xsmi_startup_words, "auto", 0, 9e15,
+                       "examples that see m + Q classes drawn at random, as 'ove' does, before the search begins; auto "
+                       "= one pass where all weights are zero, else none"),
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

@@ -11,8 +11,9 @@
 
 static const xsm_option options[] = {
     XSMI_DOUBLE_SUM_NEGATIVES,
-    {"start", XSM_OPTION_CHOICE, offsetof(xsmi_double_sum, start), "log-classes", 0, 0, xsmi_double_sum_starts,
-     "where u, a row's running log-partition, starts: log-classes (its value when all weights are 0) or zero"},
+    XSMI_OPTION_CHOICE(
+        "start", xsmi_double_sum, start, xsmi_double_sum_starts, "log-classes",
+        "where u, a row's running log-partition, starts: log-classes (its value when all weights are 0) or zero"),
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

@@ -14,10 +14,8 @@ typedef struct xsmi_draws {
 
 /* The entry for it in their option tables. */
 #define XSMI_DRAWS_OPTION                                                                                              \
-    {                                                                                                                  \
-        "negatives", XSM_OPTION_INT, offsetof(xsmi_draws, negatives), "5", 1, XSM_CLASSES_MAX, NULL,                   \
-            "classes that are drawn for each example, m"                                                               \
-    }
+    XSMI_OPTION_INT("negatives", xsmi_draws, negatives, "5", 1, XSM_CLASSES_MAX,                                       \
+                    "classes that are drawn for each example, m")
 
 /* plan() of estimators that use all m draws, labels included; of those that also need the labels' probabilities; and of
  * those that use only draws of the other classes. */

@@ -20,8 +20,9 @@ typedef struct sampled_softmax_state {
 
 static const xsm_option options[] = {
     XSMI_DRAWS_OPTION,
-    {"log-q", XSM_OPTION_BOOL, offsetof(sampled_softmax_state, log_q), "yes", 0, 1, NULL,
-     "takes the logarithm of its expected draws off a drawn class's score, so that the sum estimates that over all"},
+    XSMI_OPTION_BOOL(
+        "log-q", sampled_softmax_state, log_q, "yes",
+        "takes the logarithm of its expected draws off a drawn class's score, so that the sum estimates that over all"),
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

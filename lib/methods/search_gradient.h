@@ -38,47 +38,19 @@ typedef struct xsmi_search {
 
 /* The options that both estimators have, for a state with these options in its member `member`. */
 #define XSMI_SEARCH_OPTIONS(type, member)                                                                              \
-    {"loss", XSM_OPTION_CHOICE, offsetof(type, member.loss),        "margin", 0,                                       \
-     0,      xsmi_loss_names,   "loss of the scores that are found"},                                                  \
-        {"mu",                                                                                                         \
-         XSM_OPTION_DOUBLE,                                                                                            \
-         offsetof(type, member.mu),                                                                                    \
-         "1",                                                                                                          \
-         1e-6,                                                                                                         \
-         1e6,                                                                                                          \
-         NULL,                                                                                                         \
-         "width of the margin's smoothing: 1 for one label a row, 5 for several (the paper's)"},                       \
-        {"candidates",                                                                                                 \
-         XSM_OPTION_INT,                                                                                               \
-         offsetof(type, member.candidates),                                                                            \
-         "0",                                                                                                          \
-         0,                                                                                                            \
-         XSM_CLASSES_MAX,                                                                                              \
-         NULL,                                                                                                         \
-         "Q, classes that are searched for in each block; 0 = K/100, but 100 at least"},                               \
-        {"missing",                                                                                                    \
-         XSM_OPTION_CHOICE,                                                                                            \
-         offsetof(type, member.missing),                                                                               \
-         "auto",                                                                                                       \
-         0,                                                                                                            \
-         0,                                                                                                            \
-         xsmi_missing_names,                                                                                           \
-         "classes that are not found: have the score zero (the paper's), or drop out; auto = zero for cross-entropy, " \
-         "where they make up most of the sum, else drop"},                                                             \
-        {"startup",                                                                                                    \
-         XSM_OPTION_INT,                                                                                               \
-         offsetof(type, member.startup),                                                                               \
-         "auto",                                                                                                       \
-         0,                                                                                                            \
-         9e15,                                                                                                         \
-         xsmi_startup_words,                                                                                           \
-         "examples that see Q classes drawn at random before the search begins; auto = one pass where all weights "    \
-         "are "                                                                                                        \
-         "zero, else none"},                                                                                           \
-    {                                                                                                                  \
-        "least", XSM_OPTION_DOUBLE, offsetof(type, member.least), "0", 0, 1, NULL,                                     \
-            "coefficients up to that size are left out, those of labels never"                                         \
-    }
+    XSMI_OPTION_CHOICE("loss", type, member.loss, xsmi_loss_names, "margin", "loss of the scores that are found"),     \
+        XSMI_OPTION_DOUBLE("mu", type, member.mu, "1", 1e-6, 1e6,                                                      \
+                           "width of the margin's smoothing: 1 for one label a row, 5 for several (the paper's)"),     \
+        XSMI_OPTION_INT("candidates", type, member.candidates, "0", 0, XSM_CLASSES_MAX,                                \
+                        "Q, classes that are searched for in each block; 0 = K/100, but 100 at least"),                \
+        XSMI_OPTION_CHOICE("missing", type, member.missing, xsmi_missing_names, "auto",                                \
+                           "classes that are not found: have the score zero (the paper's), or drop out; auto = zero "  \
+                           "for cross-entropy, where they make up most of the sum, else drop"),                        \
+        XSMI_OPTION_INT_OR("startup", type, member.startup, xsmi_startup_words, "auto", 0, 9e15,                       \
+                           "examples that see Q classes drawn at random before the search begins; auto = one pass "    \
+                           "where all weights are zero, else none"),                                                   \
+        XSMI_OPTION_DOUBLE("least", type, member.least, "0", 0, 1,                                                     \
+                           "coefficients up to that size are left out, those of labels never")
 
 extern const char *const xsmi_missing_names[], *const xsmi_startup_words[];
 

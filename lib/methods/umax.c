@@ -17,12 +17,14 @@ typedef struct umax_state {
 
 static const xsm_option options[] = {
     XSMI_DOUBLE_SUM_OPTIONS,
-    {"delta", XSM_OPTION_DOUBLE, offsetof(umax_state, delta), "1", 1e-6, 100, NULL,
-     "how far u may lie below its bound before it is raised"},
-    {"u-bound", XSM_OPTION_DOUBLE, offsetof(umax_state, u_option), "0", 0, 1e300, NULL,
-     "largest u, B_u; 0 = log(1 + (K-1) e^(2 B_x B_W)), or none without a weight-bound or with a bias"},
-    {"weight-bound", XSM_OPTION_DOUBLE, offsetof(umax_state, weight_option), "0", 0, 1e300, NULL,
-     "largest length of a class's weights, B_W; 0 = sqrt(2 N log(K) / ridge), or none without a ridge"},
+    XSMI_OPTION_DOUBLE("delta", umax_state, delta, "1", 1e-6, 100,
+                       "how far u may lie below its bound before it is raised"),
+    XSMI_OPTION_DOUBLE(
+        "u-bound", umax_state, u_option, "0", 0, 1e300,
+        "largest u, B_u; 0 = log(1 + (K-1) e^(2 B_x B_W)), or none without a weight-bound or with a bias"),
+    XSMI_OPTION_DOUBLE(
+        "weight-bound", umax_state, weight_option, "0", 0, 1e300,
+        "largest length of a class's weights, B_W; 0 = sqrt(2 N log(K) / ridge), or none without a ridge"),
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

@@ -29,8 +29,9 @@ typedef struct adagrad_state {
 } adagrad_state;
 
 static const xsm_option options[] = {
-    {"initial", XSM_OPTION_DOUBLE, offsetof(adagrad_state, initial), "0.01", 1e-30, 1e30, NULL,
-     "what each weight's sum of squared gradients starts at; the more, the longer steps stay like plain ones"},
+    XSMI_OPTION_DOUBLE(
+        "initial", adagrad_state, initial, "0.01", 1e-30, 1e30,
+        "what each weight's sum of squared gradients starts at; the more, the longer steps stay like plain ones"),
 };
 
 static void unbind(xsm_optimizer *o)

@@ -19,11 +19,11 @@ typedef struct frequency_state {
 } frequency_state;
 
 static const xsm_option options[] = {
-    {"power", XSM_OPTION_DOUBLE, offsetof(frequency_state, power), "1", 0, 100, NULL,
-     "what the frequencies are raised to: 1 = as the data, 0 = uniform"},
-    {"smoothing", XSM_OPTION_DOUBLE, offsetof(frequency_state, smoothing), "1", 0, 1e30, NULL,
-     "rows that every class is given beyond its own before the power is taken; 0 = classes without rows are never "
-     "drawn"},
+    XSMI_OPTION_DOUBLE("power", frequency_state, power, "1", 0, 100,
+                       "what the frequencies are raised to: 1 = as the data, 0 = uniform"),
+    XSMI_OPTION_DOUBLE("smoothing", frequency_state, smoothing, "1", 0, 1e30,
+                       "rows that every class is given beyond its own before the power is taken; 0 = classes without "
+                       "rows are never drawn"),
 };
 
 static void unbind(void *state)

@@ -7,8 +7,7 @@
 #include <string.h>
 
 static const xsm_option common_options[] = {
-    {"seed", XSM_OPTION_INT, offsetof(xsmi_sampler_common, seed), "1", 0, 9007199254740992.0, NULL,
-     "names the random stream of what is random in making the distribution"},
+    XSMI_OPTION_SEED(xsmi_sampler_common, "names the random stream of what is random in making the distribution"),
 };
 
 static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, void *state)
@@ -16,8 +15,7 @@ static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, vo
     xsmi_option_group group = {
         "sampler",
         ops->name,
-        {[XSMI_OPTIONS_COMMON] = {common_options, sizeof common_options / sizeof common_options[0],
-                                  sizeof common_options[0]},
+        {[XSMI_OPTIONS_COMMON] = XSMI_OPTION_TABLE(common_options),
          [XSMI_OPTIONS_OWN] = {ops->options, ops->option_count, ops->option_size}},
         {[XSMI_OPTIONS_COMMON] = common, [XSMI_OPTIONS_OWN] = state},
     };

@@ -23,16 +23,18 @@ enum { SCALING_CORRELATION = 0, SCALING_COVARIANCE = 1 };
 static const char *const scalings[] = {"correlation", "covariance", NULL};
 
 static const xsm_option options[] = {
-    {"components", XSM_OPTION_INT, offsetof(tree_state, components), "0", 0, XSM_FEATURES_MAX, NULL,
-     "principal components of the features that the nodes see; 0 = 16, or all features if there are fewer"},
-    {"ridge", XSM_OPTION_DOUBLE, offsetof(tree_state, ridge), "0.1", 0, 1e30, NULL,
-     "lambda of the penalty lambda (||w||^2 + b^2) on each node's sum of log-likelihoods"},
-    {"folds", XSM_OPTION_INT, offsetof(tree_state, folds), "0", 0, 100, NULL,
-     "parts of the rows that are held back in turn to choose the ridge among 0.01, 0.1, 1, 10; 0 = the ridge as it is"},
-    {"scaling", XSM_OPTION_CHOICE, offsetof(tree_state, scaling), "correlation", 0, 0, scalings,
-     "what the components are of: correlation divides each feature by its standard deviation first"},
-    {"whiten", XSM_OPTION_BOOL, offsetof(tree_state, whiten), "yes", 0, 1, NULL,
-     "divides each component by its standard deviation, so that the ridge weighs all alike"},
+    XSMI_OPTION_INT(
+        "components", tree_state, components, "0", 0, XSM_FEATURES_MAX,
+        "principal components of the features that the nodes see; 0 = 16, or all features if there are fewer"),
+    XSMI_OPTION_DOUBLE("ridge", tree_state, ridge, "0.1", 0, 1e30,
+                       "lambda of the penalty lambda (||w||^2 + b^2) on each node's sum of log-likelihoods"),
+    XSMI_OPTION_INT("folds", tree_state, folds, "0", 0, 100,
+                    "parts of the rows that are held back in turn to choose the ridge among 0.01, 0.1, 1, 10; 0 = the "
+                    "ridge as it is"),
+    XSMI_OPTION_CHOICE("scaling", tree_state, scaling, scalings, "correlation",
+                       "what the components are of: correlation divides each feature by its standard deviation first"),
+    XSMI_OPTION_BOOL("whiten", tree_state, whiten, "yes",
+                     "divides each component by its standard deviation, so that the ridge weighs all alike"),
 };
 
 static void unbind(void *state)
