@@ -4,6 +4,7 @@
  * A context counts its references, so that objects may outlive the caller's reference.
  */
 #include "base/base.h"
+#include "base/order.h"
 #include "base/pool.h"
 #include "base/system.h"
 
@@ -67,7 +68,7 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
         runner = *o.runner;
     } else {
         uint32_t processors = xsmi_processors();
-        runner.threads = o.threads ? o.threads : processors < THREADS_MAX ? processors : THREADS_MAX;
+        runner.threads = o.threads ? o.threads : XSMI_MIN(processors, THREADS_MAX);
     }
     if (runner.threads > THREADS_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u threads asked for; at most %d are supported", runner.threads,
@@ -219,7 +220,7 @@ static void clear_piece(void *state, size_t index, uint32_t thread)
 {
     clear_job *job = state;
     size_t start = index * CLEAR_PIECE;
-    size_t bytes = job->bytes - start < CLEAR_PIECE ? job->bytes - start : CLEAR_PIECE;
+    size_t bytes = XSMI_MIN(job->bytes - start, CLEAR_PIECE);
     (void)thread;
     memset(job->memory + start, 0, bytes);
 }
@@ -298,7 +299,7 @@ void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, uint64_t
 {
     void *grown = xsmi_allocate(ctx, new_count, each);
     if (grown && memory) {
-        memcpy(grown, memory, (old_count < new_count ? old_count : (size_t)new_count) * each);
+        memcpy(grown, memory, (size_t)XSMI_MIN(old_count, new_count) * each);
         xsmi_release(ctx, memory, old_count, each);
     }
     return grown;

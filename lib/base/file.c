@@ -1,5 +1,6 @@
 /* Mapping files, and replacing files atomically. */
 #include "base/file.h"
+#include "base/order.h"
 #include "base/system.h"
 
 #include <errno.h>
@@ -197,7 +198,7 @@ static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size
 {
     char text[128];
     while (size > 0) {
-        size_t piece = size < (size_t)1 << 30 ? size : (size_t)1 << 30;
+        size_t piece = XSMI_MIN(size, (size_t)1 << 30);
         ssize_t written = at ? pwrite(file->fd, bytes, piece, (off_t)offset) : write(file->fd, bytes, piece);
         if (written < 0) {
             if (errno == EINTR) {

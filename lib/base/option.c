@@ -1,6 +1,8 @@
 /* Options by name. */
 #include "base/option.h"
 
+#include "base/order.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -113,8 +115,8 @@ static size_t distance(const char *a, const char *b)
         now[0] = i;
         for (size_t j = 1; j <= m; j++) {
             size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
-            best = last[j] + 1 < best ? last[j] + 1 : best;
-            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            best = XSMI_MIN(last[j] + 1, best);
+            best = XSMI_MIN(now[j - 1] + 1, best);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best) {
                 best = before[j - 2] + 1;
             }

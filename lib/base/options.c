@@ -4,6 +4,8 @@
  */
 #include "base/base.h"
 
+#include "base/order.h"
+
 #include <string.h>
 
 static xsm_status check_size(size_t known_size, size_t first_size, const void *given, const char *name, size_t *size,
@@ -37,7 +39,7 @@ xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, 
     if (given) {
         size_t size;
         XSMI_TRY(check_size(known_size, first_size, given, name, &size, err));
-        memcpy(known, given, size < known_size ? size : known_size);
+        memcpy(known, given, XSMI_MIN(size, known_size));
     }
     memcpy(known, &known_size, sizeof known_size);
     return XSM_OK;
@@ -51,7 +53,7 @@ xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first
     }
     size_t size;
     XSMI_TRY(check_size(known_size, first_size, given, name, &size, err));
-    size_t bytes = size < known_size ? size : known_size;
+    size_t bytes = XSMI_MIN(size, known_size);
     memcpy((unsigned char *)given + sizeof size, (const unsigned char *)known + sizeof size, bytes - sizeof size);
     return XSM_OK;
 }

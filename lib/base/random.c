@@ -1,5 +1,6 @@
 /* Counter-based streams by Random123's Philox4x32-10, and the draws that the library needs. */
 #include "base/random.h"
+#include "base/order.h"
 #include "base/system.h"
 
 #include <Random123/philox.h>
@@ -158,7 +159,7 @@ void xsmi_streams_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t pur
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t words[4 * TOGETHER];
     for (size_t first = 0; first < count; first += TOGETHER) {
-        const size_t some = count - first < TOGETHER ? count - first : TOGETHER;
+        const size_t some = XSMI_MIN(count - first, TOGETHER);
         kernels->philox(key, purpose, positions + first, some, words);
         for (size_t i = first; i < first + some; i++) {
             uint64_t product = (uint64_t)words[i - first] * (n - 1);

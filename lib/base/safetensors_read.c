@@ -4,6 +4,7 @@
  */
 #include "base/safetensors.h"
 #include "base/heap_sort.h"
+#include "base/order.h"
 #include "base/spool.h"
 
 #include <jansson.h>
@@ -182,10 +183,7 @@ static int compare_places(const void *a, const void *b)
 {
     const xsmi_tensor *s = a;
     const xsmi_tensor *t = b;
-    if (s->data != t->data) {
-        return s->data < t->data ? -1 : 1;
-    }
-    return s->size != t->size ? (s->size < t->size ? -1 : 1) : 0;
+    return s->data != t->data ? XSMI_COMPARE(s->data, t->data) : XSMI_COMPARE(s->size, t->size);
 }
 
 static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *err)
@@ -238,7 +236,7 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
     XXH3_64bits_update(&state, zeros, XSMI_CHECKSUM_DIGITS);
     /* Pages of files that may be larger than memory are released behind the pass. */
     for (size_t at = place + XSMI_CHECKSUM_DIGITS; at < c->size;) {
-        size_t size = c->size - at < XSMI_FORGET_BYTES ? c->size - at : XSMI_FORGET_BYTES;
+        size_t size = XSMI_MIN(c->size - at, XSMI_FORGET_BYTES);
         XXH3_64bits_update(&state, c->bytes + at, size);
         at += size;
         if (at < c->size) {

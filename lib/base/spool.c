@@ -1,6 +1,7 @@
 /* Temporary files as memory. Blocks are reserved on the disk before they are mapped: a full disk is an error here and
  * not a signal later. */
 #include "base/spool.h"
+#include "base/order.h"
 #include "base/system.h"
 
 #include <errno.h>
@@ -51,8 +52,8 @@ xsm_status xsmi_spool_grow(xsmi_spool *s, const char *folder, size_t bytes, xsm_
         return XSM_OK;
     }
     size_t wanted = s->bytes + s->bytes / 2;
-    wanted = wanted < bytes ? bytes : wanted;
-    wanted = wanted < SMALLEST ? SMALLEST : wanted;
+    wanted = XSMI_MAX(wanted, bytes);
+    wanted = XSMI_MAX(wanted, SMALLEST);
     if (wanted > SIZE_MAX / 2) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: a temporary file of %zu bytes", folder, wanted);
     }

@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "data/vocabulary.h"
 
+#include "base/order.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -127,7 +128,7 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
             /* Classes are in the order of the file's labels, and an unseen one is larger than any. */
             uint32_t kept = row[0];
             for (size_t j = 1; j < count && which == XSM_LABELS_SMALLEST; j++) {
-                kept = row[j] < kept ? row[j] : kept;
+                kept = XSMI_MIN(row[j], kept);
             }
             labels[next++] = kept;
         }

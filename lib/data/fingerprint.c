@@ -3,13 +3,14 @@
  */
 #include "data/dataset.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/spool.h"
 
 /* Hashes in pieces, so that files may be larger than memory; rows in memory have the same pieces. */
 static uint64_t hash_array(const xsm_dataset *d, const void *data, size_t size, uint64_t hash)
 {
     for (size_t at = 0;;) {
-        size_t piece = size - at < XSMI_FORGET_BYTES ? size - at : XSMI_FORGET_BYTES;
+        size_t piece = XSMI_MIN(size - at, XSMI_FORGET_BYTES);
         hash = xsmi_hash((const char *)data + at, piece, hash);
         at += piece;
         if (at == size) {

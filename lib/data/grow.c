@@ -1,6 +1,8 @@
 /* Growing arrays. */
 #include "data/grow.h"
 
+#include "base/order.h"
+
 #include <string.h>
 
 #define SMALLEST 64
@@ -31,7 +33,7 @@ xsm_status xsmi_grow(xsm_context *ctx, void *array, size_t *capacity, size_t nee
 
 void xsmi_shrink(xsm_context *ctx, void *array, size_t *capacity, size_t used, size_t each)
 {
-    size_t wanted = used > SMALLEST ? used : SMALLEST;
+    size_t wanted = XSMI_MAX(used, SMALLEST);
     if (wanted >= *capacity - *capacity / 8) {
         return;
     }

@@ -7,17 +7,13 @@
  * In each array a run is longer than the 2 MB that some file systems map at once.
  */
 #include "base/random.h"
+#include "base/order.h"
 #include "base/spool.h"
 #include "data/dataset.h"
 
 #define RUN_BYTES ((size_t)4 << 20)
 /* The smallest file that is ordered by runs. */
 #define LARGE_BYTES ((size_t)1 << 29)
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 size_t xsmi_dataset_order_bytes(const xsm_dataset *d)
 {
@@ -49,12 +45,12 @@ void xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *ord
     uint64_t next = 0;
     for (uint64_t i = 0; i < runs; i++) {
         uint64_t run = numbers[i];
-        uint64_t count = smaller(d->rows - run * each, each);
+        uint64_t count = XSMI_MIN(d->rows - run * each, each);
         for (uint64_t j = 0; j < count; j++) {
             order[next++] = run * each + j;
         }
     }
     for (uint64_t start = 0; start < d->rows; start += stretch) {
-        xsmi_stream_permute(stream, order + start, (size_t)smaller(d->rows - start, stretch));
+        xsmi_stream_permute(stream, order + start, (size_t)XSMI_MIN(d->rows - start, stretch));
     }
 }

@@ -10,6 +10,7 @@
  * order.
  */
 #include "data/pca.h"
+#include "base/order.h"
 #include "base/random.h"
 #include "math/symmetric.h"
 
@@ -43,7 +44,7 @@ typedef struct pca_work {
 static void piece_rows(const pca_work *w, size_t piece, uint64_t *first, uint64_t *end)
 {
     uint64_t each = w->data->rows / w->pieces, rest = w->data->rows % w->pieces;
-    *first = piece * each + (piece < rest ? piece : rest);
+    *first = piece * each + XSMI_MIN(piece, rest);
     *end = *first + each + (piece < rest);
 }
 
@@ -119,7 +120,7 @@ static void pass_dense(const pca_work *w, uint64_t first, uint64_t end, float *s
     float *y = scores + (l + BLOCK) / BLOCK * BLOCK * BLOCK;
     const float *rows[BLOCK];
     for (uint64_t start = first; start < end; start += BLOCK) {
-        size_t n = end - start < BLOCK ? (size_t)(end - start) : BLOCK;
+        size_t n = (size_t)XSMI_MIN(end - start, BLOCK);
         for (size_t i = 0; i < n; i++) {
             const float *x = xsmi_dataset_features(w->data, start + i).values;
             float *to = centred + i * d;
@@ -130,7 +131,7 @@ static void pass_dense(const pca_work *w, uint64_t first, uint64_t end, float *s
         }
         w->kernels->pack(rows, n, d, packed);
         for (size_t c = 0; c < l; c += XSMI_CLASS_TILE) {
-            size_t count = l - c < XSMI_CLASS_TILE ? l - c : XSMI_CLASS_TILE;
+            size_t count = XSMI_MIN(l - c, XSMI_CLASS_TILE);
             w->kernels->score_tile(w->q + c * d, d, count, packed, d, 1, NULL, NULL, scores + c * BLOCK);
         }
         for (size_t i = 0; i < n; i++) {
@@ -310,7 +311,7 @@ static xsm_status iterate(pca_work *w, const xsmi_pca_options *o, xsmi_pca *out,
             xsmi_symmetric_eigen(inner, l, values, vectors);
             double sum = 0;
             for (size_t c = 0; c < o->components; c++) {
-                sum += values[c] > 0 ? values[c] : 0;
+                sum += XSMI_MAX(values[c], 0);
             }
             if (l == w->d || fabs(sum - before) <= SETTLED * sum || i + 1 == MOST_PASSES) {
                 xsmi_log(w->context, XSM_LOG_INFO,
@@ -342,12 +343,11 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
     }
     XSMI_TRY(xsmi_check_dimensions(data->features, 1, err));
     pca_work w = {.context = ctx, .kernels = xsmi_context_kernels(ctx), .data = data, .d = data->features};
-    w.l = (size_t)options->components + EXTRA < w.d ? (size_t)options->components + EXTRA : w.d;
+    w.l = XSMI_MIN((size_t)options->components + EXTRA, w.d);
     w.threads = xsm_context_threads(ctx);
     const uint64_t each = (uint64_t)w.l * w.d * sizeof *w.sums;
-    w.pieces = PIECE_BYTES / each < MOST_PIECES ? (size_t)(PIECE_BYTES / each) : MOST_PIECES;
-    w.pieces = w.pieces < data->rows / 64 ? w.pieces : (size_t)(data->rows / 64);
-    w.pieces = w.pieces > 0 ? w.pieces : 1;
+    const uint64_t pieces = XSMI_MIN(PIECE_BYTES / each, data->rows / 64);
+    w.pieces = (size_t)XSMI_CLAMP(pieces, 1, MOST_PIECES);
     /* dense: a block centred, packed, scored and transposed */
     w.scratch_each = data->sparse ? w.l : BLOCK * (2 * w.d + (w.l + BLOCK) / BLOCK * BLOCK + w.l);
     w.scratch_each = (w.scratch_each + 15) / 16 * 16;
@@ -417,7 +417,7 @@ void xsmi_pca_encode(const xsmi_pca *p, const xsmi_features *x, float *code)
     enum { TOGETHER = 16 };
     size_t k = p->components;
     for (size_t start = 0; start < k; start += TOGETHER) {
-        size_t n = k - start < TOGETHER ? k - start : TOGETHER;
+        size_t n = XSMI_MIN(k - start, TOGETHER);
         double sum[TOGETHER] = {0};
         for (size_t c = 0; x->index && c < n; c++) {
             sum[c] = -p->offset[start + c];

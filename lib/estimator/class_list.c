@@ -2,6 +2,7 @@
 #include "estimator/estimator.h"
 
 #include "base/heap_sort.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -17,12 +18,6 @@ void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option)
         xsmi_release(e->context, (void *)(uintptr_t)list->classes, list->count, sizeof *list->classes);
     }
     memset(list, 0, sizeof *list);
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
 }
 
 /* Replaces the present list by a copy of the given list. */
@@ -41,7 +36,7 @@ xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const
     } else {
         memcpy(copy, classes, count * sizeof *copy);
         memcpy(sorted, classes, count * sizeof *sorted);
-        xsmi_heap_sort(sorted, count, sizeof *sorted, compare_numbers);
+        xsmi_heap_sort(sorted, count, sizeof *sorted, xsmi_compare_u32);
         for (uint32_t i = 1; status == XSM_OK && i < count; i++) {
             if (sorted[i] == sorted[i - 1]) {
                 status = xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' has class %u twice", option->name, sorted[i]);

@@ -51,9 +51,6 @@ static const char *const property_names[] = {"proximal",  "row state",  "several
 #define SEVERAL (ANY_LOSS | XSM_ESTIMATOR_MULTI_LABEL)
 #define BY_ROW (SEVERAL | XSM_ESTIMATOR_ROW_STATE)
 #define STEPS (BY_ROW | XSM_ESTIMATOR_PROXIMAL)
-{
-    (array), sizeof(array) / sizeof *(array), sizeof *(array)
-}
 
 typedef struct kind {
     const char *name;

@@ -4,6 +4,8 @@
  */
 #include "loss/loss.h"
 
+#include "base/order.h"
+
 #include <math.h>
 
 /* weight * (log sum_j e^z_j - mean over P of z_k). */
@@ -11,10 +13,10 @@ static double weighted(const xsmi_loss_scores *z, double weight, xsmi_loss_gradi
 {
     double most = z->positive[0], target = 0, sum = 0;
     for (size_t i = 0; i < z->positives; i++) {
-        most = z->positive[i] > most ? z->positive[i] : most;
+        most = XSMI_MAX(z->positive[i], most);
     }
     for (size_t i = 0; i < z->negatives; i++) {
-        most = z->negative[i] > most ? z->negative[i] : most;
+        most = XSMI_MAX(z->negative[i], most);
     }
     most = z->missing > 0 && most < 0 ? 0 : most;
     for (size_t i = 0; i < z->positives; i++) {

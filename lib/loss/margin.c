@@ -4,6 +4,7 @@
  * of P within mu of the worst.
  */
 #include "loss/loss.h"
+#include "base/order.h"
 #include "math/simplex.h"
 
 #include <math.h>
@@ -19,10 +20,10 @@ static double margin(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g
     double *b = scratch, *weight = b + z->negatives + 1, *c = weight + z->negatives + 1, *rest = c + z->positives;
     double least = z->positive[0], most = z->missing > 0 ? 0 : -INFINITY;
     for (size_t i = 0; i < z->positives; i++) {
-        least = z->positive[i] < least ? z->positive[i] : least;
+        least = XSMI_MIN(z->positive[i], least);
     }
     for (size_t i = 0; i < z->negatives; i++) {
-        most = z->negative[i] > most ? z->negative[i] : most;
+        most = XSMI_MAX(z->negative[i], most);
     }
     /* Scores relative to the best of N and the worst of P, so that differences are exact for large scores or small
      * mu. */
@@ -33,7 +34,7 @@ static double margin(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g
             c[kept++] = -(z->positive[i] - least) / mu;
         }
     }
-    double bar = most - mu > least - 1 ? most - mu : least - 1;
+    double bar = XSMI_MAX(most - mu, least - 1);
     for (size_t i = 0; i < z->negatives; i++) {
         g->negative[i] = 0;
         if (z->negative[i] > bar) {
@@ -79,7 +80,7 @@ static double margin(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g
         square += z->missing * alpha * alpha;
     }
     double value = mu * (linear - square / 2);
-    return value > 0 ? value : 0;
+    return XSMI_MAX(value, 0);
 }
 
 static double lipschitz(double positives, double negatives)
@@ -98,7 +99,7 @@ static double smoothness(double mu, double positives)
 static double least_score(double mu, double least_positive, double largest_negative)
 {
     double near = largest_negative - mu, below = least_positive - 1;
-    return near > below ? near : below;
+    return XSMI_MAX(near, below);
 }
 
 double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
@@ -114,7 +115,7 @@ double xsmi_margin_bar(double mu, double least_positive, double largest_negative
     if (near > 1) {
         xsmi_points points = {scratch, NULL, near};
         double among = largest_negative + mu * xsmi_simplex_threshold(&points, scratch + runs);
-        bar = among > bar ? among : bar;
+        bar = XSMI_MAX(among, bar);
     }
     return bar - 1e-12 * fabs(bar); /* less rounding errors */
 }

@@ -7,6 +7,7 @@
 #include "loss/loss.h"
 
 #include "base/heap_sort.h"
+#include "base/order.h"
 
 #include <math.h>
 
@@ -14,12 +15,6 @@ static size_t scratch_count(size_t positives, size_t negatives)
 {
     (void)negatives;
     return 3 * positives + 1;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* How many of the rising values are below x. */
@@ -48,7 +43,7 @@ static double triplet(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *
         sorted[i] = z->positive[i];
         hits[i] = 0;
     }
-    xsmi_heap_sort(sorted, n, sizeof *sorted, compare);
+    xsmi_heap_sort(sorted, n, sizeof *sorted, xsmi_compare_double);
     sums[0] = 0;
     for (size_t i = 0; i < n; i++) {
         sums[i + 1] = sums[i] + (sorted[i] - sorted[0]);

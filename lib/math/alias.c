@@ -1,6 +1,8 @@
 /* Alias tables. */
 #include "math/alias.h"
 
+#include "base/order.h"
+
 #include <math.h>
 
 xsm_status xsmi_alias_new(xsm_context *ctx, const double *weights, uint32_t count, xsmi_alias *out, xsm_error *err)
@@ -32,7 +34,7 @@ xsm_status xsmi_alias_new(xsm_context *ctx, const double *weights, uint32_t coun
     while (small > 0 && large < count) {
         uint32_t less = stack[--small], more = stack[large];
         double threshold = rest[less] * 0x1p32;
-        columns[less].threshold = (uint32_t)(threshold < 0x1p32 - 1 ? threshold : 0x1p32 - 1);
+        columns[less].threshold = (uint32_t)XSMI_MIN(threshold, 0x1p32 - 1);
         columns[less].alias = more;
         rest[more] = rest[more] + rest[less] - 1;
         if (rest[more] < 1) {

@@ -4,6 +4,8 @@
 #ifndef XSMI_OMEGA_H
 #define XSMI_OMEGA_H
 
+#include "base/order.h"
+
 #include <math.h>
 
 /* Wright omega of a real argument: w + log(w) = t, that is W0(e^t). Cannot overflow; relative error at most 4 ulp over
@@ -50,7 +52,7 @@ typedef struct xsmi_softplus_sum {
 static inline double xsmi_softplus_add(xsmi_softplus_sum *s, double t)
 {
     double e = exp(-fabs(t));
-    s->total += t > 0 ? t : 0;
+    s->total += XSMI_MAX(t, 0);
     s->product *= 1 + e;
     if (++s->terms == 512) { /* of at most 2 each: far from overflow */
         s->total += log(s->product);

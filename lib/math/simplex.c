@@ -9,6 +9,8 @@
  */
 #include "math/simplex.h"
 
+#include "base/order.h"
+
 #include <math.h>
 #include <stdbool.h>
 
@@ -44,7 +46,7 @@ static double value_at(const falling *f, double t)
 static double middle_of(double a, double b, double c)
 {
     double low = fmin(a, b), high = fmax(a, b);
-    return c < low ? low : c > high ? high : c;
+    return XSMI_CLAMP(c, low, high);
 }
 
 /* A corner in the bracket near the median. */
@@ -102,7 +104,7 @@ static double root_of(falling *f, double low, double high)
     }
     double slope = f->b_weight + f->c_weight;
     double t = slope > 0 ? (f->b_sum + f->c_sum - f->target) / slope : low;
-    return t < low ? low : t > high ? high : t;
+    return XSMI_CLAMP(t, low, high);
 }
 
 static void copy_points(const xsmi_points *p, double sign, double shift, corners *to, double *scratch)
@@ -120,7 +122,7 @@ static double largest(const xsmi_points *p)
 {
     double most = p->value[0];
     for (size_t i = 1; i < p->count; i++) {
-        most = p->value[i] > most ? p->value[i] : most;
+        most = XSMI_MAX(p->value[i], most);
     }
     return most;
 }
@@ -191,7 +193,7 @@ xsmi_bisimplex xsmi_bisimplex_project(const xsmi_points *b, const xsmi_points *c
     copy_points(c, -1, -shift, &f.c, scratch + 2 * b->count);
     /* The sums are below 1: t_b and t_c have grown. */
     double low = -most_c - shift, high = -t_c - shift;
-    double t = root_of(&f, t_b > low ? t_b : low, high < most_b ? high : most_b);
+    double t = root_of(&f, XSMI_MAX(t_b, low), XSMI_MIN(high, most_b));
     double sum = 0;
     for (size_t i = 0; i < c->count; i++) {
         double part = c->value[i] + (t + shift);

@@ -1,6 +1,8 @@
 /* Eigenvectors of small symmetric matrices, and orthonormal bases. */
 #include "math/symmetric.h"
 
+#include "base/order.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -49,7 +51,7 @@ void xsmi_symmetric_eigen(double *a, size_t n, double *values, double *vectors)
     double scale = 0;
     for (size_t i = 0; i < n * n; i++) {
         vectors[i] = i % (n + 1) == 0;
-        scale = fabs(a[i]) > scale ? fabs(a[i]) : scale;
+        scale = XSMI_MAX(fabs(a[i]), scale);
     }
     /* Convergence is quadratic, so that the limit is never reached. */
     for (int sweep = 0; sweep < 60; sweep++) {

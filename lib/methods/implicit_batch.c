@@ -11,6 +11,7 @@
  * program of the paper's eq. 22.
  */
 #include "base/heap_sort.h"
+#include "base/order.h"
 #include "base/random.h"
 #include "methods/implicit.h"
 #include "math/proximal_batch.h"
@@ -35,12 +36,6 @@ uint64_t xsmi_implicit_joint_width(const void *state, uint64_t batch)
     const xsmi_implicit *s = state;
     uint64_t most = batch + s->sum.negatives;
     return most < s->sum.classes ? most : s->sum.classes;
-}
-
-static int compare_classes(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
 }
 
 /* The class of rank `place` among the classes that are not in labels[0..count), which is in rising order. */
@@ -70,7 +65,7 @@ void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, 
     for (uint64_t i = 0; i < count; i++) {
         classes[labels++] = examples[i].labels[0];
         if (labels == width || i + 1 == count) {
-            xsmi_heap_sort(classes, labels, sizeof *classes, compare_classes);
+            xsmi_heap_sort(classes, labels, sizeof *classes, xsmi_compare_u32);
             uint32_t kept = 1;
             for (uint32_t j = 1; j < labels; j++) {
                 if (classes[j] != classes[kept - 1]) {

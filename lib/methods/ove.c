@@ -12,6 +12,7 @@
 #include "methods/ove.h"
 
 #include "base/heap_sort.h"
+#include "base/order.h"
 #include "base/random.h"
 #include "math/omega.h"
 
@@ -54,14 +55,7 @@ typedef struct frequency {
 static int compare_frequencies(const void *a, const void *b)
 {
     const frequency *x = a, *y = b;
-    return x->rows != y->rows ? (x->rows < y->rows) - (x->rows > y->rows)
-                              : (x->class > y->class) - (x->class < y->class);
-}
-
-static int compare_classes(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    return x->rows != y->rows ? XSMI_COMPARE(y->rows, x->rows) : XSMI_COMPARE(x->class, y->class);
 }
 
 static xsm_status take_frequent(ove_state *s, const xsm_problem *problem, xsm_error *err)
@@ -110,7 +104,7 @@ static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_er
     } else if (count > 0) {
         XSMI_TRY(take_frequent(s, problem, err));
     }
-    xsmi_heap_sort(s->inside, s->inside_count, sizeof *s->inside, compare_classes);
+    xsmi_heap_sort(s->inside, s->inside_count, sizeof *s->inside, xsmi_compare_u32);
     return XSM_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "methods/method.h"
 
 #include "base/heap_sort.h"
+#include "base/order.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -48,12 +49,6 @@ void xsmi_select_others(const xsmi_kernels *kernels, uint64_t seed, uint32_t cla
     }
 }
 
-static int compare_classes(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,
                            const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths)
 {
@@ -62,7 +57,7 @@ void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, 
         uint32_t *labels = list + i * width, own = (uint32_t)example->label_count;
         memcpy(labels, example->labels, own * sizeof *labels);
         if (own > 1) {
-            xsmi_heap_sort(labels, own, sizeof *labels, compare_classes);
+            xsmi_heap_sort(labels, own, sizeof *labels, xsmi_compare_u32);
         }
         uint32_t others = classes - own, drawn = negatives < others ? negatives : others;
         uint32_t *of = labels + own;

@@ -8,6 +8,7 @@
 #include "predict/evaluate.h"
 
 #include "base/arena.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     p.code = xsmi_arena_take(arena, xsmi_correction_code(job->model->correction), sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
     uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
-    blocks = blocks < XSMI_EXACT_BLOCKS ? blocks : XSMI_EXACT_BLOCKS;
+    blocks = XSMI_MIN(blocks, XSMI_EXACT_BLOCKS);
     size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
@@ -76,7 +77,7 @@ static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
 static double weight_of(const evaluate_job *job, uint32_t label)
 {
     uint32_t classes = job->model->classes;
-    return job->weights ? job->weights[label < classes ? label : classes] : 0;
+    return job->weights ? job->weights[XSMI_MIN(label, classes)] : 0;
 }
 
 /* Fills `best` with the largest weights of a row's labels; returns their number. */
@@ -163,7 +164,7 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
         known++;
     }
     if (!isfinite(log_sum_exp) || !isfinite(target)) {
-        p->failed = row < p->failed ? row : p->failed;
+        p->failed = XSMI_MIN(row, p->failed);
         return;
     }
     if (known > 0) {
@@ -182,7 +183,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     float *top_score = here.top_score;
     uint32_t *top_class = here.top_class;
     uint64_t first = (uint64_t)index * JOB_ROWS;
-    size_t rows = job->dataset->rows - first < JOB_ROWS ? (size_t)(job->dataset->rows - first) : JOB_ROWS;
+    size_t rows = (size_t)XSMI_MIN(job->dataset->rows - first, JOB_ROWS);
     xsmi_exact blocks[XSMI_EXACT_BLOCKS];
     size_t count = 0;
     for (size_t i = 0; i < JOB_ROWS; i++) {
@@ -198,7 +199,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     }
     for (size_t i = 0; i < rows; i += XSMI_LANES) {
         xsmi_exact *b = &blocks[count++];
-        b->rows = rows - i < XSMI_LANES ? rows - i : XSMI_LANES;
+        b->rows = XSMI_MIN(rows - i, XSMI_LANES);
         b->features = r->features + i;
         b->sparse = job->dataset->sparse;
         b->target = r->targets + i;
@@ -231,7 +232,7 @@ static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm
         m->unseen_labels += p->unseen_labels;
         wrong += p->wrong;
         loss += p->log_loss;
-        failed = p->failed < failed ? p->failed : failed;
+        failed = XSMI_MIN(p->failed, failed);
         for (uint32_t j = 0; j < MEASURES; j++) {
             for (uint32_t k = 0; k < job->top; k++) {
                 sums[j][k] += job->measures[(i * MEASURES + j) * job->top + k];
@@ -265,7 +266,7 @@ static void fill_weights(const xsm_model *m, double a, double b, double *weights
     double c = (log((double)m->rows) - 1) * pow(b + 1, a);
     for (uint32_t k = 0; k <= m->classes; k++) {
         double count = k < m->classes ? (double)m->counts[k] : 0;
-        weights[k] = 1 + (c > 0 ? c : 0) * pow(count + b, -a);
+        weights[k] = 1 + XSMI_MAX(c, 0) * pow(count + b, -a);
     }
 }
 
@@ -313,7 +314,7 @@ xsm_status xsmi_evaluate(xsm_context *ctx, const xsm_model *model, const xsm_dat
     }
     xsm_metrics m = XSM_METRICS_INIT;
     evaluate_job job = {.model = model, .dataset = dataset, .top = o.precision_max ? o.precision_max : 10};
-    job.most = dataset->rows > kept->rows ? dataset->rows : kept->rows;
+    job.most = XSMI_MAX(dataset->rows, kept->rows);
     size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
     size_t threads = xsm_context_threads(ctx);
     xsmi_arena counted = {NULL, 0};

@@ -2,6 +2,8 @@
  * thread. */
 #include "predict/predict.h"
 
+#include "base/order.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -59,7 +61,7 @@ static size_t scratch_needed(const xsm_predictor *p)
     }
     size_t sparse = xsmi_model_exact_scratch(m, true, XSMI_EXACT_BLOCKS, p->top);
     size_t dense = xsmi_model_exact_scratch(m, false, XSMI_EXACT_BLOCKS, p->top);
-    return sparse > dense ? sparse : dense;
+    return XSMI_MAX(sparse, dense);
 }
 
 static xsm_status check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
@@ -119,7 +121,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     if (top > TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, TOP_MAX);
     }
-    top = top < model->classes ? top : model->classes;
+    top = XSMI_MIN(top, model->classes);
     uint32_t beam;
     XSMI_TRY(xsmi_beam_width(model, &o, top, &beam, err));
     xsm_context *ctx = xsmi_context_retain(model->context);
@@ -179,7 +181,7 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
     }
     for (size_t i = 0; i < rows; i += XSMI_LANES) {
         xsmi_exact *b = &blocks[count++];
-        b->rows = rows - i < XSMI_LANES ? rows - i : XSMI_LANES;
+        b->rows = XSMI_MIN(rows - i, XSMI_LANES);
         b->features = p->features + i;
         b->sparse = xsmi_batch_sparse(batch);
         b->target = NULL;
@@ -285,7 +287,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
 static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, xsm_error *err)
 {
     for (size_t first = 0; first < batch->count; first += XSM_INDEX_QUERIES) {
-        uint32_t rows = batch->count - first < XSM_INDEX_QUERIES ? (uint32_t)(batch->count - first) : XSM_INDEX_QUERIES;
+        uint32_t rows = (uint32_t)XSMI_MIN(batch->count - first, XSM_INDEX_QUERIES);
         XSMI_TRY(search_rows(p, batch, first, rows, classes + first * p->top,
                              scores ? scores + first * p->top : p->top_score, err));
     }
@@ -347,7 +349,7 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t 
         return run_best_first(p, &batch, classes, scores, probabilities, err);
     }
     for (size_t first = 0; first < batch.count; first += XSMI_PIECE) {
-        size_t rows = batch.count - first < XSMI_PIECE ? (size_t)(batch.count - first) : XSMI_PIECE;
+        size_t rows = (size_t)XSMI_MIN(batch.count - first, XSMI_PIECE);
         run_piece(p, &batch, first, rows);
         for (size_t i = 0; i < rows; i++) {
             if (!isfinite(p->log_sum_exp[i])) {

@@ -4,6 +4,7 @@
  */
 #include "predict/predict.h"
 
+#include "base/order.h"
 #include "model/beam.h"
 #include "base/top.h"
 
@@ -57,7 +58,7 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model has no tree to search; one trained by negative-sampling with sampler=tree has");
     }
-    uint32_t beam = o->beam ? o->beam : top > BEAM_ALONE ? top : BEAM_ALONE;
+    uint32_t beam = o->beam ? o->beam : XSMI_MAX(top, BEAM_ALONE);
     if (beam < top) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a beam of %u for %u classes a row; accepted is %u and above", beam, top,
                          top);

@@ -7,6 +7,7 @@
  * then to count the higher scores. A tile's scores have the same bits both times, so nothing depends on rounding.
  */
 #include "base/heap_sort.h"
+#include "base/order.h"
 #include "model/tiles.h"
 
 #include <xsoftmax/metrics.h>
@@ -140,7 +141,7 @@ static xsm_status add(xsm_context *ctx, list *l, const uint32_t *labels, size_t 
 static int compare_listed(const void *a, const void *b)
 {
     const listed *x = a, *y = b;
-    return x->class != y->class ? (x->class > y->class) - (x->class < y->class) : (int)y->own - (int)x->own;
+    return x->class != y->class ? XSMI_COMPARE(x->class, y->class) : (int)y->own - (int)x->own;
 }
 
 /* Lists row `row`'s classes in rising order, each once; of equal classes its own label is listed. */
@@ -283,7 +284,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     partial *result = &job->partials[index];
     const uint64_t first = (uint64_t)index * JOB_ROWS;
     pass p = {.list = l, .finite = true};
-    p.rows = data->rows - first < JOB_ROWS ? (size_t)(data->rows - first) : JOB_ROWS;
+    p.rows = (size_t)XSMI_MIN(data->rows - first, JOB_ROWS);
     memset(result, 0, sizeof *result);
     result->failed = UINT64_MAX;
     job->short_of_memory[index] = false;

@@ -1,6 +1,8 @@
 /* Compares the results of a predictor that does not score all classes with those of one that does. */
 #include "predict/predict.h"
 
+#include "base/order.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +57,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     const search_job *job = state;
     const pair *p = &job->pairs[thread];
     uint64_t first = (uint64_t)index * JOB_ROWS, left = job->dataset->rows - first;
-    xsm_batch batch = xsm_batch_range(job->dataset, first, left < JOB_ROWS ? left : JOB_ROWS);
+    xsm_batch batch = xsm_batch_range(job->dataset, first, XSMI_MIN(left, JOB_ROWS));
     xsm_error *err = &job->errors[index];
     *err = (xsm_error)XSM_ERROR_INIT;
     memset(job->hits + index * job->top, 0, job->top * sizeof *job->hits);
@@ -166,7 +168,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                          dataset->features);
     }
     uint32_t top = o.top ? o.top : 5;
-    top = top < model->classes ? top : model->classes;
+    top = XSMI_MIN(top, model->classes);
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
     XSMI_TRY(run(context ? context : model->context, model, dataset, &o, top, &m, err));
     return xsmi_options_write(&m, sizeof m, sizeof m, metrics, "xsm_search_metrics", err);

@@ -9,6 +9,8 @@
  */
 #include "train/objective.h"
 
+#include "base/order.h"
+
 #include <string.h>
 
 enum {
@@ -86,10 +88,10 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
     while (o->runs > 1 && o->stride > 0 && o->rows > RUN_FLOATS / o->stride / o->runs) {
         o->runs--;
     }
-    o->tile_rows = TILE_PLACES / m->classes < XSMI_LANES ? XSMI_LANES : TILE_PLACES / m->classes;
+    o->tile_rows = XSMI_MAX(TILE_PLACES / m->classes, XSMI_LANES);
     if (o->tile_rows > XSMI_LANES * XSMI_EXACT_BLOCKS) {
         o->tile_rows -= o->tile_rows % (XSMI_LANES * XSMI_EXACT_BLOCKS);
-        o->tile_rows = o->tile_rows < TILE_ROWS ? o->tile_rows : TILE_ROWS;
+        o->tile_rows = XSMI_MIN(o->tile_rows, TILE_ROWS);
     }
     o->passes = (o->rows * o->columns + PASS - 1) / PASS;
     size_t bytes;
@@ -185,7 +187,7 @@ xsm_status xsmi_objective_write(xsmi_objective *o, const double *x, xsm_error *e
 static void start_gradient(void *state, size_t index, uint32_t thread)
 {
     xsmi_objective *o = state;
-    size_t first = index * PASS, all = o->rows * o->columns, end = all - first < PASS ? all : first + PASS;
+    size_t first = index * PASS, end = XSMI_MIN(first + PASS, o->rows * o->columns);
     double squares = 0;
     (void)thread;
     for (size_t i = first; i < end; i++) {
@@ -215,7 +217,7 @@ static void add_dense(const xsmi_objective *o, float *sums, uint64_t first, uint
     const xsm_gradient *g = o->gradient;
     const float *x[DENSE_ROWS];
     for (uint64_t start = first; start < end; start += DENSE_ROWS) {
-        size_t n = end - start < DENSE_ROWS ? (size_t)(end - start) : DENSE_ROWS;
+        size_t n = (size_t)XSMI_MIN(end - start, DENSE_ROWS);
         for (size_t i = 0; i < n; i++) {
             x[i] = xsmi_dataset_features(o->train, xsmi_batch_row(&o->tile, (size_t)start + i)).values;
         }
@@ -232,9 +234,9 @@ static void add_piece(void *state, size_t index, uint32_t thread)
     const xsm_gradient *g = o->gradient;
     size_t run = index / o->ranges;
     uint32_t class = (uint32_t)(index % o->ranges) * RANGE;
-    uint32_t classes = o->model->classes - class < RANGE ? o->model->classes - class : RANGE;
+    uint32_t classes = XSMI_MIN(o->model->classes - class, RANGE);
     uint64_t each = (o->tile.count + o->runs - 1) / o->runs, first = run * each;
-    uint64_t end = first + each < o->tile.count ? first + each : o->tile.count;
+    uint64_t end = XSMI_MIN(first + each, o->tile.count);
     float *sums = o->sums + run * o->rows * o->stride;
     (void)thread;
     if (o->model->layout == XSM_LAYOUT_FEATURE_MAJOR) {
@@ -294,7 +296,7 @@ xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, doub
     }
     xsm_status status = XSM_OK;
     for (uint64_t first = 0; status == XSM_OK && first < all; first += o->tile_rows) {
-        o->tile = xsm_batch_range(o->train, first, all - first < o->tile_rows ? all - first : o->tile_rows);
+        o->tile = xsm_batch_range(o->train, first, XSMI_MIN(all - first, o->tile_rows));
         o->scale = (double)o->tile.count / (double)all; /* the estimator has divided by the tile's size */
         status = xsm_estimator_gradient(o->estimator, &o->tile, 1, o->gradient, err);
         if (status == XSM_OK) {

@@ -6,6 +6,8 @@
  */
 #include "train/steps.h"
 
+#include "base/order.h"
+
 #include <string.h>
 
 enum {
@@ -39,7 +41,7 @@ xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o
     t->optimizer = o;
     t->threads = xsm_context_threads(ctx);
     uint64_t most = CLASSES_MOST / e->width;
-    t->most = most > BLOCK ? BLOCK : most > 1 ? (uint32_t)most : 1;
+    t->most = (uint32_t)XSMI_CLAMP(most, 1, BLOCK);
     t->far_rows =
         e->train->sparse && e->train->offsets[e->train->rows] > NEAR_BYTES / (sizeof(float) + sizeof(uint32_t));
     t->far_weights = o->model->weight_count > NEAR_BYTES / sizeof(float);

@@ -6,6 +6,7 @@
 #include "estimator/pass.h"
 #include "train/window.h"
 
+#include "base/order.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -299,22 +300,17 @@ static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_
                      (unsigned long long)step, (unsigned long long)t->epoch + 1, t->estimator->ops.name, eta);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Takes the next steps of the epoch: a window of them, or one batch. */
 static xsm_status advance(xsm_trainer *t, xsm_error *err)
 {
     uint64_t left = t->rows - t->place;
     const uint64_t *rows = t->order + t->place;
     if (t->window) {
-        uint64_t count = smaller(left, t->window_steps);
-        xsmi_window_coming coming = {rows + count, smaller(left - count, t->window_steps), NULL, NULL};
+        uint64_t count = XSMI_MIN(left, t->window_steps);
+        xsmi_window_coming coming = {rows + count, XSMI_MIN(left - count, t->window_steps), NULL, NULL};
         bool known = coming.count > 0;
         if (!known && t->next_order && t->epoch + 1 < t->options.epochs) {
-            coming = (xsmi_window_coming){t->next_order, smaller(t->rows, t->window_steps), order_ahead, t};
+            coming = (xsmi_window_coming){t->next_order, XSMI_MIN(t->rows, t->window_steps), order_ahead, t};
             known = true;
         }
         for (uint64_t s = 0; s < count; s++) {
@@ -341,7 +337,7 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
         t->step += count;
         return XSM_OK;
     }
-    uint64_t count = left < t->options.batch ? left : t->options.batch;
+    uint64_t count = XSMI_MIN(left, t->options.batch);
     xsm_batch batch = xsm_batch_rows(t->train, rows, count);
     double eta = eta_at(t, t->epoch, t->place);
     xsm_status status = xsm_estimator_gradient(t->estimator, &batch, eta, t->gradient, err);

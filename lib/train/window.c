@@ -13,6 +13,7 @@
  */
 #include "train/window.h"
 
+#include "base/order.h"
 #include "train/steps.h"
 
 #include <string.h>
@@ -108,7 +109,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->next_try = w->patience = TRY_EVERY;
     /* Components stay small if a window uses few of the classes. */
     uint64_t steps = o->model->classes / (8 * e->width);
-    w->steps = steps > STEPS_MOST ? STEPS_MOST : steps < STEPS_LEAST ? STEPS_LEAST : steps;
+    w->steps = XSMI_CLAMP(steps, STEPS_LEAST, STEPS_MOST);
     size_t n = (size_t)w->steps;
     w->losses = xsmi_allocate(ctx, n, sizeof *w->losses);
     w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);
@@ -208,7 +209,7 @@ static void run_draw(void *state, size_t index, uint32_t thread)
     plan *p = &w->plans[w->now];
     uint64_t first = index * SELECT_PIECE;
     (void)thread;
-    draw(w, p, first, p->count - first < SELECT_PIECE ? p->count - first : SELECT_PIECE);
+    draw(w, p, first, XSMI_MIN(p->count - first, SELECT_PIECE));
 }
 
 /* -- cutting ------------------------------------------------------------------------------------------------------- */
@@ -246,7 +247,7 @@ static bool cut(xsmi_window *w, plan *p)
                 uint32_t a = root_of(w->parent, *last), b = root_of(w->parent, s);
                 if (a != b) {
                     /* The earlier step becomes the root, so that roots are found first below. */
-                    uint32_t early = a < b ? a : b, late = a < b ? b : a;
+                    uint32_t early = XSMI_MIN(a, b), late = XSMI_MAX(a, b);
                     w->parent[late] = early;
                     w->size[early] += w->size[late];
                 }
@@ -270,7 +271,7 @@ static bool cut(xsmi_window *w, plan *p)
         }
         w->lane_of[s] = open;
         p->lanes[open].count += w->size[s];
-        largest = w->size[s] > largest ? w->size[s] : largest;
+        largest = XSMI_MAX(w->size[s], largest);
     }
     if (largest > count - count / 8) {
         return false;
@@ -448,11 +449,11 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
             w->threaded++;
         } else {
             *failed = xsmi_stepper_run(w->stepper, &w->list, NULL, w->losses, count, 0);
-            m->alpha = w->list.alphas[*failed < count ? *failed : count];
+            m->alpha = w->list.alphas[XSMI_MIN(*failed, count)];
         }
         learn(w, tried, (xsmi_seconds() - start) / (double)count);
     }
-    uint64_t taken = *failed < count ? *failed : count;
+    uint64_t taken = XSMI_MIN(*failed, count);
     for (uint64_t s = 0; s < taken; s++) {
         *loss += w->losses[s];
     }

@@ -8,6 +8,8 @@
  */
 #include "words/collapsed_search.h"
 
+#include "base/order.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -150,7 +152,7 @@ static void add_tile(void *state, size_t index, uint32_t thread)
 {
     const group *g = state;
     xsmi_collapsed *c = g->c;
-    const size_t first = index * TILE, count = c->words - first < TILE ? c->words - first : TILE;
+    const size_t first = index * TILE, count = XSMI_MIN(c->words - first, TILE);
     const float *x[GROUP];
     (void)thread;
     for (uint32_t i = 0; i < g->count; i++) {
@@ -183,7 +185,7 @@ static xsm_status count_pairs(xsmi_collapsed *c, xsm_error *err)
         XSMI_TRY(xsmi_cooccurrence_count(&c->counts, first, err));
         for (uint32_t k = n->first; k < n->end; k++) {
             const uint64_t from = n->offsets[k - n->first], to = n->offsets[k - n->first + 1];
-            c->most_contexts = to - from > c->most_contexts ? (uint32_t)(to - from) : c->most_contexts;
+            c->most_contexts = (uint32_t)XSMI_MAX(to - from, c->most_contexts);
             for (uint64_t i = from; i < to; i++) {
                 c->pairs[XSMI_INPUT][k] += n->numbers[i];
                 c->pairs[XSMI_OUTPUT][n->contexts[i]] += n->numbers[i];
@@ -228,7 +230,7 @@ xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm
             continue;
         }
         for (uint32_t at = first; at < c->counts.end; at += GROUP) {
-            const uint32_t count = c->counts.end - at < GROUP ? c->counts.end - at : GROUP;
+            const uint32_t count = XSMI_MIN(c->counts.end - at, GROUP);
             XSMI_TRY(take_group(c, side, at, count, &loss, err));
         }
     }
@@ -256,7 +258,7 @@ static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_
     o->subsample = text.subsample;
     o->eta = text.eta;
     o->iterations = o->iterations ? o->iterations : 10;
-    o->memory = o->memory ? o->memory : SIZE_MAX / 4 < UINT64_C(1) << 30 ? SIZE_MAX / 4 : UINT64_C(1) << 30;
+    o->memory = o->memory ? o->memory : XSMI_MIN(SIZE_MAX / 4, UINT64_C(1) << 30);
     if (o->memory < UINT64_C(64) * corpus->info.words || o->memory > SIZE_MAX / 4) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "%llu bytes for counts of pairs; accepted are %llu (64 for each word) and "

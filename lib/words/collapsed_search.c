@@ -6,6 +6,7 @@
  * q_{y|x}) z_y and its derivative. As in the paper, the positive part is then a plain sum over the pairs.
  */
 #include "words/collapsed_search.h"
+#include "base/order.h"
 #include "estimator/pass.h"
 
 #include <math.h>
@@ -73,14 +74,14 @@ xsm_status xsmi_collapsed_search_new(xsm_context *ctx, xsm_estimator *e, const x
     s->stride = xsmi_row_stride(input->features);
     s->label_most = most_contexts;
     s->threads = xsm_context_threads(ctx);
-    s->parts = s->threads < PARTS_MOST ? s->threads : PARTS_MOST;
+    s->parts = XSMI_MIN(s->threads, PARTS_MOST);
     xsm_status status = bind(s, err);
     if (status == XSM_OK) {
         status = xsm_gradient_new(ctx, &s->gradient, err);
     }
     if (status == XSM_OK) {
         size_t places = 0;
-        s->list_most = e->width > most_contexts ? (size_t)e->width : most_contexts;
+        s->list_most = (size_t)XSMI_MAX(e->width, most_contexts);
         if (xsmi_multiply(s->list_most, s->threads, &places)) {
             s->rows = xsmi_allocate(ctx, places, sizeof *s->rows);
             s->amounts = xsmi_allocate(ctx, places, sizeof *s->amounts);

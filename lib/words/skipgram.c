@@ -3,6 +3,7 @@
  * 2013): passes over a text, the learning rate, the callback. Steps are in skipgram_batch.c.
  */
 #include "words/skipgram.h"
+#include "base/order.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -46,16 +47,16 @@ static uint32_t choose_batch(const xsm_skipgram_options *o, const xsm_corpus *co
     for (uint32_t k = 0; k < words; k++) {
         const double share = (double)corpus->counts[k] / (double)corpus->info.known;
         const double keep = o->subsample >= 1 ? 1 : sqrt(o->subsample / share) + o->subsample / share;
-        const double stays = share * (keep < 1 ? keep : 1);
+        const double stays = share * XSMI_MIN(keep, 1);
         drawn += pow((double)corpus->counts[k] / (double)corpus->counts[0], o->power);
         kept += stays;
-        most = stays > most ? stays : most;
+        most = XSMI_MAX(stays, most);
     }
     const double contexts = o->window + 1.0; /* of a centre, on average */
     const double changes = contexts * (o->negatives / drawn + most / kept);
     const double stable = CHANGES_AT_ETA / (o->eta * changes);
     uint32_t share = words / 64;
-    share = share < 16 ? 16 : share > 256 ? 256 : share;
+    share = XSMI_CLAMP(share, 16, 256);
     return stable < 1 ? 1 : stable < share ? (uint32_t)stable : share;
 }
 
@@ -289,7 +290,7 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     }
     double left = 1 - (double)t->step / (double)(t->options.epochs * known);
     /* The rate of the last steps must be valid for a step. */
-    t->eta = t->options.eta * (left > 1e-4 ? left : 1e-4);
+    t->eta = t->options.eta * XSMI_MAX(left, 1e-4);
     xsmi_taken taken;
     xsm_status status = xsmi_skipgram_batch_run(t->batch, &t->text, t->position, t->eta, &taken, err);
     if (status == XSM_ERROR_DIVERGED) {

@@ -7,6 +7,8 @@
  */
 #include "words/skipgram.h"
 
+#include "base/order.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -118,7 +120,7 @@ xsm_status xsmi_skipgram_batch_new(xsm_context *ctx, const xsm_corpus *corpus, x
     b->dimension = input->features;
     b->stride = xsmi_row_stride(input->features);
     b->threads = xsm_context_threads(ctx);
-    b->parts = b->threads < PARTS_MOST ? b->threads : PARTS_MOST;
+    b->parts = XSMI_MIN(b->threads, PARTS_MOST);
     xsm_status status = XSM_OK;
     if (!take_memory(b)) {
         status = xsmi_fail_memory(err, b->places * sizeof *b->rows, "a batch of steps");
@@ -261,7 +263,7 @@ static bool turn(const xsmi_skipgram_batch *b, const float *scores, uint32_t n, 
         uint32_t bits;
         memcpy(&bits, &z, sizeof bits);
         bits &= 0x7fffffff;
-        most = bits > most ? bits : most;
+        most = XSMI_MAX(bits, most);
         sum += z > 0 ? (double)z : 0;
         amounts[j] = -eta * (z >= 0 ? share : e * share);
     }

@@ -1,0 +1,33 @@
+/*
+ * The smaller, the larger, the nearest within limits; and how numbers are sorted.
+ */
+#ifndef XSMI_ORDER_H
+#define XSMI_ORDER_H
+
+#include <stdint.h>
+
+/* Arguments are evaluated twice and converted as by operators; where they are equal, or not ordered (a NaN), the result
+ * is b. */
+#define XSMI_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define XSMI_MAX(a, b) ((a) > (b) ? (a) : (b))
+/* x within [low, high]. */
+#define XSMI_CLAMP(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
+
+/* Order of sorting, rising: less than 0, 0, or more than 0. */
+#define XSMI_COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* Comparisons for xsmi_heap_sort(). */
+static inline int xsmi_compare_u32(const void *a, const void *b)
+{
+    return XSMI_COMPARE(*(const uint32_t *)a, *(const uint32_t *)b);
+}
+static inline int xsmi_compare_u64(const void *a, const void *b)
+{
+    return XSMI_COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+static inline int xsmi_compare_double(const void *a, const void *b)
+{
+    return XSMI_COMPARE(*(const double *)a, *(const double *)b);
+}
+
+#endif
