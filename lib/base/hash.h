@@ -1,5 +1,6 @@
 /*
- * Chained XXH3-64: the hash of one array is the seed of the next, so that several arrays have one fingerprint.
+ * XXH3-64, and its functions for data in pieces; the one place that includes them. Hashes are chained: the hash of one
+ * array is the seed of the next (0 for the first), so that several arrays have one fingerprint.
  */
 #ifndef XSMI_HASH_H
 #define XSMI_HASH_H

@@ -3,15 +3,13 @@
  * used, sizes are checked before they are multiplied, and the tensors must fill the file without overlap or hole.
  */
 #include "base/safetensors.h"
+#include "base/hash.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "base/spool.h"
 
 #include <jansson.h>
 #include <string.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 struct xsmi_container {
     xsm_context *context;

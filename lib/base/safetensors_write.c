@@ -3,12 +3,10 @@
  * last. The same contents give the same bytes: keys are sorted and numbers are integers.
  */
 #include "base/safetensors.h"
+#include "base/hash.h"
 
 #include <jansson.h>
 #include <string.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 struct xsmi_container_writer {
     XXH3_state_t hash; /* first, as it needs an alignment of 64 */

@@ -1,13 +1,11 @@
 /* A hash table with linear probing, at most half full, over entries kept in order of arrival. */
 #include "data/dictionary.h"
+#include "base/hash.h"
 #include "data/grow.h"
 
 #include <string.h>
 
 #include <xsoftmax/dataset.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 void xsmi_dictionary_start(xsmi_dictionary *d, xsm_context *ctx, bool words)
 {
@@ -117,7 +115,7 @@ xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *i
 
 uint64_t xsmi_dictionary_hash(const char *word, size_t length)
 {
-    return XXH3_64bits(word, length);
+    return xsmi_hash(word, length, 0);
 }
 
 xsm_status xsmi_dictionary_hashed_word(xsmi_dictionary *d, uint64_t hash, const char *word, size_t length, uint32_t *id,

@@ -6,6 +6,7 @@
  * All rows are scored twice, tile by tile: first for the scores (logits) of the labels and of the filtered classes,
  * then to count the higher scores. A tile's scores have the same bits both times, so nothing depends on rounding.
  */
+#include "base/hash.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "model/tiles.h"
@@ -14,9 +15,6 @@
 
 #include <math.h>
 #include <string.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #define JOB_ROWS XSMI_TILE_ROWS
 
@@ -36,8 +34,8 @@ typedef struct known_rows {
 
 static uint64_t hash_of(const xsmi_features *x)
 {
-    uint64_t hash = XXH3_64bits(x->values, x->count * sizeof *x->values);
-    return x->index ? XXH3_64bits_withSeed(x->index, x->count * sizeof *x->index, hash) : hash;
+    uint64_t hash = xsmi_hash(x->values, x->count * sizeof *x->values, 0);
+    return x->index ? xsmi_hash(x->index, x->count * sizeof *x->index, hash) : hash;
 }
 
 static bool same(const xsmi_features *a, const xsmi_features *b)

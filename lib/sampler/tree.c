@@ -172,11 +172,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
         .whiten = s->whiten,
         .seed = problem->seed,
     };
-    if (problem->features > 0) {
-        XSMI_TRY(xsmi_pca_fit(ctx, problem->train, &pca, &s->tree.pca, err));
-    } else { /* only the classes' frequencies */
-        XSMI_TRY(xsmi_pca_start(ctx, 0, 0, &s->tree.pca, err));
-    }
+    XSMI_TRY(xsmi_pca_fit(ctx, problem->train, &pca, &s->tree.pca, err));
     XSMI_TRY(xsmi_tree_start(ctx, problem->classes, &s->tree, err));
     fit_rows f = {.context = ctx, .train = problem->train, .tree = &s->tree};
     uint64_t places = problem->train->label_total;
