@@ -25,7 +25,7 @@ const peak_loops *peak_find(const char *name)
         &peak_neon,
 #endif
     };
-    for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); ++k) {
+    for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++) {
         if (strcmp(all[k]->name, name) == 0) {
             return all[k];
         }

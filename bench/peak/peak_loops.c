@@ -34,17 +34,17 @@ static float fma_loop(size_t rounds)
     const vector zero = {0};
     const vector a = zero + 0.999f;
     const vector b = zero + 0.001f;
-    for (int k = 0; k < CHAINS; ++k) {
+    for (int k = 0; k < CHAINS; k++) {
         acc[k] = zero + (float)k;
     }
-    for (size_t r = 0; r < rounds; ++r) {
+    for (size_t r = 0; r < rounds; r++) {
         UNROLL
-        for (int k = 0; k < CHAINS; ++k) {
+        for (int k = 0; k < CHAINS; k++) {
             acc[k] = acc[k] * a + b;
         }
     }
     vector sum = zero;
-    for (int k = 0; k < CHAINS; ++k) {
+    for (int k = 0; k < CHAINS; k++) {
         sum += acc[k];
     }
     return first_lane(sum);
@@ -55,7 +55,7 @@ static float read_loop(const float *x, size_t n)
     vector acc[4] = {{0}};
     for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
         UNROLL
-        for (int k = 0; k < 4; ++k) {
+        for (int k = 0; k < 4; k++) {
             acc[k] += *(const vector *)(const void *)(x + i + k * PEAK_LANES);
         }
     }
@@ -66,7 +66,7 @@ static void update_loop(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
         UNROLL
-        for (int k = 0; k < 4; ++k) {
+        for (int k = 0; k < 4; k++) {
             vector *v = (vector *)(void *)(x + i + k * PEAK_LANES);
             *v = *v * -1.0f;
         }
@@ -80,7 +80,7 @@ static void update_loop(float *x, size_t n)
 static inline __attribute__((always_inline)) void take_rows(float *w, const uint32_t *list, size_t count,
                                                             const float *matrix, const uint32_t *reads, size_t n)
 {
-    for (size_t r = 0; r < count; ++r) {
+    for (size_t r = 0; r < count; r++) {
         const float *coming = w + list[r + ROWS_AHEAD < count ? r + ROWS_AHEAD : r] * n;
         float *row = w + list[r] * n;
         const float *x = reads ? matrix + reads[r / 2] * n : matrix;
@@ -94,7 +94,7 @@ static inline __attribute__((always_inline)) void take_rows(float *w, const uint
                 }
             }
             UNROLL
-            for (int k = 0; k < 4; ++k) {
+            for (int k = 0; k < 4; k++) {
                 acc[k] += *(const vector *)(const void *)(row + i + k * PEAK_LANES) *
                           *(const vector *)(const void *)(x + i + k * PEAK_LANES);
             }
@@ -104,14 +104,14 @@ static inline __attribute__((always_inline)) void take_rows(float *w, const uint
         __builtin_memcpy(lane, &sum, sizeof(lane));
         float dot = 0;
         UNROLL
-        for (int l = 0; l < PEAK_LANES; ++l) {
+        for (int l = 0; l < PEAK_LANES; l++) {
             dot += lane[l];
         }
         const vector zero = {0};
         const vector change = zero + 1e-6f * dot;
         for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
             UNROLL
-            for (int k = 0; k < 4; ++k) {
+            for (int k = 0; k < 4; k++) {
                 vector *v = (vector *)(void *)(row + i + k * PEAK_LANES);
                 *v += change * *(const vector *)(const void *)(x + i + k * PEAK_LANES);
             }

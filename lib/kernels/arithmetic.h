@@ -94,7 +94,7 @@ static inline float xsmi_log1p01(float e)
 static inline float xsmi_join_16(float p[16])
 {
     for (int half = 8; half > 0; half /= 2) {
-        for (int l = 0; l < half; ++l) {
+        for (int l = 0; l < half; l++) {
             p[l] += p[l + half];
         }
     }
@@ -105,7 +105,7 @@ static inline float xsmi_join_16(float p[16])
 static inline float xsmi_join_partials(const float p[64])
 {
     float q[16];
-    for (int l = 0; l < 16; ++l) {
+    for (int l = 0; l < 16; l++) {
         q[l] = (p[l] + p[l + 16]) + (p[l + 32] + p[l + 48]);
     }
     return xsmi_join_16(q);
@@ -124,12 +124,12 @@ static inline void xsmi_insert_top(xsmi_reduction *r, size_t l, float score, uin
 {
     uint32_t place = r->top;
     while (place > 0 && score > r->top_score[(place - 1) * XSMI_LANES + l]) {
-        --place;
+        place--;
     }
     if (place == r->top) {
         return;
     }
-    for (uint32_t k = r->top - 1; k > place; --k) {
+    for (uint32_t k = r->top - 1; k > place; k--) {
         r->top_score[k * XSMI_LANES + l] = r->top_score[(k - 1) * XSMI_LANES + l];
         r->top_class[k * XSMI_LANES + l] = r->top_class[(k - 1) * XSMI_LANES + l];
     }

@@ -75,16 +75,16 @@ const xsmi_kernels *xsmi_kernels_select(uint32_t disabled)
 
 void xsmi_reduction_start(xsmi_reduction *r)
 {
-    for (uint32_t l = 0; l < XSMI_LANES; ++l) {
+    for (uint32_t l = 0; l < XSMI_LANES; l++) {
         r->max[l] = -INFINITY;
         r->sum[l] = 0.0;
     }
-    for (size_t k = 0; k < (size_t)r->top * XSMI_LANES; ++k) {
+    for (size_t k = 0; k < (size_t)r->top * XSMI_LANES; k++) {
         r->top_score[k] = -INFINITY;
         r->top_class[k] = XSMI_NO_CLASS;
     }
-    if (r->target_score != NULL) {
-        for (uint32_t l = 0; l < XSMI_LANES; ++l) {
+    if (r->target_score) {
+        for (uint32_t l = 0; l < XSMI_LANES; l++) {
             r->target_score[l] = -INFINITY;
         }
     }

@@ -261,11 +261,11 @@ XSMI_PREFETCHER void xsmi_prefetch_line(const float *p)
 XSMI_PREFETCHER void xsmi_ask_lines(xsmi_asks *a, size_t most)
 {
     size_t row = a->row, line = a->line;
-    for (; most > 0 && row < a->count; --most) {
+    for (; most > 0 && row < a->count; most--) {
         xsmi_prefetch_line(a->rows[row] + line * XSMI_LINE);
         if (++line >= a->lines) {
             line = 0;
-            ++row;
+            row++;
         }
     }
     a->row = row;

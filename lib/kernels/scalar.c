@@ -26,7 +26,7 @@ static inline vd d_fma(vd a, vd b, vd c)
 static float dot(const float *a, const float *b, size_t n)
 {
     float partial[XSMI_PARTIALS] = {0};
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         size_t l = i % XSMI_PARTIALS;
         partial[l] = __builtin_fmaf(a[i], b[i], partial[l]);
     }
@@ -35,14 +35,14 @@ static float dot(const float *a, const float *b, size_t n)
 
 static void axpby(float *y, const float *x, size_t n, float a, float b)
 {
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         y[i] = __builtin_fmaf(a, x[i], b * y[i]);
     }
 }
 
 static void scale(float *y, size_t n, float a)
 {
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         y[i] = a * y[i];
     }
 }
@@ -51,7 +51,7 @@ static void gather_scores(const float *w, size_t stride, const uint32_t *rows, s
                           float *out, const xsmi_coming *coming)
 {
     (void)coming; /* each line takes so long that the processor's own prefetching is fast enough */
-    for (size_t j = 0; j < m; ++j) {
+    for (size_t j = 0; j < m; j++) {
         out[j] = dot(w + rows[j] * stride, x, d);
     }
 }
@@ -59,18 +59,18 @@ static void gather_scores(const float *w, size_t stride, const uint32_t *rows, s
 static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                            const float *a, const float *b)
 {
-    for (size_t j = 0; j < m; ++j) {
-        axpby(w + rows[j] * stride, x, d, a[j], b == NULL ? 1.0f : b[j]);
+    for (size_t j = 0; j < m; j++) {
+        axpby(w + rows[j] * stride, x, d, a[j], b ? b[j] : 1.0f);
     }
 }
 
 static void sparse_gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
                                  const float *value, size_t nnz, float *out)
 {
-    for (size_t j = 0; j < m; ++j) {
+    for (size_t j = 0; j < m; j++) {
         const float *row = w + rows[j] * stride;
         float partial[16] = {0};
-        for (size_t i = 0; i < nnz; ++i) {
+        for (size_t i = 0; i < nnz; i++) {
             partial[i % 16] = __builtin_fmaf(row[index[i]], value[i], partial[i % 16]);
         }
         out[j] = xsmi_join_16(partial);
@@ -80,9 +80,9 @@ static void sparse_gather_scores(const float *w, size_t stride, const uint32_t *
 static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
                                   const float *value, size_t nnz, const float *a)
 {
-    for (size_t j = 0; j < m; ++j) {
+    for (size_t j = 0; j < m; j++) {
         float *row = w + rows[j] * stride;
-        for (size_t i = 0; i < nnz; ++i) {
+        for (size_t i = 0; i < nnz; i++) {
             row[index[i]] = __builtin_fmaf(a[j], value[i], row[index[i]]);
         }
     }
@@ -91,9 +91,9 @@ static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows,
 static void column_sums(const float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
                         float *out)
 {
-    for (size_t i = 0; i < nnz; ++i) {
-        const float *row = w + (index == NULL ? i : index[i]) * stride;
-        for (size_t c = 0; c < n; ++c) {
+    for (size_t i = 0; i < nnz; i++) {
+        const float *row = w + (index ? index[i] : i) * stride;
+        for (size_t c = 0; c < n; c++) {
             out[c] = __builtin_fmaf(value[i], row[c], out[c]);
         }
     }
@@ -102,10 +102,10 @@ static void column_sums(const float *w, size_t stride, const uint32_t *index, co
 static void column_update(float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
                           const float *g, float a)
 {
-    for (size_t i = 0; i < nnz; ++i) {
-        float *row = w + (index == NULL ? i : index[i]) * stride;
+    for (size_t i = 0; i < nnz; i++) {
+        float *row = w + (index ? index[i] : i) * stride;
         const float factor = a * value[i];
-        for (size_t c = 0; c < n; ++c) {
+        for (size_t c = 0; c < n; c++) {
             row[c] = __builtin_fmaf(factor, g[c], row[c]);
         }
     }
@@ -113,8 +113,8 @@ static void column_update(float *w, size_t stride, const uint32_t *index, const 
 
 static void pack(const float *const *x, size_t n, size_t d, float *packed)
 {
-    for (size_t i = 0; i < d; ++i) {
-        for (size_t l = 0; l < XSMI_LANES; ++l) {
+    for (size_t i = 0; i < d; i++) {
+        for (size_t l = 0; l < XSMI_LANES; l++) {
             packed[i * XSMI_LANES + l] = l < n ? x[l][i] : 0.0f;
         }
     }
@@ -123,17 +123,17 @@ static void pack(const float *const *x, size_t n, size_t d, float *packed)
 static void score_tile(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out)
 {
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         const float *row = w + c * stride;
         float sum[XSMI_LANES] = {0};
-        for (size_t i = 0; i < d; ++i) {
-            for (size_t l = 0; l < XSMI_LANES; ++l) {
+        for (size_t i = 0; i < d; i++) {
+            for (size_t l = 0; l < XSMI_LANES; l++) {
                 sum[l] = __builtin_fmaf(row[i], packed[i * XSMI_LANES + l], sum[l]);
             }
         }
-        float s = row_scale == NULL ? scale : scale * row_scale[c];
-        for (size_t l = 0; l < XSMI_LANES; ++l) {
-            out[c * XSMI_LANES + l] = bias == NULL ? s * sum[l] : __builtin_fmaf(s, sum[l], bias[c]);
+        float s = row_scale ? scale * row_scale[c] : scale;
+        for (size_t l = 0; l < XSMI_LANES; l++) {
+            out[c * XSMI_LANES + l] = bias ? __builtin_fmaf(s, sum[l], bias[c]) : s * sum[l];
         }
     }
 }
@@ -148,24 +148,24 @@ static void score_lanes(const float *w, size_t stride, size_t classes, const flo
 static void score_few(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
                       float scale, const float *row_scale, const float *bias, float *out)
 {
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         const float *row = w + c * stride;
-        float s = row_scale == NULL ? scale : scale * row_scale[c];
-        for (size_t l = 0; l < n; ++l) {
+        float s = row_scale ? scale * row_scale[c] : scale;
+        for (size_t l = 0; l < n; l++) {
             float sum = 0.0f;
-            for (size_t i = 0; i < d; ++i) {
+            for (size_t i = 0; i < d; i++) {
                 sum = __builtin_fmaf(row[i], x[l][i], sum);
             }
-            out[c * XSMI_LANES + l] = bias == NULL ? s * sum : __builtin_fmaf(s, sum, bias[c]);
+            out[c * XSMI_LANES + l] = bias ? __builtin_fmaf(s, sum, bias[c]) : s * sum;
         }
     }
 }
 
 static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r)
 {
-    for (size_t l = 0; l < r->lanes; ++l) {
+    for (size_t l = 0; l < r->lanes; l++) {
         float max = r->max[l];
-        for (size_t c = 0; c < classes; ++c) {
+        for (size_t c = 0; c < classes; c++) {
             float score = scores[c * XSMI_LANES + l];
             if (score > max) {
                 max = score;
@@ -176,13 +176,13 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
         /* If every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
         float shift = max == -INFINITY ? 0.0f : max;
         float sum = 0.0f;
-        for (size_t c = 0; c < classes; ++c) {
+        for (size_t c = 0; c < classes; c++) {
             sum += xsmi_expf0(scores[c * XSMI_LANES + l] - shift);
         }
         double before = r->sum[l] * (double)xsmi_expf0(r->max[l] - shift);
         r->sum[l] = before + (double)sum;
         r->max[l] = max;
-        if (r->target != NULL && r->target[l] - first < classes) {
+        if (r->target && r->target[l] - first < classes) {
             r->target_score[l] = scores[(r->target[l] - first) * XSMI_LANES + l];
         }
     }
@@ -191,10 +191,10 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
 static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
                         size_t n, size_t d, float decay)
 {
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         float *row = w + c * stride;
         scale(row, d, decay);
-        for (size_t i = 0; i < n; ++i) {
+        for (size_t i = 0; i < n; i++) {
             axpby(row, x[i], d, g[i * g_stride + c], 1.0f);
         }
     }
@@ -203,7 +203,7 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
 static float row_max(const float *z, size_t n)
 {
     float max = -INFINITY;
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         if (z[i] != z[i]) {
             return NAN;
         }
@@ -217,7 +217,7 @@ static double row_sum_exp(const float *z, size_t n, float max)
     double total = 0.0;
     for (size_t run = 0; run < n; run += XSMI_SUM_RUN) {
         float partial[XSMI_PARTIALS] = {0};
-        for (size_t i = run; i < n && i < run + XSMI_SUM_RUN; ++i) {
+        for (size_t i = run; i < n && i < run + XSMI_SUM_RUN; i++) {
             partial[i % XSMI_PARTIALS] += xsmi_expf0(z[i] - max);
         }
         total += (double)xsmi_join_partials(partial);
@@ -227,7 +227,7 @@ static double row_sum_exp(const float *z, size_t n, float max)
 
 static void row_softmax(const float *z, size_t n, float shift, float scale, float *out)
 {
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         float x = z[i] - shift;
         out[i] = scale * xsmi_expf0(x > 0.0f ? 0.0f : x);
     }
@@ -235,10 +235,10 @@ static void row_softmax(const float *z, size_t n, float shift, float scale, floa
 
 static void log_branches(const float *scores, const float *parents, size_t nodes, float *children)
 {
-    for (size_t c = 0; c < nodes; ++c) {
+    for (size_t c = 0; c < nodes; c++) {
         float *left = children + 2 * c * XSMI_LANES;
         float *right = left + XSMI_LANES;
-        for (size_t l = 0; l < XSMI_LANES; ++l) {
+        for (size_t l = 0; l < XSMI_LANES; l++) {
             float s = scores[c * XSMI_LANES + l];
             float t = xsmi_log1p01(xsmi_expf0(s < -s ? s : -s));
             left[l] = parents[c * XSMI_LANES + l] + ((-s < 0.0f ? -s : 0.0f) - t);
@@ -249,7 +249,7 @@ static void log_branches(const float *scores, const float *parents, size_t nodes
 
 static void logistics(const float *scores, size_t n, float *left, float *right, float *rest)
 {
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         float s = scores[i];
         float e = xsmi_expf0(s < -s ? s : -s);
         float q = 1.0f / (1.0f + e);
@@ -263,7 +263,7 @@ static void logistics(const float *scores, size_t n, float *left, float *right, 
 
 static void adagrad(float *y, float *s, const float *x, size_t n, float a, float eta)
 {
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         xsmi_adagrad(&y[i], &s[i], a * x[i], eta);
     }
 }
@@ -271,19 +271,19 @@ static void adagrad(float *y, float *s, const float *x, size_t n, float a, float
 static void sparse_adagrad(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
                            float eta)
 {
-    for (size_t i = 0; i < nnz; ++i) {
+    for (size_t i = 0; i < nnz; i++) {
         xsmi_adagrad(&y[index[i]], &s[index[i]], a * value[i], eta);
     }
 }
 
 static void score_quads(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out)
 {
-    for (size_t b = 0; b < blocks; ++b) {
-        for (size_t i = 0; i < XSMI_QUAD_ROWS; ++i) {
+    for (size_t b = 0; b < blocks; b++) {
+        for (size_t i = 0; i < XSMI_QUAD_ROWS; i++) {
             const float *row = rows + b * apart + xsmi_quad_place(i, quads);
             float sum[4] = {0};
-            for (size_t c = 0; c < quads; ++c) {
-                for (size_t p = 0; p < 4; ++p) {
+            for (size_t c = 0; c < quads; c++) {
+                for (size_t p = 0; p < 4; p++) {
                     sum[p] = __builtin_fmaf(row[c * XSMI_LINE + p], query[c * XSMI_LINE + p], sum[p]);
                 }
             }
@@ -295,8 +295,8 @@ static void score_quads(const float *query, const float *rows, size_t apart, siz
 static size_t sift_tile(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found)
 {
     size_t count = 0;
-    for (size_t c = 0; c < classes; ++c) {
-        for (size_t l = 0; l < n; ++l) {
+    for (size_t c = 0; c < classes; c++) {
+        for (size_t l = 0; l < n; l++) {
             if (!(scores[c * XSMI_LANES + l] <= bar[l])) {
                 found[count++] = (uint32_t)(c * XSMI_LANES + l);
             }
@@ -308,10 +308,10 @@ static size_t sift_tile(const float *scores, size_t classes, const float *bar, s
 static void philox(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t n, uint32_t *out)
 {
     const philox4x32_key_t keys = {{key[0], key[1]}};
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         philox4x32_ctr_t counter = {{0, purpose, (uint32_t)positions[i], (uint32_t)(positions[i] >> 32)}};
         philox4x32_ctr_t block = philox4x32_R(10, counter, keys);
-        for (size_t w = 0; w < 4; ++w) {
+        for (size_t w = 0; w < 4; w++) {
             out[w * n + i] = block.v[w];
         }
     }

@@ -24,7 +24,7 @@ typedef struct coming_lines {
 /* Prefetches the next `count` lines. Rows that do not exist do no harm. */
 XSMI_INLINE void fetch_lines(coming_lines *f, size_t count)
 {
-    for (size_t k = 0; k < count; ++k) {
+    for (size_t k = 0; k < count; k++) {
         __builtin_prefetch((const void *)((uintptr_t)f->row + f->column * sizeof(float)), 0, 3);
         f->column += XSMI_LINE;
         if (f->column >= f->d) {
@@ -38,7 +38,7 @@ XSMI_INLINE void fetch_lines(coming_lines *f, size_t count)
 XSMI_INLINE void load_transposed(const float *w, size_t stride, vf quad[4])
 {
     XSMI_UNROLL
-    for (size_t k = 0; k < 4; ++k) {
+    for (size_t k = 0; k < 4; k++) {
         const float *row[VW];
         XSMI_UNROLL
         for (size_t l = 0; l < VW; l += 4) {
@@ -54,7 +54,7 @@ XSMI_INLINE vf load_column(const float *w, size_t stride, size_t n)
 {
     float column[VW];
     XSMI_UNROLL
-    for (size_t l = 0; l < VW; ++l) {
+    for (size_t l = 0; l < VW; l++) {
         column[l] = l < n ? w[l * stride] : 0.0f;
     }
     return v_load(column);
@@ -65,16 +65,16 @@ XSMI_INLINE void finish_few(vf sum, size_t n, float scale, const float *row_scal
 {
     float score[VW];
     vf s = v_set(scale);
-    if (row_scale != NULL) {
+    if (row_scale) {
         s = v_mul(s, n < VW ? v_load_first(row_scale, n) : v_load(row_scale));
     }
-    if (bias != NULL) {
+    if (bias) {
         sum = v_fma(s, sum, n < VW ? v_load_first(bias, n) : v_load(bias));
     } else {
         sum = v_mul(s, sum);
     }
     v_store(score, sum);
-    for (size_t l = 0; l < n; ++l) {
+    for (size_t l = 0; l < n; l++) {
         out[l * XSMI_LANES] = score[l];
     }
 }
@@ -86,9 +86,9 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
 {
     vf acc[FEW_GROUPS][XSMI_FEW];
     XSMI_UNROLL
-    for (size_t g = 0; g < groups; ++g) {
+    for (size_t g = 0; g < groups; g++) {
         XSMI_UNROLL
-        for (size_t r = 0; r < rows; ++r) {
+        for (size_t r = 0; r < rows; r++) {
             acc[g][r] = v_set(0.0f);
         }
     }
@@ -99,34 +99,34 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
             fetch_lines(&next, groups * VW);
         }
         XSMI_UNROLL
-        for (size_t g = 0; g < groups; ++g) {
+        for (size_t g = 0; g < groups; g++) {
             vf quad[4];
             load_transposed(w + g * VW * stride + i, stride, quad);
             XSMI_UNROLL
-            for (size_t k = 0; k < 4; ++k) {
+            for (size_t k = 0; k < 4; k++) {
                 XSMI_UNROLL
-                for (size_t r = 0; r < rows; ++r) {
+                for (size_t r = 0; r < rows; r++) {
                     acc[g][r] = v_fma(quad[k], v_set_at(x[r] + i + k), acc[g][r]);
                 }
             }
         }
     }
-    for (; i < d; ++i) {
+    for (; i < d; i++) {
         XSMI_UNROLL
-        for (size_t g = 0; g < groups; ++g) {
+        for (size_t g = 0; g < groups; g++) {
             vf column = load_column(w + g * VW * stride + i, stride, VW);
             XSMI_UNROLL
-            for (size_t r = 0; r < rows; ++r) {
+            for (size_t r = 0; r < rows; r++) {
                 acc[g][r] = v_fma(column, v_set_at(x[r] + i), acc[g][r]);
             }
         }
     }
     XSMI_UNROLL
-    for (size_t g = 0; g < groups; ++g) {
+    for (size_t g = 0; g < groups; g++) {
         XSMI_UNROLL
-        for (size_t r = 0; r < rows; ++r) {
-            finish_few(acc[g][r], VW, scale, row_scale == NULL ? NULL : row_scale + g * VW,
-                       bias == NULL ? NULL : bias + g * VW, out + g * VW * XSMI_LANES + r);
+        for (size_t r = 0; r < rows; r++) {
+            finish_few(acc[g][r], VW, scale, row_scale ? row_scale + g * VW : NULL, bias ? bias + g * VW : NULL,
+                       out + g * VW * XSMI_LANES + r);
         }
     }
 }
@@ -136,7 +136,7 @@ XSMI_INLINE void score_left(const float *w, size_t stride, size_t n, const float
                             const float *row_scale, const float *bias, float *out)
 {
     vf sum = v_set(0.0f);
-    for (size_t i = 0; i < d; ++i) {
+    for (size_t i = 0; i < d; i++) {
         sum = v_fma(load_column(w + i, stride, n), v_set_at(x + i), sum);
     }
     finish_few(sum, n, scale, row_scale, bias, out);
@@ -147,24 +147,24 @@ XSMI_INLINE void score_rows(const size_t rows, const float *w, size_t stride, si
 {
     size_t c = 0;
     for (; c + FEW_GROUPS * VW <= classes; c += FEW_GROUPS * VW) {
-        score_groups(FEW_GROUPS, rows, w + c * stride, stride, x, d, scale, row_scale == NULL ? NULL : row_scale + c,
-                     bias == NULL ? NULL : bias + c, out + c * XSMI_LANES);
+        score_groups(FEW_GROUPS, rows, w + c * stride, stride, x, d, scale, row_scale ? row_scale + c : NULL,
+                     bias ? bias + c : NULL, out + c * XSMI_LANES);
     }
     for (; c + VW <= classes; c += VW) {
-        score_groups(1, rows, w + c * stride, stride, x, d, scale, row_scale == NULL ? NULL : row_scale + c,
-                     bias == NULL ? NULL : bias + c, out + c * XSMI_LANES);
+        score_groups(1, rows, w + c * stride, stride, x, d, scale, row_scale ? row_scale + c : NULL,
+                     bias ? bias + c : NULL, out + c * XSMI_LANES);
     }
     if (c < classes && classes >= VW) {
         /* The last VW classes, some of them a second time: this is cheaper than fewer classes, and gives the same
          * bits. */
         c = classes - VW;
-        score_groups(1, rows, w + c * stride, stride, x, d, scale, row_scale == NULL ? NULL : row_scale + c,
-                     bias == NULL ? NULL : bias + c, out + c * XSMI_LANES);
+        score_groups(1, rows, w + c * stride, stride, x, d, scale, row_scale ? row_scale + c : NULL,
+                     bias ? bias + c : NULL, out + c * XSMI_LANES);
         return;
     }
-    for (size_t r = 0; c < classes && r < rows; ++r) {
-        score_left(w + c * stride, stride, classes - c, x[r], d, scale, row_scale == NULL ? NULL : row_scale + c,
-                   bias == NULL ? NULL : bias + c, out + c * XSMI_LANES + r);
+    for (size_t r = 0; c < classes && r < rows; r++) {
+        score_left(w + c * stride, stride, classes - c, x[r], d, scale, row_scale ? row_scale + c : NULL,
+                   bias ? bias + c : NULL, out + c * XSMI_LANES + r);
     }
 }
 
@@ -193,10 +193,10 @@ static void score_few(const float *w, size_t stride, size_t classes, const float
 /* Copies the scores of lane l to z, followed by -INFINITY, and returns their maximum, or `max` if that is larger. */
 XSMI_INLINE float copy_lane(const float *scores, size_t classes, size_t l, float max, float *z)
 {
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         z[c] = scores[c * XSMI_LANES + l];
     }
-    for (size_t c = classes; c % VW != 0; ++c) {
+    for (size_t c = classes; c % VW != 0; c++) {
         z[c] = -INFINITY;
     }
     vf largest = v_set(max);
@@ -205,7 +205,7 @@ XSMI_INLINE float copy_lane(const float *scores, size_t classes, size_t l, float
     }
     float lane[VW];
     v_store(lane, largest);
-    for (size_t i = 0; i < VW; ++i) {
+    for (size_t i = 0; i < VW; i++) {
         max = lane[i] > max ? lane[i] : max;
     }
     return max;
@@ -217,10 +217,10 @@ static void reduce_few(const float *scores, size_t classes, uint32_t first, xsmi
     float z[XSMI_FEW][FEW_TILE];
     float sum[XSMI_FEW] = {0};
     float shift[XSMI_FEW];
-    for (size_t l = 0; l < r->lanes; ++l) {
+    for (size_t l = 0; l < r->lanes; l++) {
         float max = copy_lane(scores, classes, l, -INFINITY, z[l]);
         if (r->top > 0 && max > r->top_score[(size_t)(r->top - 1) * XSMI_LANES + l]) {
-            for (size_t c = 0; c < classes; ++c) {
+            for (size_t c = 0; c < classes; c++) {
                 xsmi_insert_top(r, l, z[l][c], first + (uint32_t)c);
             }
         }
@@ -234,19 +234,19 @@ static void reduce_few(const float *scores, size_t classes, uint32_t first, xsmi
             v_store(z[l] + c, v_expf0(v_sub(v_load(z[l] + c), by)));
         }
     }
-    for (size_t l = r->lanes; l < XSMI_FEW; ++l) {
+    for (size_t l = r->lanes; l < XSMI_FEW; l++) {
         memset(z[l], 0, sizeof z[l]);
     }
     /* In rising order of classes, with the chains of four lanes interleaved. */
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         XSMI_UNROLL
-        for (size_t l = 0; l < XSMI_FEW; ++l) {
+        for (size_t l = 0; l < XSMI_FEW; l++) {
             sum[l] += z[l][c];
         }
     }
-    for (size_t l = 0; l < r->lanes; ++l) {
+    for (size_t l = 0; l < r->lanes; l++) {
         r->sum[l] += (double)sum[l];
-        uint32_t at = r->target == NULL ? XSMI_NO_CLASS : r->target[l] - first;
+        uint32_t at = r->target ? r->target[l] - first : XSMI_NO_CLASS;
         if (at < classes) {
             r->target_score[l] = scores[(size_t)at * XSMI_LANES + l];
         }

@@ -11,13 +11,13 @@
 
 static void score_quads(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out)
 {
-    for (size_t b = 0; b < blocks; ++b, rows += apart, out += XSMI_QUAD_ROWS) {
+    for (size_t b = 0; b < blocks; b++, rows += apart, out += XSMI_QUAD_ROWS) {
         for (size_t at = 0; at < XSMI_LINE; at += VW) {
             vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
-            for (size_t c = 0; c < quads; ++c) {
+            for (size_t c = 0; c < quads; c++) {
                 vf q = v_load(query + c * XSMI_LINE + at);
                 XSMI_UNROLL
-                for (size_t g = 0; g < 4; ++g) {
+                for (size_t g = 0; g < 4; g++) {
                     sum[g] = v_fma(v_load(rows + (g * quads + c) * XSMI_LINE + at), q, sum[g]);
                 }
             }

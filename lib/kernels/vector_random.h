@@ -25,7 +25,7 @@ XSMI_SOLVE_INLINE void philox_some(const uint32_t key[2], uint32_t purpose, cons
                                    uint32_t *out)
 {
     vu word[4][PHILOX_VECTORS];
-    for (size_t v = 0; v < PHILOX_VECTORS; ++v) {
+    for (size_t v = 0; v < PHILOX_VECTORS; v++) {
         vu position;
         __builtin_memcpy(&position, positions + v * DW, sizeof(position));
         word[0][v] = u_set(0);
@@ -34,8 +34,8 @@ XSMI_SOLVE_INLINE void philox_some(const uint32_t key[2], uint32_t purpose, cons
         word[3][v] = position >> 32;
     }
     uint32_t key0 = key[0], key1 = key[1];
-    for (int round = 0; round < 10; ++round) {
-        for (size_t v = 0; v < PHILOX_VECTORS; ++v) {
+    for (int round = 0; round < 10; round++) {
+        for (size_t v = 0; v < PHILOX_VECTORS; v++) {
             vu a = u_mul(word[0][v], u_set(0xd2511f53));
             vu b = u_mul(word[2][v], u_set(0xcd9e8d57));
             word[0][v] = (b >> 32) ^ word[1][v] ^ u_set(key0);
@@ -46,8 +46,8 @@ XSMI_SOLVE_INLINE void philox_some(const uint32_t key[2], uint32_t purpose, cons
         key0 += 0x9e3779b9;
         key1 += 0xbb67ae85;
     }
-    for (size_t w = 0; w < 4; ++w) {
-        for (size_t v = 0; v < PHILOX_VECTORS; ++v) {
+    for (size_t w = 0; w < 4; w++) {
+        for (size_t v = 0; v < PHILOX_VECTORS; v++) {
             const vw low = __builtin_convertvector(word[w][v], vw);
             __builtin_memcpy(out + w * stride + v * DW, &low, sizeof(low));
         }
@@ -65,7 +65,7 @@ static void philox(const uint32_t key[2], uint32_t purpose, const uint64_t *posi
         uint32_t words[4 * PHILOX_TOGETHER];
         __builtin_memcpy(last, positions + i, (n - i) * sizeof(*last));
         philox_some(key, purpose, last, PHILOX_TOGETHER, words);
-        for (size_t w = 0; w < 4; ++w) {
+        for (size_t w = 0; w < 4; w++) {
             __builtin_memcpy(out + w * n + i, words + w * PHILOX_TOGETHER, (n - i) * sizeof(*words));
         }
     }

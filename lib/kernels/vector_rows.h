@@ -38,7 +38,7 @@ XSMI_INLINE float join_partials(const vf acc[PARTS])
 {
     vf quarter[QUARTER];
     XSMI_UNROLL
-    for (size_t k = 0; k < QUARTER; ++k) {
+    for (size_t k = 0; k < QUARTER; k++) {
         quarter[k] = v_add(v_add(acc[k], acc[k + QUARTER]), v_add(acc[k + 2 * QUARTER], acc[k + 3 * QUARTER]));
     }
     return v_join(quarter);
@@ -80,7 +80,7 @@ XSMI_INLINE vf add_expf0(vf sum, vf x)
 XSMI_INLINE void ask(size_t asked, const float *const *row, size_t i)
 {
     XSMI_UNROLL
-    for (size_t j = 0; j < asked; ++j) {
+    for (size_t j = 0; j < asked; j++) {
         XSMI_UNROLL
         for (size_t k = 0; k < XSMI_PARTIALS; k += XSMI_LINE) {
             xsmi_prefetch_line(row[j] + i + k);
@@ -92,10 +92,10 @@ XSMI_INLINE void ask(size_t asked, const float *const *row, size_t i)
 XSMI_INLINE void add_products(size_t rows, const float *const *row, const float *x, size_t i, vf acc[ROWS][PARTS])
 {
     XSMI_UNROLL
-    for (size_t k = 0; k < PARTS; ++k) {
+    for (size_t k = 0; k < PARTS; k++) {
         vf xk = v_load(x + i + k * VW);
         XSMI_UNROLL
-        for (size_t j = 0; j < rows; ++j) {
+        for (size_t j = 0; j < rows; j++) {
             acc[j][k] = v_fma(v_load(row[j] + i + k * VW), xk, acc[j][k]);
         }
     }
@@ -108,9 +108,9 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
 {
     vf acc[ROWS][PARTS];
     XSMI_UNROLL
-    for (size_t j = 0; j < rows; ++j) {
+    for (size_t j = 0; j < rows; j++) {
         XSMI_UNROLL
-        for (size_t k = 0; k < PARTS; ++k) {
+        for (size_t k = 0; k < PARTS; k++) {
             acc[j][k] = v_set(0.0f);
         }
     }
@@ -128,19 +128,19 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
             ask(asked, coming, i);
         }
         XSMI_UNROLL
-        for (size_t k = 0; k < PARTS; ++k) {
+        for (size_t k = 0; k < PARTS; k++) {
             size_t at = i + k * VW;
             if (at + VW <= n) {
                 vf xk = v_load(x + at);
                 XSMI_UNROLL
-                for (size_t j = 0; j < rows; ++j) {
+                for (size_t j = 0; j < rows; j++) {
                     acc[j][k] = v_fma(v_load(row[j] + at), xk, acc[j][k]);
                 }
             } else if (at < n) {
                 vm rest = m_first(n - at);
                 vf xk = v_load_first(x + at, n - at);
                 XSMI_UNROLL
-                for (size_t j = 0; j < rows; ++j) {
+                for (size_t j = 0; j < rows; j++) {
                     /* Not a plain fma: adding 0 would turn a partial sum of -0 into +0. */
                     vf sum = v_fma(v_load_first(row[j] + at, n - at), xk, acc[j][k]);
                     acc[j][k] = v_select(rest, sum, acc[j][k]);
@@ -149,7 +149,7 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
         }
     }
     XSMI_UNROLL
-    for (size_t j = 0; j < rows; ++j) {
+    for (size_t j = 0; j < rows; j++) {
         out[j] = join_partials(acc[j]);
     }
 }
@@ -168,16 +168,16 @@ XSMI_INLINE void update_row(float *y, const float *x, size_t n, float a, float b
     const vf vb = v_set(b);
     size_t i = 0;
     for (; i + 32 <= n; i += 32) {
-        if (next != NULL) {
+        if (next) {
             xsmi_prefetch_row(next + i, 32);
         }
         vf updated[32 / VW];
         XSMI_UNROLL
-        for (size_t k = 0; k < 32 / VW; ++k) {
+        for (size_t k = 0; k < 32 / VW; k++) {
             updated[k] = v_fma(va, v_load(x + i + k * VW), v_mul(vb, v_load(y + i + k * VW)));
         }
         XSMI_UNROLL
-        for (size_t k = 0; k < 32 / VW; ++k) {
+        for (size_t k = 0; k < 32 / VW; k++) {
             v_store(y + i + k * VW, updated[k]);
         }
     }
@@ -213,7 +213,7 @@ XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const u
     const float *row[ROWS];
     const float *coming[ROWS + 1];
     XSMI_UNROLL
-    for (size_t j = 0; j < some; ++j) {
+    for (size_t j = 0; j < some; j++) {
         row[j] = w + rows[j] * stride;
     }
     if (left->count < some) {
@@ -221,12 +221,12 @@ XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const u
         return;
     }
     XSMI_UNROLL
-    for (size_t j = 0; j < some; ++j) {
+    for (size_t j = 0; j < some; j++) {
         coming[j] = w + left->rows[j] * stride;
     }
     left->rows += some;
     left->count -= some;
-    if (left->x != NULL) {
+    if (left->x) {
         coming[some] = left->x;
         left->x = NULL;
         dot_rows(some, row, x, d, out, some + 1, coming, left->most);
@@ -247,7 +247,7 @@ static void gather_scores(const float *w, size_t stride, const uint32_t *rows, s
                           float *out, const xsmi_coming *coming)
 {
     const xsmi_coming none = {NULL, 0, NULL, 0};
-    xsmi_coming left = coming != NULL ? *coming : none; /* the rows that have not been prefetched */
+    xsmi_coming left = coming ? *coming : none; /* the rows that have not been prefetched */
     size_t j = 0;
     for (; j + ROWS <= m; j += ROWS) {
         gather_some(ROWS, w, stride, rows + j, x, d, out + j, &left);
@@ -257,14 +257,14 @@ static void gather_scores(const float *w, size_t stride, const uint32_t *rows, s
         gather_some(2, w, stride, rows + j, x, d, out + j, &left);
     }
 #endif
-    for (; j < m; ++j) {
+    for (; j < m; j++) {
         gather_some(1, w, stride, rows + j, x, d, out + j, &left);
     }
     const size_t most = left.most < d ? left.most : d;
-    for (; left.count > 0; --left.count, ++left.rows) {
+    for (; left.count > 0; left.count--, left.rows++) {
         ask_row(w + left.rows[0] * stride, most);
     }
-    if (left.x != NULL) {
+    if (left.x) {
         ask_row(left.x, most);
     }
 }
@@ -272,9 +272,9 @@ static void gather_scores(const float *w, size_t stride, const uint32_t *rows, s
 static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                            const float *a, const float *b)
 {
-    for (size_t j = 0; j < m; ++j) {
+    for (size_t j = 0; j < m; j++) {
         const float *next = j + 1 < m ? w + rows[j + 1] * stride : NULL;
-        update_row(w + rows[j] * stride, x, d, a[j], b == NULL ? 1.0f : b[j], next);
+        update_row(w + rows[j] * stride, x, d, a[j], b ? b[j] : 1.0f, next);
     }
 }
 
@@ -295,7 +295,7 @@ static void adagrad(float *y, float *s, const float *x, size_t n, float a, float
         v_store(s + i, sums);
         v_store(y + i, stepped);
     }
-    for (; i < n; ++i) {
+    for (; i < n; i++) {
         xsmi_adagrad(&y[i], &s[i], a * x[i], eta);
     }
 }
@@ -310,12 +310,12 @@ static void sparse_adagrad(float *y, float *s, const uint32_t *index, const floa
         vf sums = v_gather(s, index + i);
         v_store(changed, adagrad_some(v_gather(y, index + i), &sums, v_mul(va, v_load(value + i)), ve));
         v_store(grown, sums);
-        for (size_t k = 0; k < VW; ++k) {
+        for (size_t k = 0; k < VW; k++) {
             y[index[i + k]] = changed[k];
             s[index[i + k]] = grown[k];
         }
     }
-    for (; i < nnz; ++i) {
+    for (; i < nnz; i++) {
         xsmi_adagrad(&y[index[i]], &s[index[i]], a * value[i], eta);
     }
 }
@@ -329,36 +329,36 @@ XSMI_INLINE void sparse_dots(size_t some, const float *w, size_t stride, const u
     const float *row[SPARSE_ROWS];
     vf acc[SPARSE_ROWS][QUARTER];
     XSMI_UNROLL
-    for (size_t j = 0; j < some; ++j) {
+    for (size_t j = 0; j < some; j++) {
         row[j] = w + rows[j] * stride;
         XSMI_UNROLL
-        for (size_t k = 0; k < QUARTER; ++k) {
+        for (size_t k = 0; k < QUARTER; k++) {
             acc[j][k] = v_set(0.0f);
         }
     }
     size_t i = 0;
     for (; i + 16 <= nnz; i += 16) {
         XSMI_UNROLL
-        for (size_t k = 0; k < QUARTER; ++k) {
+        for (size_t k = 0; k < QUARTER; k++) {
             vf v = v_load(value + i + k * VW);
             XSMI_UNROLL
-            for (size_t j = 0; j < some; ++j) {
+            for (size_t j = 0; j < some; j++) {
                 acc[j][k] = v_fma(v_gather(row[j], index + i + k * VW), v, acc[j][k]);
             }
         }
     }
     XSMI_UNROLL
-    for (size_t j = 0; j < some; ++j) {
+    for (size_t j = 0; j < some; j++) {
         float partial[16];
         XSMI_UNROLL
-        for (size_t k = 0; k < QUARTER; ++k) {
+        for (size_t k = 0; k < QUARTER; k++) {
             v_store(partial + k * VW, acc[j][k]);
         }
-        for (size_t l = 0; i + l < nnz; ++l) {
+        for (size_t l = 0; i + l < nnz; l++) {
             partial[l] = __builtin_fmaf(row[j][index[i + l]], value[i + l], partial[l]);
         }
         XSMI_UNROLL
-        for (size_t k = 0; k < QUARTER; ++k) {
+        for (size_t k = 0; k < QUARTER; k++) {
             acc[j][k] = v_load(partial + k * VW);
         }
         out[j] = v_join(acc[j]);
@@ -372,7 +372,7 @@ static void sparse_gather_scores(const float *w, size_t stride, const uint32_t *
     for (; j + SPARSE_ROWS <= m; j += SPARSE_ROWS) {
         sparse_dots(SPARSE_ROWS, w, stride, rows + j, index, value, nnz, out + j);
     }
-    for (; j < m; ++j) {
+    for (; j < m; j++) {
         sparse_dots(1, w, stride, rows + j, index, value, nnz, out + j);
     }
 }
@@ -380,7 +380,7 @@ static void sparse_gather_scores(const float *w, size_t stride, const uint32_t *
 static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows, size_t m, const uint32_t *index,
                                   const float *value, size_t nnz, const float *a)
 {
-    for (size_t j = 0; j < m; ++j) {
+    for (size_t j = 0; j < m; j++) {
         float *row = w + rows[j] * stride;
         const float factor = a[j];
         size_t i = 0;
@@ -389,15 +389,15 @@ static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows,
         for (; i + 8 <= nnz; i += 8) {
             float updated[8];
             XSMI_UNROLL
-            for (size_t k = 0; k < 8; ++k) {
+            for (size_t k = 0; k < 8; k++) {
                 updated[k] = __builtin_fmaf(factor, value[i + k], row[index[i + k]]);
             }
             XSMI_UNROLL
-            for (size_t k = 0; k < 8; ++k) {
+            for (size_t k = 0; k < 8; k++) {
                 row[index[i + k]] = updated[k];
             }
         }
-        for (; i < nnz; ++i) {
+        for (; i < nnz; i++) {
             row[index[i]] = __builtin_fmaf(factor, value[i], row[index[i]]);
         }
     }
@@ -411,19 +411,19 @@ XSMI_INLINE void column_sums_some(size_t vectors, const float *w, size_t stride,
 {
     vf acc[COLUMN_VECTORS];
     XSMI_UNROLL
-    for (size_t k = 0; k < vectors; ++k) {
+    for (size_t k = 0; k < vectors; k++) {
         acc[k] = v_load(out + k * VW);
     }
-    for (size_t i = 0; i < nnz; ++i) {
-        const float *row = w + (index == NULL ? i : index[i]) * stride;
+    for (size_t i = 0; i < nnz; i++) {
+        const float *row = w + (index ? index[i] : i) * stride;
         const vf v = v_set(value[i]);
         XSMI_UNROLL
-        for (size_t k = 0; k < vectors; ++k) {
+        for (size_t k = 0; k < vectors; k++) {
             acc[k] = v_fma(v, v_load(row + k * VW), acc[k]);
         }
     }
     XSMI_UNROLL
-    for (size_t k = 0; k < vectors; ++k) {
+    for (size_t k = 0; k < vectors; k++) {
         v_store(out + k * VW, acc[k]);
     }
 }
@@ -444,8 +444,8 @@ static void column_sums(const float *w, size_t stride, const uint32_t *index, co
     }
     if (c < n) {
         vf acc = v_load_first(out + c, n - c);
-        for (size_t i = 0; i < nnz; ++i) {
-            const float *row = w + (index == NULL ? i : index[i]) * stride + c;
+        for (size_t i = 0; i < nnz; i++) {
+            const float *row = w + (index ? index[i] : i) * stride + c;
             acc = v_fma(v_set(value[i]), v_load_first(row, n - c), acc);
         }
         v_store_first(out + c, acc, n - c);
@@ -457,14 +457,14 @@ XSMI_INLINE void column_update_some(size_t vectors, float *w, size_t stride, con
 {
     vf held[COLUMN_VECTORS];
     XSMI_UNROLL
-    for (size_t k = 0; k < vectors; ++k) {
+    for (size_t k = 0; k < vectors; k++) {
         held[k] = v_load(g + k * VW);
     }
-    for (size_t i = 0; i < nnz; ++i) {
-        float *row = w + (index == NULL ? i : index[i]) * stride;
+    for (size_t i = 0; i < nnz; i++) {
+        float *row = w + (index ? index[i] : i) * stride;
         const vf v = v_set(a * value[i]);
         XSMI_UNROLL
-        for (size_t k = 0; k < vectors; ++k) {
+        for (size_t k = 0; k < vectors; k++) {
             v_store(row + k * VW, v_fma(v, held[k], v_load(row + k * VW)));
         }
     }
@@ -486,8 +486,8 @@ static void column_update(float *w, size_t stride, const uint32_t *index, const 
     }
     if (c < n) {
         const vf held = v_load_first(g + c, n - c);
-        for (size_t i = 0; i < nnz; ++i) {
-            float *row = w + (index == NULL ? i : index[i]) * stride + c;
+        for (size_t i = 0; i < nnz; i++) {
+            float *row = w + (index ? index[i] : i) * stride + c;
             v_store_first(row, v_fma(v_set(a * value[i]), held, v_load_first(row, n - c)), n - c);
         }
     }
@@ -497,7 +497,7 @@ static float row_max(const float *z, size_t n)
 {
     vf acc[PARTS];
     XSMI_UNROLL
-    for (size_t k = 0; k < PARTS; ++k) {
+    for (size_t k = 0; k < PARTS; k++) {
         acc[k] = v_set(-INFINITY);
     }
     vm nan = m_unordered(acc[0], acc[0]);
@@ -526,7 +526,7 @@ static float row_max(const float *z, size_t n)
         return NAN;
     }
     XSMI_UNROLL
-    for (size_t k = 1; k < PARTS; ++k) {
+    for (size_t k = 1; k < PARTS; k++) {
         acc[0] = v_max(acc[k], acc[0]);
     }
     /* Whether this is +0 or -0 depends on the order of the comparisons; the sum is +0 in either case. */
@@ -541,19 +541,19 @@ static double row_sum_exp(const float *z, size_t n, float max)
         size_t end = n - run < XSMI_SUM_RUN ? n : run + XSMI_SUM_RUN;
         vf acc[PARTS];
         XSMI_UNROLL
-        for (size_t k = 0; k < PARTS; ++k) {
+        for (size_t k = 0; k < PARTS; k++) {
             acc[k] = v_set(0.0f);
         }
         size_t i = run;
         for (; i + XSMI_PARTIALS <= end; i += XSMI_PARTIALS) {
             XSMI_UNROLL
-            for (size_t k = 0; k < PARTS; ++k) {
+            for (size_t k = 0; k < PARTS; k++) {
                 acc[k] = add_expf0(acc[k], v_sub(v_load(z + i + k * VW), shift));
             }
         }
         if (i < end) {
             XSMI_UNROLL
-            for (size_t k = 0; k < PARTS; ++k) {
+            for (size_t k = 0; k < PARTS; k++) {
                 size_t at = i + k * VW;
                 if (at + VW <= end) {
                     acc[k] = add_expf0(acc[k], v_sub(v_load(z + at), shift));
@@ -603,7 +603,7 @@ XSMI_INLINE vf v_log1p01(vf e)
 static void log_branches(const float *scores, const float *parents, size_t nodes, float *children)
 {
     const vf zero = v_set(0.0f);
-    for (size_t c = 0; c < nodes; ++c) {
+    for (size_t c = 0; c < nodes; c++) {
         float *left = children + 2 * c * XSMI_LANES;
         for (size_t l = 0; l < XSMI_LANES; l += VW) {
             vf s = v_load(scores + c * XSMI_LANES + l);

@@ -49,7 +49,7 @@ XSMI_SOLVE_INLINE int d_any(vi mask)
     int64_t lane[DW];
     int64_t any = 0;
     __builtin_memcpy(lane, &mask, sizeof(lane));
-    for (size_t l = 0; l < DW; ++l) {
+    for (size_t l = 0; l < DW; l++) {
         any |= lane[l];
     }
     return any != 0;
@@ -160,10 +160,10 @@ XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations
     const vd log_rate = d_log_about(d_set(p->rate));
     vd u = u_old;
     vi active = u_old >= 0.0;
-    for (size_t l = 0; l < DW; ++l) {
+    for (size_t l = 0; l < DW; l++) {
         active[l] = first + l < p->lanes ? active[l] : 0;
     }
-    for (size_t k = 0; k < count; ++k) {
+    for (size_t k = 0; k < count; k++) {
         /* The start: u keeps its old value, and each class is treated as the only one. */
         vd q_k = d_load(q + k * stride);
         vd t = ((d_log_about(q_k) + log_rate) + d_load(margin + k * stride)) - u + 0.7;
@@ -172,20 +172,20 @@ XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations
         d_store(c + k * stride, d_omega_about(t) / d_select(active, q_k + q_y, d_set(1)));
     }
     vi solved = i_set(0);
-    for (int round = 0; round < ROUNDS && d_any(active); ++round) {
-        if (p->asks != NULL) {
+    for (int round = 0; round < ROUNDS && d_any(active); round++) {
+        if (p->asks) {
             xsmi_ask_lines(p->asks, ASKS);
         }
         vd decline;
         vd e = d_exp(d_max(-u, d_set(-708)), &decline);
         vd rise = d_fma(eta, e, d_set(1)); /* C'(u) */
         vd sum = d_set(0), reach = d_set(0), pull = d_set(0);
-        for (size_t k = 0; k < count; ++k) {
+        for (size_t k = 0; k < count; k++) {
             sum += d_load(c + k * stride);
         }
         vd gap = d_fma(-eta, decline, u - u_old) - sum;
         vd shift = d_fma(q_y, sum, u);
-        for (size_t k = 0; k < count; ++k) {
+        for (size_t k = 0; k < count; k++) {
             vd c_k = d_load(c + k * stride);
             vd w = d_load(q + k * stride) * c_k;
             vd i_k = 1.0 / (w + 1.0);
@@ -200,7 +200,7 @@ XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations
         vd push = d_fma(q_y, d_fma(rise, du, gap), du);
         vd largest = d_abs(du);
         vd bend = d_fma(q_y, rise - 1.0, d_set(1)); /* curvature of omega's arguments as functions of u, at most */
-        for (size_t k = 0; k < count; ++k) {
+        for (size_t k = 0; k < count; k++) {
             vd change = -(d_load(residual + k * stride) + push) * d_load(inverse + k * stride);
             vd c_k = d_load(c + k * stride);
             vd next = c_k * d_select(change > -0.9, change + 1.0, d_set(0.1));
@@ -226,7 +226,7 @@ static uint32_t solve(const xsmi_equations *p)
     }
     for (size_t first = 0; first < p->lanes; first += DW) {
         vi mask = p->count == 1 ? solve_some(first, 1, p) : solve_some(first, p->count, p);
-        for (size_t l = 0; l < DW; ++l) {
+        for (size_t l = 0; l < DW; l++) {
             solved |= mask[l] ? 1u << (first + l) : 0;
         }
     }

@@ -30,22 +30,22 @@ static void pack(const float *const *x, size_t n, size_t d, float *packed)
         size_t i = 0;
         for (; i + 4 <= d; i += 4) {
             const float *row[VW];
-            for (size_t l = 0; l < VW; ++l) {
+            for (size_t l = 0; l < VW; l++) {
                 row[l] = first + l < n ? x[first + l] + i : zeros;
             }
             vf quad[4];
             XSMI_UNROLL
-            for (size_t k = 0; k < 4; ++k) {
+            for (size_t k = 0; k < 4; k++) {
                 quad[k] = v_load_quads(row + k);
             }
             v_transpose_quads(quad);
             XSMI_UNROLL
-            for (size_t k = 0; k < 4; ++k) {
+            for (size_t k = 0; k < 4; k++) {
                 v_store(packed + (i + k) * XSMI_LANES + first, quad[k]);
             }
         }
-        for (; i < d; ++i) {
-            for (size_t l = first; l < first + VW; ++l) {
+        for (; i < d; i++) {
+            for (size_t l = first; l < first + VW; l++) {
                 packed[i * XSMI_LANES + l] = l < n ? x[l][i] : 0.0f;
             }
         }
@@ -75,7 +75,7 @@ XSMI_INLINE void store_used(float *p, vf a, size_t at, size_t used)
 XSMI_INLINE void prefetch_rows(const float *rows, size_t stride, size_t left, size_t used)
 {
     size_t n = left < RANK_CLASSES ? left : RANK_CLASSES;
-    for (size_t c = 0; c < n; ++c) {
+    for (size_t c = 0; c < n; c++) {
         xsmi_prefetch_row(rows + c * stride, used);
     }
 }
@@ -89,22 +89,22 @@ XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const
 {
     vf x[BLOCK_VECTORS], factor[BLOCK_MOST];
     XSMI_UNROLL
-    for (size_t c = 0; classes < vectors && c < classes; ++c) {
+    for (size_t c = 0; classes < vectors && c < classes; c++) {
         factor[c] = v_set_at(a + c * step);
     }
     XSMI_UNROLL
-    for (size_t v = 0; v < vectors; ++v) {
+    for (size_t v = 0; v < vectors; v++) {
         x[v] = v_load(b + v * VW);
         XSMI_UNROLL
-        for (size_t c = 0; classes < vectors && c < classes; ++c) {
+        for (size_t c = 0; classes < vectors && c < classes; c++) {
             acc[c][v] = v_fma(factor[c], x[v], acc[c][v]);
         }
     }
     XSMI_UNROLL
-    for (size_t c = 0; classes >= vectors && c < classes; ++c) {
+    for (size_t c = 0; classes >= vectors && c < classes; c++) {
         factor[c] = v_set_at(a + c * step);
         XSMI_UNROLL
-        for (size_t v = 0; v < vectors; ++v) {
+        for (size_t v = 0; v < vectors; v++) {
             acc[c][v] = v_fma(factor[c], x[v], acc[c][v]);
         }
     }
@@ -118,9 +118,9 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const b
     coming_lines next = {(const float *)((uintptr_t)w + classes * stride * sizeof(float)), stride, d, 0};
     vf acc[BLOCK_MOST][BLOCK_VECTORS];
     XSMI_UNROLL
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         XSMI_UNROLL
-        for (size_t v = 0; v < vectors; ++v) {
+        for (size_t v = 0; v < vectors; v++) {
             acc[c][v] = v_set(0.0f);
         }
     }
@@ -129,16 +129,16 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const b
             fetch_lines(&next, classes);
         }
         size_t end = d - line < LINE ? d : line + LINE;
-        for (size_t i = line; i < end; ++i) {
+        for (size_t i = line; i < end; i++) {
             outer_product(classes, vectors, w + i, stride, packed + i * XSMI_LANES, acc);
         }
     }
     XSMI_UNROLL
-    for (size_t c = 0; c < classes; ++c) {
-        vf s = v_set(row_scale == NULL ? scale : scale * row_scale[c]);
+    for (size_t c = 0; c < classes; c++) {
+        vf s = v_set(row_scale ? scale * row_scale[c] : scale);
         XSMI_UNROLL
-        for (size_t v = 0; v < vectors; ++v) {
-            vf score = bias == NULL ? v_mul(s, acc[c][v]) : v_fma(s, acc[c][v], v_set(bias[c]));
+        for (size_t v = 0; v < vectors; v++) {
+            vf score = bias ? v_fma(s, acc[c][v], v_set(bias[c])) : v_mul(s, acc[c][v]);
             v_store(out + c * XSMI_LANES + v * VW, score);
         }
     }
@@ -159,8 +159,8 @@ XSMI_INLINE void score_vectors(const size_t vectors, const bool prefetch, const 
 {
     const size_t most = BLOCK_CLASSES(vectors);
     for (size_t c = 0, some; c < classes; c += some) {
-        const float *scales = row_scale == NULL ? NULL : row_scale + c;
-        const float *biases = bias == NULL ? NULL : bias + c;
+        const float *scales = row_scale ? row_scale + c : NULL;
+        const float *biases = bias ? bias + c : NULL;
         const float *rows = w + c * stride;
         float *scores = out + c * XSMI_LANES;
         if (classes - c >= most) {
@@ -208,14 +208,14 @@ static void score_tile(const float *w, size_t stride, size_t classes, const floa
 static size_t sift_tile(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found)
 {
     float above[XSMI_LANES];
-    for (size_t l = 0; l < XSMI_LANES; ++l) {
+    for (size_t l = 0; l < XSMI_LANES; l++) {
         above[l] = l < n ? bar[l] : INFINITY;
     }
     size_t count = 0;
     for (size_t c = 0; c < classes; c += SIFT_CLASSES) {
         size_t some = classes - c < SIFT_CLASSES ? classes - c : SIFT_CLASSES;
         vm any = m_less(v_set(0.0f), v_set(0.0f));
-        for (size_t k = c; k < c + some; ++k) {
+        for (size_t k = c; k < c + some; k++) {
             for (size_t l = 0; l < n; l += VW) {
                 vf score = v_load(scores + k * XSMI_LANES + l);
                 any = m_or(any, m_or(m_less(v_load(above + l), score), m_unordered(score, score)));
@@ -224,7 +224,7 @@ static size_t sift_tile(const float *scores, size_t classes, const float *bar, s
         if (__builtin_expect(!m_any(any), 1)) {
             continue;
         }
-        for (size_t at = c * XSMI_LANES; at < (c + some) * XSMI_LANES; ++at) {
+        for (size_t at = c * XSMI_LANES; at < (c + some) * XSMI_LANES; at++) {
             found[count] = (uint32_t)at;
             count += at % XSMI_LANES < n && !(scores[at] <= above[at % XSMI_LANES]);
         }
@@ -239,7 +239,7 @@ XSMI_INLINE void insert_top(xsmi_reduction *r, size_t lane, vf score, vf class)
     float *scores = r->top_score + lane;
     float *classes = (float *)(void *)(r->top_class + lane);
     vm moved = m_less(v_load(scores), score);
-    for (size_t k = 0; k < r->top; ++k) {
+    for (size_t k = 0; k < r->top; k++) {
         vf old_score = v_load(scores + k * XSMI_LANES);
         vf old_class = v_load(classes + k * XSMI_LANES);
         /* Everything below the position of entry moves down, equal scores included: they keep their order. */
@@ -256,7 +256,7 @@ XSMI_INLINE void update_top(const float *scores, size_t classes, uint32_t first,
 {
     const float *least = r->top_score + (size_t)(r->top - 1) * XSMI_LANES + lane;
     vf threshold = v_load(least);
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         vf score = v_load(scores + c * XSMI_LANES + lane);
         if (__builtin_expect(m_any(m_less(threshold, score)), 0)) {
             uint32_t class = first + (uint32_t)c;
@@ -277,33 +277,33 @@ XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t firs
     vf max[4][REDUCE_VECTORS];
     vf before[REDUCE_VECTORS];
     XSMI_UNROLL
-    for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+    for (size_t v = 0; v < REDUCE_VECTORS; v++) {
         before[v] = v_load(r->max + lane + v * VW);
         XSMI_UNROLL
-        for (size_t k = 0; k < 4; ++k) {
+        for (size_t k = 0; k < 4; k++) {
             max[k][v] = v_set(-INFINITY);
         }
     }
     size_t c = 0;
     for (; c + 4 <= classes; c += 4) {
         XSMI_UNROLL
-        for (size_t k = 0; k < 4; ++k) {
+        for (size_t k = 0; k < 4; k++) {
             XSMI_UNROLL
-            for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+            for (size_t v = 0; v < REDUCE_VECTORS; v++) {
                 max[k][v] = v_max(v_load(scores + (c + k) * XSMI_LANES + lane + v * VW), max[k][v]);
             }
         }
     }
-    for (; c < classes; ++c) {
+    for (; c < classes; c++) {
         XSMI_UNROLL
-        for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+        for (size_t v = 0; v < REDUCE_VECTORS; v++) {
             max[0][v] = v_max(v_load(scores + c * XSMI_LANES + lane + v * VW), max[0][v]);
         }
     }
     vf shift[REDUCE_VECTORS];
     vf sum[REDUCE_VECTORS];
     XSMI_UNROLL
-    for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+    for (size_t v = 0; v < REDUCE_VECTORS; v++) {
         vf tile_max = v_max(v_max(max[0][v], max[1][v]), v_max(max[2][v], max[3][v]));
         if (r->top > 0) {
             vf least = v_load(r->top_score + (size_t)(r->top - 1) * XSMI_LANES + lane + v * VW);
@@ -318,20 +318,20 @@ XSMI_INLINE void reduce_lanes(const float *scores, size_t classes, uint32_t firs
         shift[v] = v_select(m_less(v_set(-INFINITY), all_max), all_max, v_set(0.0f));
         sum[v] = v_set(0.0f);
     }
-    for (c = 0; c < classes; ++c) {
+    for (c = 0; c < classes; c++) {
         XSMI_UNROLL
-        for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+        for (size_t v = 0; v < REDUCE_VECTORS; v++) {
             sum[v] = add_expf0(sum[v], v_sub(v_load(scores + c * XSMI_LANES + lane + v * VW), shift[v]));
         }
     }
     float tile_sum[REDUCE_VECTORS * VW];
     float factor[REDUCE_VECTORS * VW];
     XSMI_UNROLL
-    for (size_t v = 0; v < REDUCE_VECTORS; ++v) {
+    for (size_t v = 0; v < REDUCE_VECTORS; v++) {
         v_store(tile_sum + v * VW, sum[v]);
         v_store(factor + v * VW, v_expf0(v_sub(before[v], shift[v])));
     }
-    for (size_t l = 0; l < REDUCE_VECTORS * VW; ++l) {
+    for (size_t l = 0; l < REDUCE_VECTORS * VW; l++) {
         double scaled = r->sum[lane + l] * (double)factor[l];
         r->sum[lane + l] = scaled + (double)tile_sum[l];
     }
@@ -346,8 +346,8 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
     for (size_t lane = 0; lane < XSMI_LANES; lane += REDUCE_VECTORS * VW) {
         reduce_lanes(scores, classes, first, r, lane);
     }
-    if (r->target != NULL) {
-        for (size_t l = 0; l < XSMI_LANES; ++l) {
+    if (r->target) {
+        for (size_t l = 0; l < XSMI_LANES; l++) {
             uint32_t at = r->target[l] - first;
             if (__builtin_expect(at < classes, 0)) {
                 r->target_score[l] = scores[(size_t)at * XSMI_LANES + l];
@@ -367,22 +367,22 @@ XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, si
 {
     vf acc[BLOCK_MOST][BLOCK_VECTORS];
     XSMI_UNROLL
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         XSMI_UNROLL
-        for (size_t v = 0; v < RANK_VECTORS; ++v) {
+        for (size_t v = 0; v < RANK_VECTORS; v++) {
             acc[c][v] = whole ? v_load(w + c * stride + v * VW) : load_used(w + c * stride, v * VW, used);
-            if (decay != NULL) {
+            if (decay) {
                 acc[c][v] = v_mul(v_set(*decay), acc[c][v]);
             }
         }
     }
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         outer_product(classes, RANK_VECTORS, g + i * g_stride, 1, x + i * RANK_LANES, acc);
     }
     XSMI_UNROLL
-    for (size_t c = 0; c < classes; ++c) {
+    for (size_t c = 0; c < classes; c++) {
         XSMI_UNROLL
-        for (size_t v = 0; v < RANK_VECTORS; ++v) {
+        for (size_t v = 0; v < RANK_VECTORS; v++) {
             if (whole) {
                 v_store(w + c * stride + v * VW, acc[c][v]);
             } else {
@@ -405,7 +405,7 @@ XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t c
     for (; c + 4 <= classes; c += 4) {
         rank_block(4, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay);
     }
-    for (; c < classes; ++c) {
+    for (; c < classes; c++) {
         rank_block(1, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay);
     }
 }
@@ -424,9 +424,9 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         /* At least once: the decay is applied without examples too. */
         do {
             size_t some = n - from < RANK_EXAMPLES ? n - from : RANK_EXAMPLES;
-            for (size_t i = 0; i < some; ++i) {
+            for (size_t i = 0; i < some; i++) {
                 XSMI_UNROLL
-                for (size_t v = 0; v < RANK_VECTORS; ++v) {
+                for (size_t v = 0; v < RANK_VECTORS; v++) {
                     v_store(together + i * RANK_LANES + v * VW, load_used(x[from + i] + at, v * VW, used));
                 }
             }

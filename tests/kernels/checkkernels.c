@@ -90,12 +90,12 @@ static void test_reference_sums(void **state)
     (void)state;
     static float a[8300];
     static float b[8300];
-    for (size_t s = 0; s < SIZES; ++s) {
+    for (size_t s = 0; s < SIZES; s++) {
         size_t n = size_at(s);
         double exact = 0.0;
         double size = 0.0;
         double exps = 0.0;
-        for (size_t i = 0; i < n; ++i) {
+        for (size_t i = 0; i < n; i++) {
             a[i] = random_unit() * 20.0f;
             b[i] = random_unit();
             exact += (double)a[i] * (double)b[i];
@@ -127,30 +127,30 @@ static void test_reference_tiles(void **state)
     const float *rows[XSMI_LANES];
     uint32_t target[XSMI_LANES];
     random_restart();
-    for (size_t i = 0; i < sizeof(w) / sizeof(w[0]); ++i) {
+    for (size_t i = 0; i < sizeof(w) / sizeof(w[0]); i++) {
         w[i] = random_unit();
     }
-    for (size_t c = 0; c < sizeof(bias) / sizeof(bias[0]); ++c) {
+    for (size_t c = 0; c < sizeof(bias) / sizeof(bias[0]); c++) {
         bias[c] = random_unit();
     }
-    for (size_t l = 0; l < XSMI_LANES; ++l) {
+    for (size_t l = 0; l < XSMI_LANES; l++) {
         rows[l] = x + l * d;
         target[l] = random_below(classes * tiles);
-        for (size_t i = 0; i < d; ++i) {
+        for (size_t i = 0; i < d; i++) {
             x[l * d + i] = random_unit() * 3.0f;
         }
     }
     reduction_open(&a, top, target);
     ref->pack(rows, XSMI_LANES, d, packed);
-    for (uint32_t t = 0; t < tiles; ++t) {
+    for (uint32_t t = 0; t < tiles; t++) {
         ref->score_tile(w + t * classes * d, d, classes, packed, d, 0.5f, NULL, bias + t * classes, scores);
         ref->reduce_tile(scores, classes, t * classes, &a.r);
     }
-    for (size_t l = 0; l < XSMI_LANES; ++l) {
+    for (size_t l = 0; l < XSMI_LANES; l++) {
         double sum = 0.0;
-        for (size_t c = 0; c < classes * tiles; ++c) {
+        for (size_t c = 0; c < classes * tiles; c++) {
             exact[c] = 0.0;
-            for (size_t i = 0; i < d; ++i) {
+            for (size_t i = 0; i < d; i++) {
                 exact[c] += (double)w[c * d + i] * (double)x[l * d + i];
             }
             exact[c] = 0.5 * exact[c] + (double)bias[c];
@@ -158,10 +158,10 @@ static void test_reference_tiles(void **state)
         }
         assert_true(fabs((double)a.max[l] + log(a.sum[l]) - log(sum)) < 1e-5);
         assert_true(fabs((double)a.target_score[l] - exact[target[l]]) < 1e-4);
-        for (size_t k = 0; k < top; ++k) {
+        for (size_t k = 0; k < top; k++) {
             /* The scores of random classes are far enough apart for float to keep their order. */
             size_t best = 0;
-            for (size_t c = 1; c < classes * tiles; ++c) {
+            for (size_t c = 1; c < classes * tiles; c++) {
                 best = exact[c] > exact[best] ? c : best;
             }
             assert_true(fabs(exact[best] - exact[a.top_class[k * XSMI_LANES + l]]) < 1e-4);
@@ -226,17 +226,17 @@ int main(int argc, char **argv)
     char names[MOST_TESTS][80];
     memset(tests, 0, sizeof(tests));
     size_t n = 0;
-    for (size_t t = 0; t < sizeof(reference_tests) / sizeof(reference_tests[0]); ++t) {
+    for (size_t t = 0; t < sizeof(reference_tests) / sizeof(reference_tests[0]); t++) {
         add_test(tests, names, &n, reference_tests + t, NULL);
     }
-    for (const xsmi_kernels *const *k = check_tables; *k != NULL; ++k) {
-        for (const named_test *t = row_tests; t->name != NULL; ++t) {
+    for (const xsmi_kernels *const *k = check_tables; *k != NULL; k++) {
+        for (const named_test *t = row_tests; t->name != NULL; t++) {
             add_test(tests, names, &n, t, *k);
         }
-        for (const named_test *t = tile_tests; t->name != NULL; ++t) {
+        for (const named_test *t = tile_tests; t->name != NULL; t++) {
             add_test(tests, names, &n, t, *k);
         }
-        for (const named_test *t = solve_tests; t->name != NULL; ++t) {
+        for (const named_test *t = solve_tests; t->name != NULL; t++) {
             add_test(tests, names, &n, t, *k);
         }
     }

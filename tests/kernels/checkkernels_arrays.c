@@ -85,7 +85,7 @@ float *array_fill(array *a, size_t n, size_t slack, kind k)
     assert_true((n + slack + GUARD) * sizeof(float) <= a->bytes);
     a->at = (float *)(void *)(a->pages + a->bytes) - slack - n;
     a->n = n + slack;
-    for (size_t i = 0; i < n + slack + GUARD; ++i) {
+    for (size_t i = 0; i < n + slack + GUARD; i++) {
         a->at[i - GUARD] = random_value(k);
     }
     return a->at;
@@ -104,7 +104,7 @@ void expect_floats(const float *got, const float *want, size_t n, const char *wh
     if (n == 0 || memcmp(got, want, n * sizeof(float)) == 0) {
         return;
     }
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         bool both_nan = isnan(got[i]) && isnan(want[i]);
         if (!both_nan && memcmp(got + i, want + i, sizeof(float)) != 0) {
             fail_msg("%s, size %zu: place %zu of %zu is %a, not %a", what, size, i, n, (double)got[i], (double)want[i]);

@@ -107,7 +107,7 @@ static void run_row_softmax(bench *b)
 
 static void draw_rows(bench *b, size_t m)
 {
-    for (size_t j = 0; j < m; ++j) {
+    for (size_t j = 0; j < m; j++) {
         b->rows[j] = next_random() % (uint32_t)(b->floats / dim);
     }
 }
@@ -177,11 +177,11 @@ static void exact_scoring(bench *b, size_t d)
     const float *w = next_piece(b, classes * d);
     uint32_t first = (uint32_t)((size_t)(w - b->big) / d);
     if (first == 0) {
-        for (size_t l = 0; l < blocks; ++l) {
+        for (size_t l = 0; l < blocks; l++) {
             xsmi_reduction_start(b->reduction + l);
         }
     }
-    for (size_t l = 0; l < blocks; ++l) {
+    for (size_t l = 0; l < blocks; l++) {
         b->k->score_tile(w, d, classes, b->packed + l * XSMI_LANES * d, d, 1.0f, NULL, b->other, b->scores);
         b->k->reduce_tile(b->scores, classes, first, b->reduction + l);
     }
@@ -257,7 +257,7 @@ static const bench_case cases[] = {
 static double seconds_of(bench *b, void (*run)(bench *), size_t times)
 {
     double start = peak_clock();
-    for (size_t t = 0; t < times; ++t) {
+    for (size_t t = 0; t < times; t++) {
         run(b);
     }
     return peak_clock() - start;
@@ -288,7 +288,7 @@ static void measure(bench *b, const bench_case *c, double *rate, double *top_rat
     size_t times = times_for(b, c->run);
     size_t ceiling_times = times_for(b, ceiling_run);
     *rate = *top_rate = 0.0;
-    for (int r = 0; r < RUNS; ++r) {
+    for (int r = 0; r < RUNS; r++) {
         double got = work * (double)times / seconds_of(b, c->run, times);
         double most = ceiling_work * (double)ceiling_times / seconds_of(b, ceiling_run, ceiling_times);
         *rate = got > *rate ? got : *rate;
@@ -304,7 +304,7 @@ static float *touched(size_t n)
     }
     /* Huge pages, as the library asks for weights of this size. */
     (void)madvise(p, n * sizeof(float), MADV_HUGEPAGE);
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < n; i++) {
         p[i] = (float)(next_random() % 2048) * 0x1p-10f - 1.0f;
     }
     return p;
@@ -315,7 +315,7 @@ static void print_case(bench *b, const bench_case *c, const char *suffix)
     char name[64];
     snprintf(name, sizeof(name), "%s%s", c->name, suffix);
     printf("%-40s", name);
-    for (const xsmi_kernels *const *k = check_tables; *k != NULL; ++k) {
+    for (const xsmi_kernels *const *k = check_tables; *k != NULL; k++) {
         if (!check_available(*k)) {
             continue;
         }
@@ -348,16 +348,16 @@ int check_bench(void)
         fprintf(stderr, "checkkernels: not enough memory\n");
         return 1;
     }
-    for (size_t i = 0; i < examples; ++i) {
+    for (size_t i = 0; i < examples; i++) {
         b.row[i] = x + i * dim;
     }
-    for (uint32_t i = 0; i < nnz; ++i) {
+    for (uint32_t i = 0; i < nnz; i++) {
         b.index[i] = i * dim / nnz + next_random() % (dim / nnz);
     }
-    for (size_t j = 0; j < 64; ++j) {
+    for (size_t j = 0; j < 64; j++) {
         b.factor[j] = 1e-9f;
     }
-    for (size_t l = 0; l < blocks; ++l) {
+    for (size_t l = 0; l < blocks; l++) {
         b.reduction[l] =
             (xsmi_reduction){max[l], sum[l], top, top_score[l], top_class[l], target, target_score[l], XSMI_LANES};
         xsmi_reduction_start(b.reduction + l);
@@ -365,7 +365,7 @@ int check_bench(void)
     printf("One thread; rate / ceiling of the same run. GFLOP/s against fused multiply-adds on registers,\n"
            "GB/s against plain reading, or reading and writing.\n%-40s",
            "");
-    for (const xsmi_kernels *const *k = check_tables; *k != NULL; ++k) {
+    for (const xsmi_kernels *const *k = check_tables; *k != NULL; k++) {
         if (check_available(*k)) {
             printf("%26s", (*k)->name);
         }
@@ -375,8 +375,8 @@ int check_bench(void)
         const char *suffix;
         size_t floats;
     } sizes[] = {{", L1", L1_FLOATS}, {", L2", L2_FLOATS}, {", memory", BIG_FLOATS}};
-    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); ++c) {
-        for (size_t s = 0; s < (cases[c].floats == 0 ? 3 : 1); ++s) {
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        for (size_t s = 0; s < (cases[c].floats == 0 ? 3 : 1); s++) {
             b.floats = cases[c].floats == 0 ? sizes[s].floats : cases[c].floats;
             print_case(&b, cases + c, cases[c].floats == 0 ? sizes[s].suffix : "");
         }

@@ -20,19 +20,19 @@ static void test_dot(void **state)
     array b;
     array_open(&a, 10000);
     array_open(&b, 10000);
-    for (size_t s = 0; s < SIZES; ++s) {
+    for (size_t s = 0; s < SIZES; s++) {
         size_t n = size_at(s);
-        for (kind v = 0; v < KINDS; ++v) {
+        for (kind v = 0; v < KINDS; v++) {
             array_fill(&a, n, 0, v);
             array_fill(&b, n, random_below(17), v);
             expect_float(k->dot(a.at, b.at, n), ref->dot(a.at, b.at, n), "dot", n);
         }
     }
     /* A partial sum may be -0, by underflow, and has to stay so beside the unused lanes of the end. */
-    for (size_t n = 1; n < 80; ++n) {
+    for (size_t n = 1; n < 80; n++) {
         array_fill(&a, n, 0, PLAIN);
         array_fill(&b, n, 0, PLAIN);
-        for (size_t i = 0; i < n; ++i) {
+        for (size_t i = 0; i < n; i++) {
             a.at[i] = -1e-40f;
             b.at[i] = 1e-40f;
         }
@@ -51,9 +51,9 @@ static void test_axpby_scale(void **state)
     array_open(&x, 10000);
     array_open(&want, 10000);
     array_open(&got, 10000);
-    for (size_t s = 0; s < SIZES; ++s) {
+    for (size_t s = 0; s < SIZES; s++) {
         size_t n = size_at(s);
-        for (kind v = 0; v < KINDS; ++v) {
+        for (kind v = 0; v < KINDS; v++) {
             float a = random_value(v);
             float b = random_below(3) == 0 ? 1.0f : random_value(v);
             array_fill(&x, n, random_below(17), v);
@@ -83,9 +83,9 @@ static void test_gather_scatter(void **state)
     array_open(&x, 10000);
     array_open(&want, ROWS_IN_W * 9000);
     array_open(&got, ROWS_IN_W * 9000);
-    for (size_t s = 0; s < SIZES; ++s) {
+    for (size_t s = 0; s < SIZES; s++) {
         size_t d = size_at(s);
-        for (kind v = 0; v < KINDS; ++v) {
+        for (kind v = 0; v < KINDS; v++) {
             size_t stride = d + random_below(20);
             uint32_t rows[40];
             float a[40];
@@ -93,10 +93,10 @@ static void test_gather_scatter(void **state)
             float want_out[41];
             float got_out[41];
             size_t m = d == 512 ? 33 : random_below(12);
-            for (size_t j = 0; j < 40; ++j) {
+            for (size_t j = 0; j < 40; j++) {
                 rows[j] = random_below(ROWS_IN_W);
             }
-            for (size_t j = 0; j < m; ++j) {
+            for (size_t j = 0; j < m; j++) {
                 a[j] = random_value(v);
                 b[j] = random_value(v);
             }
@@ -132,13 +132,13 @@ static void test_sparse(void **state)
     array_open(&places, 10000);
     array_open(&want, ROWS_IN_W * 30000);
     array_open(&got, ROWS_IN_W * 30000);
-    for (size_t s = 0; s < SIZES; ++s) {
+    for (size_t s = 0; s < SIZES; s++) {
         size_t nnz = size_at(s);
-        for (kind v = 0; v < KINDS; ++v) {
+        for (kind v = 0; v < KINDS; v++) {
             array_fill(&value, nnz, 0, v);
             uint32_t *index = (uint32_t *)(void *)array_fill(&places, nnz, 0, PLAIN);
             uint32_t d = 0;
-            for (size_t i = 0; i < nnz; ++i) {
+            for (size_t i = 0; i < nnz; i++) {
                 index[i] = d + random_below(3);
                 d = index[i] + 1; /* the last index is the row's last place, at the fence */
             }
@@ -148,7 +148,7 @@ static void test_sparse(void **state)
             float a[40];
             float want_out[41];
             float got_out[41];
-            for (size_t j = 0; j < m; ++j) {
+            for (size_t j = 0; j < m; j++) {
                 rows[j] = random_below(ROWS_IN_W);
                 a[j] = random_value(v);
             }
@@ -182,9 +182,9 @@ static void test_columns(void **state)
     array_open(&g, 10000);
     array_open(&want, FEATURES * 10020);
     array_open(&got, FEATURES * 10020);
-    for (size_t s = 0; s < SIZES; ++s) {
+    for (size_t s = 0; s < SIZES; s++) {
         size_t n = size_at(s);
-        for (kind v = 0; v < KINDS; ++v) {
+        for (kind v = 0; v < KINDS; v++) {
             const uint32_t chosen[] = {1, 2, 5, 6, 11};
             bool listed = random_below(3) > 0;
             const uint32_t *index = listed ? chosen : NULL;
@@ -226,7 +226,7 @@ static void test_sparse_far(void **state)
     }
     uint32_t index[nnz];
     float value[nnz];
-    for (uint32_t i = 0; i < nnz; ++i) {
+    for (uint32_t i = 0; i < nnz; i++) {
         index[i] = UINT32_MAX - (nnz - 1 - i) * (UINT32_MAX / nnz);
         value[i] = random_unit();
         w[index[i]] = random_unit();
@@ -239,14 +239,14 @@ static void test_sparse_far(void **state)
     k->sparse_gather_scores(w, 0, rows, 4, index, value, nnz, got);
     expect_floats(got, want, 4, "sparse_gather_scores, far", nnz);
     float expected[nnz];
-    for (size_t i = 0; i < nnz; ++i) {
+    for (size_t i = 0; i < nnz; i++) {
         expected[i] = w[index[i]];
-        for (size_t j = 0; j < 4; ++j) {
+        for (size_t j = 0; j < 4; j++) {
             expected[i] = fmaf(a[j], value[i], expected[i]);
         }
     }
     k->sparse_scatter_update(w, 0, rows, 4, index, value, nnz, a);
-    for (size_t i = 0; i < nnz; ++i) {
+    for (size_t i = 0; i < nnz; i++) {
         expect_float(w[index[i]], expected[i], "sparse_scatter_update, far", i);
     }
     munmap(w, bytes);
@@ -260,23 +260,23 @@ static void test_adagrad(void **state)
     array got[2];
     uint32_t index[9000];
     array_open(&x, 10000);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2; i++) {
         array_open(&want[i], 20000);
         array_open(&got[i], 20000);
     }
-    for (size_t s = 0; s < SIZES; ++s) {
+    for (size_t s = 0; s < SIZES; s++) {
         size_t n = size_at(s);
-        for (kind v = 0; v < KINDS; ++v) {
+        for (kind v = 0; v < KINDS; v++) {
             float a = random_value(v);
             float eta = random_value(PLAIN);
             array_fill(&x, n, random_below(17), v);
-            for (int i = 0; i < 2; ++i) {
+            for (int i = 0; i < 2; i++) {
                 array_fill(&want[i], 2 * n, random_below(2) * random_below(17), i ? PLAIN : v);
             }
-            for (size_t j = 0; j < 2 * n; ++j) {
+            for (size_t j = 0; j < 2 * n; j++) {
                 want[1].at[j] = fabsf(want[1].at[j]) + 1e-6f; /* sums of squares */
             }
-            for (size_t j = 0; j < n; ++j) {
+            for (size_t j = 0; j < n; j++) {
                 index[j] = (uint32_t)(2 * j + random_below(2));
             }
             array_copy(&got[0], &want[0]);
@@ -290,7 +290,7 @@ static void test_adagrad(void **state)
         }
     }
     array_close(&x);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2; i++) {
         array_close(&want[i]);
         array_close(&got[i]);
     }
@@ -307,8 +307,8 @@ static void test_log_branches(void **state)
     array_open(&parents, 10 * XSMI_LANES);
     array_open(&want, 20 * XSMI_LANES);
     array_open(&got, 20 * XSMI_LANES);
-    for (size_t nodes = 0; nodes <= 10; ++nodes) {
-        for (kind v = 0; v < SPECIAL; ++v) {
+    for (size_t nodes = 0; nodes <= 10; nodes++) {
+        for (kind v = 0; v < SPECIAL; v++) {
             array_fill(&scores, nodes * XSMI_LANES, 0, v);
             array_fill(&parents, nodes * XSMI_LANES, random_below(17), PLAIN);
             if (nodes > 0) {
@@ -321,7 +321,7 @@ static void test_log_branches(void **state)
             ref->log_branches(scores.at, parents.at, nodes, want.at);
             k->log_branches(scores.at, parents.at, nodes, got.at);
             expect_arrays(&got, &want, "log_branches", nodes);
-            for (size_t i = 0; i < nodes * XSMI_LANES; ++i) {
+            for (size_t i = 0; i < nodes * XSMI_LANES; i++) {
                 double s = (double)scores.at[i];
                 double parent = (double)parents.at[i];
                 double right = (s < 0.0 ? s : 0.0) - log1p(exp(-fabs(s)));
@@ -346,18 +346,18 @@ static void test_logistics(void **state)
     array want[3];
     array got[3];
     array_open(&scores, MOST);
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 3; i++) {
         array_open(&want[i], MOST);
         array_open(&got[i], MOST);
     }
-    for (size_t n = 0; n <= MOST; ++n) {
-        for (kind v = 0; v < SPECIAL; ++v) {
+    for (size_t n = 0; n <= MOST; n++) {
+        for (kind v = 0; v < SPECIAL; v++) {
             array_fill(&scores, n, random_below(17), v);
-            for (size_t i = 0; i < n && i < 6; ++i) {
+            for (size_t i = 0; i < n && i < 6; i++) {
                 const float edges[6] = {0.0f, -0.0f, -1e4f, 1e4f, 87.5f, -17.0f};
                 scores.at[i] = edges[i];
             }
-            for (int i = 0; i < 3; ++i) {
+            for (int i = 0; i < 3; i++) {
                 array_fill(&want[i], n, random_below(17), PLAIN);
                 array_copy(&got[i], &want[i]);
             }
@@ -367,7 +367,7 @@ static void test_logistics(void **state)
             expect_arrays(&got[0], &want[0], "logistics, left", n);
             expect_arrays(&got[1], &want[1], "logistics, right", n);
             expect_arrays(&got[2], &want[2], "logistics, rest", n);
-            for (size_t i = 0; i < n; ++i) {
+            for (size_t i = 0; i < n; i++) {
                 double s = (double)scores.at[i];
                 double e = fabs(s) > 87.0 ? 0.0 : exp(-fabs(s));
                 double small = e / (1.0 + e), large = 1.0 / (1.0 + e);
@@ -379,7 +379,7 @@ static void test_logistics(void **state)
         }
     }
     array_close(&scores);
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 3; i++) {
         array_close(&want[i]);
         array_close(&got[i]);
     }
@@ -394,9 +394,9 @@ static void test_row_reductions(void **state)
     array_open(&z, 10000);
     array_open(&want, 10000);
     array_open(&got, 10000);
-    for (size_t s = 0; s < SIZES; ++s) {
+    for (size_t s = 0; s < SIZES; s++) {
         size_t n = size_at(s);
-        for (kind v = 0; v < KINDS; ++v) {
+        for (kind v = 0; v < KINDS; v++) {
             array_fill(&z, n, 0, v);
             float max = ref->row_max(z.at, n);
             expect_float(k->row_max(z.at, n), max, "row_max", n);
@@ -416,15 +416,15 @@ static void test_row_reductions(void **state)
         }
     }
     /* The sign of a zero maximum does not depend on the order of the comparisons. */
-    for (size_t n = 1; n < 300; ++n) {
+    for (size_t n = 1; n < 300; n++) {
         array_fill(&z, n, 0, PLAIN);
-        for (size_t i = 0; i < n; ++i) {
+        for (size_t i = 0; i < n; i++) {
             z.at[i] = copysignf(0.0f, random_unit());
         }
         expect_float(k->row_max(z.at, n), 0.0f, "row_max of zeros", n);
     }
     array_fill(&z, 1000, 0, PLAIN);
-    for (size_t n = 1; n < 1000; ++n) {
+    for (size_t n = 1; n < 1000; n++) {
         size_t at = random_below((uint32_t)n);
         float value = z.at[at];
         z.at[at] = NAN;

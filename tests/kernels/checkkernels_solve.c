@@ -48,10 +48,10 @@ static void make(equations *a, size_t lanes, size_t count, double reach)
     a->e.eta = power(4);
     a->e.rate = a->e.eta * (1 + (double)random_below(300000));
     a->e.tolerance = random_below(2) ? 1e-8 : 1e-14;
-    for (size_t l = 0; l < LANES; ++l) {
+    for (size_t l = 0; l < LANES; l++) {
         a->u_old[l] = random_below(4) ? 20 * fabs((double)random_unit()) : 0;
         a->q_y[l] = random_below(8) ? power(3) : 0;
-        for (size_t k = 0; k < count; ++k) {
+        for (size_t k = 0; k < count; k++) {
             a->q[k * LANES + l] = random_below(20) ? power(3) : 1e-300;
             a->margin[k * LANES + l] = reach * (double)random_unit();
         }
@@ -61,7 +61,7 @@ static void make(equations *a, size_t lanes, size_t count, double reach)
 static void expect_lane(const equations *got, size_t at, const equations *want, size_t lane)
 {
     assert_memory_equal(&got->u[at], &want->u[lane], sizeof(double));
-    for (size_t k = 0; k < want->e.count; ++k) {
+    for (size_t k = 0; k < want->e.count; k++) {
         assert_memory_equal(&got->c[k * LANES + at], &want->c[k * LANES + lane], sizeof(double));
     }
 }
@@ -71,7 +71,7 @@ static void test_same_bits(void **state)
     const xsmi_kernels *k = check_table(state);
     static const double reaches[] = {0.5, 10, 300, 1e7};
     size_t solved = 0;
-    for (size_t round = 0; round < 20000; ++round) {
+    for (size_t round = 0; round < 20000; round++) {
         equations want;
         equations got;
         size_t lanes = 1 + random_below(LANES);
@@ -81,7 +81,7 @@ static void test_same_bits(void **state)
         uint32_t good = ref->solve(&want.e);
         assert_int_equal(k->solve(&got.e), good);
         assert_true(good >> lanes == 0);
-        for (size_t l = 0; l < lanes; ++l) {
+        for (size_t l = 0; l < lanes; l++) {
             if (!(good >> l & 1)) {
                 continue;
             }
@@ -96,7 +96,7 @@ static void test_same_bits(void **state)
             alone.e.tolerance = want.e.tolerance;
             alone.u_old[at] = want.u_old[l];
             alone.q_y[at] = want.q_y[l];
-            for (size_t j = 0; j < want.e.count; ++j) {
+            for (size_t j = 0; j < want.e.count; j++) {
                 alone.q[j * LANES + at] = want.q[j * LANES + l];
                 alone.margin[j * LANES + at] = want.margin[j * LANES + l];
             }
@@ -112,12 +112,12 @@ static void test_far_out(void **state)
 {
     const xsmi_kernels *k = check_table(state);
     static const double bad[] = {1e300, -1e300, INFINITY, -INFINITY, NAN};
-    for (size_t i = 0; i < 5; ++i) {
+    for (size_t i = 0; i < 5; i++) {
         equations a;
         make(&a, LANES, 1, 1);
         a.e.eta = 1;
         a.e.rate = 1000;
-        for (size_t l = 0; l < LANES; ++l) {
+        for (size_t l = 0; l < LANES; l++) {
             a.q[l] = a.q_y[l] = 1;
         }
         a.margin[3] = bad[i];
@@ -139,12 +139,12 @@ static void test_philox(void **state)
 {
     enum { STREAMS = 41 };
     const xsmi_kernels *k = check_table(state);
-    for (size_t round = 0; round < 2000; ++round) {
+    for (size_t round = 0; round < 2000; round++) {
         const uint32_t key[2] = {random_word(), random_word()}, purpose = random_word();
         const size_t n = round % STREAMS;
         uint64_t positions[STREAMS];
         uint32_t want[4 * STREAMS], got[4 * STREAMS];
-        for (size_t i = 0; i < n; ++i) {
+        for (size_t i = 0; i < n; i++) {
             positions[i] = (uint64_t)(round % 3 ? random_word() : 0) << 32 | random_word();
         }
         memset(want, 0x5a, sizeof(want));

@@ -33,14 +33,14 @@ static void test_pack(void **state)
     const float *row[XSMI_LANES];
     array want;
     array got;
-    for (size_t l = 0; l < XSMI_LANES; ++l) {
+    for (size_t l = 0; l < XSMI_LANES; l++) {
         array_open(x + l, 600);
     }
     array_open(&want, 600 * XSMI_LANES);
     array_open(&got, 600 * XSMI_LANES);
-    for (size_t n = 0; n <= XSMI_LANES; ++n) {
+    for (size_t n = 0; n <= XSMI_LANES; n++) {
         for (size_t d = 0; d < 530; d += d < 40 ? 1 : 163) {
-            for (size_t l = 0; l < n; ++l) {
+            for (size_t l = 0; l < n; l++) {
                 row[l] = array_fill(x + l, d, 0, SPECIAL);
             }
             array_fill(&want, d * XSMI_LANES, 0, PLAIN);
@@ -50,7 +50,7 @@ static void test_pack(void **state)
             expect_arrays(&got, &want, "pack", d);
         }
     }
-    for (size_t l = 0; l < XSMI_LANES; ++l) {
+    for (size_t l = 0; l < XSMI_LANES; l++) {
         array_close(x + l);
     }
     array_close(&want);
@@ -72,7 +72,7 @@ static void test_score_tile(void **state)
     array_open(&got, XSMI_CLASS_TILE * XSMI_LANES);
     for (size_t classes = 0; classes <= XSMI_CLASS_TILE; classes += classes < 31 || classes == 167 ? 1 : 34) {
         static const size_t dims[] = {0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 100, 257, 512};
-        for (size_t s = 0; s < sizeof(dims) / sizeof(dims[0]); ++s) {
+        for (size_t s = 0; s < sizeof(dims) / sizeof(dims[0]); s++) {
             size_t d = dims[s];
             kind v = (kind)random_below(KINDS);
             size_t stride = d + random_below(20);
@@ -91,8 +91,8 @@ static void test_score_tile(void **state)
             size_t n = 1 + random_below(XSMI_LANES);
             memset(got.at, 0, classes * XSMI_LANES * sizeof *got.at);
             k->score_lanes(w.at, stride, classes, packed.at, n, d, scale, row_scale, bias, got.at);
-            for (size_t c = 0; c < classes; ++c) {
-                for (size_t l = n; l < XSMI_LANES; ++l) {
+            for (size_t c = 0; c < classes; c++) {
+                for (size_t l = n; l < XSMI_LANES; l++) {
                     got.at[c * XSMI_LANES + l] = want.at[c * XSMI_LANES + l];
                 }
             }
@@ -117,7 +117,7 @@ static void test_score_few(void **state)
     array want;
     array got;
     array_open(&w, XSMI_CLASS_TILE * 600);
-    for (size_t l = 0; l < XSMI_FEW; ++l) {
+    for (size_t l = 0; l < XSMI_FEW; l++) {
         array_open(x + l, 600);
     }
     array_open(&packed, 600 * XSMI_LANES);
@@ -126,13 +126,13 @@ static void test_score_few(void **state)
     array_open(&got, XSMI_CLASS_TILE * XSMI_LANES);
     for (size_t classes = 0; classes <= XSMI_CLASS_TILE; classes += classes < 36 || classes == 167 ? 1 : 33) {
         static const size_t dims[] = {0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 66, 127, 128, 129, 257, 512};
-        for (size_t s = 0; s < sizeof(dims) / sizeof(dims[0]); ++s) {
+        for (size_t s = 0; s < sizeof(dims) / sizeof(dims[0]); s++) {
             size_t d = dims[s], n = 1 + random_below(XSMI_FEW);
             kind v = (kind)random_below(KINDS);
             size_t stride = d + random_below(20);
             const float *row[XSMI_FEW];
             array_fill(&w, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
-            for (size_t l = 0; l < n; ++l) {
+            for (size_t l = 0; l < n; l++) {
                 row[l] = array_fill(x + l, d, 0, v);
             }
             array_fill(&packed, d * XSMI_LANES, 0, PLAIN);
@@ -144,8 +144,8 @@ static void test_score_few(void **state)
             const float *row_scale = random_below(2) ? terms.at : NULL;
             const float *bias = random_below(2) ? terms.at + classes : NULL;
             ref->score_tile(w.at, stride, classes, packed.at, d, scale, row_scale, bias, want.at);
-            for (size_t c = 0; c < classes; ++c) {
-                for (size_t l = n; l < XSMI_LANES; ++l) {
+            for (size_t c = 0; c < classes; c++) {
+                for (size_t l = n; l < XSMI_LANES; l++) {
                     want.at[c * XSMI_LANES + l] = got.at[c * XSMI_LANES + l];
                 }
             }
@@ -154,7 +154,7 @@ static void test_score_few(void **state)
         }
     }
     array_close(&w);
-    for (size_t l = 0; l < XSMI_FEW; ++l) {
+    for (size_t l = 0; l < XSMI_FEW; l++) {
         array_close(x + l);
     }
     array_close(&packed);
@@ -169,7 +169,7 @@ static void expect_reductions(const reduction_arrays *got, const reduction_array
     expect_floats(got->top_score, want->top_score, (MOST_TOP + 1) * XSMI_LANES, "reduce_tile: top", size);
     expect_floats(got->target_score, want->target_score, XSMI_LANES, "reduce_tile: target", size);
     assert_memory_equal(got->top_class, want->top_class, sizeof(want->top_class));
-    for (size_t l = 0; l < XSMI_LANES; ++l) {
+    for (size_t l = 0; l < XSMI_LANES; l++) {
         if (!isnan(got->sum[l]) || !isnan(want->sum[l])) {
             assert_memory_equal(got->sum + l, want->sum + l, sizeof(double));
         }
@@ -184,9 +184,9 @@ static void test_reduce_tile(void **state)
     array z;
     array_open(&z, XSMI_CLASS_TILE * XSMI_LANES);
     static const uint32_t tops[] = {0, 1, 2, 5, 10, MOST_TOP};
-    for (size_t round = 0; round < 300; ++round) {
+    for (size_t round = 0; round < 300; round++) {
         uint32_t target[XSMI_LANES];
-        for (size_t l = 0; l < XSMI_LANES; ++l) {
+        for (size_t l = 0; l < XSMI_LANES; l++) {
             target[l] = random_below(5) == 0 ? XSMI_NO_CLASS : random_below(600);
         }
         uint32_t top = tops[random_below(6)];
@@ -195,18 +195,18 @@ static void test_reduce_tile(void **state)
         reduction_open(&got, top, with_target ? target : NULL);
         uint32_t first = random_below(3);
         kind v = (kind)(round % KINDS);
-        for (size_t t = 0; t < 4; ++t) {
+        for (size_t t = 0; t < 4; t++) {
             size_t classes = random_below(3) == 0 ? XSMI_CLASS_TILE : random_below(XSMI_CLASS_TILE);
             array_fill(&z, classes * XSMI_LANES, 0, v);
-            for (size_t l = 0; l < XSMI_LANES; ++l) {
+            for (size_t l = 0; l < XSMI_LANES; l++) {
                 /* Some lanes see no finite score, for a tile or for ever; NaN without any number too. */
                 if (l == 3 || (l == 5 && t < 2) || (l == 6 && t > 1) || l == 7) {
-                    for (size_t c = 0; c < classes; ++c) {
+                    for (size_t c = 0; c < classes; c++) {
                         z.at[c * XSMI_LANES + l] = l == 7 && t == 1 && c % 9 == 1 ? NAN : -INFINITY;
                     }
                 }
                 /* Here the maximum is a zero, of either sign. */
-                for (size_t c = 0; l == 9 && c < classes; ++c) {
+                for (size_t c = 0; l == 9 && c < classes; c++) {
                     z.at[c * XSMI_LANES + l] = copysignf(0.0f, random_unit());
                 }
             }
@@ -228,9 +228,9 @@ static void test_reduce_few(void **state)
     array z;
     array_open(&z, XSMI_CLASS_TILE * XSMI_LANES);
     static const uint32_t tops[] = {0, 1, 2, 5, 10, MOST_TOP};
-    for (size_t round = 0; round < 400; ++round) {
+    for (size_t round = 0; round < 400; round++) {
         uint32_t target[XSMI_LANES];
-        for (size_t l = 0; l < XSMI_LANES; ++l) {
+        for (size_t l = 0; l < XSMI_LANES; l++) {
             target[l] = random_below(5) == 0 ? XSMI_NO_CLASS : random_below(600);
         }
         uint32_t top = tops[random_below(6)];
@@ -240,23 +240,23 @@ static void test_reduce_few(void **state)
         got.r.lanes = 1 + random_below(XSMI_FEW + 2);
         uint32_t first = random_below(3);
         kind v = (kind)(round % KINDS);
-        for (size_t t = 0; t < 4; ++t) {
+        for (size_t t = 0; t < 4; t++) {
             size_t classes = random_below(3) == 0 ? XSMI_CLASS_TILE : random_below(XSMI_CLASS_TILE);
             array_fill(&z, classes * XSMI_LANES, 0, v);
             /* A lane sees no finite score, for a tile or for ever, NaN now and then, or only zeros of either sign. */
             size_t l = round % XSMI_FEW;
-            for (size_t c = 0; c < classes && round % 3 == 0; ++c) {
+            for (size_t c = 0; c < classes && round % 3 == 0; c++) {
                 z.at[c * XSMI_LANES + l] = round % 2 && t == 1 && c % 9 == 1 ? NAN : -INFINITY;
             }
-            for (size_t c = 0; c < classes && round % 3 == 1 && t < 2; ++c) {
+            for (size_t c = 0; c < classes && round % 3 == 1 && t < 2; c++) {
                 z.at[c * XSMI_LANES + l] = round % 2 ? copysignf(0.0f, random_unit()) : -INFINITY;
             }
             ref->reduce_tile(z.at, classes, first, &want.r);
             k->reduce_tile(z.at, classes, first, &got.r);
-            for (size_t i = 0; i < got.r.lanes; ++i) {
+            for (size_t i = 0; i < got.r.lanes; i++) {
                 expect_floats(got.max + i, want.max + i, 1, "reduce_tile, few: max", classes);
                 expect_floats(got.target_score + i, want.target_score + i, 1, "reduce_tile, few: target", classes);
-                for (size_t j = 0; j < top; ++j) {
+                for (size_t j = 0; j < top; j++) {
                     size_t at = j * XSMI_LANES + i;
                     expect_floats(got.top_score + at, want.top_score + at, 1, "reduce_tile, few: top", classes);
                     assert_int_equal(got.top_class[at], want.top_class[at]);
@@ -280,19 +280,19 @@ static void test_rank_update(void **state)
     array g;
     array want;
     array got;
-    for (size_t i = 0; i < most_n; ++i) {
+    for (size_t i = 0; i < most_n; i++) {
         array_open(x + i, 600);
     }
     array_open(&g, most_n * 64);
     array_open(&want, 40 * 600);
     array_open(&got, 40 * 600);
-    for (size_t classes = 0; classes < 33; ++classes) {
+    for (size_t classes = 0; classes < 33; classes++) {
         for (size_t d = 0; d < 600; d += d < 70 ? 1 : 103) {
             kind v = (kind)random_below(KINDS);
             size_t n = d == 64 ? most_n : random_below(5);
             size_t stride = d + random_below(20);
             size_t g_stride = classes + random_below(20);
-            for (size_t i = 0; i < n; ++i) {
+            for (size_t i = 0; i < n; i++) {
                 row[i] = array_fill(x + i, d, 0, v);
             }
             array_fill(&g, n == 0 ? 0 : (n - 1) * g_stride + classes, 0, v);
@@ -304,7 +304,7 @@ static void test_rank_update(void **state)
             expect_arrays(&got, &want, "rank_update", classes * 1000 + d);
         }
     }
-    for (size_t i = 0; i < most_n; ++i) {
+    for (size_t i = 0; i < most_n; i++) {
         array_close(x + i);
     }
     array_close(&g);
@@ -318,14 +318,14 @@ static void test_ties_keep_the_smaller_class_first(void **state)
     static reduction_arrays a;
     static float scores[8 * XSMI_LANES];
     static const float column[8] = {1, 3, 2, 3, 1, 3, 2, 3};
-    for (size_t i = 0; i < 8 * XSMI_LANES; ++i) {
+    for (size_t i = 0; i < 8 * XSMI_LANES; i++) {
         scores[i] = column[i / XSMI_LANES];
     }
     reduction_open(&a, 6, NULL);
     k->reduce_tile(scores, 8, 100, &a.r);
     k->reduce_tile(scores, 8, 108, &a.r);
     static const uint32_t classes[6] = {101, 103, 105, 107, 109, 111};
-    for (size_t i = 0; i < 6 * XSMI_LANES; ++i) {
+    for (size_t i = 0; i < 6 * XSMI_LANES; i++) {
         assert_int_equal(a.top_class[i], classes[i / XSMI_LANES]);
     }
 }
@@ -337,16 +337,16 @@ static void test_sift_tile(void **state)
     static float scores[XSMI_CLASS_TILE * XSMI_LANES], bar[XSMI_LANES];
     static uint32_t found[XSMI_CLASS_TILE * XSMI_LANES + 1];
     for (size_t classes = 0; classes <= XSMI_CLASS_TILE; classes += classes < 9 || classes == 167 ? 1 : 53) {
-        for (size_t n = 1; n <= XSMI_LANES; ++n) {
+        for (size_t n = 1; n <= XSMI_LANES; n++) {
             static const float odd[] = {NAN, INFINITY, -INFINITY, 0.5f};
-            for (size_t i = 0; i < classes * XSMI_LANES; ++i) {
+            for (size_t i = 0; i < classes * XSMI_LANES; i++) {
                 scores[i] = random_below(100) ? random_unit() : odd[random_below(4)];
             }
-            for (size_t l = 0; l < XSMI_LANES; ++l) {
+            for (size_t l = 0; l < XSMI_LANES; l++) {
                 bar[l] = random_below(10) ? 0.5f + 0.5f * random_unit() : odd[1 + random_below(3)];
             }
             size_t count = k->sift_tile(scores, classes, bar, n, found), at = 0;
-            for (size_t i = 0; i < classes * XSMI_LANES; ++i) {
+            for (size_t i = 0; i < classes * XSMI_LANES; i++) {
                 if (i % XSMI_LANES < n && !(scores[i] <= bar[i % XSMI_LANES])) {
                     assert_true(at < count);
                     assert_int_equal(found[at++], i);
@@ -368,12 +368,12 @@ static void test_score_quads(void **state)
     array_open(&want, BLOCKS * LINE);
     array_open(&got, BLOCKS * LINE);
     for (size_t quads = 1; quads <= QUADS_MOST; quads += quads < 9 ? 1 : 10) {
-        for (size_t blocks = 0; blocks <= BLOCKS; ++blocks) {
+        for (size_t blocks = 0; blocks <= BLOCKS; blocks++) {
             const kind v = (kind)random_below(KINDS);
             const size_t apart = quads * 4 * LINE + random_below(38);
             array_fill(&rows, blocks ? (blocks - 1) * apart + quads * 4 * LINE : 0, 0, v);
             array_fill(&query, quads * LINE, 0, v);
-            for (size_t i = 0; i < quads * LINE; ++i) {
+            for (size_t i = 0; i < quads * LINE; i++) {
                 query.at[i] = query.at[i / LINE * LINE + i % 4];
             }
             array_fill(&want, blocks * LINE, 0, PLAIN);
@@ -381,10 +381,10 @@ static void test_score_quads(void **state)
             ref->score_quads(query.at, rows.at, apart, blocks, quads, want.at);
             k->score_quads(query.at, rows.at, apart, blocks, quads, got.at);
             expect_arrays(&got, &want, "score_quads", quads * 1000 + blocks);
-            for (size_t i = 0; v == PLAIN && i < blocks * LINE; ++i) {
+            for (size_t i = 0; v == PLAIN && i < blocks * LINE; i++) {
                 const float *row = rows.at + i / LINE * apart + xsmi_quad_place(i % LINE, quads);
                 double sum = 0, size = 0;
-                for (size_t f = 0; f < 4 * quads; ++f) {
+                for (size_t f = 0; f < 4 * quads; f++) {
                     double term = (double)row[f / 4 * LINE + f % 4] * (double)query.at[f / 4 * LINE + f % 4];
                     sum += term;
                     size += fabs(term);
