@@ -30,9 +30,12 @@ enum { PLACES = 6, SUMS = 3, NAME_ROOM = 96 };
 #define SUMS_NAME XSMI_STATE_PREFIX "trainer.sums"
 #define OF_OPTIMIZER_PREFIX XSMI_STATE_PREFIX "optimizer."
 
-/* The entries of a checkpoint besides model and settings: their memory, to be saved or restored. */
-typedef struct parts {
+/* The contents of a checkpoint besides the model: tensors in memory, to be saved or restored, and the settings. */
+typedef struct contents {
     xsm_context *context;
+    const char *path;
+    xsmi_container *file; /* of a checkpoint that is read */
+    xsmi_settings settings;
     uint64_t place[PLACES];
     double sums[SUMS];
     xsmi_tensor *tensors;     /* [capacity]; from number 2 on, data belongs to the states */
@@ -41,7 +44,7 @@ typedef struct parts {
     size_t search;       /* the first tensor of an estimator's search */
     const void **found;  /* [capacity] the file's data of each, in the same order */
     xsm_index **indexes; /* [capacity] made from them */
-} parts;
+} contents;
 
 static void forget_search(const xsm_trainer *t)
 {
@@ -50,15 +53,17 @@ static void forget_search(const xsm_trainer *t)
     }
 }
 
-static void parts_free(parts *p)
+static void contents_free(contents *c)
 {
-    xsmi_release(p->context, p->tensors, p->capacity, sizeof *p->tensors);
-    xsmi_release(p->context, p->names, p->capacity, sizeof *p->names);
-    xsmi_release(p->context, p->found, p->capacity, sizeof *p->found);
-    for (size_t i = 0; p->indexes && i < p->capacity; i++) {
-        xsm_index_free(p->indexes[i]);
+    xsmi_settings_free(&c->settings);
+    xsmi_release(c->context, c->tensors, c->capacity, sizeof *c->tensors);
+    xsmi_release(c->context, c->names, c->capacity, sizeof *c->names);
+    xsmi_release(c->context, c->found, c->capacity, sizeof *c->found);
+    for (size_t i = 0; c->indexes && i < c->capacity; i++) {
+        xsm_index_free(c->indexes[i]);
     }
-    xsmi_release(p->context, p->indexes, p->capacity, sizeof *p->indexes);
+    xsmi_release(c->context, c->indexes, c->capacity, sizeof *c->indexes);
+    xsmi_container_close(c->file);
 }
 
 /* -- listing ------------------------------------------------------------------------------------------------------ */
@@ -94,7 +99,7 @@ static xsmi_tensor tensor_of(const char *name, const xsm_state_tensor *s)
     };
 }
 
-static xsm_status parts_list(const xsm_trainer *t, parts *p, xsm_error *err)
+static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *err)
 {
     xsm_state_tensor s;
     bool found;
@@ -109,39 +114,39 @@ static xsm_status parts_list(const xsm_trainer *t, parts *p, xsm_error *err)
             count += found;
         } while (found);
     }
-    p->tensors = xsmi_allocate(p->context, count, sizeof *p->tensors);
-    p->names = xsmi_allocate(p->context, count, sizeof *p->names);
-    p->found = xsmi_allocate_zero(p->context, count, sizeof *p->found);
-    p->indexes = xsmi_allocate_zero(p->context, count, sizeof *p->indexes);
-    p->capacity = count;
-    if (!p->tensors || !p->names || !p->found || !p->indexes) {
-        return xsmi_fail_memory(err, count * (sizeof *p->tensors + sizeof *p->names), "a list of tensors");
+    c->tensors = xsmi_allocate(c->context, count, sizeof *c->tensors);
+    c->names = xsmi_allocate(c->context, count, sizeof *c->names);
+    c->found = xsmi_allocate_zero(c->context, count, sizeof *c->found);
+    c->indexes = xsmi_allocate_zero(c->context, count, sizeof *c->indexes);
+    c->capacity = count;
+    if (!c->tensors || !c->names || !c->found || !c->indexes) {
+        return xsmi_fail_memory(err, count * (sizeof *c->tensors + sizeof *c->names), "a list of tensors");
     }
-    p->tensors[0] = (xsmi_tensor){
-        .name = PLACE_NAME, .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {PLACES}, .data = (unsigned char *)p->place};
-    p->tensors[1] = (xsmi_tensor){
-        .name = SUMS_NAME, .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {SUMS}, .data = (unsigned char *)p->sums};
-    p->count = 2;
+    c->tensors[0] = (xsmi_tensor){
+        .name = PLACE_NAME, .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {PLACES}, .data = (unsigned char *)c->place};
+    c->tensors[1] = (xsmi_tensor){
+        .name = SUMS_NAME, .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {SUMS}, .data = (unsigned char *)c->sums};
+    c->count = 2;
     for (int of = 0; of < OWNERS; of++) {
-        p->search = of == OF_SEARCH ? p->count : p->search;
-        for (uint32_t index = 0; p->count < count; index++) {
+        c->search = of == OF_SEARCH ? c->count : c->search;
+        for (uint32_t index = 0; c->count < count; index++) {
             XSMI_TRY(state_tensor(t, of, index, &s, &found, err));
             if (!found) {
                 break;
             }
-            char *name = p->names[p->count];
+            char *name = c->names[c->count];
             snprintf(name, NAME_ROOM, XSMI_STATE_PREFIX "%s%s",
                      of == OF_ESTIMATOR   ? "estimator."
                      : of == OF_OPTIMIZER ? "optimizer."
                                           : "",
                      s.name);
-            for (size_t i = 0; i < p->count; i++) {
-                if (strcmp(p->tensors[i].name, name) == 0) {
+            for (size_t i = 0; i < c->count; i++) {
+                if (strcmp(c->tensors[i].name, name) == 0) {
                     return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': two tensors of its state are named '%s'",
                                      t->estimator->ops.name, s.name);
                 }
             }
-            p->tensors[p->count++] = tensor_of(name, &s);
+            c->tensors[c->count++] = tensor_of(name, &s);
         }
     }
     return XSM_OK;
@@ -177,25 +182,25 @@ static xsm_status check_finite(const xsmi_tensor *t, const char *place, xsm_erro
 xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *err)
 {
     XSMI_TRY(check_trainer(t, path, "xsm_trainer_checkpoint", err));
-    parts p = {
+    contents c = {
         .context = t->context,
+        .path = path,
+        .settings = {.context = t->context},
         .place = {t->epoch, t->place, t->step, t->examples, t->estimator->position, t->pending && !t->telling},
         .sums = {t->loss_sum, t->eta, t->seconds},
     };
-    xsmi_settings settings = {.context = t->context};
-    xsm_status status = parts_list(t, &p, err);
-    for (size_t i = 0; status == XSM_OK && i < p.count; i++) {
-        status = check_finite(&p.tensors[i], path, err);
+    xsm_status status = contents_list(t, &c, err);
+    for (size_t i = 0; status == XSM_OK && i < c.count; i++) {
+        status = check_finite(&c.tensors[i], path, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_settings_gather(t, &settings, err);
+        status = xsmi_settings_gather(t, &c.settings, err);
     }
     if (status == XSM_OK) {
-        xsmi_model_extras extras = {p.tensors, p.count, settings.entries, settings.count};
+        xsmi_model_extras extras = {c.tensors, c.count, c.settings.entries, c.settings.count};
         status = xsmi_model_save_state(t->model, path, &extras, err);
     }
-    xsmi_settings_free(&settings);
-    parts_free(&p);
+    contents_free(&c);
     forget_search(t);
     return status;
 }
@@ -203,20 +208,19 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *e
 /* -- resuming ----------------------------------------------------------------------------------------------------- */
 
 /* Finds the file's tensor for one of ours. */
-static xsm_status find(const xsmi_container *file, const char *path, const xsmi_tensor *ours, const xsmi_tensor **out,
-                       xsm_error *err)
+static xsm_status find(const contents *c, const xsmi_tensor *ours, const xsmi_tensor **out, xsm_error *err)
 {
-    const xsmi_tensor *t = xsmi_container_tensor(file, ours->name);
+    const xsmi_tensor *t = xsmi_container_tensor(c->file, ours->name);
     if (!t) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint has no tensor '%s'", path, ours->name);
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint has no tensor '%s'", c->path, ours->name);
     }
     if (t->dtype != ours->dtype || t->rank != ours->rank || t->shape[0] != ours->shape[0] ||
         (t->rank > 1 && t->shape[1] != ours->shape[1])) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' has another shape or dtype than this run's", path,
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' has another shape or dtype than this run's", c->path,
                          ours->name);
     }
     *out = t;
-    return check_finite(t, path, err);
+    return check_finite(t, c->path, err);
 }
 
 /* Checks sums of squares, which are the state of optimizers. */
@@ -236,30 +240,30 @@ static xsm_status check_sums(const xsmi_tensor *t, const char *path, xsm_error *
 }
 
 /* Refuses tensors that this run does not have, as their contents would be lost. */
-static xsm_status check_unknown(const xsmi_container *file, const char *path, const parts *p, xsm_error *err)
+static xsm_status check_unknown(const contents *c, xsm_error *err)
 {
     static const char *const models[] = {XSMI_STATE_SCALE, XSMI_STATE_ROW_SCALE, XSMI_STATE_ROW_LENGTH,
                                          XSMI_STATE_ROW_AGE, XSMI_STATE_LAYER_SCALE};
     const xsmi_tensor *t;
-    for (size_t i = 0; (t = xsmi_container_tensor_at(file, i)) != NULL; i++) {
+    for (size_t i = 0; (t = xsmi_container_tensor_at(c->file, i)) != NULL; i++) {
         bool known = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) != 0;
         for (size_t j = 0; j < sizeof models / sizeof *models; j++) {
             known |= strcmp(t->name, models[j]) == 0;
         }
-        for (size_t j = 0; j < p->count; j++) {
-            known |= strcmp(t->name, p->tensors[j].name) == 0;
+        for (size_t j = 0; j < c->count; j++) {
+            known |= strcmp(t->name, c->tensors[j].name) == 0;
         }
         if (!known) {
             return xsmi_fail(err, XSM_ERROR_FORMAT,
-                             "%s: the checkpoint has a tensor '%s', which this run has no use for", path, t->name);
+                             "%s: the checkpoint has a tensor '%s', which this run has no use for", c->path, t->name);
         }
     }
     return XSM_OK;
 }
 
 /* Lengths of rows of weights: both tensors or none. */
-static xsm_status find_lengths(const xsmi_container *file, const char *path, uint32_t classes, const double **squares,
-                               const uint64_t **ages, xsm_error *err)
+static xsm_status find_lengths(const contents *c, uint32_t classes, const double **squares, const uint64_t **ages,
+                               xsm_error *err)
 {
     *squares = NULL;
     *ages = NULL;
@@ -268,26 +272,27 @@ static xsm_status find_lengths(const xsmi_container *file, const char *path, uin
         {.name = XSMI_STATE_ROW_AGE, .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {classes}},
     };
     const xsmi_tensor *length, *age;
-    if (!xsmi_container_tensor(file, ours[0].name) && !xsmi_container_tensor(file, ours[1].name)) {
+    if (!xsmi_container_tensor(c->file, ours[0].name) && !xsmi_container_tensor(c->file, ours[1].name)) {
         return XSM_OK;
     }
-    XSMI_TRY(find(file, path, &ours[0], &length, err));
-    XSMI_TRY(find(file, path, &ours[1], &age, err));
+    XSMI_TRY(find(c, &ours[0], &length, err));
+    XSMI_TRY(find(c, &ours[1], &age, err));
     *squares = (const double *)(const void *)length->data;
     *ages = (const uint64_t *)(const void *)age->data;
     return XSM_OK;
 }
 
-static xsm_status check_place(const xsm_trainer *t, const char *path, const uint64_t *place, const double *sums,
-                              xsm_error *err)
+static xsm_status check_place(const xsm_trainer *t, const contents *c, xsm_error *err)
 {
+    const uint64_t *place = c->place;
+    const double *sums = c->sums;
     if (place[1] >= t->rows || place[5] > 1 || (place[5] && place[1] > 0) || !(sums[1] >= 0) || !(sums[2] >= 0)) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint's place is none that a run of %llu rows has", path,
-                         (unsigned long long)t->rows);
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint's place is none that a run of %llu rows has",
+                         c->path, (unsigned long long)t->rows);
     }
     if (place[0] > t->options.epochs || (place[0] == t->options.epochs && place[1] > 0)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "%s: the checkpoint is %llu rows into epoch %llu, beyond the %llu epochs of this run", path,
+                         "%s: the checkpoint is %llu rows into epoch %llu, beyond the %llu epochs of this run", c->path,
                          (unsigned long long)place[1], (unsigned long long)place[0] + 1,
                          (unsigned long long)t->options.epochs);
     }
@@ -295,44 +300,43 @@ static xsm_status check_place(const xsm_trainer *t, const char *path, const uint
 }
 
 /* Checks everything before it changes anything; restoring the model is the last step that can fail. */
-static xsm_status resume(xsm_trainer *t, const char *path, xsmi_container *file, const xsmi_settings *settings,
-                         parts *p, xsm_model **loaded, xsm_error *err)
+static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_error *err)
 {
     const double *squares;
     const uint64_t *ages;
     const xsmi_tensor *theirs = NULL;
-    XSMI_TRY(xsmi_settings_compare(settings, file, path, err));
-    for (size_t i = 0; i < p->count; i++) {
-        XSMI_TRY(find(file, path, &p->tensors[i], &theirs, err));
-        XSMI_TRY(check_sums(theirs, path, err));
-        p->found[i] = theirs->data;
+    XSMI_TRY(xsmi_settings_compare(&c->settings, c->file, c->path, err));
+    for (size_t i = 0; i < c->count; i++) {
+        XSMI_TRY(find(c, &c->tensors[i], &theirs, err));
+        XSMI_TRY(check_sums(theirs, c->path, err));
+        c->found[i] = theirs->data;
         if (i < 2) {
-            memcpy(i ? (void *)p->sums : (void *)p->place, theirs->data, theirs->size);
+            memcpy(i ? (void *)c->sums : (void *)c->place, theirs->data, theirs->size);
         }
     }
-    XSMI_TRY(check_unknown(file, path, p, err));
-    XSMI_TRY(find_lengths(file, path, t->model->classes, &squares, &ages, err));
-    XSMI_TRY(check_place(t, path, p->place, p->sums, err));
-    XSMI_TRY(xsmi_model_from_container(t->context, file, path, loaded, err));
+    XSMI_TRY(check_unknown(c, err));
+    XSMI_TRY(find_lengths(c, t->model->classes, &squares, &ages, err));
+    XSMI_TRY(check_place(t, c, err));
+    XSMI_TRY(xsmi_model_from_container(t->context, c->file, c->path, loaded, err));
     xsmi_searcher *searcher = t->estimator->searcher;
     if (searcher) {
-        XSMI_TRY(xsmi_searcher_restore(searcher, t->estimator->index, *loaded, p->found + p->search, p->indexes, err));
+        XSMI_TRY(xsmi_searcher_restore(searcher, t->estimator->index, *loaded, c->found + c->search, c->indexes, err));
     }
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     XSMI_TRY(xsmi_model_restore(t->model, *loaded, squares, ages, err));
     if (searcher) {
-        xsmi_searcher_take(searcher, p->found + p->search, p->indexes);
+        xsmi_searcher_take(searcher, c->found + c->search, c->indexes);
     }
-    for (size_t i = 2; i < p->search; i++) {
-        theirs = xsmi_container_tensor(file, p->tensors[i].name);
-        memcpy((void *)(uintptr_t)p->tensors[i].data, theirs->data, theirs->size);
+    for (size_t i = 2; i < c->search; i++) {
+        theirs = xsmi_container_tensor(c->file, c->tensors[i].name);
+        memcpy((void *)(uintptr_t)c->tensors[i].data, theirs->data, theirs->size);
     }
-    t->epoch = p->place[0];
-    t->place = p->place[1];
-    t->step = p->place[2];
-    t->examples = p->place[3];
-    t->estimator->position = p->place[4];
-    t->pending = p->place[5] != 0;
+    t->epoch = c->place[0];
+    t->place = c->place[1];
+    t->step = c->place[2];
+    t->examples = c->place[3];
+    t->estimator->position = c->place[4];
+    t->pending = c->place[5] != 0;
     t->ordered = false;
     t->ahead = UINT64_MAX;
     if (t->window) {
@@ -341,33 +345,29 @@ static xsm_status resume(xsm_trainer *t, const char *path, xsmi_container *file,
     if (t->place > 0) {
         xsmi_trainer_order_rows(t);
     }
-    t->loss_sum = p->sums[0];
-    t->eta = p->sums[1];
-    t->seconds = p->sums[2];
+    t->loss_sum = c->sums[0];
+    t->eta = c->sums[1];
+    t->seconds = c->sums[2];
     return XSM_OK;
 }
 
 xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
 {
     XSMI_TRY(check_trainer(t, path, "xsm_trainer_resume", err));
-    parts p = {.context = t->context};
-    xsmi_settings settings = {.context = t->context};
-    xsmi_container *file = NULL;
+    contents c = {.context = t->context, .path = path, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
-    xsm_status status = xsmi_container_open(t->context, path, true, &file, err);
+    xsm_status status = xsmi_container_open(t->context, path, true, &c.file, err);
     if (status == XSM_OK) {
-        status = parts_list(t, &p, err);
+        status = contents_list(t, &c, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_settings_gather(t, &settings, err);
+        status = xsmi_settings_gather(t, &c.settings, err);
     }
     if (status == XSM_OK) {
-        status = resume(t, path, file, &settings, &p, &loaded, err);
+        status = resume(t, &c, &loaded, err);
     }
-    xsmi_settings_free(&settings);
-    parts_free(&p);
+    contents_free(&c);
     forget_search(t);
-    xsmi_container_close(file);
     xsm_model_free(loaded);
     return status;
 }

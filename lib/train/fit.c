@@ -149,7 +149,7 @@ static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, 
     double f = INFINITY;
     (void)step;
     if (t->status == XSM_OK) {
-        t->status = xsmi_objective_at(t->objective, x, &f, &t->last_loss, gradient, pause_evaluation, t, t->err);
+        t->status = xsmi_objective_at(t->objective, x, &f, &t->last_loss, gradient, t->err);
         t->rows_passed += t->rows_now;
         t->rows_now = 0;
         t->evaluations++;
@@ -278,6 +278,7 @@ static void explain(const fit *t, xsm_status status, xsm_error *err)
 static xsm_status run(fit *t, xsm_error *err)
 {
     XSMI_TRY(xsmi_objective_new(t->context, t->model, t->train, t->estimator, &t->objective, err));
+    xsmi_objective_set_pause(t->objective, pause_evaluation, t);
     t->size = xsmi_objective_size(t->objective);
     if (t->size > INT_MAX - LBFGS_BLOCK) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%zu weights; L-BFGS takes up to %d", t->size, INT_MAX - LBFGS_BLOCK);

@@ -39,6 +39,8 @@ struct xsmi_objective {
     double *bias_sums;      /* [runs][K], with a bias */
     double *partials;       /* [passes] */
     size_t passes;
+    xsmi_objective_pause pause; /* or NULL */
+    void *pause_user;
     /* the current call */
     const double *x;
     double *out;
@@ -197,57 +199,69 @@ static void start_gradient(void *state, size_t index, uint32_t thread)
     o->partials[index] = squares;
 }
 
-static void add_sparse(const xsmi_objective *o, float *sums, unsigned char *touched, uint64_t first, uint64_t end,
-                       uint32_t class, uint32_t classes)
+/* One run of the tile's rows times one range of classes. */
+typedef struct piece {
+    size_t run;
+    uint64_t first, end; /* its rows in the tile */
+    uint32_t class, classes;
+    float *sums; /* the run's matrix */
+} piece;
+
+static piece piece_at(const xsmi_objective *o, size_t index)
+{
+    piece p = {.run = index / o->ranges, .class = (uint32_t)(index % o->ranges) * RANGE};
+    const uint64_t each = (o->tile.count + o->runs - 1) / o->runs;
+    p.first = p.run * each;
+    p.end = XSMI_MIN(p.first + each, o->tile.count);
+    p.classes = XSMI_MIN(o->model->classes - p.class, RANGE);
+    p.sums = o->sums + p.run * o->rows * o->stride;
+    return p;
+}
+
+static void add_sparse(const xsmi_objective *o, const piece *p)
 {
     const xsm_gradient *g = o->gradient;
-    for (uint64_t i = first; i < end; i++) {
+    unsigned char *touched = o->touched + p->run * o->rows;
+    for (uint64_t i = p->first; i < p->end; i++) {
         xsmi_features x = xsmi_dataset_features(o->train, xsmi_batch_row(&o->tile, (size_t)i));
-        o->model->kernels->column_update(sums + class, o->stride, x.index, x.values, x.count, classes,
-                                         g->coefficients + i * g->width + class, 1);
-        for (size_t j = 0; class == 0 && j < x.count; j++) {
+        o->model->kernels->column_update(p->sums + p->class, o->stride, x.index, x.values, x.count, p->classes,
+                                         g->coefficients + i * g->width + p->class, 1);
+        for (size_t j = 0; p->class == 0 && j < x.count; j++) {
             touched[x.index ? x.index[j] : j] = 1;
         }
     }
 }
 
-static void add_dense(const xsmi_objective *o, float *sums, uint64_t first, uint64_t end, uint32_t class,
-                      uint32_t classes)
+static void add_dense(const xsmi_objective *o, const piece *p)
 {
     const xsm_gradient *g = o->gradient;
     const float *x[DENSE_ROWS];
-    for (uint64_t start = first; start < end; start += DENSE_ROWS) {
-        size_t n = (size_t)XSMI_MIN(end - start, DENSE_ROWS);
+    for (uint64_t start = p->first; start < p->end; start += DENSE_ROWS) {
+        size_t n = (size_t)XSMI_MIN(p->end - start, DENSE_ROWS);
         for (size_t i = 0; i < n; i++) {
             x[i] = xsmi_dataset_features(o->train, xsmi_batch_row(&o->tile, (size_t)start + i)).values;
         }
-        o->model->kernels->rank_update(sums + class * o->stride, o->stride, classes,
-                                       g->coefficients + start * g->width + class, g->width, x, n, o->model->features,
-                                       1);
+        o->model->kernels->rank_update(p->sums + p->class * o->stride, o->stride, p->classes,
+                                       g->coefficients + start * g->width + p->class, g->width, x, n,
+                                       o->model->features, 1);
     }
 }
 
-/* One run of the tile's rows times one range of classes. */
 static void add_piece(void *state, size_t index, uint32_t thread)
 {
     const xsmi_objective *o = state;
     const xsm_gradient *g = o->gradient;
-    size_t run = index / o->ranges;
-    uint32_t class = (uint32_t)(index % o->ranges) * RANGE;
-    uint32_t classes = XSMI_MIN(o->model->classes - class, RANGE);
-    uint64_t each = (o->tile.count + o->runs - 1) / o->runs, first = run * each;
-    uint64_t end = XSMI_MIN(first + each, o->tile.count);
-    float *sums = o->sums + run * o->rows * o->stride;
+    const piece p = piece_at(o, index);
     (void)thread;
     if (o->model->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        add_sparse(o, sums, o->touched + run * o->rows, first, end, class, classes);
+        add_sparse(o, &p);
     } else {
-        add_dense(o, sums, first, end, class, classes);
+        add_dense(o, &p);
     }
-    double *bias = o->bias_sums + run * o->model->classes + class;
-    for (uint64_t i = first; o->model->bias && i < end; i++) {
-        const float *from = g->coefficients + i * g->width + class;
-        for (uint32_t k = 0; k < classes; k++) {
+    double *bias = o->bias_sums + p.run * o->model->classes + p.class;
+    for (uint64_t i = p.first; o->model->bias && i < p.end; i++) {
+        const float *from = g->coefficients + i * g->width + p.class;
+        for (uint32_t k = 0; k < p.classes; k++) {
             bias[k] += (double)from[k];
         }
     }
@@ -277,8 +291,14 @@ static void collect(void *state, size_t index, uint32_t thread)
     }
 }
 
+void xsmi_objective_set_pause(xsmi_objective *o, xsmi_objective_pause pause, void *user)
+{
+    o->pause = pause;
+    o->pause_user = user;
+}
+
 xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, double *loss, double *gradient,
-                             xsmi_objective_pause pause, void *user, xsm_error *err)
+                             xsm_error *err)
 {
     const xsm_model *m = o->model;
     uint64_t all = o->train->rows;
@@ -311,7 +331,7 @@ xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, doub
             gradient[weights + i % m->classes] += o->scale * o->bias_sums[i];
             o->bias_sums[i] = 0;
         }
-        if (status == XSM_OK && pause && pause(user, first + o->tile.count)) {
+        if (status == XSM_OK && o->pause && o->pause(o->pause_user, first + o->tile.count)) {
             return XSM_CANCELLED;
         }
     }

@@ -19,12 +19,13 @@ size_t xsmi_objective_size(const xsmi_objective *o);
 xsm_status xsmi_objective_read(xsmi_objective *o, double *x, xsm_error *err);
 xsm_status xsmi_objective_write(xsmi_objective *o, const double *x, xsm_error *err);
 
-/* Called now and then during an evaluation; true stops it. */
+/* pause(user, rows) is called now and then during an evaluation, after so many rows; true stops it. NULL: none. */
 typedef bool (*xsmi_objective_pause)(void *user, uint64_t rows);
+void xsmi_objective_set_pause(xsmi_objective *o, xsmi_objective_pause pause, void *user);
 
 /* f/N and its gradient at x, which is also copied, rounded, to the model's parameters. *loss is the sum of the losses
- * alone. XSM_CANCELLED if pause() (may be NULL) returned true. */
+ * alone. XSM_CANCELLED if pause() returned true. */
 xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, double *loss, double *gradient,
-                             xsmi_objective_pause pause, void *user, xsm_error *err);
+                             xsm_error *err);
 
 #endif

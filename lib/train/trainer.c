@@ -300,45 +300,48 @@ static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_
                      (unsigned long long)step, (unsigned long long)t->epoch + 1, t->estimator->ops.name, eta);
 }
 
-/* Takes the next steps of the epoch: a window of them, or one batch. */
-static xsm_status advance(xsm_trainer *t, xsm_error *err)
+/* Counts rows of the epoch, and the steps that used them. */
+static void count_steps(xsm_trainer *t, uint64_t rows, uint64_t steps)
 {
-    uint64_t left = t->rows - t->place;
-    const uint64_t *rows = t->order + t->place;
-    if (t->window) {
-        uint64_t count = XSMI_MIN(left, t->window_steps);
-        xsmi_window_coming coming = {rows + count, XSMI_MIN(left - count, t->window_steps), NULL, NULL};
-        bool known = coming.count > 0;
-        if (!known && t->next_order && t->epoch + 1 < t->options.epochs) {
-            coming = (xsmi_window_coming){t->next_order, XSMI_MIN(t->rows, t->window_steps), order_ahead, t};
-            known = true;
-        }
-        for (uint64_t s = 0; s < count; s++) {
-            t->etas[s] = eta_at(t, t->epoch, t->place + s);
-        }
-        uint64_t failed;
-        xsm_status status =
-            xsmi_window_run(t->window, rows, count, known ? &coming : NULL, t->etas, &t->loss_sum, &failed, err);
-        if (t->marks) {
-            xsmi_window_mark(t->window, count, t->marks);
-        }
-        if (status == XSM_ERROR_DIVERGED) {
-            t->place += failed;
-            t->examples += failed;
-            t->step += failed;
-            t->eta = t->etas[failed];
-            return diverged(t, t->step, t->eta, err);
-        }
-        XSMI_TRY(status);
-        t->eta = t->etas[count - 1];
-        xsmi_dataset_passed(t->train, t->place, count);
-        t->place += count;
-        t->examples += count;
-        t->step += count;
-        return XSM_OK;
+    t->place += rows;
+    t->examples += rows;
+    t->step += steps;
+}
+
+/* Takes a window of steps. */
+static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
+{
+    const uint64_t left = t->rows - t->place;
+    xsmi_window_rows now = {t->order + t->place, t->etas, XSMI_MIN(left, t->window_steps), NULL, NULL};
+    xsmi_window_rows next = {now.rows + now.count, NULL, XSMI_MIN(left - now.count, t->window_steps), NULL, NULL};
+    if (next.count == 0 && t->next_order && t->epoch + 1 < t->options.epochs) {
+        next = (xsmi_window_rows){t->next_order, NULL, XSMI_MIN(t->rows, t->window_steps), order_ahead, t};
     }
-    uint64_t count = XSMI_MIN(left, t->options.batch);
-    xsm_batch batch = xsm_batch_rows(t->train, rows, count);
+    for (uint64_t s = 0; s < now.count; s++) {
+        t->etas[s] = eta_at(t, t->epoch, t->place + s);
+    }
+    uint64_t failed;
+    xsm_status status = xsmi_window_run(t->window, &now, &next, &t->loss_sum, &failed, err);
+    if (t->marks) {
+        xsmi_window_mark(t->window, now.count, t->marks);
+    }
+    if (status == XSM_ERROR_DIVERGED) {
+        count_steps(t, failed, failed);
+        t->eta = t->etas[failed];
+        return diverged(t, t->step, t->eta, err);
+    }
+    XSMI_TRY(status);
+    t->eta = t->etas[now.count - 1];
+    xsmi_dataset_passed(t->train, t->place, now.count);
+    count_steps(t, now.count, now.count);
+    return XSM_OK;
+}
+
+/* Takes a step with one batch. */
+static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
+{
+    const uint64_t count = XSMI_MIN(t->rows - t->place, t->options.batch);
+    xsm_batch batch = xsm_batch_rows(t->train, t->order + t->place, count);
     double eta = eta_at(t, t->epoch, t->place);
     xsm_status status = xsm_estimator_gradient(t->estimator, &batch, eta, t->gradient, err);
     if (status == XSM_OK) {
@@ -352,9 +355,7 @@ static xsm_status advance(xsm_trainer *t, xsm_error *err)
     t->active += xsmi_gradient_density(t->gradient);
     t->eta = eta;
     xsmi_dataset_passed(t->train, t->place, count);
-    t->place += count;
-    t->examples += count;
-    t->step++;
+    count_steps(t, count, 1);
     return XSM_OK;
 }
 
@@ -411,7 +412,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
                 start = xsmi_seconds();
             }
             if (!stop) {
-                xsm_status status = advance(t, err);
+                xsm_status status = t->window ? advance_window(t, err) : advance_batch(t, err);
                 double end = xsmi_seconds();
                 t->seconds += end - start;
                 XSMI_TRY(status);

@@ -49,18 +49,18 @@ struct xsmi_window {
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsmi_stepper *stepper;
-    uint64_t bindings; /* of the estimator, when the following members were made for it */
-    uint64_t steps;    /* the most in a window */
-    plan plans[2];     /* of the window being run, and of the next */
-    uint32_t now;      /* index of the present plan */
-    const xsmi_window_coming *coming;
-    xsmi_step_list list; /* of the window being run */
-    double *losses;      /* [steps] */
-    uint16_t *last;      /* [slots] last step that touched a class, NONE before */
-    size_t slots;        /* a power of two */
-    uint32_t *parent;    /* [steps] union-find */
-    uint32_t *size;      /* [steps] steps of a component, at its root */
-    uint32_t *lane_of;   /* [steps] */
+    uint64_t bindings;            /* of the estimator, when the following members were made for it */
+    uint64_t steps;               /* the most in a window */
+    plan plans[2];                /* of the window being run, and of the next */
+    uint32_t now;                 /* index of the present plan */
+    const xsmi_window_rows *next; /* of the call that runs */
+    xsmi_step_list list;          /* of the window being run */
+    double *losses;               /* [steps] */
+    uint16_t *last;               /* [slots] last step that touched a class, NONE before */
+    size_t slots;                 /* a power of two */
+    uint32_t *parent;             /* [steps] union-find */
+    uint32_t *size;               /* [steps] steps of a component, at its root */
+    uint32_t *lane_of;            /* [steps] */
     uint32_t threads, lane_count;
     double pace[2];    /* seconds a step lately, in order and on the threads; 0 = unknown */
     uint32_t windows;  /* run so far */
@@ -300,8 +300,8 @@ static void run_job(void *state, size_t index, uint32_t thread)
         lane *l = &p->lanes[index - 1];
         l->failed = xsmi_stepper_run(w->stepper, &w->list, p->order + l->first, w->losses, l->count, thread);
     } else if (next->count > 0) {
-        if (w->coming->prepare) {
-            w->coming->prepare(w->coming->state);
+        if (w->next->prepare) {
+            w->next->prepare(w->next->state);
         }
         draw(w, next, 0, next->count);
         next->cut = cut(w, next);
@@ -390,37 +390,38 @@ static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
 
 /* Makes the plan of these rows the present one: it was made beside the previous window, or its classes are drawn
  * now. */
-static xsm_status take_plan(xsmi_window *w, const uint64_t *rows, uint64_t count, xsm_error *err)
+static xsm_status take_plan(xsmi_window *w, const xsmi_window_rows *now, xsm_error *err)
 {
     const uint64_t position = w->estimator->position;
     const plan *next = &w->plans[1 - w->now];
     w->plans[w->now].count = 0;
-    if (next->count == count && next->position == position && next->rows == rows) {
+    if (next->count == now->count && next->position == position && next->rows == now->rows) {
         w->now = 1 - w->now;
         w->planned++;
         return XSM_OK;
     }
     plan *p = &w->plans[w->now];
-    p->rows = rows;
-    p->count = count;
+    p->rows = now->rows;
+    p->count = now->count;
     p->position = position;
     p->cut = false;
-    return xsmi_run(w->context, run_draw, w, (size_t)((count + SELECT_PIECE - 1) / SELECT_PIECE), err);
+    return xsmi_run(w->context, run_draw, w, (size_t)((now->count + SELECT_PIECE - 1) / SELECT_PIECE), err);
 }
 
-xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const xsmi_window_coming *coming,
-                           const double *etas, double *loss, uint64_t *failed, xsm_error *err)
+xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xsmi_window_rows *next, double *loss,
+                           uint64_t *failed, xsm_error *err)
 {
+    const uint64_t count = now->count;
     xsm_estimator *e = w->estimator;
     xsm_model *m = w->optimizer->model;
-    w->list.etas = etas;
+    w->list.etas = now->etas;
     *failed = UINT64_MAX;
     XSMI_TRY(follow_binding(w, err));
     /* Access to the weights multiplies the scales into them. */
     XSMI_TRY(prepare(w, err));
-    XSMI_TRY(take_plan(w, rows, count, err));
-    plan *p = &w->plans[w->now], *next = &w->plans[1 - w->now];
-    next->count = 0;
+    XSMI_TRY(take_plan(w, now, err));
+    plan *p = &w->plans[w->now], *planned = &w->plans[1 - w->now];
+    planned->count = 0;
     w->list.drawn = p->drawn;
     double least = fill_alphas(w, count);
     if (least < XSMI_ALPHA_LEAST) {
@@ -433,17 +434,17 @@ xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count,
         double start = xsmi_seconds();
         bool tried = prefers_threads(w, count);
         if (tried && (p->cut || cut(w, p))) {
-            next->rows = coming ? coming->rows : NULL;
-            next->count = coming ? coming->count : 0;
-            next->position = e->position + count;
-            w->coming = coming;
+            planned->rows = next->rows;
+            planned->count = next->count;
+            planned->position = e->position + count;
+            w->next = next;
             xsm_status status = xsmi_run(w->context, run_job, w, 1 + w->lane_count, err);
             if (status != XSM_OK) {
-                next->count = 0;
+                planned->count = 0;
                 return status;
             }
             for (uint32_t t = 0; t < w->lane_count; t++) {
-                *failed = p->lanes[t].failed < *failed ? p->lanes[t].failed : *failed;
+                *failed = XSMI_MIN(p->lanes[t].failed, *failed);
             }
             m->alpha = least; /* other threads may have continued to the end */
             w->threaded++;

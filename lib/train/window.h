@@ -18,21 +18,23 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
 void xsmi_window_free(xsmi_window *w);
 /* The most steps in one window. */
 uint64_t xsmi_window_steps(const xsmi_window *w);
-/* The rows of the next window. */
-typedef struct xsmi_window_coming {
-    const uint64_t *rows;         /* [count] */
-    uint64_t count;               /* 1 to xsmi_window_steps() */
-    void (*prepare)(void *state); /* writes the rows; called at most once, on any thread. NULL = already written */
+/* The rows of a window. */
+typedef struct xsmi_window_rows {
+    const uint64_t *rows;         /* [count]; no row may occur twice */
+    const double *etas;           /* [count] learning rates; of the window that runs */
+    uint64_t count;               /* 1 to xsmi_window_steps(); 0 = unknown, of the next window */
+    void (*prepare)(void *state); /* of the next window: writes its rows; called at most once, on any thread. NULL =
+                                     already written */
     void *state;
-} xsmi_window_coming;
+} xsmi_window_rows;
 
-/* Takes one step for each of rows[0..count), step s at rate etas[s]. The result has the same bits as taking them one
- * after another. No row may occur twice. `coming` are the expected rows of the next call, which may not change until
- * then; NULL = unknown. Adds the losses, in order, to *loss. On XSM_ERROR_DIVERGED, *failed is the first step that was
- * not finite, for every kind of run. The steps before it were taken; it and the steps that depend on it were not. On
- * threads, later independent steps may have been taken. */
-xsm_status xsmi_window_run(xsmi_window *w, const uint64_t *rows, uint64_t count, const xsmi_window_coming *coming,
-                           const double *etas, double *loss, uint64_t *failed, xsm_error *err);
+/* Takes one step for each of the rows of `now`. The result has the same bits as taking them one
+ * after another. `next` are the expected rows of the next call, which may not change until then. Adds the losses, in
+ * order, to *loss. On XSM_ERROR_DIVERGED, *failed is the first step that was not finite, for every kind of run. The
+ * steps before it were taken; it and the steps that depend on it were not. On threads, later independent steps may have
+ * been taken. */
+xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xsmi_window_rows *next, double *loss,
+                           uint64_t *failed, xsm_error *err);
 /* Forgets the plan of the next window; call this when its rows or the estimator have changed. */
 void xsmi_window_forget(xsmi_window *w);
 
