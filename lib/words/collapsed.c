@@ -22,9 +22,8 @@ enum {
 struct xsmi_collapsed {
     xsm_context *context;
     const xsmi_kernels *kernels;
-    xsm_model *input, *output;
-    xsm_dataset *rows; /* the input vectors */
-    xsm_estimator *estimator;
+    xsmi_word_task task;
+    xsm_dataset *rows;             /* the input vectors */
     xsmi_collapsed_search *search; /* with an estimator, after the first count */
     xsmi_cooccurrence counts;
     uint32_t words;
@@ -40,9 +39,11 @@ struct xsmi_collapsed {
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-xsm_status xsmi_collapsed_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
-                              const xsm_skipgram_fit_options *o, xsmi_collapsed **out, xsm_error *err)
+xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit_options *o, xsmi_collapsed **out,
+                              xsm_error *err)
 {
+    xsm_context *ctx = task->context;
+    const xsm_model *input = task->input;
     xsmi_collapsed *c = xsmi_allocate(ctx, 1, sizeof *c);
     if (!c) {
         return xsmi_fail_memory(err, sizeof *c, "the collapsed objective");
@@ -50,21 +51,19 @@ xsm_status xsmi_collapsed_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_mo
     memset(c, 0, sizeof *c);
     c->context = xsmi_context_retain(ctx);
     c->kernels = xsmi_context_kernels(ctx);
-    c->input = input;
-    c->output = output;
-    c->words = corpus->info.words;
+    c->task = *task;
+    c->words = task->corpus->info.words;
     c->dimension = input->features;
     c->stride = xsmi_row_stride(input->features);
-    c->estimator = o->estimator;
-    c->score_stride = c->estimator ? 0 : xsmi_row_stride(c->words);
-    if (!c->estimator) {
+    c->score_stride = c->task.estimator ? 0 : xsmi_row_stride(c->words);
+    if (!c->task.estimator) {
         c->scores = xsmi_allocate(ctx, (uint64_t)GROUP * c->score_stride, sizeof *c->scores);
     }
     c->gradient = xsmi_allocate(ctx, (uint64_t)c->words * c->stride, sizeof *c->gradient);
     c->pairs[0] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     c->pairs[1] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     xsm_status status = XSM_OK;
-    if ((!c->scores && !c->estimator) || !c->gradient || !c->pairs[0] || !c->pairs[1]) {
+    if ((!c->scores && !c->task.estimator) || !c->gradient || !c->pairs[0] || !c->pairs[1]) {
         status = xsmi_fail_memory(err, c->words * c->stride * sizeof *c->gradient, "the collapsed objective");
     }
     if (status == XSM_OK) {
@@ -72,7 +71,8 @@ xsm_status xsmi_collapsed_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_mo
                                         &c->rows, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_cooccurrence_start(&c->counts, ctx, corpus, o->window, o->subsample, o->seed, o->memory, err);
+        const xsmi_text_settings settings = {o->window, o->subsample, o->seed};
+        status = xsmi_cooccurrence_start(&c->counts, ctx, task->corpus, &settings, o->memory, err);
     }
     if (status != XSM_OK) {
         xsmi_collapsed_free(c);
@@ -141,7 +141,8 @@ static void turn_row(void *state, size_t index, uint32_t thread)
     if (g->side == XSMI_INPUT) {
         memset(gradient, 0, c->dimension * sizeof *gradient);
         if (total > 0) {
-            c->kernels->column_sums(c->output->weight, c->output->stride, NULL, z, c->words, c->dimension, gradient);
+            c->kernels->column_sums(c->task.output->weight, c->task.output->stride, NULL, z, c->words, c->dimension,
+                                    gradient);
             c->kernels->scale(gradient, c->dimension, (float)(1 / total));
         }
     }
@@ -156,17 +157,17 @@ static void add_tile(void *state, size_t index, uint32_t thread)
     const float *x[GROUP];
     (void)thread;
     for (uint32_t i = 0; i < g->count; i++) {
-        x[i] = c->input->weight + (size_t)(g->first + i) * c->input->stride;
+        x[i] = c->task.input->weight + (size_t)(g->first + i) * c->task.input->stride;
     }
     c->kernels->rank_update(c->gradient + first * c->stride, c->stride, count, c->scores + first, c->score_stride, x,
                             g->count, c->dimension, 1);
 }
 
-static xsm_status take_group(xsmi_collapsed *c, int side, uint32_t first, uint32_t count, double *loss, xsm_error *err)
+static xsm_status add_group(xsmi_collapsed *c, int side, uint32_t first, uint32_t count, double *loss, xsm_error *err)
 {
     group g = {c, side, first, count};
     xsm_batch batch = xsm_batch_range(c->rows, first, count);
-    XSMI_TRY(xsm_model_score_range(c->output, &batch, 0, c->words, c->scores, c->score_stride, err));
+    XSMI_TRY(xsm_model_score_range(c->task.output, &batch, 0, c->words, c->scores, c->score_stride, err));
     XSMI_TRY(xsmi_run(c->context, turn_row, &g, count, err));
     for (uint32_t i = 0; i < count; i++) {
         *loss += c->losses[i];
@@ -206,9 +207,8 @@ static xsm_status prepare(xsmi_collapsed *c, int side, xsm_error *err)
     if (!c->counted) {
         XSMI_TRY(count_pairs(c, err));
     }
-    if (c->estimator && !c->search) {
-        XSMI_TRY(xsmi_collapsed_search_new(c->context, c->estimator, c->input, c->output, c->pairs[XSMI_INPUT],
-                                           c->most_contexts, &c->search, err));
+    if (c->task.estimator && !c->search) {
+        XSMI_TRY(xsmi_collapsed_search_new(&c->task, c->pairs[XSMI_INPUT], c->most_contexts, &c->search, err));
     } else if (c->search && side == XSMI_INPUT) { /* called after a step of the output vectors */
         XSMI_TRY(xsmi_collapsed_search_moved(c->search, err));
     }
@@ -225,13 +225,12 @@ xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm
     for (uint32_t first = 0; first < c->words; first = c->counts.end) {
         XSMI_TRY(xsmi_cooccurrence_count(&c->counts, first, err));
         if (c->search) {
-            XSMI_TRY(
-                xsmi_collapsed_search_take(c->search, &c->counts, side, first, c->counts.end, c->gradient, &loss, err));
+            XSMI_TRY(xsmi_collapsed_search_add(c->search, &c->counts, side, c->gradient, &loss, err));
             continue;
         }
         for (uint32_t at = first; at < c->counts.end; at += GROUP) {
             const uint32_t count = XSMI_MIN(c->counts.end - at, GROUP);
-            XSMI_TRY(take_group(c, side, at, count, &loss, err));
+            XSMI_TRY(add_group(c, side, at, count, &loss, err));
         }
     }
     for (uint32_t k = 0; side == XSMI_OUTPUT && k < c->words; k++) {
@@ -316,7 +315,7 @@ static bool tell(const descent *d, double eta)
 
 /* A step of one side along its present gradient; then computes the gradient of the other side. *moved = false when no
  * step lowers the objective. */
-static xsm_status take_step(descent *d, int side, bool *moved, xsm_error *err)
+static xsm_status step(descent *d, int side, bool *moved, xsm_error *err)
 {
     xsm_model *m = d->models[side];
     for (uint32_t k = 0; k < m->classes; k++) {
@@ -353,7 +352,7 @@ static xsm_status run(descent *d, xsm_error *err)
         any = false;
         for (int side = XSMI_INPUT; side <= XSMI_OUTPUT && !stop; side++) {
             bool moved;
-            XSMI_TRY(take_step(d, side, &moved, err));
+            XSMI_TRY(step(d, side, &moved, err));
             any |= moved;
             d->steps++;
             stop = tell(d, moved ? d->eta[side] : 0);
@@ -395,7 +394,8 @@ xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     d.eta[0] = d.eta[1] = d.options.eta;
-    xsm_status status = xsmi_collapsed_new(ctx, corpus, input, output, &d.options, &d.at, err);
+    const xsmi_word_task task = {ctx, corpus, input, output, d.options.estimator};
+    xsm_status status = xsmi_collapsed_new(&task, &d.options, &d.at, err);
     if (status == XSM_OK) {
         d.floats = d.at->words * d.at->stride;
         d.before = xsmi_allocate(ctx, d.floats, sizeof *d.before);

@@ -11,9 +11,10 @@ typedef struct xsmi_collapsed xsmi_collapsed;
 /* The vectors of a gradient. */
 enum { XSMI_INPUT, XSMI_OUTPUT };
 
-/* Both models were prepared by xsmi_word_models_check(). Options have their defaults filled in. */
-xsm_status xsmi_collapsed_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
-                              const xsm_skipgram_fit_options *o, xsmi_collapsed **out, xsm_error *err);
+/* Both models were prepared by xsmi_word_models_check(). Options have their defaults filled in; their estimator is the
+ * task's. */
+xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit_options *o, xsmi_collapsed **out,
+                              xsm_error *err);
 void xsmi_collapsed_free(xsmi_collapsed *c);
 /* The objective, or with an estimator its estimate, and the gradient of one side's vectors: [V][xsmi_row_stride(D)],
  * each row divided by the share of the pairs with the word as centre (input) or context (output); rows of words without

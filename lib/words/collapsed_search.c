@@ -56,22 +56,22 @@ static xsm_status bind(xsmi_collapsed_search *s, xsm_error *err)
     return xsm_estimator_bind_stream(e, s->output, &o, err);
 }
 
-xsm_status xsmi_collapsed_search_new(xsm_context *ctx, xsm_estimator *e, const xsm_model *input,
-                                     const xsm_model *output, const uint64_t *pairs, uint32_t most_contexts,
+xsm_status xsmi_collapsed_search_new(const xsmi_word_task *task, const uint64_t *pairs, uint32_t most_contexts,
                                      xsmi_collapsed_search **out, xsm_error *err)
 {
+    xsm_context *ctx = task->context;
     xsmi_collapsed_search *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
     if (!s) {
         return xsmi_fail_memory(err, sizeof *s, "the collapsed objective");
     }
     s->context = xsmi_context_retain(ctx);
     s->kernels = xsmi_context_kernels(ctx);
-    s->estimator = e;
-    s->input = input;
-    s->output = output;
+    s->estimator = task->estimator;
+    s->input = task->input;
+    s->output = task->output;
     s->pairs = pairs;
-    s->dimension = input->features;
-    s->stride = xsmi_row_stride(input->features);
+    s->dimension = task->input->features;
+    s->stride = xsmi_row_stride(s->dimension);
     s->label_most = most_contexts;
     s->threads = xsm_context_threads(ctx);
     s->parts = XSMI_MIN(s->threads, PARTS_MOST);
@@ -80,13 +80,13 @@ xsm_status xsmi_collapsed_search_new(xsm_context *ctx, xsm_estimator *e, const x
         status = xsm_gradient_new(ctx, &s->gradient, err);
     }
     if (status == XSM_OK) {
-        size_t places = 0;
-        s->list_most = (size_t)XSMI_MAX(e->width, most_contexts);
-        if (xsmi_multiply(s->list_most, s->threads, &places)) {
-            s->rows = xsmi_allocate(ctx, places, sizeof *s->rows);
-            s->amounts = xsmi_allocate(ctx, places, sizeof *s->amounts);
+        size_t slots = 0;
+        s->list_most = (size_t)XSMI_MAX(s->estimator->width, most_contexts);
+        if (xsmi_multiply(s->list_most, s->threads, &slots)) {
+            s->rows = xsmi_allocate(ctx, slots, sizeof *s->rows);
+            s->amounts = xsmi_allocate(ctx, slots, sizeof *s->amounts);
         }
-        status = s->rows && s->amounts ? XSM_OK : xsmi_fail_memory(err, places * 8, "the collapsed objective");
+        status = s->rows && s->amounts ? XSM_OK : xsmi_fail_memory(err, slots * 8, "the collapsed objective");
     }
     if (status != XSM_OK) {
         xsmi_collapsed_search_free(s);
@@ -133,7 +133,7 @@ static const float *vector_of(const group *g, uint32_t i)
 }
 
 /* A centre's loss, and its own gradient if requested. */
-static void take_centre(void *state, size_t index, uint32_t thread)
+static void add_centre(void *state, size_t index, uint32_t thread)
 {
     const group *g = state;
     xsmi_collapsed_search *s = g->s;
@@ -201,7 +201,7 @@ static void add_part(void *state, size_t index, uint32_t thread)
     }
 }
 
-static xsm_status take_group(group *g, double *loss, xsm_error *err)
+static xsm_status add_group(group *g, double *loss, xsm_error *err)
 {
     xsmi_collapsed_search *s = g->s;
     const uint32_t row = g->first - g->counts->first;
@@ -222,18 +222,19 @@ static xsm_status take_group(group *g, double *loss, xsm_error *err)
         *loss = (double)NAN;
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_run(s->context, take_centre, g, g->count, err));
+    XSMI_TRY(xsmi_run(s->context, add_centre, g, g->count, err));
     for (uint32_t i = 0; i < g->count; i++) {
         *loss += s->lost[i];
     }
     return g->side == XSMI_OUTPUT ? xsmi_run(s->context, add_part, g, s->parts, err) : XSM_OK;
 }
 
-xsm_status xsmi_collapsed_search_take(xsmi_collapsed_search *s, const xsmi_cooccurrence *counts, int side,
-                                      uint32_t first, uint32_t end, float *gradient, double *loss, xsm_error *err)
+xsm_status xsmi_collapsed_search_add(xsmi_collapsed_search *s, const xsmi_cooccurrence *counts, int side,
+                                     float *gradient, double *loss, xsm_error *err)
 {
     const uint64_t *at = counts->offsets;
-    for (uint32_t next; first < end && !isnan(*loss); first = next) {
+    const uint32_t end = counts->end;
+    for (uint32_t first = counts->first, next; first < end && !isnan(*loss); first = next) {
         for (next = first;
              next < end && next - first < BATCH && at[next - counts->first + 1] > at[next - counts->first]; next++) {
         }
@@ -245,7 +246,7 @@ xsm_status xsmi_collapsed_search_take(xsmi_collapsed_search *s, const xsmi_coocc
             continue;
         }
         group g = {s, counts, first, next - first, gradient, side};
-        XSMI_TRY(take_group(&g, loss, err));
+        XSMI_TRY(add_group(&g, loss, err));
     }
     return XSM_OK;
 }

@@ -8,18 +8,17 @@
 
 typedef struct xsmi_collapsed_search xsmi_collapsed_search;
 
-/* Binds an estimator that searches (not NULL) to the output vectors, for centres with up to `most_contexts` distinct
+/* Binds the task's estimator, which searches, to the output vectors, for centres with up to `most_contexts` distinct
  * contexts. `pairs` [V] of each centre; borrowed. */
-xsm_status xsmi_collapsed_search_new(xsm_context *ctx, xsm_estimator *e, const xsm_model *input,
-                                     const xsm_model *output, const uint64_t *pairs, uint32_t most_contexts,
+xsm_status xsmi_collapsed_search_new(const xsmi_word_task *task, const uint64_t *pairs, uint32_t most_contexts,
                                      xsmi_collapsed_search **out, xsm_error *err);
 void xsmi_collapsed_search_free(xsmi_collapsed_search *s);
 /* Call it after the output vectors have changed. */
 xsm_status xsmi_collapsed_search_moved(xsmi_collapsed_search *s, xsm_error *err);
-/* Adds the loss of centres first..end, all of them counted, to *loss, and their part of one side's gradient to
- * `gradient` ([V][xsmi_row_stride(D)]): input rows are set, divided by the centre's pairs; output rows are added to.
- * The loss is NaN if something is not finite. */
-xsm_status xsmi_collapsed_search_take(xsmi_collapsed_search *s, const xsmi_cooccurrence *counts, int side,
-                                      uint32_t first, uint32_t end, float *gradient, double *loss, xsm_error *err);
+/* Adds the loss of the centres counted to *loss, and their part of one side's gradient to `gradient`
+ * ([V][xsmi_row_stride(D)]): input rows are set, divided by the centre's pairs; output rows are added to. The loss is
+ * NaN if something is not finite. */
+xsm_status xsmi_collapsed_search_add(xsmi_collapsed_search *s, const xsmi_cooccurrence *counts, int side,
+                                     float *gradient, double *loss, xsm_error *err);
 
 #endif

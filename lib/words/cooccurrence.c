@@ -14,8 +14,8 @@ static uint64_t most_pairs(const xsm_corpus *corpus, uint32_t window)
     return __builtin_mul_overflow(corpus->info.known, 2 * (uint64_t)window, &in_text) || in_text > all ? all : in_text;
 }
 
-xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
-                                   double subsample, uint64_t seed, uint64_t memory, xsm_error *err)
+xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const xsm_corpus *corpus,
+                                   const xsmi_text_settings *settings, uint64_t memory, xsm_error *err)
 {
     memset(c, 0, sizeof *c);
     c->text.words.source.fd = -1;
@@ -24,12 +24,12 @@ xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const
     /* A centre has at most `words` contexts and must fit. Memory that a text of this length cannot fill is not
      * allocated. */
     const size_t least = 4 * (size_t)c->words;
-    const uint64_t pairs = most_pairs(corpus, window);
+    const uint64_t pairs = most_pairs(corpus, settings->window);
     c->slots = 1024;
     while (c->slots < least || (2 * c->slots * SLOT_BYTES <= memory && c->slots / 2 < pairs)) {
         c->slots *= 2;
     }
-    XSMI_TRY(xsmi_centres_open(&c->text, ctx, corpus, window, subsample, seed, err));
+    XSMI_TRY(xsmi_centres_open(&c->text, ctx, corpus, settings, err));
     c->keys = xsmi_allocate(ctx, c->slots, sizeof *c->keys);
     c->counts = xsmi_allocate(ctx, c->slots, sizeof *c->counts);
     c->offsets = xsmi_allocate(ctx, (size_t)c->words + 1, sizeof *c->offsets);
@@ -139,11 +139,11 @@ static void sift(uint32_t *contexts, uint32_t *numbers, size_t root, size_t n)
         if (contexts[root] >= contexts[child]) {
             return;
         }
-        entry held = {contexts[root], numbers[root]};
+        const entry moved = {contexts[root], numbers[root]};
         contexts[root] = contexts[child];
         numbers[root] = numbers[child];
-        contexts[child] = held.context;
-        numbers[child] = held.number;
+        contexts[child] = moved.context;
+        numbers[child] = moved.number;
     }
 }
 
@@ -153,11 +153,11 @@ static void sort_row(uint32_t *contexts, uint32_t *numbers, size_t n)
         sift(contexts, numbers, i, n);
     }
     for (size_t i = n; i-- > 1;) {
-        entry held = {contexts[0], numbers[0]};
+        const entry moved = {contexts[0], numbers[0]};
         contexts[0] = contexts[i];
         numbers[0] = numbers[i];
-        contexts[i] = held.context;
-        numbers[i] = held.number;
+        contexts[i] = moved.context;
+        numbers[i] = moved.number;
         sift(contexts, numbers, 0, i);
     }
 }

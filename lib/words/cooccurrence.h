@@ -25,8 +25,8 @@ typedef struct xsmi_cooccurrence {
 } xsmi_cooccurrence;
 
 /* `memory`: bytes for the table and the rows. Clearing is allowed after a failure. */
-xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
-                                   double subsample, uint64_t seed, uint64_t memory, xsm_error *err);
+xsm_status xsmi_cooccurrence_start(xsmi_cooccurrence *c, xsm_context *ctx, const xsm_corpus *corpus,
+                                   const xsmi_text_settings *settings, uint64_t memory, xsm_error *err);
 void xsmi_cooccurrence_clear(xsmi_cooccurrence *c);
 /* Counts the centres from `first` on, up to c->end; the draws from the text are the same in every pass. Does nothing if
  * these centres are counted already. */

@@ -199,10 +199,12 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
     t->text.words.source.fd = -1;
     xsm_status status = estimator ? bind_estimator(t, err) : XSM_OK;
     if (status == XSM_OK) {
-        status = xsmi_skipgram_batch_new(ctx, corpus, input, output, estimator, &o, &t->batch, err);
+        const xsmi_word_task task = {ctx, corpus, input, output, estimator};
+        status = xsmi_skipgram_batch_new(&task, &o, &t->batch, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_centres_open(&t->text, ctx, corpus, o.window, o.subsample, o.seed, err);
+        const xsmi_text_settings settings = {o.window, o.subsample, o.seed};
+        status = xsmi_centres_open(&t->text, ctx, corpus, &settings, err);
     }
     if (status != XSM_OK) {
         xsm_skipgram_free(t);
@@ -291,8 +293,8 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     double left = 1 - (double)t->step / (double)(t->options.epochs * known);
     /* The rate of the last steps must be valid for a step. */
     t->eta = t->options.eta * XSMI_MAX(left, 1e-4);
-    xsmi_taken taken;
-    xsm_status status = xsmi_skipgram_batch_run(t->batch, &t->text, t->position, t->eta, &taken, err);
+    xsmi_batch_result ran;
+    xsm_status status = xsmi_skipgram_batch_run(t->batch, &t->text, t->position, t->eta, &ran, err);
     if (status == XSM_ERROR_DIVERGED) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
                          "training diverged in epoch %llu: scores are no longer finite; try a smaller learning rate "
@@ -300,17 +302,17 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
                          (unsigned long long)t->epoch + 1, t->options.eta, t->options.batch);
     }
     XSMI_TRY(status);
-    t->position += taken.steps;
-    t->pairs += taken.pairs;
-    t->epoch_pairs += taken.pairs;
-    t->loss_sum += taken.loss;
-    if (taken.steps > 0) {
-        t->step = t->epoch * known + taken.known;
+    t->position += ran.steps;
+    t->pairs += ran.pairs;
+    t->epoch_pairs += ran.pairs;
+    t->loss_sum += ran.loss;
+    if (ran.steps > 0) {
+        t->step = t->epoch * known + ran.known;
     }
-    *last = taken.last;
-    if (*last && taken.known != known) {
+    *last = ran.last;
+    if (*last && ran.known != known) {
         return xsmi_fail(err, XSM_ERROR_STATE, "%s has changed: it held %llu known words, and now %llu",
-                         t->corpus->path, (unsigned long long)known, (unsigned long long)taken.known);
+                         t->corpus->path, (unsigned long long)known, (unsigned long long)ran.known);
     }
     return XSM_OK;
 }

@@ -16,13 +16,26 @@
 /* Most words of a line, or piece of a line, that share windows. */
 #define XSMI_LINE_WORDS 1024
 
+/* What word vectors are trained on and with. Borrowed. */
+typedef struct xsmi_word_task {
+    xsm_context *context;
+    const xsm_corpus *corpus;
+    xsm_model *input, *output;
+    xsm_estimator *estimator; /* or NULL */
+} xsmi_word_task;
+
 /* -- centres and contexts (skipgram_text.c) ------------------------------------------------------------------------ */
+
+typedef struct xsmi_text_settings {
+    uint32_t window;  /* most words on each side */
+    double subsample; /* the threshold t of the probability of keeping a word; t >= 1 keeps all */
+    uint64_t seed;
+} xsmi_text_settings;
 
 typedef struct xsmi_centres {
     const xsm_corpus *corpus;
+    xsmi_text_settings settings;
     uint32_t *keep; /* [V] an occurrence is kept when 32 random bits are not above it */
-    uint32_t window;
-    uint64_t seed;
     uint64_t lines; /* pieces of lines read over all epochs; they number the random streams */
     uint64_t known; /* words of the vocabulary read in this pass */
     xsmi_words words;
@@ -37,9 +50,9 @@ typedef struct xsmi_centre {
     uint32_t before, after;
 } xsmi_centre;
 
-/* The probability of keeping each word of the vocabulary; t >= 1 keeps all. */
-xsm_status xsmi_centres_open(xsmi_centres *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
-                             double subsample, uint64_t seed, xsm_error *err);
+/* Before the first pass over the text; the probability of keeping each word of the vocabulary is computed. */
+xsm_status xsmi_centres_open(xsmi_centres *c, xsm_context *ctx, const xsm_corpus *corpus,
+                             const xsmi_text_settings *settings, xsm_error *err);
 /* Allowed on zeroed memory with words.source.fd = -1. */
 void xsmi_centres_close(xsmi_centres *c, xsm_context *ctx);
 /* Goes to the start of the text. */
@@ -67,21 +80,20 @@ typedef struct xsmi_drawn {
 
 typedef struct xsmi_skipgram_batch xsmi_skipgram_batch;
 
-/* e NULL: negative sampling of word2vec. The estimator is bound. */
-xsm_status xsmi_skipgram_batch_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
-                                   xsm_estimator *e, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
+/* Without an estimator: negative sampling of word2vec. The estimator is bound. */
+xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
                                    xsm_error *err);
 void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b);
 /* Runs the steps that are ready, the first of which is step `position` of the run, and meanwhile reads the next ones
  * from the text. The first call of a pass has no ready steps and runs none; the call that runs the text's last steps
- * says so. *taken: the steps run, with the loss summed over pairs. Returns XSM_ERROR_DIVERGED without a message when
+ * says so. *result: the steps run, with the loss summed over pairs. Returns XSM_ERROR_DIVERGED without a message when
  * something is not finite: then no step was applied, or, if steps are applied one by one, only those before. */
-typedef struct xsmi_taken {
+typedef struct xsmi_batch_result {
     uint64_t steps, pairs, known;
     double loss;
     bool last;
-} xsmi_taken;
+} xsmi_batch_result;
 xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, uint64_t position, double eta,
-                                   xsmi_taken *taken, xsm_error *err);
+                                   xsmi_batch_result *result, xsm_error *err);
 
 #endif

@@ -32,7 +32,7 @@ struct xsmi_skipgram_batch {
     xsmi_drawn drawn[2];
     uint32_t at; /* which of the two is being run */
     uint32_t parts;
-    size_t places;
+    size_t slots;
 
     /* By step. */
     float *x;          /* [batch][stride] input vectors before the batch */
@@ -48,7 +48,7 @@ struct xsmi_skipgram_batch {
     float *thread_amounts;
     xsm_gradient **gradients; /* [threads], with an estimator */
     uint32_t threads;
-    size_t step_places;
+    size_t step_slots;
 };
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -68,12 +68,12 @@ static xsm_status make_alias(xsmi_skipgram_batch *b, const xsm_corpus *corpus, d
     return status;
 }
 
-static bool take_memory(xsmi_skipgram_batch *b)
+static bool allocate(xsmi_skipgram_batch *b)
 {
     xsm_context *ctx = b->context;
     const size_t n = b->batch, contexts = n * 2 * b->window;
-    bool whole = xsmi_multiply(contexts, b->pair_width, &b->places);
-    b->step_places = (size_t)2 * b->window * b->pair_width;
+    bool whole = xsmi_multiply(contexts, b->pair_width, &b->slots);
+    b->step_slots = (size_t)2 * b->window * b->pair_width;
     for (int i = 0; i < 2; i++) {
         xsmi_drawn *d = &b->drawn[i];
         d->centres = xsmi_allocate(ctx, n, sizeof *d->centres);
@@ -87,20 +87,21 @@ static bool take_memory(xsmi_skipgram_batch *b)
         b->losses = xsmi_allocate(ctx, n, sizeof *b->losses);
         b->lengths = xsmi_allocate(ctx, n, sizeof *b->lengths);
         b->bounds = xsmi_allocate(ctx, (uint64_t)n * (b->parts + 1), sizeof *b->bounds);
-        b->rows = xsmi_allocate(ctx, b->places, sizeof *b->rows);
-        b->amounts = xsmi_allocate(ctx, b->places, sizeof *b->amounts);
-        b->thread_rows = xsmi_allocate(ctx, (uint64_t)b->threads * b->step_places, sizeof *b->thread_rows);
-        b->thread_amounts = xsmi_allocate(ctx, (uint64_t)b->threads * b->step_places, sizeof *b->thread_amounts);
+        b->rows = xsmi_allocate(ctx, b->slots, sizeof *b->rows);
+        b->amounts = xsmi_allocate(ctx, b->slots, sizeof *b->amounts);
+        b->thread_rows = xsmi_allocate(ctx, (uint64_t)b->threads * b->step_slots, sizeof *b->thread_rows);
+        b->thread_amounts = xsmi_allocate(ctx, (uint64_t)b->threads * b->step_slots, sizeof *b->thread_amounts);
         b->gradients = xsmi_allocate_zero(ctx, b->threads, sizeof(xsm_gradient *));
     }
     return whole && b->x && b->change && b->losses && b->lengths && b->bounds && b->rows && b->amounts &&
            b->thread_rows && b->thread_amounts && b->gradients;
 }
 
-xsm_status xsmi_skipgram_batch_new(xsm_context *ctx, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
-                                   xsm_estimator *e, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
+xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
                                    xsm_error *err)
 {
+    xsm_context *ctx = task->context;
+    const xsm_estimator *e = task->estimator;
     xsmi_skipgram_batch *b = xsmi_allocate(ctx, 1, sizeof *b);
     if (!b) {
         return xsmi_fail_memory(err, sizeof *b, "a batch of steps");
@@ -108,25 +109,25 @@ xsm_status xsmi_skipgram_batch_new(xsm_context *ctx, const xsm_corpus *corpus, x
     memset(b, 0, sizeof *b);
     b->context = xsmi_context_retain(ctx);
     b->kernels = xsmi_context_kernels(ctx);
-    b->input = input;
-    b->output = output;
-    b->estimator = e;
+    b->input = task->input;
+    b->output = task->output;
+    b->estimator = task->estimator;
     b->in_order = e && (e->ops.flags & (XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL));
     b->batch = o->batch;
     b->window = o->window;
     b->negatives = o->negatives;
     b->seed = o->seed;
     b->pair_width = e ? (uint32_t)e->width : 1 + o->negatives;
-    b->dimension = input->features;
-    b->stride = xsmi_row_stride(input->features);
+    b->dimension = task->input->features;
+    b->stride = xsmi_row_stride(b->dimension);
     b->threads = xsm_context_threads(ctx);
     b->parts = XSMI_MIN(b->threads, PARTS_MOST);
     xsm_status status = XSM_OK;
-    if (!take_memory(b)) {
-        status = xsmi_fail_memory(err, b->places * sizeof *b->rows, "a batch of steps");
+    if (!allocate(b)) {
+        status = xsmi_fail_memory(err, b->slots * sizeof *b->rows, "a batch of steps");
     }
     if (status == XSM_OK && !e) {
-        status = make_alias(b, corpus, o->power, err);
+        status = make_alias(b, task->corpus, o->power, err);
     }
     for (uint32_t i = 0; status == XSM_OK && e && i < b->threads; i++) {
         status = xsm_gradient_new(ctx, &b->gradients[i], err);
@@ -162,10 +163,10 @@ void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b)
     xsmi_release(ctx, b->losses, n, sizeof *b->losses);
     xsmi_release(ctx, b->lengths, n, sizeof *b->lengths);
     xsmi_release(ctx, b->bounds, n * (b->parts + 1), sizeof *b->bounds);
-    xsmi_release(ctx, b->rows, b->places, sizeof *b->rows);
-    xsmi_release(ctx, b->amounts, b->places, sizeof *b->amounts);
-    xsmi_release(ctx, b->thread_rows, b->threads * b->step_places, sizeof *b->thread_rows);
-    xsmi_release(ctx, b->thread_amounts, b->threads * b->step_places, sizeof *b->thread_amounts);
+    xsmi_release(ctx, b->rows, b->slots, sizeof *b->rows);
+    xsmi_release(ctx, b->amounts, b->slots, sizeof *b->amounts);
+    xsmi_release(ctx, b->thread_rows, b->threads * b->step_slots, sizeof *b->thread_rows);
+    xsmi_release(ctx, b->thread_amounts, b->threads * b->step_slots, sizeof *b->thread_amounts);
     xsmi_release(ctx, b->gradients, b->threads, sizeof(xsm_gradient *));
     if (b->alias.columns) {
         xsmi_alias_clear(ctx, &b->alias);
@@ -238,10 +239,20 @@ static uint32_t draw(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t
     return n;
 }
 
-/* Converts scores to amounts, eta (y - sigma(z)) with y = 1 for every pair_width-th; adds to *loss. Returns false for
- * scores that are not finite. */
-static bool turn(const xsmi_skipgram_batch *b, const float *scores, uint32_t n, float eta, float *amounts, double *loss)
+/* The slots of a step, or of one of its pairs: rows of output vectors and what is added to them, and the loss. */
+typedef struct slots {
+    uint32_t *rows;
+    float *amounts;
+    uint32_t count;
+    double loss;
+} slots;
+
+/* Converts scores to amounts, eta (y - sigma(z)) with y = 1 for every pair_width-th, and computes the loss. Returns
+ * false for scores that are not finite. */
+static bool turn(const xsmi_skipgram_batch *b, const float *scores, float eta, slots *own)
 {
+    float *amounts = own->amounts;
+    const uint32_t n = own->count;
     for (uint32_t j = 0; j < n; j++) {
         amounts[j] = -fabsf(scores[j]);
     }
@@ -271,16 +282,16 @@ static bool turn(const xsmi_skipgram_batch *b, const float *scores, uint32_t n, 
         sum -= (double)scores[j];
         amounts[j] += eta;
     }
-    *loss = sum;
+    own->loss = sum;
     float largest;
     memcpy(&largest, &most, sizeof largest);
     return largest < (float)XSMI_STEP_LIMIT;
 }
 
-/* Orders a step's slots by part, keeping the order within each. */
-static void divide(const xsmi_skipgram_batch *b, uint32_t s, const uint32_t *rows, const float *amounts, uint32_t n,
-                   size_t place)
+/* Orders a step's slots by part, keeping the order within each; they are stored from `place` on. */
+static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, size_t place)
 {
+    const uint32_t *rows = own->rows, n = own->count;
     const uint32_t parts = b->parts;
     uint32_t *bounds = b->bounds + (size_t)s * (parts + 1), next[PARTS_MOST];
     memset(bounds, 0, (parts + 1) * sizeof *bounds);
@@ -294,13 +305,12 @@ static void divide(const xsmi_skipgram_batch *b, uint32_t s, const uint32_t *row
     for (uint32_t j = 0; j < n; j++) {
         uint32_t to = next[rows[j] % parts]++;
         b->rows[place + to] = rows[j];
-        b->amounts[place + to] = amounts[j];
+        b->amounts[place + to] = own->amounts[j];
     }
 }
 
 /* Passes some pairs of a step to the estimator as examples. Returns false if something is not finite. */
-static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, uint32_t thread, uint32_t *rows,
-                     float *amounts, uint32_t *length, double *loss)
+static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, uint32_t thread, slots *out)
 {
     const xsmi_skipgram_batch *b = r->b;
     xsm_estimator *e = b->estimator;
@@ -325,35 +335,35 @@ static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, u
     uint32_t n = 0;
     for (uint32_t i = 0; i < pairs; i++) {
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
-            rows[n] = g->classes[i * g->width + j];
-            amounts[n++] = (float)(-r->eta * (double)g->coefficients[i * g->width + j]);
+            out->rows[n] = g->classes[i * g->width + j];
+            out->amounts[n++] = (float)(-r->eta * (double)g->coefficients[i * g->width + j]);
         }
-        *loss += g->losses[i];
+        out->loss += g->losses[i];
     }
-    *length = n;
+    out->count = n;
     return true;
 }
 
 /* Runs step by step and pair by pair, each with the vectors left by the one before. Returns false if something is not
  * finite. */
-static bool take_in_order(const run *r)
+static bool run_in_order(const run *r)
 {
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
     xsm_model *out = b->output;
     for (uint32_t s = 0; s < r->d->steps; s++) {
         float *x = input_row(b, r->d->centres[s]), *change = b->change;
-        b->losses[s] = 0;
+        slots own = {b->rows, b->amounts, 0, 0};
         for (uint32_t i = r->d->starts[s]; i < r->d->starts[s + 1]; i++) {
-            uint32_t n;
-            if (!estimate(r, s, i, 1, 0, b->rows, b->amounts, &n, &b->losses[s])) {
+            if (!estimate(r, s, i, 1, 0, &own)) {
                 return false;
             }
             memset(change, 0, b->dimension * sizeof *change);
-            kernels->column_sums(out->weight, out->stride, b->rows, b->amounts, n, b->dimension, change);
-            kernels->scatter_update(out->weight, out->stride, b->rows, n, x, b->dimension, b->amounts, NULL);
+            kernels->column_sums(out->weight, out->stride, own.rows, own.amounts, own.count, b->dimension, change);
+            kernels->scatter_update(out->weight, out->stride, own.rows, own.count, x, b->dimension, own.amounts, NULL);
             kernels->axpby(x, change, b->dimension, 1, 1);
         }
+        b->losses[s] = own.loss;
     }
     return true;
 }
@@ -365,36 +375,37 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
     const xsmi_kernels *kernels = b->kernels;
     const uint32_t first = (uint32_t)index * CHUNK;
     const uint32_t last = r->d->steps - first < CHUNK ? r->d->steps : first + CHUNK;
-    uint32_t *own_rows = b->thread_rows + thread * b->step_places;
-    float *scores = b->thread_amounts + thread * b->step_places;
+    uint32_t *own_rows = b->thread_rows + thread * b->step_slots;
+    float *scores = b->thread_amounts + thread * b->step_slots;
     bool finite = true;
     for (uint32_t s = first; s < last && finite; s++) {
         const size_t place = (size_t)r->d->starts[s] * b->pair_width;
         const float *x = input_row(b, r->d->centres[s]);
         float *copy = b->x + s * b->stride, *change = b->change + s * b->stride;
         /* Slots are made in scratch before they are divided into parts. */
-        uint32_t *rows = b->parts > 1 ? own_rows : b->rows + place;
-        float *amounts = b->amounts + place;
-        uint32_t n;
+        slots own = {b->parts > 1 ? own_rows : b->rows + place, b->amounts + place, 0, 0};
         if (b->estimator) {
             const uint32_t start = r->d->starts[s];
-            b->losses[s] = 0;
-            finite = estimate(r, s, start, r->d->starts[s + 1] - start, thread, rows, amounts, &n, &b->losses[s]);
+            finite = estimate(r, s, start, r->d->starts[s + 1] - start, thread, &own);
         } else {
-            n = draw(b, r->d, s, r->position, rows);
-            kernels->gather_scores(b->output->weight, b->output->stride, rows, n, x, b->dimension, scores, NULL);
-            finite = turn(b, scores, n, (float)r->eta, amounts, &b->losses[s]);
+            own.count = draw(b, r->d, s, r->position, own.rows);
+            kernels->gather_scores(b->output->weight, b->output->stride, own.rows, own.count, x, b->dimension, scores,
+                                   NULL);
+            finite = turn(b, scores, (float)r->eta, &own);
         }
         if (!finite) {
             break;
         }
+        b->losses[s] = own.loss;
         memcpy(copy, x, b->dimension * sizeof *x);
         memset(change, 0, b->dimension * sizeof *change);
-        kernels->column_sums(b->output->weight, b->output->stride, rows, amounts, n, b->dimension, change);
-        b->lengths[s] = n;
+        kernels->column_sums(b->output->weight, b->output->stride, own.rows, own.amounts, own.count, b->dimension,
+                             change);
+        b->lengths[s] = own.count;
         if (b->parts > 1) {
-            memcpy(scores, amounts, n * sizeof *scores);
-            divide(b, s, rows, scores, n, place);
+            memcpy(scores, own.amounts, own.count * sizeof *scores);
+            own.amounts = scores;
+            divide(b, s, &own, place);
         }
     }
     r->finite[index] = finite;
@@ -447,14 +458,14 @@ static xsm_status score(run *r, bool *good, xsm_error *err)
 }
 
 xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, uint64_t position, double eta,
-                                   xsmi_taken *taken, xsm_error *err)
+                                   xsmi_batch_result *result, xsm_error *err)
 {
     xsmi_drawn *d = &b->drawn[b->at], *next = &b->drawn[!b->at];
     run r = {b, d, next, text, position, eta, NULL, XSM_OK, XSM_ERROR_INIT};
     bool good = true;
-    memset(taken, 0, sizeof *taken);
+    memset(result, 0, sizeof *result);
     if (b->in_order) {
-        good = take_in_order(&r);
+        good = run_in_order(&r);
     } else if (d->steps > 0) {
         XSMI_TRY(score(&r, &good, err));
     }
@@ -466,14 +477,14 @@ xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, u
     XSMI_TRY(xsmi_run(b->context, fill_or_add, &r, 1 + (size_t)(d->steps > 0 && !b->in_order ? b->parts : 0), err));
     XSMI_TRY(r.filled == XSM_OK ? XSM_OK : xsmi_fail_copy(err, &r.error));
     for (uint32_t s = 0; s < d->steps; s++) {
-        taken->loss += b->losses[s];
+        result->loss += b->losses[s];
     }
-    taken->steps = d->steps;
-    taken->pairs = d->steps > 0 ? d->starts[d->steps] : 0;
-    taken->known = d->known;
-    taken->last = d->last;
+    result->steps = d->steps;
+    result->pairs = d->steps > 0 ? d->starts[d->steps] : 0;
+    result->known = d->known;
+    result->last = d->last;
     if (b->estimator) {
-        b->estimator->position += taken->pairs;
+        b->estimator->position += result->pairs;
     }
     d->steps = 0;
     d->last = false;

@@ -7,18 +7,18 @@
 #include <math.h>
 #include <string.h>
 
-xsm_status xsmi_centres_open(xsmi_centres *c, xsm_context *ctx, const xsm_corpus *corpus, uint32_t window,
-                             double subsample, uint64_t seed, xsm_error *err)
+xsm_status xsmi_centres_open(xsmi_centres *c, xsm_context *ctx, const xsm_corpus *corpus,
+                             const xsmi_text_settings *settings, xsm_error *err)
 {
     memset(c, 0, sizeof *c);
     c->words.source.fd = -1;
     c->corpus = corpus;
-    c->window = window;
-    c->seed = seed;
+    c->settings = *settings;
     c->keep = xsmi_allocate(ctx, corpus->info.words, sizeof *c->keep);
     if (!c->keep) {
         return xsmi_fail_memory(err, corpus->info.words * sizeof *c->keep, "a text");
     }
+    const double subsample = settings->subsample;
     for (uint32_t k = 0; k < corpus->info.words; k++) {
         double share = (double)corpus->counts[k] / (double)corpus->info.known;
         double keep = subsample >= 1 ? 1 : sqrt(subsample / share) + subsample / share;
@@ -52,7 +52,7 @@ static xsm_status next_line(xsmi_centres *c, xsm_error *err)
         xsmi_word_event event;
         uint32_t read = 0;
         c->count = 0;
-        xsmi_stream_start(&c->stream, c->seed, XSMI_STREAM_TEXT, c->lines++);
+        xsmi_stream_start(&c->stream, c->settings.seed, XSMI_STREAM_TEXT, c->lines++);
         do {
             const char *word;
             size_t length;
@@ -85,7 +85,7 @@ xsm_status xsmi_centres_next(xsmi_centres *c, xsmi_centre *centre, bool *found, 
             return XSM_OK;
         }
     }
-    uint32_t reach = 1 + (uint32_t)xsmi_stream_below(&c->stream, c->window);
+    uint32_t reach = 1 + (uint32_t)xsmi_stream_below(&c->stream, c->settings.window);
     uint32_t from = c->place > reach ? c->place - reach : 0;
     uint32_t to = c->count - 1 - c->place > reach ? c->place + reach : c->count - 1;
     centre->words = c->line + from;

@@ -60,7 +60,7 @@ static double *matrix_of(xsm_context *ctx, const xsm_corpus *c, uint32_t window,
     double *n = calloc((size_t)info.words * info.words, sizeof *n);
     assert_non_null(n);
     xsmi_centres text;
-    assert_ok(xsmi_centres_open(&text, ctx, c, window, subsample, 5, &err), err);
+    assert_ok(xsmi_centres_open(&text, ctx, c, &(xsmi_text_settings){window, subsample, 5}, &err), err);
     assert_ok(xsmi_centres_rewind(&text, &err), err);
     for (;;) {
         xsmi_centre at;
@@ -90,7 +90,8 @@ static void counts_are_right(void **state)
     int passes[2] = {0, 0};
     for (int small = 0; small < 2; small++) {
         xsmi_cooccurrence n;
-        assert_ok(xsmi_cooccurrence_start(&n, ctx, c, 4, 1e-2, 5, small ? 1 : 1 << 24, &err), err);
+        const xsmi_text_settings settings = {4, 1e-2, 5};
+        assert_ok(xsmi_cooccurrence_start(&n, ctx, c, &settings, small ? 1 : 1 << 24, &err), err);
         double *seen = calloc((size_t)info.words * info.words, sizeof *seen);
         assert_non_null(seen);
         for (uint32_t first = 0; first < info.words; first = n.end) {
@@ -165,7 +166,7 @@ static void gradients_are_right(void **state)
     o.seed = 5;
     o.memory = 1 << 20;
     xsmi_collapsed *at = NULL;
-    assert_ok(xsmi_collapsed_new(ctx, c, models[0], models[1], &o, &at, &err), err);
+    assert_ok(xsmi_collapsed_new(&(xsmi_word_task){ctx, c, models[0], models[1], NULL}, &o, &at, &err), err);
     for (int side = 0; side < 2; side++) {
         double f, exact = objective_of(n, words, w[0], w[1]);
         assert_ok(xsmi_collapsed_at(at, side, &f, &err), err);
@@ -215,7 +216,7 @@ static double *gradient_of(xsm_context *ctx, const xsm_corpus *c, xsm_model *in,
     const uint32_t words = xsm_model_classes(in);
     double *gradient = malloc((size_t)words * D * sizeof *gradient);
     assert_non_null(gradient);
-    assert_ok(xsmi_collapsed_new(ctx, c, in, out, &o, &at, &err), err);
+    assert_ok(xsmi_collapsed_new(&(xsmi_word_task){ctx, c, in, out, o.estimator}, &o, &at, &err), err);
     for (int again = 0; again < 2; again++) { /* an index that has been looked at says the same */
         double before = *objective;
         assert_ok(xsmi_collapsed_at(at, side, objective, &err), err);
@@ -294,7 +295,7 @@ static void tables_are_no_larger_than_the_text(void **state)
     o.subsample = 1;
     o.memory = 1 << 30;
     xsmi_collapsed *at = NULL;
-    assert_ok(xsmi_collapsed_new(ctx, c, in, out, &o, &at, &err), err);
+    assert_ok(xsmi_collapsed_new(&(xsmi_word_task){ctx, c, in, out, o.estimator}, &o, &at, &err), err);
     assert_true(test_memory_bytes(memory) < 4 << 20);
     xsmi_collapsed_free(at);
     xsm_model_free(in);

@@ -281,7 +281,7 @@ static seen read_centres(const char *path, uint32_t window, double subsample, ui
     memset(&s, 0, sizeof s);
     s.by_word = calloc(words, sizeof *s.by_word);
     assert_non_null(s.by_word);
-    assert_ok(xsmi_centres_open(&text, ctx, c, window, subsample, 5, &err), err);
+    assert_ok(xsmi_centres_open(&text, ctx, c, &(xsmi_text_settings){window, subsample, 5}, &err), err);
     for (int pass = 0; pass < 2; pass++) {
         assert_ok(xsmi_centres_rewind(&text, &err), err);
         for (;;) {

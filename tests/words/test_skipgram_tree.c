@@ -77,7 +77,7 @@ static tree_of_words *grow(void)
     train(w, &o, 0);
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     xsmi_centres text;
-    assert_ok(xsmi_centres_open(&text, ctx, w->corpus, o.window, 1, 5, &err), err);
+    assert_ok(xsmi_centres_open(&text, ctx, w->corpus, &(xsmi_text_settings){o.window, 1, 5}, &err), err);
     assert_ok(xsmi_centres_rewind(&text, &err), err);
     for (size_t pairs = 0; pairs < PAIRS;) {
         xsmi_centre at;
@@ -150,7 +150,7 @@ static void draws_are_the_trees(void **state)
     }
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     xsmi_centres text;
-    assert_ok(xsmi_centres_open(&text, ctx, w->corpus, 1, 1, o.seed, &err), err);
+    assert_ok(xsmi_centres_open(&text, ctx, w->corpus, &(xsmi_text_settings){1, 1, o.seed}, &err), err);
     assert_ok(xsmi_centres_rewind(&text, &err), err);
     double *of_centre = calloc(words, sizeof *of_centre);
     assert_non_null(of_centre);
