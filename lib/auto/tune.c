@@ -499,7 +499,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     xsm_dataset_free(t.subset);
     xsm_dataset_free(t.rest);
     xsm_gradient_free(t.losses);
-    xsmi_evaluate_room_free(t.context, &t.room);
+    xsmi_evaluate_scratch_free(&t.scratch);
     xsmi_release(t.context, t.marks, t.mark_count, sizeof *t.marks);
     xsmi_release(t.context, t.rank, (size_t)train->rows, sizeof *t.rank);
     xsmi_release(t.context, t.taken, (size_t)train->rows, sizeof *t.taken);

@@ -66,7 +66,7 @@ typedef struct xsmi_tuner {
     double busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES], busy_after[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];
     double judged_busy;   /* in the last judgement */
     xsm_gradient *losses; /* if the estimator's own loss judges it, or if it is the log-loss at less cost */
-    xsmi_evaluate_room room;
+    xsmi_evaluate_scratch scratch;
     uint64_t *marks; /* [mark_count] marks of the weights that a trial may have changed, or NULL */
     size_t mark_count;
     bool marking, marked;         /* in this round; this trial */

@@ -241,7 +241,8 @@ xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err)
     XSMI_TRY(take_rows(t, 0, t->evaluated, &t->subset, err));
     XSMI_TRY(take_rows(t, t->train->rows - t->held, t->held, &t->rest, err));
     t->spent += xsmi_tuner_round_work(t);
-    t->room.rows = at_most(EVALUATED_MOST, t->run_train->rows);
+    t->scratch.context = t->context;
+    t->scratch.rows = at_most(EVALUATED_MOST, t->run_train->rows);
     t->marking = pays_to_mark(t);
     size_t marks = t->marking ? xsmi_model_marks(t->model) / 64 + 1 : 0;
     if (marks > t->mark_count) {
@@ -330,7 +331,7 @@ xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, x
         xsm_metrics metrics = XSM_METRICS_INIT;
         xsm_evaluate_options one = XSM_EVALUATE_OPTIONS_INIT;
         one.precision_max = 1;
-        XSMI_TRY(xsmi_evaluate(t->context, t->model, rows, &one, &t->room, &metrics, err));
+        XSMI_TRY(xsmi_evaluate(t->model, rows, &one, &t->scratch, &metrics, err));
         mean = metrics.log_loss;
     }
     if (t->ridge > 0) {

@@ -98,29 +98,37 @@ static xsm_status take_moments(pca_work *w, bool correlation, xsm_error *err)
 
 /* -- a pass -------------------------------------------------------------------------------------------------------- */
 
-static void add_gram(const pca_work *w, const float *y, size_t rows, size_t stride, double *gram, double *sum)
+/* Rows of one job of a pass, and its sums. */
+typedef struct piece {
+    uint64_t first, end;
+    float *scratch; /* the thread's */
+    float *sums;    /* [l][d], for sparse rows [d][l] */
+    double *gram;   /* [l][l] */
+    double *ysum;   /* [l] */
+} piece;
+
+static void add_gram(const pca_work *w, const piece *p, const float *y, size_t rows, size_t stride)
 {
     for (size_t i = 0; i < rows; i++) {
         const float *of = y + i * stride;
         for (size_t a = 0; a < w->l; a++) {
             double value = (double)of[a];
-            sum[a] += value;
+            p->ysum[a] += value;
             for (size_t b = 0; b <= a; b++) {
-                gram[a * w->l + b] += value * (double)of[b];
+                p->gram[a * w->l + b] += value * (double)of[b];
             }
         }
     }
 }
 
-static void pass_dense(const pca_work *w, uint64_t first, uint64_t end, float *scratch, float *sums, double *gram,
-                       double *ysum)
+static void pass_dense(const pca_work *w, const piece *p)
 {
     size_t d = w->d, l = w->l;
-    float *centred = scratch, *packed = centred + BLOCK * d, *scores = packed + BLOCK * d;
+    float *centred = p->scratch, *packed = centred + BLOCK * d, *scores = packed + BLOCK * d;
     float *y = scores + (l + BLOCK) / BLOCK * BLOCK * BLOCK;
     const float *rows[BLOCK];
-    for (uint64_t start = first; start < end; start += BLOCK) {
-        size_t n = (size_t)XSMI_MIN(end - start, BLOCK);
+    for (uint64_t start = p->first; start < p->end; start += BLOCK) {
+        size_t n = (size_t)XSMI_MIN(p->end - start, BLOCK);
         for (size_t i = 0; i < n; i++) {
             const float *x = xsmi_dataset_features(w->data, start + i).values;
             float *to = centred + i * d;
@@ -139,40 +147,40 @@ static void pass_dense(const pca_work *w, uint64_t first, uint64_t end, float *s
                 y[i * l + c] = scores[c * BLOCK + i];
             }
         }
-        w->kernels->rank_update(sums, d, l, y, l, rows, n, d, 1);
-        add_gram(w, y, n, l, gram, ysum);
+        w->kernels->rank_update(p->sums, d, l, y, l, rows, n, d, 1);
+        add_gram(w, p, y, n, l);
     }
 }
 
-static void pass_sparse(const pca_work *w, uint64_t first, uint64_t end, float *scratch, float *sums, double *gram,
-                        double *ysum)
+static void pass_sparse(const pca_work *w, const piece *p)
 {
     size_t l = w->l;
-    for (uint64_t i = first; i < end; i++) {
+    for (uint64_t i = p->first; i < p->end; i++) {
         xsmi_features x = xsmi_dataset_features(w->data, i);
         for (size_t c = 0; c < l; c++) {
-            scratch[c] = (float)-w->q_mean[c];
+            p->scratch[c] = (float)-w->q_mean[c];
         }
-        w->kernels->column_sums(w->q, l, x.index, x.values, x.count, l, scratch);
-        w->kernels->column_update(sums, l, x.index, x.values, x.count, l, scratch, 1);
-        add_gram(w, scratch, 1, l, gram, ysum);
+        w->kernels->column_sums(w->q, l, x.index, x.values, x.count, l, p->scratch);
+        w->kernels->column_update(p->sums, l, x.index, x.values, x.count, l, p->scratch, 1);
+        add_gram(w, p, p->scratch, 1, l);
     }
 }
 
-static void run_pass(void *state, size_t piece, uint32_t thread)
+static void run_pass(void *state, size_t index, uint32_t thread)
 {
     const pca_work *w = state;
-    uint64_t first, end;
-    piece_rows(w, piece, &first, &end);
-    float *sums = w->sums + piece * w->l * w->d, *scratch = w->scratch + thread * w->scratch_each;
-    double *gram = w->gram + piece * w->l * w->l, *ysum = w->ysums + piece * w->l;
-    memset(sums, 0, w->l * w->d * sizeof *sums);
-    memset(gram, 0, w->l * w->l * sizeof *gram);
-    memset(ysum, 0, w->l * sizeof *ysum);
+    piece p = {.scratch = w->scratch + thread * w->scratch_each,
+               .sums = w->sums + index * w->l * w->d,
+               .gram = w->gram + index * w->l * w->l,
+               .ysum = w->ysums + index * w->l};
+    piece_rows(w, index, &p.first, &p.end);
+    memset(p.sums, 0, w->l * w->d * sizeof *p.sums);
+    memset(p.gram, 0, w->l * w->l * sizeof *p.gram);
+    memset(p.ysum, 0, w->l * sizeof *p.ysum);
     if (w->data->sparse) {
-        pass_sparse(w, first, end, scratch, sums, gram, ysum);
+        pass_sparse(w, &p);
     } else {
-        pass_dense(w, first, end, scratch, sums, gram, ysum);
+        pass_dense(w, &p);
     }
 }
 

@@ -38,29 +38,29 @@ typedef struct evaluate_job {
     size_t scratch_each;
 } evaluate_job;
 
-/* Sizes of one thread's scratch besides the model's. */
-typedef struct room {
+/* The rows of one job. */
+typedef struct job_rows {
     xsmi_features features[JOB_ROWS];
     uint32_t targets[JOB_ROWS];
     double log_sum_exp[JOB_ROWS];
     float target_scores[JOB_ROWS];
-} room;
+} job_rows;
 
 /* One thread's scratch. */
-typedef struct places {
-    room *room;
+typedef struct scratch {
+    job_rows *rows;
     float *top_score;    /* [JOB_ROWS][top] */
     uint32_t *top_class; /* [JOB_ROWS][top] */
     double *best;        /* [top] the largest weights of a row's labels, falling */
     float *code;         /* for the model's correction */
     float *hidden;       /* for the model's first layer */
     void *model;         /* of the model */
-} places;
+} scratch;
 
-static places divide_scratch(const evaluate_job *job, xsmi_arena *arena)
+static scratch divide_scratch(const evaluate_job *job, xsmi_arena *arena)
 {
-    places p;
-    p.room = xsmi_arena_take(arena, 1, sizeof *p.room);
+    scratch p;
+    p.rows = xsmi_arena_take(arena, 1, sizeof *p.rows);
     p.top_score = xsmi_arena_take(arena, (uint64_t)JOB_ROWS * job->top, sizeof *p.top_score);
     p.top_class = xsmi_arena_take(arena, (uint64_t)JOB_ROWS * job->top, sizeof *p.top_class);
     p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
@@ -133,11 +133,13 @@ static bool add_measures(const evaluate_job *job, size_t index, const uint32_t *
     return first;
 }
 
-static void take_row(const evaluate_job *job, size_t index, uint64_t row, double log_sum_exp, float target_score,
-                     const uint32_t *top_class, const places *here)
+/* Adds row i of a job, which was scored. */
+static void add_row(const evaluate_job *job, size_t index, size_t i, const scratch *here)
 {
     partial *p = &job->partials[index];
     const xsm_model *m = job->model;
+    const uint64_t row = (uint64_t)index * JOB_ROWS + i;
+    const double log_sum_exp = here->rows->log_sum_exp[i];
     size_t count;
     const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
     if (count == 0) {
@@ -156,7 +158,7 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
             p->unseen_labels++;
             continue;
         }
-        float score = target_score;
+        float score = here->rows->target_scores[i];
         if (count > 1) {
             xsmi_model_chosen_scores(m, &x, &seen, &labels[j], 1, &score, here->code);
         }
@@ -171,17 +173,15 @@ static void take_row(const evaluate_job *job, size_t index, uint64_t row, double
         p->known_rows++;
         p->log_loss += log_sum_exp - target / (double)known;
     }
-    p->wrong += !add_measures(job, index, labels, count, top_class, here->best);
+    p->wrong += !add_measures(job, index, labels, count, here->top_class + i * job->top, here->best);
 }
 
 static void run_rows(void *state, size_t index, uint32_t thread)
 {
     const evaluate_job *job = state;
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
-    places here = divide_scratch(job, &arena);
-    room *r = here.room;
-    float *top_score = here.top_score;
-    uint32_t *top_class = here.top_class;
+    const scratch here = divide_scratch(job, &arena);
+    job_rows *r = here.rows;
     uint64_t first = (uint64_t)index * JOB_ROWS;
     size_t rows = (size_t)XSMI_MIN(job->dataset->rows - first, JOB_ROWS);
     xsmi_exact blocks[XSMI_EXACT_BLOCKS];
@@ -206,15 +206,15 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         b->top = job->top;
         b->log_sum_exp = r->log_sum_exp + i;
         b->target_score = r->target_scores + i;
-        b->top_score = top_score + i * job->top;
-        b->top_class = top_class + i * job->top;
+        b->top_score = here.top_score + i * job->top;
+        b->top_class = here.top_class + i * job->top;
     }
     xsmi_model_exact(job->model, blocks, count, here.model);
     memset(&job->partials[index], 0, sizeof job->partials[index]);
     memset(job->measures + index * MEASURES * job->top, 0, MEASURES * job->top * sizeof *job->measures);
     job->partials[index].failed = UINT64_MAX;
     for (size_t i = 0; i < rows; i++) {
-        take_row(job, index, first + i, r->log_sum_exp[i], r->target_scores[i], top_class + i * job->top, &here);
+        add_row(job, index, i, &here);
     }
     xsmi_dataset_passed(job->dataset, first, rows);
 }
@@ -274,22 +274,22 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
                         const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err)
 {
     xsm_context *ctx = context ? context : model ? model->context : NULL;
-    xsmi_evaluate_room kept = {.rows = 0};
-    xsm_status status = xsmi_evaluate(ctx, model, dataset, options, &kept, metrics, err);
-    xsmi_evaluate_room_free(ctx, &kept);
+    xsmi_evaluate_scratch kept = {.context = ctx};
+    xsm_status status = xsmi_evaluate(model, dataset, options, &kept, metrics, err);
+    xsmi_evaluate_scratch_free(&kept);
     return status;
 }
 
-void xsmi_evaluate_room_free(xsm_context *context, xsmi_evaluate_room *kept)
+void xsmi_evaluate_scratch_free(xsmi_evaluate_scratch *s)
 {
-    xsmi_release(context, kept->scratch, kept->capacity, 1);
-    *kept = (xsmi_evaluate_room){.rows = 0};
+    xsmi_release(s->context, s->memory, s->capacity, 1);
+    *s = (xsmi_evaluate_scratch){.context = s->context};
 }
 
-xsm_status xsmi_evaluate(xsm_context *ctx, const xsm_model *model, const xsm_dataset *dataset,
-                         const xsm_evaluate_options *options, xsmi_evaluate_room *kept, xsm_metrics *metrics,
-                         xsm_error *err)
+xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
+                         xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err)
 {
+    xsm_context *ctx = kept->context;
     if (!model || !dataset || !metrics) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate: %s is NULL",
                          !model     ? "the model"
@@ -326,9 +326,9 @@ xsm_status xsmi_evaluate(xsm_context *ctx, const xsm_model *model, const xsm_dat
     size_t weights = model->counts ? (size_t)model->classes + 1 : 0;
     job.weights = weights ? xsmi_allocate(ctx, weights, sizeof *job.weights) : NULL;
     size_t bytes;
-    bool fits = xsmi_multiply(threads, job.scratch_each, &bytes) &&
-                xsmi_reserve(ctx, &kept->scratch, &kept->capacity, bytes, 1);
-    job.scratch = kept->scratch;
+    bool fits =
+        xsmi_multiply(threads, job.scratch_each, &bytes) && xsmi_reserve(ctx, &kept->memory, &kept->capacity, bytes, 1);
+    job.scratch = kept->memory;
     xsm_status status;
     if (!job.partials || !job.measures || !fits || !job.discounts || (weights && !job.weights)) {
         status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");

@@ -9,17 +9,18 @@
 #include <xsoftmax/metrics.h>
 
 /* Memory reused between evaluations: allocating memory costs more than evaluating a few rows. Initialise with zeros,
- * except `rows`. */
-typedef struct xsmi_evaluate_room {
-    uint64_t rows; /* the expected maximum of rows; more rows need a new allocation */
-    unsigned char *scratch;
+ * except `context` and `rows`. */
+typedef struct xsmi_evaluate_scratch {
+    xsm_context *context; /* whose memory and threads are used; borrowed */
+    uint64_t rows;        /* the expected maximum of rows; more rows need a new allocation */
+    unsigned char *memory;
     size_t capacity;
-} xsmi_evaluate_room;
+} xsmi_evaluate_scratch;
 
-/* xsm_evaluate() with that memory, which belongs to `context`. */
-xsm_status xsmi_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                         const xsm_evaluate_options *options, xsmi_evaluate_room *kept, xsm_metrics *metrics,
-                         xsm_error *err);
-void xsmi_evaluate_room_free(xsm_context *context, xsmi_evaluate_room *kept);
+/* xsm_evaluate() with that memory. */
+xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
+                         xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err);
+/* Releases the memory. */
+void xsmi_evaluate_scratch_free(xsmi_evaluate_scratch *s);
 
 #endif

@@ -16,28 +16,28 @@ static bool searches_hierarchy(const xsm_model *m, uint32_t top)
 }
 
 /* The scratch of a search. */
-typedef struct search_places {
+typedef struct search_scratch {
     float *queries; /* [XSM_INDEX_QUERIES][stride] */
     void *scratch;
-} search_places;
+} search_scratch;
 
-static search_places divide_search(const xsm_index *index, uint32_t top, xsmi_arena *arena)
+static search_scratch divide_search(const xsm_index *index, uint32_t top, xsmi_arena *arena)
 {
-    search_places p;
+    search_scratch p;
     p.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(index), sizeof *p.queries);
     p.scratch = xsmi_arena_take(arena, xsmi_index_scratch(index, top), 1);
     return p;
 }
 
 /* The scratch of a search in a hierarchy. */
-typedef struct best_first_places {
+typedef struct best_first_scratch {
     void *search;
     float *hidden; /* for a first layer */
-} best_first_places;
+} best_first_scratch;
 
-static best_first_places divide_best_first(const xsm_model *m, xsmi_arena *arena)
+static best_first_scratch divide_best_first(const xsm_model *m, xsmi_arena *arena)
 {
-    best_first_places p;
+    best_first_scratch p;
     p.search = xsmi_arena_take(arena, xsmi_best_first_scratch(m->hierarchy), 1);
     p.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *p.hidden);
     return p;
@@ -215,20 +215,21 @@ static void sort_row(uint32_t *classes, float *scores, uint32_t count)
     }
 }
 
-/* Searches for the classes of at most XSM_INDEX_QUERIES rows and scores them again. */
-static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t first, uint32_t rows, uint32_t *classes,
-                              float *scores, xsm_error *err)
+/* Searches for the classes of the next XSM_INDEX_QUERIES rows at most, from `first` on, and scores them again. */
+static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t first, uint32_t *classes, float *scores,
+                              xsm_error *err)
 {
+    const uint32_t rows = (uint32_t)XSMI_MIN(batch->count - first, XSM_INDEX_QUERIES);
     const xsm_model *m = p->model;
     xsmi_arena arena = {p->scratch, 0};
-    search_places places = divide_search(p->index, p->top, &arena);
+    search_scratch own = divide_search(p->index, p->top, &arena);
     size_t stride = xsmi_index_query_stride(p->index);
     uint32_t lengths[XSM_INDEX_QUERIES];
     uint64_t probed[XSM_INDEX_QUERIES] = {0};
-    memset(places.queries, 0, rows * stride * sizeof *places.queries);
+    memset(own.queries, 0, rows * stride * sizeof *own.queries);
     for (uint32_t i = 0; i < rows; i++) {
         xsmi_features x = xsmi_batch_features(batch, first + i);
-        float *query = places.queries + i * stride;
+        float *query = own.queries + i * stride;
         if (p->model->layer) {
             xsmi_layer_hidden(p->model, &x, query);
         }
@@ -241,7 +242,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
     }
     xsm_index_block block = {
         .size = sizeof block,
-        .queries = places.queries,
+        .queries = own.queries,
         .stride = stride,
         .count = rows,
         .top = p->top,
@@ -250,7 +251,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
         .scores = scores,
         .lengths = lengths,
         .probed = probed,
-        .scratch = places.scratch,
+        .scratch = own.scratch,
         .list_stride = p->top,
     };
     XSMI_TRY(xsmi_index_block(p->index, &block, err));
@@ -258,7 +259,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
         uint64_t row = xsmi_batch_row(batch, first + i);
         xsmi_features x = xsmi_batch_features(batch, first + i);
         if (m->layer) {
-            x = (xsmi_features){places.queries + i * stride, NULL, m->features};
+            x = (xsmi_features){own.queries + i * stride, NULL, m->features};
         }
         bool finite = lengths[i] == p->top;
         if (finite) {
@@ -287,9 +288,8 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
 static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, xsm_error *err)
 {
     for (size_t first = 0; first < batch->count; first += XSM_INDEX_QUERIES) {
-        uint32_t rows = (uint32_t)XSMI_MIN(batch->count - first, XSM_INDEX_QUERIES);
-        XSMI_TRY(search_rows(p, batch, first, rows, classes + first * p->top,
-                             scores ? scores + first * p->top : p->top_score, err));
+        XSMI_TRY(search_rows(p, batch, first, classes + first * p->top, scores ? scores + first * p->top : p->top_score,
+                             err));
     }
     return XSM_OK;
 }
@@ -299,11 +299,11 @@ static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint3
                                  double *probabilities, xsm_error *err)
 {
     xsmi_arena arena = {p->scratch, 0};
-    best_first_places places = divide_best_first(p->model, &arena);
+    best_first_scratch own = divide_best_first(p->model, &arena);
     for (size_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, i);
-        x = xsmi_model_seen(p->model, &x, places.hidden);
-        uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, places.search);
+        x = xsmi_model_seen(p->model, &x, own.hidden);
+        uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, own.search);
         if (opened == 0) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
                              (unsigned long long)xsmi_batch_row(batch, i));

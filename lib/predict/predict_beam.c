@@ -13,18 +13,18 @@
 /* The default width of a beam in the tree alone. */
 #define BEAM_ALONE 10
 
-typedef struct beam_places {
+typedef struct beam_scratch {
     float *code;
     xsmi_beam_node *nodes;
     uint32_t *classes; /* [beam] */
     double *log_q;     /* [beam] */
     float *scores;     /* [beam] */
     float *hidden;     /* for a first layer */
-} beam_places;
+} beam_scratch;
 
-static beam_places divide(const xsm_predictor *p, xsmi_arena *arena)
+static beam_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
 {
-    beam_places b;
+    beam_scratch b;
     b.code = xsmi_arena_take(arena, xsmi_correction_code(p->correction), sizeof *b.code);
     b.nodes = xsmi_arena_take(arena, xsmi_beam_nodes(p->beam), sizeof *b.nodes);
     b.classes = xsmi_arena_take(arena, p->beam, sizeof *b.classes);
@@ -71,7 +71,7 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
 }
 
 /* Copies the best `top` of a row's classes to `list`. */
-static void take_best(const beam_places *b, uint32_t found, const xsmi_top *list)
+static void sort_best(const beam_scratch *b, uint32_t found, const xsmi_top *list)
 {
     xsmi_top_start(list);
     for (uint32_t j = 0; j < found; j++) {
@@ -80,7 +80,7 @@ static void take_best(const beam_places *b, uint32_t found, const xsmi_top *list
     xsmi_top_sort(list);
 }
 
-static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_places *b, const xsmi_top *list)
+static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_scratch *b, const xsmi_top *list)
 {
     const xsm_model *m = p->model;
     const xsmi_tree *tree = p->correction->tree;
@@ -101,7 +101,7 @@ static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_places 
     for (uint32_t j = 0; j < found; j++) {
         finite &= isfinite(b->scores[j]) != 0;
     }
-    take_best(b, found, list);
+    sort_best(b, found, list);
     p->probed += found;
     return finite;
 }
@@ -110,11 +110,11 @@ xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *cla
                          double *probabilities, xsm_error *err)
 {
     xsmi_arena arena = {p->scratch, 0};
-    const beam_places places = divide(p, &arena);
+    const beam_scratch own = divide(p, &arena);
     for (size_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, i);
         const xsmi_top list = {scores ? scores + i * p->top : p->top_score, classes + i * p->top, p->top};
-        if (!run_row(p, &x, &places, &list)) {
+        if (!run_row(p, &x, &own, &list)) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
                              (unsigned long long)xsmi_batch_row(batch, i));
         }

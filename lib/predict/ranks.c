@@ -107,29 +107,30 @@ typedef struct listed {
 
 /* The classes of a job's rows; grows. */
 typedef struct list {
+    xsm_context *context;
+    uint32_t classes; /* of the model; others are not listed */
     listed *items;
     size_t count, capacity;
     size_t starts[JOB_ROWS + 1];
 } list;
 
-static xsm_status add(xsm_context *ctx, list *l, const uint32_t *labels, size_t count, uint32_t classes, bool own,
-                      xsm_error *err)
+static xsm_status add(list *l, const uint32_t *labels, size_t count, bool own, xsm_error *err)
 {
     if (l->capacity - l->count < count) {
         size_t capacity = 2 * (l->count + count);
-        listed *items = xsmi_allocate(ctx, capacity, sizeof *items);
+        listed *items = xsmi_allocate(l->context, capacity, sizeof *items);
         if (!items) {
             return xsmi_fail_memory(err, capacity * sizeof *items, "the labels of rows");
         }
         if (l->items) {
             memcpy(items, l->items, l->count * sizeof *items);
-            xsmi_release(ctx, l->items, l->capacity, sizeof *items);
+            xsmi_release(l->context, l->items, l->capacity, sizeof *items);
         }
         l->items = items;
         l->capacity = capacity;
     }
     for (size_t j = 0; j < count; j++) {
-        if (labels[j] < classes) {
+        if (labels[j] < l->classes) {
             l->items[l->count++] = (listed){labels[j], own, 0, 0, 0};
         }
     }
@@ -143,13 +144,12 @@ static int compare_listed(const void *a, const void *b)
 }
 
 /* Lists row `row`'s classes in rising order, each once; of equal classes its own label is listed. */
-static xsm_status list_row(xsm_context *ctx, const known_rows *k, const xsm_dataset *data, uint64_t row,
-                           uint32_t classes, list *l, xsm_error *err)
+static xsm_status list_row(list *l, const known_rows *k, const xsm_dataset *data, uint64_t row, xsm_error *err)
 {
     const size_t first = l->count;
     size_t count;
     const uint32_t *labels = xsmi_dataset_labels(data, row, &count);
-    XSMI_TRY(add(ctx, l, labels, count, classes, true, err));
+    XSMI_TRY(add(l, labels, count, true, err));
     if (l->count == first) {
         return XSM_OK; /* nothing to rank */
     }
@@ -161,7 +161,7 @@ static xsm_status list_row(xsm_context *ctx, const known_rows *k, const xsm_data
         xsmi_features y = xsmi_dataset_features(d, other);
         if (same(&x, &y)) {
             labels = xsmi_dataset_labels(d, other, &count);
-            XSMI_TRY(add(ctx, l, labels, count, classes, false, err));
+            XSMI_TRY(add(l, labels, count, false, err));
         }
     }
     xsmi_heap_sort(l->items + first, l->count - first, sizeof *l->items, compare_listed);
@@ -205,7 +205,7 @@ typedef struct pass {
 } pass;
 
 /* Reads one row's scores of a tile, `step` floats apart. */
-static void take_row(pass *p, size_t row, const xsmi_tile *tile, const float *scores, size_t step)
+static void read_row(pass *p, size_t row, const xsmi_tile *tile, const float *scores, size_t step)
 {
     listed *items = p->list->items;
     const size_t end = p->list->starts[row + 1];
@@ -214,7 +214,7 @@ static void take_row(pass *p, size_t row, const xsmi_tile *tile, const float *sc
     }
     if (!p->counting) {
         size_t *next = &p->cursors[row];
-        for (; *next < end && items[*next].class < tile->first + tile->count; ++*next) {
+        for (; *next < end && items[*next].class < tile->first + tile->count; (*next)++) {
             items[*next].score = scores[(items[*next].class - tile->first) * step];
         }
         for (uint32_t c = 0; c < tile->count; c++) {
@@ -237,15 +237,15 @@ static void take_row(pass *p, size_t row, const xsmi_tile *tile, const float *sc
     }
 }
 
-static void take_tile(void *state, const xsmi_tile *tile)
+static void read_tile(void *state, const xsmi_tile *tile)
 {
     pass *p = state;
     if (!tile->lanes) {
-        take_row(p, tile->block * XSMI_LANES + tile->row, tile, tile->scores, 1);
+        read_row(p, tile->block * XSMI_LANES + tile->row, tile, tile->scores, 1);
         return;
     }
     for (size_t l = 0; l < XSMI_LANES && tile->block * XSMI_LANES + l < p->rows; l++) {
-        take_row(p, tile->block * XSMI_LANES + l, tile, tile->scores + l, XSMI_LANES);
+        read_row(p, tile->block * XSMI_LANES + l, tile, tile->scores + l, XSMI_LANES);
     }
 }
 
@@ -279,6 +279,8 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     ranks_job *job = state;
     const xsm_dataset *data = job->data;
     list *l = &job->lists[thread];
+    l->context = job->context;
+    l->classes = job->model->classes;
     partial *result = &job->partials[index];
     const uint64_t first = (uint64_t)index * JOB_ROWS;
     pass p = {.list = l, .finite = true};
@@ -293,7 +295,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         size_t labels;
         const uint32_t *of = xsmi_dataset_labels(data, first + i, &labels);
         l->starts[i] = l->count;
-        if (list_row(job->context, job->known, data, first + i, job->model->classes, l, NULL) != XSM_OK) {
+        if (list_row(l, job->known, data, first + i, NULL) != XSM_OK) {
             job->short_of_memory[index] = true;
             return;
         }
@@ -311,7 +313,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     void *scratch = job->scratch + thread * job->scratch_each;
     for (int n = 0; n < 2 && l->count > 0 && p.finite; n++) {
         p.counting = n == 1;
-        const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, take_tile, &p};
+        const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, read_tile, &p};
         xsmi_tiles_score(&call, scratch);
     }
     if (!p.finite) {

@@ -15,6 +15,9 @@ typedef struct pair {
 } pair;
 
 typedef struct search_job {
+    xsm_context *context;
+    const xsm_model *model;
+    const xsm_predictor_options *options; /* of the predictor that is measured */
     const xsm_dataset *dataset;
     uint32_t top;
     pair *pairs;          /* [threads] */
@@ -36,7 +39,7 @@ static bool contains(const uint32_t *classes, size_t count, uint32_t class)
     return false;
 }
 
-static void take_row(const search_job *job, size_t index, uint64_t row, const uint32_t *want, const uint32_t *have)
+static void compare_row(const search_job *job, size_t index, uint64_t row, const uint32_t *want, const uint32_t *have)
 {
     size_t count;
     const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
@@ -71,7 +74,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     job->statuses[index] = status;
     job->probed[index] = xsm_predictor_probed(p->searching) - before;
     for (size_t i = 0; status == XSM_OK && i < batch.count; i++) {
-        take_row(job, index, first + i, p->want + i * job->top, p->have + i * job->top);
+        compare_row(job, index, first + i, p->want + i * job->top, p->have + i * job->top);
     }
 }
 
@@ -99,23 +102,23 @@ static xsm_status join(const search_job *job, size_t jobs, xsm_search_metrics *m
     return XSM_OK;
 }
 
-static xsm_status make_pair(const xsm_model *model, const xsm_predictor_options *o, uint32_t top, xsm_context *ctx,
-                            pair *p, xsm_error *err)
+static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
 {
     xsm_predictor_options all = XSM_PREDICTOR_OPTIONS_INIT;
-    all.top = top;
-    XSMI_TRY(xsm_predictor_new(model, &all, &p->exact, err));
-    XSMI_TRY(xsm_predictor_new(model, o, &p->searching, err));
-    p->want = xsmi_allocate(ctx, (uint64_t)JOB_ROWS * top, sizeof *p->want);
-    p->have = xsmi_allocate(ctx, (uint64_t)JOB_ROWS * top, sizeof *p->have);
-    return p->want && p->have ? XSM_OK : xsmi_fail_memory(err, JOB_ROWS * (size_t)top * 8, "an evaluation");
+    all.top = job->top;
+    XSMI_TRY(xsm_predictor_new(job->model, &all, &p->exact, err));
+    XSMI_TRY(xsm_predictor_new(job->model, job->options, &p->searching, err));
+    p->want = xsmi_allocate(job->context, (uint64_t)JOB_ROWS * job->top, sizeof *p->want);
+    p->have = xsmi_allocate(job->context, (uint64_t)JOB_ROWS * job->top, sizeof *p->have);
+    return p->want && p->have ? XSM_OK : xsmi_fail_memory(err, JOB_ROWS * (size_t)job->top * 8, "an evaluation");
 }
 
-static xsm_status run(xsm_context *ctx, const xsm_model *model, const xsm_dataset *dataset,
-                      const xsm_predictor_options *o, uint32_t top, xsm_search_metrics *m, xsm_error *err)
+/* Allocates and runs a job of which context, model, options, dataset and top are set. */
+static xsm_status run(search_job job, xsm_search_metrics *m, xsm_error *err)
 {
-    size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
-    search_job job = {.dataset = dataset, .top = top};
+    xsm_context *ctx = job.context;
+    const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
+    const uint32_t top = job.top;
     job.pairs = xsmi_allocate_zero(ctx, threads, sizeof *job.pairs);
     job.hits = xsmi_allocate(ctx, jobs, top * sizeof *job.hits);
     job.labels = xsmi_allocate(ctx, jobs, top * sizeof *job.labels);
@@ -128,7 +131,7 @@ static xsm_status run(xsm_context *ctx, const xsm_model *model, const xsm_datase
         status = xsmi_fail_memory(err, jobs * top * sizeof *job.hits, "an evaluation");
     }
     for (size_t i = 0; i < threads && status == XSM_OK; i++) {
-        status = make_pair(model, o, top, ctx, &job.pairs[i], err);
+        status = make_pair(&job, &job.pairs[i], err);
     }
     status = status == XSM_OK ? xsmi_run(ctx, run_rows, &job, jobs, err) : status;
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
@@ -170,6 +173,8 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
     uint32_t top = o.top ? o.top : 5;
     top = XSMI_MIN(top, model->classes);
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
-    XSMI_TRY(run(context ? context : model->context, model, dataset, &o, top, &m, err));
+    const search_job job = {
+        .context = context ? context : model->context, .model = model, .options = &o, .dataset = dataset, .top = top};
+    XSMI_TRY(run(job, &m, err));
     return xsmi_options_write(&m, sizeof m, sizeof m, metrics, "xsm_search_metrics", err);
 }

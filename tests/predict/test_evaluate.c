@@ -615,7 +615,7 @@ static void kept_memory_changes_nothing(void **state)
         test_problem p = test_problem_new(90, 7, 20, sparse, 5);
         xsm_context *ctx = test_context(2, 0, 0);
         xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 1);
-        xsmi_evaluate_room kept = {.rows = 20};
+        xsmi_evaluate_scratch kept = {.context = ctx, .rows = 20};
         static const uint64_t counts[] = {10, 20, 1, 90, 30};
         for (int i = 0; i < 5; i++) {
             uint64_t rows[90];
@@ -626,12 +626,12 @@ static void kept_memory_changes_nothing(void **state)
             xsm_metrics want = XSM_METRICS_INIT, got = XSM_METRICS_INIT;
             assert_ok(xsm_dataset_select(p.data, rows, counts[i], &part, &err), err);
             assert_ok(xsm_evaluate(ctx, m, part, NULL, &want, &err), err);
-            assert_ok(xsmi_evaluate(ctx, m, part, NULL, &kept, &got, &err), err);
+            assert_ok(xsmi_evaluate(m, part, NULL, &kept, &got, &err), err);
             assert_memory_equal(&got, &want, sizeof want);
             xsm_dataset_free(part);
         }
-        xsmi_evaluate_room_free(ctx, &kept);
-        assert_null(kept.scratch);
+        xsmi_evaluate_scratch_free(&kept);
+        assert_null(kept.memory);
         xsm_model_free(m);
         xsm_context_free(ctx);
         test_problem_free(&p);
