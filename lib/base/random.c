@@ -152,15 +152,16 @@ void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, u
     }
 }
 
-void xsmi_streams_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t purpose, const uint64_t *positions,
-                        size_t count, uint32_t n, const uint32_t *excluded, uint32_t *out)
+void xsmi_streams_other(const xsmi_kernels *kernels, const xsmi_streams *streams, uint32_t n, const uint32_t *excluded,
+                        uint32_t *out)
 {
     enum { TOGETHER = 64 };
+    const uint64_t seed = streams->seed, *positions = streams->positions;
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t words[4 * TOGETHER];
-    for (size_t first = 0; first < count; first += TOGETHER) {
-        const size_t some = XSMI_MIN(count - first, TOGETHER);
-        kernels->philox(key, purpose, positions + first, some, words);
+    for (size_t first = 0; first < streams->count; first += TOGETHER) {
+        const size_t some = XSMI_MIN(streams->count - first, TOGETHER);
+        kernels->philox(key, streams->purpose, positions + first, some, words);
         for (size_t i = first; i < first + some; i++) {
             uint64_t product = (uint64_t)words[i - first] * (n - 1);
             if ((uint32_t)product >= n - 1) { /* xsmi_stream_below() would certainly not reject it */
@@ -168,7 +169,7 @@ void xsmi_streams_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t pur
                 out[i] = number + (number >= excluded[i]);
             } else {
                 xsmi_stream stream;
-                xsmi_stream_start(&stream, seed, purpose, positions[i]);
+                xsmi_stream_start(&stream, seed, streams->purpose, positions[i]);
                 xsmi_stream_others(&stream, n, excluded[i], 1, &out[i]);
             }
         }

@@ -47,10 +47,17 @@ double xsmi_stream_uniform(xsmi_stream *s);
 /* Draws m distinct classes from {0..n-1} without `excluded`, each set with equal probability (Floyd's algorithm; 1 <= m
  * <= n-1; m = n-1 gives all the others in rising order). O(m) for m <= 32, else O(m log m). */
 void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t m, uint32_t *out);
-/* The first draw of xsmi_stream_others() with m = 1 from each of `count` new streams: out[i] is not excluded[i]. The
- * first words of about ten streams are computed side by side. n >= 2. */
-void xsmi_streams_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t purpose, const uint64_t *positions,
-                        size_t count, uint32_t n, const uint32_t *excluded, uint32_t *out);
+/* New streams of one seed and purpose. */
+typedef struct xsmi_streams {
+    uint64_t seed;
+    uint32_t purpose;
+    const uint64_t *positions; /* [count] */
+    size_t count;
+} xsmi_streams;
+/* The first draw of xsmi_stream_others() with m = 1 from each stream: out[i] is not excluded[i]. The first words of
+ * about ten streams are computed side by side. n >= 2. */
+void xsmi_streams_other(const xsmi_kernels *kernels, const xsmi_streams *streams, uint32_t n, const uint32_t *excluded,
+                        uint32_t *out);
 /* xsmi_stream_others() without each of the `excluded_count` distinct classes in `excluded`, in any order; 0 <= m <= n -
  * excluded_count. For one excluded class the draws are those of xsmi_stream_others(). O(excluded_count) more a draw. */
 void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, uint32_t excluded_count, uint32_t m,

@@ -77,11 +77,18 @@ xsmi_mapping xsmi_container_take_mapping(xsmi_container *c);
 
 typedef struct xsmi_container_writer xsmi_container_writer;
 
-/* Begins a file beside `path`. The tensors' data follow in this order; each tensor must begin at a multiple of its
- * dtype's size, so those of larger dtypes come first. Tensor `aligned` begins at a multiple of XSMI_ALIGNMENT in the
- * file. Keys are distinct and none of the container's own. */
-xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_tensor *tensors, size_t count,
-                                 size_t aligned, const xsmi_entry *metadata, size_t metadata_count,
+/* What a file will contain. */
+typedef struct xsmi_container_plan {
+    const xsmi_tensor *tensors; /* [count] in the order of their data; each must begin at a multiple of its dtype's
+                                   size, so those of larger dtypes come first */
+    size_t count;
+    size_t aligned;             /* the tensor that begins at a multiple of XSMI_ALIGNMENT in the file */
+    const xsmi_entry *metadata; /* [metadata_count]; keys are distinct and none of the container's own */
+    size_t metadata_count;
+} xsmi_container_plan;
+
+/* Begins a file beside `path`. The tensors' data follow. */
+xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_container_plan *plan,
                                  xsmi_container_writer **out, xsm_error *err);
 /* The next bytes of the tensors' data. */
 xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err);

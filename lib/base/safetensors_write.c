@@ -65,31 +65,30 @@ static bool put_metadata(json_t *header, const xsmi_entry *metadata, size_t coun
     return good;
 }
 
-/* The tensors' offsets, one after the other. *before = bytes in front of tensor `aligned`. */
-static xsm_status put_tensors(json_t *header, const xsmi_tensor *tensors, size_t count, size_t aligned, size_t *total,
-                              size_t *before, xsm_error *err)
+/* The tensors' offsets, one after the other. *before = bytes in front of the aligned tensor. */
+static xsm_status put_tensors(json_t *header, const xsmi_container_plan *plan, size_t *total, size_t *before,
+                              xsm_error *err)
 {
-    size_t place = 0;
+    size_t offset = 0;
     *before = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes;
-        size_t end;
-        if (!xsmi_tensor_bytes(&tensors[i], &bytes) || !xsmi_add(place, bytes, &end) || end > SIZE_MAX / 2) {
-            return xsmi_fail(err, XSM_ERROR_LIMIT, "tensor '%s' is larger than a file can be", tensors[i].name);
+    for (size_t i = 0; i < plan->count; i++) {
+        const xsmi_tensor *t = &plan->tensors[i];
+        size_t bytes, end;
+        if (!xsmi_tensor_bytes(t, &bytes) || !xsmi_add(offset, bytes, &end) || end > SIZE_MAX / 2) {
+            return xsmi_fail(err, XSM_ERROR_LIMIT, "tensor '%s' is larger than a file can be", t->name);
         }
-        if (place % xsmi_dtype_size(tensors[i].dtype) != 0) {
-            return xsmi_fail(err, XSM_ERROR_INTERNAL, "tensor '%s' comes after one of a smaller dtype",
-                             tensors[i].name);
+        if (offset % xsmi_dtype_size(t->dtype) != 0) {
+            return xsmi_fail(err, XSM_ERROR_INTERNAL, "tensor '%s' comes after one of a smaller dtype", t->name);
         }
-        if (i == aligned) {
-            *before = place;
+        if (i == plan->aligned) {
+            *before = offset;
         }
-        if (!put_tensor(header, &tensors[i], place, end)) {
+        if (!put_tensor(header, t, offset, end)) {
             return fail_json(err);
         }
-        place = end;
+        offset = end;
     }
-    *total = place;
+    *total = offset;
     return XSM_OK;
 }
 
@@ -139,8 +138,7 @@ static xsm_status write_header(xsmi_container_writer *w, const json_t *header, s
     return status;
 }
 
-xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_tensor *tensors, size_t count,
-                                 size_t aligned, const xsmi_entry *metadata, size_t metadata_count,
+xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_container_plan *plan,
                                  xsmi_container_writer **out, xsm_error *err)
 {
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -155,9 +153,9 @@ xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_
     XXH3_64bits_reset(&w->hash);
     size_t before = 0;
     json_t *header = json_object();
-    xsm_status status = header && put_metadata(header, metadata, metadata_count) ? XSM_OK : fail_json(err);
+    xsm_status status = header && put_metadata(header, plan->metadata, plan->metadata_count) ? XSM_OK : fail_json(err);
     if (status == XSM_OK) {
-        status = put_tensors(header, tensors, count, aligned, &w->expected, &before, err);
+        status = put_tensors(header, plan, &w->expected, &before, err);
     }
     if (status == XSM_OK) {
         status = xsmi_replace_open(ctx, path, &w->file, err);

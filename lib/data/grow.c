@@ -7,26 +7,22 @@
 
 #define SMALLEST 64
 
-xsm_status xsmi_grow(xsm_context *ctx, void *array, size_t *capacity, size_t needed, size_t each, const char *what,
+xsm_status xsmi_grow(xsm_context *ctx, xsmi_array_ref array, size_t *capacity, size_t needed, const char *what,
                      xsm_error *err)
 {
     if (needed <= *capacity) {
         return XSM_OK;
     }
     size_t wanted = *capacity < SIZE_MAX / 2 ? *capacity + *capacity / 2 : needed;
-    if (wanted < needed) {
-        wanted = needed;
-    }
-    if (wanted < SMALLEST) {
-        wanted = SMALLEST;
-    }
+    wanted = XSMI_MAX(wanted, needed);
+    wanted = XSMI_MAX(wanted, SMALLEST);
     void *memory;
-    memcpy(&memory, array, sizeof memory);
-    void *grown = xsmi_reallocate(ctx, memory, *capacity, wanted, each);
+    memcpy(&memory, array.pointer, sizeof memory);
+    void *grown = xsmi_reallocate(ctx, memory, *capacity, wanted, array.each);
     if (!grown) {
-        return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: %zu times %zu bytes for %s", wanted, each, what);
+        return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: %zu times %zu bytes for %s", wanted, array.each, what);
     }
-    memcpy(array, &grown, sizeof grown);
+    memcpy(array.pointer, &grown, sizeof grown);
     *capacity = wanted;
     return XSM_OK;
 }

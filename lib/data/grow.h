@@ -9,13 +9,12 @@
 /* Reserves `needed` elements in a typed array, and more, so that all copies together cost a constant factor. On failure
  * array and capacity are unchanged. An xsm_status. */
 #define XSMI_GROW(ctx, array, capacity, needed, what, err)                                                             \
-    ((needed) <= (capacity) ? XSM_OK                                                                                   \
-                            : xsmi_grow((ctx), &(array), &(capacity), (needed), sizeof *(array), (what), (err)))
+    ((needed) <= (capacity) ? XSM_OK : xsmi_grow((ctx), XSMI_ARRAY(array), &(capacity), (needed), (what), (err)))
 
-/* `array` is the address of the pointer, of whatever type. */
-xsm_status xsmi_grow(xsm_context *ctx, void *array, size_t *capacity, size_t needed, size_t each, const char *what,
+xsm_status xsmi_grow(xsm_context *ctx, xsmi_array_ref array, size_t *capacity, size_t needed, const char *what,
                      xsm_error *err);
-/* Releases the unused part of a grown array if it is worth a copy; never fails. */
+/* Releases the unused part of a grown array if it is worth a copy; never fails. `array` is the address of the pointer,
+ * of whatever type. */
 void xsmi_shrink(xsm_context *ctx, void *array, size_t *capacity, size_t used, size_t each);
 
 #endif

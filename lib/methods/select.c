@@ -20,7 +20,8 @@ static void select_one_other(const xsmi_kernels *kernels, uint64_t seed, uint32_
             positions[i] = examples[first + i].position;
             labels[i] = examples[first + i].labels[0];
         }
-        xsmi_streams_other(kernels, seed, XSMI_STREAM_NEGATIVES, positions, some, classes, labels, others);
+        const xsmi_streams streams = {seed, XSMI_STREAM_NEGATIVES, positions, some};
+        xsmi_streams_other(kernels, &streams, classes, labels, others);
         for (size_t i = 0; i < some; i++) {
             list[2 * (first + i)] = labels[i];
             list[2 * (first + i) + 1] = others[i];

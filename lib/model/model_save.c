@@ -331,8 +331,8 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
         const char *base = m->index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
         metadata[count++] = (xsmi_entry){XSMI_KEY_INDEX_BASE, base};
     }
-    xsm_status status =
-        xsmi_container_create(m->context, path, c->tensors, c->count, c->weight, metadata, count, w, err);
+    const xsmi_container_plan plan = {c->tensors, c->count, c->weight, metadata, count};
+    xsm_status status = xsmi_container_create(m->context, path, &plan, w, err);
     xsmi_release(m->context, metadata, capacity, sizeof *metadata);
     xsmi_release_text(m->context, vocabulary);
     return status;

@@ -171,7 +171,8 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsm_error *err)
         metadata[entries++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
     }
     xsmi_container_writer *w;
-    xsm_status status = xsmi_container_create(d->context, path, tensors, count, aligned, metadata, entries, &w, err);
+    const xsmi_container_plan plan = {tensors, count, aligned, metadata, entries};
+    xsm_status status = xsmi_container_create(d->context, path, &plan, &w, err);
     xsmi_release_text(d->context, vocabulary);
     if (status != XSM_OK) {
         return status;

@@ -74,7 +74,8 @@ static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, co
         entries[options] = (xsmi_entry){KEY_SAMPLER, s->ops.name};
         entries[options + 1] = (xsmi_entry){KEY_CLASSES, classes};
         entries[options + 2] = (xsmi_entry){KEY_FEATURES, features};
-        status = xsmi_container_create(s->context, path, w->tensors, w->count, 0, entries, count, &file, err);
+        const xsmi_container_plan plan = {w->tensors, w->count, 0, entries, count};
+        status = xsmi_container_create(s->context, path, &plan, &file, err);
     }
     for (size_t i = 0; i < w->count && status == XSM_OK; i++) {
         status = xsmi_container_write(file, w->tensors[i].data, w->tensors[i].size, err);

@@ -182,8 +182,8 @@ static void test_streams_other(void **state)
         }
         for (uint32_t mask = 0; mask < 8; mask++) {
             const size_t count = STREAMS - mask;
-            xsmi_streams_other(xsmi_kernels_select(mask), seed, XSMI_STREAM_NEGATIVES, positions, count, n, excluded,
-                               out);
+            const xsmi_streams streams = {seed, XSMI_STREAM_NEGATIVES, positions, count};
+            xsmi_streams_other(xsmi_kernels_select(mask), &streams, n, excluded, out);
             for (size_t i = 0; i < count; i++) {
                 xsmi_stream s;
                 uint32_t alone;

@@ -264,7 +264,7 @@ static xsm_status write_some(xsm_context *ctx, const char *path, xsm_error *err)
 {
     static const xsmi_entry metadata[] = {{"z", "\"\\\n"}, {"a", "\xe7\x8a\xac"}};
     xsmi_container_writer *w = NULL;
-    XSMI_TRY(xsmi_container_create(ctx, path, plan, 3, 1, metadata, 2, &w, err));
+    XSMI_TRY(xsmi_container_create(ctx, path, &(xsmi_container_plan){plan, 3, 1, metadata, 2}, &w, err));
     xsm_status status = xsmi_container_write(w, values, sizeof values, err);
     if (status == XSM_OK) {
         status = xsmi_container_write(w, "abcdefgh", 8, err);
@@ -316,15 +316,18 @@ static void refuses_bad_plans(void **state)
     const char *path = test_path("bad");
     xsmi_container_writer *w = NULL;
     const xsmi_tensor odd[] = {plan[2], plan[0]};
-    assert_fails(xsmi_container_create(ctx, path, odd, 2, 0, NULL, 0, &w, &err), XSM_ERROR_INTERNAL, err);
+    assert_fails(xsmi_container_create(ctx, path, &(xsmi_container_plan){odd, 2, 0, NULL, 0}, &w, &err),
+                 XSM_ERROR_INTERNAL, err);
     xsmi_tensor large = plan[0];
     large.shape[0] = UINT64_C(1) << 60;
-    assert_fails(xsmi_container_create(ctx, path, &large, 1, 0, NULL, 0, &w, &err), XSM_ERROR_LIMIT, err);
+    assert_fails(xsmi_container_create(ctx, path, &(xsmi_container_plan){&large, 1, 0, NULL, 0}, &w, &err),
+                 XSM_ERROR_LIMIT, err);
     large.shape[0] = UINT64_C(1) << 61;
-    assert_fails(xsmi_container_create(ctx, path, &large, 1, 0, NULL, 0, &w, &err), XSM_ERROR_LIMIT, err);
+    assert_fails(xsmi_container_create(ctx, path, &(xsmi_container_plan){&large, 1, 0, NULL, 0}, &w, &err),
+                 XSM_ERROR_LIMIT, err);
     assert_null(w);
     /* Fewer bytes than announced. */
-    assert_ok(xsmi_container_create(ctx, path, plan, 3, 1, NULL, 0, &w, &err), err);
+    assert_ok(xsmi_container_create(ctx, path, &(xsmi_container_plan){plan, 3, 1, NULL, 0}, &w, &err), err);
     assert_ok(xsmi_container_write(w, values, sizeof values, &err), err);
     assert_fails(xsmi_container_commit(w, &err), XSM_ERROR_INTERNAL, err);
     /* A header longer than will be read again. */
@@ -333,7 +336,8 @@ static void refuses_bad_plans(void **state)
     memset(text, 'x', XSMI_HEADER_MAX);
     text[XSMI_HEADER_MAX] = '\0';
     xsmi_entry entry = {"k", text};
-    assert_fails(xsmi_container_create(ctx, path, plan, 3, 1, &entry, 1, &w, &err), XSM_ERROR_LIMIT, err);
+    assert_fails(xsmi_container_create(ctx, path, &(xsmi_container_plan){plan, 3, 1, &entry, 1}, &w, &err),
+                 XSM_ERROR_LIMIT, err);
     free(text);
     xsmi_container *c = NULL;
     assert_fails(xsmi_container_open(ctx, path, true, &c, &err), XSM_ERROR_IO, err); /* nothing was made */

@@ -282,7 +282,9 @@ static void bad_corrections_are_refused(void **state)
         };
         const char *path = test_path("bad");
         xsmi_container_writer *w = NULL;
-        assert_ok(xsmi_container_create(ctx, path, tensors, number ? 2 : 5, 0, NULL, 0, &w, &err), err);
+        assert_ok(
+            xsmi_container_create(ctx, path, &(xsmi_container_plan){tensors, number ? 2 : 5, 0, NULL, 0}, &w, &err),
+            err);
         assert_ok(xsmi_container_write(w, weight, sizeof weight, &err), err);
         if (number) {
             assert_ok(xsmi_container_write(w, numbers, count * sizeof *numbers, &err), err);

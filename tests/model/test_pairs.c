@@ -246,7 +246,14 @@ static void bad_files_are_refused(void **state)
         };
         const char *path = test_path("bad");
         xsmi_container_writer *w = NULL;
-        assert_ok(xsmi_container_create(ctx, path, tensors, alone ? 2 : beside ? 5 : 4, 0, NULL, 0, &w, &err), err);
+        assert_ok(xsmi_container_create(ctx, path,
+                                        &(xsmi_container_plan){tensors,
+                                                               alone    ? 2
+                                                               : beside ? 5
+                                                                        : 4,
+                                                               0, NULL, 0},
+                                        &w, &err),
+                  err);
         assert_ok(xsmi_container_write(w, weight, sizeof weight, &err), err);
         assert_ok(xsmi_container_write(w, counts, sizeof counts, &err), err);
         if (!alone) {

@@ -483,7 +483,7 @@ static void wrong_caches(void **state)
                                  {"rows_unseen", "0"},
                                  {"labels_unseen", "1"}};
         xsmi_container_writer *w = NULL;
-        assert_ok(xsmi_container_create(ctx, path, tensors, 6, 0, metadata, 10, &w, &err), err);
+        assert_ok(xsmi_container_create(ctx, path, &(xsmi_container_plan){tensors, 6, 0, metadata, 10}, &w, &err), err);
         assert_ok(xsmi_container_write(w, files[i].offsets, 24, &err), err);
         assert_ok(xsmi_container_write(w, files[i].label_offsets, 24, &err), err);
         assert_ok(xsmi_container_write(w, counts, 16, &err), err);

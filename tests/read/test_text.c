@@ -470,8 +470,10 @@ static void damaged(void **state)
                                  {.name = "vocabulary", .dtype = XSMI_DTYPE_U8, .rank = 1, .shape = {size}}};
         xsmi_entry entry = {"vocabulary", files[i].metadata};
         xsmi_container_writer *w = NULL;
-        assert_ok(xsmi_container_create(ctx, path, tensors, files[i].lines ? 2 : 1, 0, &entry,
-                                        files[i].metadata != NULL, &w, &err),
+        assert_ok(xsmi_container_create(
+                      ctx, path,
+                      &(xsmi_container_plan){tensors, files[i].lines ? 2 : 1, 0, &entry, files[i].metadata != NULL}, &w,
+                      &err),
                   err);
         assert_ok(xsmi_container_write(w, weight, sizeof weight, &err), err);
         if (size > 0) {

@@ -140,7 +140,8 @@ static const char *write_file(const xsmi_tensor *tensors, size_t count, const xs
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
     const char *path = test_path("other.safetensors");
     xsmi_container_writer *w = NULL;
-    assert_ok(xsmi_container_create(ctx, path, tensors, count, 0, metadata, entries, &w, &err), err);
+    assert_ok(xsmi_container_create(ctx, path, &(xsmi_container_plan){tensors, count, 0, metadata, entries}, &w, &err),
+              err);
     for (size_t i = 0; i < count; i++) {
         size_t bytes;
         assert_true(xsmi_tensor_bytes(&tensors[i], &bytes));
