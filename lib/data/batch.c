@@ -1,6 +1,7 @@
 /* See batch.h. */
 #include "data/batch.h"
 #include "base/heap_sort.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -136,17 +137,11 @@ double xsmi_batch_row_work(const xsm_batch *batch)
                           : (double)data->features + 1;
 }
 
-static int compare_rows(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted)
 {
     size_t n = (size_t)batch->count;
     memcpy(sorted, batch->rows, n * sizeof *sorted);
-    xsmi_heap_sort(sorted, n, sizeof *sorted, compare_rows);
+    xsmi_heap_sort(sorted, n, sizeof *sorted, xsmi_compare_u64);
     bool repeats = false;
     for (size_t i = 1; i < n; i++) {
         repeats |= sorted[i] == sorted[i - 1];

@@ -63,7 +63,7 @@ static xsm_status grow(xsmi_reader *r, const growth *g, xsm_error *err)
             }
         }
     }
-    return xsmi_grow(r->context, g->array, g->capacity, g->needed, g->each, g->what, err);
+    return xsmi_grow(r->context, (xsmi_array_ref){g->array, g->each}, g->capacity, g->needed, g->what, err);
 }
 
 #define GROW(r, which, array, capacity, used, needed, what, err)                                                       \

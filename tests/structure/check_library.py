@@ -26,9 +26,6 @@ FLOORS = [["kernels"], ["base"], ["math"], ["data"], ["read"], ["model"], ["samp
 CIRCLES = {
     "auto/choose.c auto/choose_trial.c": "to be mended",
     "auto/tune_classes.c auto/tune_trial.c": "to be mended",
-    "model/columns.c model/correction.c model/layer.c model/model.c model/pairs.c model/score.c model/tiles.c":
-        "to be mended",
-    "optimizer/first_layer.c optimizer/optimizer.c": "to be mended",
 }
 
 # Who may call what the others may not. The default allocator stands on the C library's.
