@@ -22,15 +22,12 @@ static void release_names(xsm_context *ctx, char **names, size_t count, size_t f
 
 void xsmi_model_clear_classes(xsm_model *m)
 {
-    xsmi_release(m->context, m->labels, m->classes, sizeof *m->labels);
-    release_names(m->context, m->names, m->classes, m->classes);
-    xsmi_release(m->context, m->counts, m->classes, sizeof *m->counts);
-    xsmi_vocabulary_release(m->vocabulary);
-    m->labels = NULL;
-    m->names = NULL;
-    m->counts = NULL;
-    m->rows = 0;
-    m->vocabulary = NULL;
+    xsmi_model_map *map = &m->map;
+    xsmi_release(m->context, map->labels, m->classes, sizeof *map->labels);
+    release_names(m->context, map->names, m->classes, m->classes);
+    xsmi_release(m->context, map->counts, m->classes, sizeof *map->counts);
+    xsmi_vocabulary_release(map->vocabulary);
+    *map = (xsmi_model_map){.labels = NULL};
 }
 
 /* A copy of `count` items, NULL where there are none. */
@@ -140,14 +137,16 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
         xsmi_release(m->context, counts, m->classes, sizeof *counts);
         return status;
     }
-    xsm_vocabulary *vocabulary = xsmi_vocabulary_retain(given.vocabulary);
+    const xsmi_model_map made = {
+        .index_base = given.index_base,
+        .labels = labels,
+        .names = names,
+        .counts = counts,
+        .rows = counts ? given.rows : 0,
+        .vocabulary = xsmi_vocabulary_retain(given.vocabulary),
+    };
     xsmi_model_clear_classes(m);
-    m->vocabulary = vocabulary;
-    m->labels = labels;
-    m->names = names;
-    m->counts = counts;
-    m->rows = counts ? given.rows : 0;
-    m->index_base = given.index_base;
+    m->map = made;
     return XSM_OK;
 }
 
@@ -159,11 +158,11 @@ xsm_status xsm_model_get_classes(const xsm_model *m, xsm_class_map *map, xsm_err
     xsm_class_map view = XSM_CLASS_MAP_INIT;
     view.classes = m->classes;
     view.features = xsm_model_input_features(m);
-    view.labels = m->labels;
-    view.names = (const char *const *)m->names;
-    view.index_base = m->index_base;
-    view.counts = m->counts;
-    view.rows = m->rows;
-    view.vocabulary = m->vocabulary;
+    view.labels = m->map.labels;
+    view.names = (const char *const *)m->map.names;
+    view.index_base = m->map.index_base;
+    view.counts = m->map.counts;
+    view.rows = m->map.rows;
+    view.vocabulary = m->map.vocabulary;
     return xsmi_options_write(&view, sizeof view, FIRST_MAP_SIZE, map, "xsm_class_map", err);
 }

@@ -15,7 +15,7 @@ static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_erro
         return xsmi_fail(err, XSM_ERROR_RANGE, "a model of %u features cannot become one of %u; accepted are %u to %u",
                          before, features, before, before ? XSM_FEATURES_MAX : 0);
     }
-    if (features > before && m->vocabulary) {
+    if (features > before && m->map.vocabulary) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the model reads text: its features are its vocabulary");
     }
     if (features > before && m->transform && strcmp(xsm_transform_description(m->transform), "unit") != 0) {
@@ -91,19 +91,19 @@ static void copy_weights(const xsm_model *m, const uint32_t *place, const xsm_pa
 /* Adds the model's counts of training rows to the map's. `own`: the map is the model's. */
 static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, const uint32_t *place, xsm_error *err)
 {
-    if (!m->counts || own) {
+    if (!m->map.counts || own) {
         return XSM_OK;
     }
-    if (!wider->counts) {
-        wider->counts = xsmi_allocate_zero(wider->context, wider->classes, sizeof *wider->counts);
-        if (!wider->counts) {
-            return xsmi_fail_memory(err, wider->classes * sizeof *wider->counts, "the classes' counts");
+    if (!wider->map.counts) {
+        wider->map.counts = xsmi_allocate_zero(wider->context, wider->classes, sizeof *wider->map.counts);
+        if (!wider->map.counts) {
+            return xsmi_fail_memory(err, wider->classes * sizeof *wider->map.counts, "the classes' counts");
         }
     }
     for (uint32_t k = 0; k < m->classes; k++) {
-        wider->counts[place[k]] += m->counts[k];
+        wider->map.counts[place[k]] += m->map.counts[k];
     }
-    wider->rows += m->rows;
+    wider->map.rows += m->map.rows;
     return XSM_OK;
 }
 
@@ -112,13 +112,13 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
 {
     xsm_parameters to = XSM_PARAMETERS_INIT;
     xsm_class_map classes = *map;
-    classes.vocabulary = map->vocabulary ? map->vocabulary : m->vocabulary;
+    classes.vocabulary = map->vocabulary ? map->vocabulary : m->map.vocabulary;
     if (classes.index_base == XSM_INDEX_BASE_AUTO) {
-        classes.index_base = m->index_base;
+        classes.index_base = m->map.index_base;
     }
     XSMI_TRY(xsm_model_parameters(wider, &to, err));
     XSMI_TRY(xsm_model_set_classes(wider, &classes, err));
-    XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->counts, place, err));
+    XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, place, err));
     if (m->transform) {
         uint32_t idf_count = 0;
         const float *idf = xsmi_transform_idf(m->transform, &idf_count);
@@ -140,9 +140,9 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
 
 static void swap(xsm_model *a, xsm_model *b)
 {
-    xsm_model held = *a;
+    const xsm_model before = *a;
     *a = *b;
-    *b = held;
+    *b = before;
 }
 
 static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map, uint32_t *place, xsm_error *err)

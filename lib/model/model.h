@@ -34,6 +34,16 @@ typedef struct xsmi_row_length {
 #define XSMI_ALPHA_LEAST 1e-6
 #define XSMI_ROW_SCALE_LEAST 1e-12
 
+/* The class map: which label each class is, and what is known of the training rows. */
+typedef struct xsmi_model_map {
+    int32_t index_base;         /* XSM_INDEX_BASE_* */
+    int64_t *labels;            /* [classes] or NULL = the class number */
+    char **names;               /* [classes] or NULL */
+    uint64_t *counts;           /* [classes] training rows of each class, or NULL */
+    uint64_t rows;              /* of the training data, where there are counts */
+    xsm_vocabulary *vocabulary; /* the vocabulary of text rows (a reference), or NULL */
+} xsmi_model_map;
+
 struct xsm_model {
     xsm_context *context;
     const xsmi_kernels *kernels;
@@ -62,12 +72,7 @@ struct xsm_model {
     xsmi_correction *correction;
     xsmi_hierarchy *hierarchy;
 
-    int32_t index_base;         /* of the class map, XSM_INDEX_BASE_* */
-    int64_t *labels;            /* [classes] or NULL = the class number */
-    char **names;               /* [classes] or NULL */
-    uint64_t *counts;           /* [classes] training rows of each class, or NULL */
-    uint64_t rows;              /* of the training data, where there are counts */
-    xsm_vocabulary *vocabulary; /* the vocabulary of text rows (a reference), or NULL */
+    xsmi_model_map map;
     xsm_transform *transform;
     xsmi_metadata *metadata; /* alphabetic */
     size_t metadata_count;

@@ -279,7 +279,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
         status = load_classes(&s, m, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_vocabulary_read(ctx, container, name, &m->vocabulary, err);
+        status = xsmi_vocabulary_read(ctx, container, name, &m->map.vocabulary, err);
     }
     if (status == XSM_OK) {
         status = load_transform(&s, m, err);

@@ -103,8 +103,8 @@ static xsm_status write_bias(const xsm_model *m, xsmi_container_writer *w, xsm_e
 
 static xsm_status write_labels(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
 {
-    if (m->labels) {
-        return xsmi_container_write(w, m->labels, m->classes * sizeof *m->labels, err);
+    if (m->map.labels) {
+        return xsmi_container_write(w, m->map.labels, m->classes * sizeof *m->map.labels, err);
     }
     int64_t some[512];
     for (uint32_t first = 0; first < m->classes; first += 512) {
@@ -120,7 +120,7 @@ static xsm_status write_labels(const xsm_model *m, xsmi_container_writer *w, xsm
 static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
 {
     for (size_t k = 0; k < m->classes; k++) {
-        XSMI_TRY(xsmi_container_write(w, m->names[k], strlen(m->names[k]), err));
+        XSMI_TRY(xsmi_container_write(w, m->map.names[k], strlen(m->map.names[k]), err));
         XSMI_TRY(xsmi_container_write(w, "\n", 1, err));
     }
     return XSM_OK;
@@ -156,7 +156,7 @@ static void add_extras(contents *c, size_t bytes)
 static void list_contents(const xsm_model *m, contents *c)
 {
     add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
-    if (m->counts) {
+    if (m->map.counts) {
         add_tensor(c, "class_counts", XSMI_DTYPE_I64, 1, m->classes, 0);
     }
     if (c->extras) {
@@ -192,15 +192,15 @@ static void list_contents(const xsm_model *m, contents *c)
         c->tensors[c->count++] = xsmi_hierarchy_tensor(m->hierarchy);
     }
     add_extras(c, 4);
-    if (m->names) {
+    if (m->map.names) {
         uint64_t bytes = 0;
         for (size_t k = 0; k < m->classes; k++) {
-            bytes += strlen(m->names[k]) + 1;
+            bytes += strlen(m->map.names[k]) + 1;
         }
         add_tensor(c, "label_names", XSMI_DTYPE_U8, 1, bytes, 0);
     }
-    if (m->vocabulary) {
-        xsmi_vocabulary_tensor(m->vocabulary, &c->tensors[c->count++]);
+    if (m->map.vocabulary) {
+        xsmi_vocabulary_tensor(m->map.vocabulary, &c->tensors[c->count++]);
     }
 }
 
@@ -254,8 +254,8 @@ static xsm_status write_scales(const xsm_model *m, xsmi_container_writer *w, xsm
 static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_container_writer *w, xsm_error *err)
 {
     XSMI_TRY(write_labels(m, w, err));
-    if (m->counts) {
-        XSMI_TRY(xsmi_container_write(w, m->counts, m->classes * sizeof *m->counts, err));
+    if (m->map.counts) {
+        XSMI_TRY(xsmi_container_write(w, m->map.counts, m->classes * sizeof *m->map.counts, err));
     }
     if (c->extras) {
         XSMI_TRY(write_scales(m, w, err));
@@ -279,10 +279,10 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
         XSMI_TRY(xsmi_container_write(w, tensor.data, tensor.size, err));
     }
     XSMI_TRY(write_extras(c, 4, w, err));
-    if (m->names) {
+    if (m->map.names) {
         XSMI_TRY(write_names(m, w, err));
     }
-    return m->vocabulary ? xsmi_vocabulary_write(m->vocabulary, w, err) : XSM_OK;
+    return m->map.vocabulary ? xsmi_vocabulary_write(m->map.vocabulary, w, err) : XSM_OK;
 }
 
 /* Begins the file: lists its contents and writes the header. */
@@ -302,8 +302,8 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
     for (size_t i = 0; c->extras && i < c->extras->metadata_count; i++) {
         metadata[count++] = c->extras->metadata[i];
     }
-    char *vocabulary = m->vocabulary ? xsmi_vocabulary_describe(m->context, m->vocabulary) : NULL;
-    if (m->vocabulary && !vocabulary) {
+    char *vocabulary = m->map.vocabulary ? xsmi_vocabulary_describe(m->context, m->map.vocabulary) : NULL;
+    if (m->map.vocabulary && !vocabulary) {
         xsmi_release(m->context, metadata, capacity, sizeof *metadata);
         return xsmi_fail_memory(err, 256, "metadata");
     }
@@ -311,8 +311,8 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
         metadata[count++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
     }
     char features[16], rows[32], layer[XSMI_LAYER_TEXT];
-    if (m->counts) {
-        snprintf(rows, sizeof rows, "%" PRIu64, m->rows);
+    if (m->map.counts) {
+        snprintf(rows, sizeof rows, "%" PRIu64, m->map.rows);
         metadata[count++] = (xsmi_entry){XSMI_KEY_TRAINING_ROWS, rows};
     }
     if (m->transform) {
@@ -327,8 +327,8 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
     if (m->score != XSM_SCORE_LINEAR) {
         metadata[count++] = (xsmi_entry){XSMI_KEY_SCORE, xsmi_score_names[m->score]};
     }
-    if (m->index_base != XSM_INDEX_BASE_AUTO) {
-        const char *base = m->index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
+    if (m->map.index_base != XSM_INDEX_BASE_AUTO) {
+        const char *base = m->map.index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
         metadata[count++] = (xsmi_entry){XSMI_KEY_INDEX_BASE, base};
     }
     const xsmi_container_plan plan = {c->tensors, c->count, c->weight, metadata, count};

@@ -72,11 +72,11 @@ static size_t print_number(float value, const char *sign, char text[NUMBER_SIZE]
 
 static xsm_status check_names(const xsm_model *m, xsm_error *err)
 {
-    if (!m->names) {
+    if (!m->map.names) {
         return xsmi_fail(err, XSM_ERROR_DATA, "the model's classes have no names to write as words");
     }
     for (uint32_t k = 0; k < m->classes; k++) {
-        const char *name = m->names[k];
+        const char *name = m->map.names[k];
         if (name[0] == '\0' || name[strcspn(name, " \t\n\v\f\r")] != '\0') {
             char quote[XSMI_QUOTE_SIZE];
             return xsmi_fail(err, XSM_ERROR_DATA,
@@ -101,13 +101,13 @@ static xsm_status write_rows(const xsm_model *m, xsmi_replace *file, char *line,
             float w = m->weight[class_major ? (size_t)k * m->stride + i : (size_t)i * m->stride + k];
             w = (float)(scale * (double)w);
             if (!isfinite(w)) {
-                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at place %u", m->names[k],
-                                 i);
+                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at place %u",
+                                 m->map.names[k], i);
             }
             length += print_number(w, sign, line + length);
         }
         line[length++] = '\n';
-        XSMI_TRY(xsmi_replace_write(file, m->names[k], strlen(m->names[k]), err));
+        XSMI_TRY(xsmi_replace_write(file, m->map.names[k], strlen(m->map.names[k]), err));
         XSMI_TRY(xsmi_replace_write(file, line, length, err));
     }
     return XSM_OK;

@@ -263,9 +263,9 @@ static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm
 /* 1/propensity of every class, and of a class without training rows. */
 static void fill_weights(const xsm_model *m, double a, double b, double *weights)
 {
-    double c = (log((double)m->rows) - 1) * pow(b + 1, a);
+    double c = (log((double)m->map.rows) - 1) * pow(b + 1, a);
     for (uint32_t k = 0; k <= m->classes; k++) {
-        double count = k < m->classes ? (double)m->counts[k] : 0;
+        double count = k < m->classes ? (double)m->map.counts[k] : 0;
         weights[k] = 1 + XSMI_MAX(c, 0) * pow(count + b, -a);
     }
 }
@@ -323,7 +323,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
     job.measures = xsmi_allocate(ctx, jobs, MEASURES * job.top * sizeof *job.measures);
     job.discounts = xsmi_allocate(ctx, job.top, sizeof *job.discounts);
-    size_t weights = model->counts ? (size_t)model->classes + 1 : 0;
+    size_t weights = model->map.counts ? (size_t)model->classes + 1 : 0;
     job.weights = weights ? xsmi_allocate(ctx, weights, sizeof *job.weights) : NULL;
     size_t bytes;
     bool fits =

@@ -303,8 +303,8 @@ static void classes_are_kept(void **state)
     view.labels = NULL;
     view.names = NULL;
     assert_int_equal(xsm_model_set_classes(m, &view, &err), XSM_OK);
-    assert_null(m->labels);
-    assert_null(m->names);
+    assert_null(m->map.labels);
+    assert_null(m->map.names);
     xsm_model_free(m);
 }
 
