@@ -5,7 +5,7 @@
 #ifndef XSMI_WORK_H
 #define XSMI_WORK_H
 
-#include "model/model.h"
+#include "model/score.h"
 
 #include <xsoftmax/ext/estimator.h>
 

@@ -2,7 +2,7 @@
  * The gradient with respect to a row's features, from the gradient with respect to its scores: sum_k g_k w_k, the
  * transpose of score.c.
  */
-#include "model/model.h"
+#include "model/score.h"
 
 #include <math.h>
 

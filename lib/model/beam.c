@@ -11,9 +11,9 @@ static bool before(const xsmi_beam_node *a, const xsmi_beam_node *b)
 
 static void swap(xsmi_beam_node *a, xsmi_beam_node *b)
 {
-    xsmi_beam_node held = *a;
+    xsmi_beam_node before = *a;
     *a = *b;
-    *b = held;
+    *b = before;
 }
 
 /* Moves the first `keep` of n nodes to the front, in no order (Hoare's selection, the median of three as pivot). */

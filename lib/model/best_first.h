@@ -6,7 +6,7 @@
 #ifndef XSMI_BEST_FIRST_H
 #define XSMI_BEST_FIRST_H
 
-#include "model/model.h"
+#include "model/score.h"
 
 /* Bytes of scratch. */
 size_t xsmi_best_first_scratch(const xsmi_hierarchy *h);

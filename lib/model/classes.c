@@ -3,7 +3,7 @@
  */
 #include "model/model.h"
 #include "data/vocabulary.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 #include <string.h>
 

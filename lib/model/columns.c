@@ -22,24 +22,24 @@ enum {
 typedef struct columns_job {
     const xsm_model *model;
     const xsmi_score_range *range;
-    const uint32_t *found; /* [founds] features of the batch, rising */
-    size_t founds;
-    const uint32_t *places; /* [entries] of the rows' features in `found`, row after row */
-    uint32_t each, tile;    /* classes of a job, and of a tile */
-    float *compact;         /* [threads][founds][tile] */
+    const uint32_t *list; /* [listed] features of the batch, rising */
+    size_t listed;
+    const uint32_t *columns; /* [entries] of the rows' features in `list`, row after row */
+    uint32_t each, tile;     /* classes of a job, and of a tile */
+    float *compact;          /* [threads][listed][tile] */
 } columns_job;
 
-/* compact[f*tile + c] = weight of class first + c and the f-th feature found. */
-static void bring(const columns_job *job, uint32_t first, uint32_t count, float *compact)
+/* compact[f*tile + c] = weight of class first + c and the f-th feature listed. */
+static void copy_weights(const columns_job *job, uint32_t first, uint32_t count, float *compact)
 {
     const xsm_model *m = job->model;
     const size_t ahead = count < FLOATS_AHEAD ? FLOATS_AHEAD / count : 1;
-    for (size_t f = 0; f < job->founds; f++) {
-        const float *coming = m->weight + job->found[f + ahead < job->founds ? f + ahead : f] * m->stride + first;
+    for (size_t f = 0; f < job->listed; f++) {
+        const float *upcoming = m->weight + job->list[f + ahead < job->listed ? f + ahead : f] * m->stride + first;
         for (uint32_t c = 0; c < count; c += XSMI_LINE) {
-            xsmi_prefetch_line(coming + c);
+            xsmi_prefetch_line(upcoming + c);
         }
-        memcpy(compact + f * job->tile, m->weight + job->found[f] * m->stride + first, count * sizeof *compact);
+        memcpy(compact + f * job->tile, m->weight + job->list[f] * m->stride + first, count * sizeof *compact);
     }
 }
 
@@ -50,26 +50,26 @@ static void score_classes(void *state, size_t index, uint32_t thread)
     const xsmi_score_range *range = job->range;
     const uint32_t start = range->first + (uint32_t)index * job->each, left = range->first + range->count - start;
     const uint32_t end = start + (left < job->each ? left : job->each);
-    float *compact = job->compact + thread * job->founds * job->tile;
+    float *compact = job->compact + thread * job->listed * job->tile;
     for (uint32_t tile = start, count; tile < end; tile += count) {
         count = end - tile < job->tile ? end - tile : job->tile;
-        bring(job, tile, count, compact);
-        const uint32_t *places = job->places;
+        copy_weights(job, tile, count, compact);
+        const uint32_t *columns = job->columns;
         for (uint64_t i = 0; i < range->batch->count; i++) {
             xsmi_features x = xsmi_batch_features(range->batch, (size_t)i);
             float *out = range->scores + i * range->stride + (tile - range->first);
             memset(out, 0, count * sizeof *out);
-            m->kernels->column_sums(compact, job->tile, places, x.values, x.count, count, out);
+            m->kernels->column_sums(compact, job->tile, columns, x.values, x.count, count, out);
             xsmi_tiles_finish(m, tile, count, NULL, out);
-            places += x.count;
+            columns += x.count;
         }
     }
 }
 
 /* Lists the features of the batch in rising order, and the positions of each row's features in the list; returns their
- * number. `place` has a number and `used` a bit for every feature (zeros before and after). */
-static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *used, uint32_t *place, uint32_t *found,
-                            uint32_t *places)
+ * number. `column_of` has a number and `used` a bit for every feature (zeros before and after). */
+static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *used, uint32_t *column_of,
+                            uint32_t *list, uint32_t *columns)
 {
     for (uint64_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, (size_t)i);
@@ -77,22 +77,22 @@ static size_t find_features(const xsm_batch *batch, size_t features, uint64_t *u
             used[x.index[j] / 64] |= UINT64_C(1) << x.index[j] % 64;
         }
     }
-    size_t founds = 0;
+    size_t listed = 0;
     for (size_t w = 0; w < (features + 63) / 64; w++) {
         for (uint64_t bits = used[w]; bits; bits &= bits - 1) {
             uint32_t feature = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
-            place[feature] = (uint32_t)founds;
-            found[founds++] = feature;
+            column_of[feature] = (uint32_t)listed;
+            list[listed++] = feature;
         }
         used[w] = 0;
     }
     for (uint64_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, (size_t)i);
         for (size_t j = 0; j < x.count; j++) {
-            *places++ = place[x.index[j]];
+            *columns++ = column_of[x.index[j]];
         }
     }
-    return founds;
+    return listed;
 }
 
 static bool need_bits(xsm_context *ctx, xsmi_score_scratch *scratch, size_t words)
@@ -107,9 +107,9 @@ static bool need_bits(xsm_context *ctx, xsmi_score_scratch *scratch, size_t word
     return true;
 }
 
-static uint32_t tile_width(size_t founds)
+static uint32_t tile_width(size_t listed)
 {
-    size_t width = COMPACT_FLOATS / (founds + 1) / TILE_LEAST * TILE_LEAST;
+    size_t width = COMPACT_FLOATS / (listed + 1) / TILE_LEAST * TILE_LEAST;
     return (uint32_t)(width < TILE_LEAST ? TILE_LEAST : width > TILE_MOST ? TILE_MOST : width);
 }
 
@@ -120,7 +120,7 @@ xsm_status xsmi_columns_score(const xsm_model *m, const xsmi_score_range *range,
     const uint32_t count = range->count;
     const size_t entries = xsmi_batch_entries(batch);
     *done = false;
-    /* The batch must have more features than that, or finding them takes longer than the sums. */
+    /* With fewer features than words of the bit array, listing them takes longer than the sums. */
     if (batch->count < ROWS_A_FEATURE || count < 2 * TILE_LEAST || m->features / 64 > entries) {
         return XSM_OK;
     }
@@ -129,16 +129,16 @@ xsm_status xsmi_columns_score(const xsm_model *m, const xsmi_score_range *range,
         !xsmi_reserve(ctx, &scratch->numbers, &scratch->number_capacity, numbers, sizeof *scratch->numbers)) {
         return xsmi_fail_memory(err, numbers * sizeof *scratch->numbers, "the features of a batch");
     }
-    uint32_t *place = scratch->numbers, *found = place + m->features, *places = found + m->features;
-    const size_t founds = find_features(batch, m->features, scratch->used, place, found, places);
-    if (founds == 0 || entries / founds < ROWS_A_FEATURE) {
+    uint32_t *column_of = scratch->numbers, *list = column_of + m->features, *columns = list + m->features;
+    const size_t listed = find_features(batch, m->features, scratch->used, column_of, list, columns);
+    if (listed == 0 || entries / listed < ROWS_A_FEATURE) {
         return XSM_OK;
     }
     columns_job job = {
-        .model = m, .range = range, .found = found, .founds = founds, .places = places, .tile = tile_width(founds)};
+        .model = m, .range = range, .list = list, .listed = listed, .columns = columns, .tile = tile_width(listed)};
     const uint32_t threads = xsm_context_threads(m->context);
     const uint32_t tiles = (count + job.tile - 1) / job.tile, jobs = threads > 1 ? threads * JOBS_A_THREAD : 1;
-    const size_t floats = threads * founds * job.tile;
+    const size_t floats = threads * listed * job.tile;
     if (!xsmi_reserve(ctx, &scratch->compact, &scratch->compact_capacity, floats, sizeof *scratch->compact)) {
         return xsmi_fail_memory(err, floats * sizeof *scratch->compact, "weights of a batch");
     }

@@ -1,6 +1,6 @@
 /* Embedding models as hosts see them; the first layer itself is in layer.c. */
 #include "model/layer.h"
-#include "model/model.h"
+#include "model/score.h"
 
 #include <math.h>
 

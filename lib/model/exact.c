@@ -5,7 +5,7 @@
  * score so far. Tile borders are fixed, so that a row's result has the same bits whatever rows are scored with it and
  * on any number of threads.
  */
-#include "model/model.h"
+#include "model/score.h"
 #include "model/tiles.h"
 #include "base/arena.h"
 #include "base/top.h"
@@ -21,10 +21,10 @@
 typedef struct exact_state {
     const xsm_model *model;
     xsmi_exact *blocks;
-    float *max;       /* [blocks][XSMI_LANES] */
-    double *sum;      /* [blocks][XSMI_LANES] */
-    float *found;     /* [blocks][XSMI_LANES] targets' scores */
-    uint32_t *target; /* [blocks][XSMI_LANES] their classes, XSMI_NO_CLASS without a row or a target */
+    float *max;          /* [blocks][XSMI_LANES] */
+    double *sum;         /* [blocks][XSMI_LANES] */
+    float *target_score; /* [blocks][XSMI_LANES] targets' scores */
+    uint32_t *target;    /* [blocks][XSMI_LANES] their classes, XSMI_NO_CLASS without a row or a target */
     /* Packed tiles with short top lists: [blocks][top][XSMI_LANES]. Otherwise the lists are made in the results. */
     float *top_score;
     uint32_t *top_class;
@@ -41,7 +41,7 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint3
     size_t rows = blocks * XSMI_LANES;
     s->max = xsmi_arena_take(arena, rows, sizeof *s->max);
     s->sum = xsmi_arena_take(arena, rows, sizeof *s->sum);
-    s->found = xsmi_arena_take(arena, rows, sizeof *s->found);
+    s->target_score = xsmi_arena_take(arena, rows, sizeof *s->target_score);
     s->target = xsmi_arena_take(arena, rows, sizeof *s->target);
     if (lists_in_lanes(m, sparse, top)) {
         s->top_score = xsmi_arena_take(arena, (uint64_t)rows * top, sizeof *s->top_score);
@@ -78,13 +78,13 @@ static xsmi_reduction block_reduction(const exact_state *s, size_t block, bool i
         .top_score = top ? s->top_score + base * top : NULL,
         .top_class = top ? s->top_class + base * top : NULL,
         .target = s->target + base,
-        .target_score = s->found + base,
+        .target_score = s->target_score + base,
         .lanes = s->blocks[block].rows,
     };
     return r;
 }
 
-static void take_lanes(exact_state *s, const xsmi_tile *tile)
+static void reduce_lanes(exact_state *s, const xsmi_tile *tile)
 {
     xsmi_exact *block = &s->blocks[tile->block];
     bool in_lanes = block->top <= TOP_IN_LANES;
@@ -100,7 +100,7 @@ static void take_lanes(exact_state *s, const xsmi_tile *tile)
     }
 }
 
-static void take_row(exact_state *s, const xsmi_tile *tile)
+static void reduce_row(exact_state *s, const xsmi_tile *tile)
 {
     const xsmi_kernels *kernels = s->model->kernels;
     xsmi_exact *block = &s->blocks[tile->block];
@@ -131,16 +131,16 @@ static void take_row(exact_state *s, const xsmi_tile *tile)
     s->max[place] = max;
     uint32_t target = s->target[place];
     if (target >= tile->first && target - tile->first < tile->count) {
-        s->found[place] = tile->scores[target - tile->first];
+        s->target_score[place] = tile->scores[target - tile->first];
     }
 }
 
-static void take_tile(void *state, const xsmi_tile *tile)
+static void reduce_tile(void *state, const xsmi_tile *tile)
 {
     if (tile->lanes) {
-        take_lanes(state, tile);
+        reduce_lanes(state, tile);
     } else {
-        take_row(state, tile);
+        reduce_row(state, tile);
     }
 }
 
@@ -169,7 +169,7 @@ static void finish(exact_state *s, size_t count, bool in_lanes)
             size_t place = b * XSMI_LANES + row;
             block->log_sum_exp[row] = (double)s->max[place] + log(s->sum[place]);
             if (block->target) {
-                block->target_score[row] = s->found[place];
+                block->target_score[row] = s->target_score[place];
             }
             if (!block->top) {
                 continue;
@@ -210,7 +210,7 @@ void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void
         }
     }
     xsmi_tile_rows rows = {features, counts, count, sparse};
-    const xsmi_tile_call call = {m, &rows, 0, m->classes, take_tile, &state};
+    const xsmi_tile_call call = {m, &rows, 0, m->classes, reduce_tile, &state};
     xsmi_tiles_score(&call, arena.base + arena.used);
     finish(&state, count, in_lanes);
 }

@@ -3,7 +3,7 @@
  * leaves the old one unchanged.
  */
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 #include <string.h>
 

@@ -204,8 +204,8 @@ xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uin
 /* -- from files ---------------------------------------------------------------------------------------------------- */
 
 /* Whether the children are a tree in preorder: each node at its turn, each class once. Scratch: `due` for the nodes,
- * `seen` for the classes, zeros. */
-static bool is_tree(const xsmi_hierarchy *h, uint32_t *due, uint32_t *seen)
+ * `leaves` for the classes, zeros. */
+static bool is_tree(const xsmi_hierarchy *h, uint32_t *due, uint32_t *leaves)
 {
     uint32_t height = 0, classes = 0;
     due[height++] = 0;
@@ -220,7 +220,7 @@ static bool is_tree(const xsmi_hierarchy *h, uint32_t *due, uint32_t *seen)
                     return false;
                 }
                 due[height++] = child;
-            } else if (class >= h->classes || seen[class]++) {
+            } else if (class >= h->classes || leaves[class]++) {
                 return false;
             } else {
                 classes++;
@@ -266,7 +266,7 @@ void xsmi_hierarchy_start_sweep(xsmi_hierarchy_sweep *s)
     memset(s->stack, 0, XSMI_LANES * sizeof *s->stack);
 }
 
-void xsmi_hierarchy_take(xsmi_hierarchy_sweep *s, const float *scores, uint32_t count)
+void xsmi_hierarchy_consume(xsmi_hierarchy_sweep *s, const float *scores, uint32_t count)
 {
     const xsmi_hierarchy *h = s->tree;
     for (uint32_t i = 0; i < count && s->node < h->nodes; i++, s->node++) {

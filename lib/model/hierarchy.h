@@ -76,6 +76,6 @@ size_t xsmi_hierarchy_stack(const xsmi_hierarchy *h);
 /* Starts at the root; out and stack are set. */
 void xsmi_hierarchy_start_sweep(xsmi_hierarchy_sweep *s);
 /* Consumes the scores [count][XSMI_LANES] of the next nodes; scores beyond the last node are ignored. */
-void xsmi_hierarchy_take(xsmi_hierarchy_sweep *s, const float *scores, uint32_t count);
+void xsmi_hierarchy_consume(xsmi_hierarchy_sweep *s, const float *scores, uint32_t count);
 
 #endif

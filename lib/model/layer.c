@@ -2,7 +2,7 @@
 #include "model/layer.h"
 
 #include "base/random.h"
-#include "model/model.h"
+#include "model/score.h"
 
 #include <math.h>
 #include <string.h>
@@ -284,22 +284,22 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
     const size_t stride = l->tied ? m->stride : l->stride;
     uint32_t rows[GROUP];
     float amounts[GROUP];
-    size_t held = 0;
+    size_t count = 0;
     for (size_t i = 0; i < x->count; i++) {
         uint32_t j = x->index ? x->index[i] : (uint32_t)i;
         if (x->values[i] == 0 || j % pieces != piece) {
             continue;
         }
         double scale = l->tied ? tied_scale(m, alpha, j) : alpha;
-        rows[held] = j;
-        amounts[held++] = (float)(-eta * (double)x->values[i] / scale);
-        if (held == GROUP) {
-            m->kernels->scatter_update(weight, stride, rows, held, gradient, m->features, amounts, NULL);
-            held = 0;
+        rows[count] = j;
+        amounts[count++] = (float)(-eta * (double)x->values[i] / scale);
+        if (count == GROUP) {
+            m->kernels->scatter_update(weight, stride, rows, count, gradient, m->features, amounts, NULL);
+            count = 0;
         }
     }
-    if (held > 0) {
-        m->kernels->scatter_update(weight, stride, rows, held, gradient, m->features, amounts, NULL);
+    if (count > 0) {
+        m->kernels->scatter_update(weight, stride, rows, count, gradient, m->features, amounts, NULL);
     }
 }
 

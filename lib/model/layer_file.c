@@ -5,7 +5,7 @@
  */
 #include "base/option.h"
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 #include <inttypes.h>
 #include <math.h>

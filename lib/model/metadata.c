@@ -3,7 +3,7 @@
  */
 #include "model/model.h"
 #include "base/heap_sort.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 #include <string.h>
 
@@ -134,7 +134,7 @@ static int compare_keys(const void *a, const void *b)
 }
 
 /* Sets all at once: xsm_model_set_metadata() for each takes time quadratic in their number. */
-xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err)
+xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err)
 {
     const xsmi_entry *entry;
     size_t count = 0;

@@ -5,7 +5,7 @@
  * metadata.c; scoring is in score.c and exact.c; files are in model_save.c and model_load.c.
  */
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 #include <float.h>
 #include <string.h>

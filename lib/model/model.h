@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "base/file.h"
-#include "data/batch.h"
+#include "data/dataset.h"
 #include "model/correction.h"
 #include "model/hierarchy.h"
 #include "model/layer.h"
@@ -111,65 +111,12 @@ void xsmi_model_settle(xsm_model *m, uint32_t class);
 xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
 /* ||W||^2, scales included, the bias not. The same for any number of threads. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
-/* Scratch for scoring a range of classes, which the caller keeps from batch to batch. Initially zeros. */
-typedef struct xsmi_score_scratch {
-    uint64_t *used; /* a bit a feature, zeros between calls */
-    size_t used_capacity;
-    uint32_t *numbers;
-    size_t number_capacity;
-    float *compact;
-    size_t compact_capacity;
-    unsigned char *tiles;
-    size_t tile_capacity;
-} xsmi_score_scratch;
-void xsmi_score_scratch_free(xsm_context *ctx, xsmi_score_scratch *scratch);
-/* A checked batch against the classes first, first+1, ...; row i's scores go to scores + i*stride. */
-typedef struct xsmi_score_range {
-    const xsm_batch *batch;
-    uint32_t first, count; /* count >= 1 */
-    float *scores;
-    size_t stride; /* >= count */
-} xsmi_score_range;
-/* xsm_model_score_range() without checks, with the caller's scratch, which is allocated from `ctx`. */
-xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
-                                  xsmi_score_scratch *scratch, xsm_error *err);
 
 /* D of the rows that a model accepts. */
 static inline uint32_t xsmi_model_input(const xsm_model *m)
 {
     return m->layer ? m->layer->features : m->features;
 }
-
-/* Checks that this model can score a parsed batch. */
-static inline xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
-{
-    return xsmi_batch_check(batch, "a model", xsmi_model_input(m), err);
-}
-/* Parses and checks a caller's batch. */
-static inline xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch,
-                                               xsm_error *err)
-{
-    return xsmi_batch_read(given, "a model", xsmi_model_input(m), batch, err);
-}
-
-/* The output layer's input for a row: the row, or its hidden vector, computed in `room` [features]. */
-static inline xsmi_features xsmi_model_seen(const xsm_model *m, const xsmi_features *x, float *room)
-{
-    if (!m->layer) {
-        return *x;
-    }
-    xsmi_layer_hidden(m, x, room);
-    xsmi_features hidden = {room, NULL, m->features};
-    return hidden;
-}
-
-/* The hidden vectors of a batch, in parallel (layer.c). */
-xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, float *out, size_t stride, xsm_error *err);
-
-/* Adds the gradient of `count` classes with respect to a row's features, sum_k coefficients_k w_k, to out [features];
- * classes NULL = first, first+1, ... The sum has the order of the list. (backward.c) */
-void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t first, const float *coefficients,
-                         size_t count, float *out);
 
 struct xsmi_tensor;
 struct xsmi_entry;
@@ -200,41 +147,17 @@ static inline bool xsmi_model_is_plain(const xsm_model *m)
     return !m->correction && !m->hierarchy;
 }
 
-/* Scores (logits) of m classes for one row as the output layer sees it, with scales and bias, without the model's
- * correction: the scores that training uses. Inner loop: no checks, no allocation. Upcoming dense rows are prefetched
- * meanwhile; NULL = none. */
-void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              double alpha, float *scores, const xsmi_coming *coming);
+/* -- for the model floor itself ------------------------------------------------------------------------------------ */
 
-/* The same with the model's correction, or log-probabilities in a hierarchy. It gets the row itself, and the row as the
- * output layer sees it. `scratch` has xsmi_correction_code() floats. */
-void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const xsmi_features *seen,
-                              const uint32_t *classes, size_t count, float *scores, float *scratch);
+/* A class-major model without weights, for a loader to fill. xsm_model_free() accepts it at any stage. */
+xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
+                                xsm_error *err);
 
-/*
- * Exact scores of one block of at most XSMI_LANES rows against every class, added to the results tile by tile; the
- * scores themselves are not stored. The loss of a row is log_sum_exp - target_score, where target_score is the same
- * float that entered the sum. A score that is not a number, or plus infinity, makes log_sum_exp NaN. A row's results
- * have the same bits whatever blocks and rows are scored with it, on any number of threads.
- */
-typedef struct xsmi_exact {
-    size_t rows;                   /* n <= XSMI_LANES */
-    const xsmi_features *features; /* [n] */
-    bool sparse;                   /* all are lists of features, or none is */
-    const uint32_t *target;        /* [n] class whose score is requested, or XSMI_NO_CLASS; NULL = none */
-    uint32_t top;                  /* length of the top lists */
-    /* results */
-    double *log_sum_exp; /* [n] */
-    float *target_score; /* [n], with target; -INFINITY for XSMI_NO_CLASS or a class that the model lacks */
-    float *top_score;    /* [n][top] falling; of equal scores the smaller class first */
-    uint32_t *top_class; /* [n][top]; XSMI_NO_CLASS past the K-th */
-} xsmi_exact;
-
-/* Bytes of scratch for `blocks` blocks of dense or sparse rows against this model; SIZE_MAX when that many cannot be
- * addressed. */
-size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top);
-/* Scores `count` (<= XSMI_EXACT_BLOCKS) blocks against all classes. All have the same `sparse` and `top`. `scratch`
- * (aligned to XSMI_ALIGNMENT) is sized for these and for that many blocks. */
-void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void *scratch);
+/* Releases labels and names (classes.c). */
+void xsmi_model_clear_classes(xsm_model *m);
+/* Releases the transform (transform.c). */
+void xsmi_model_clear_transform(xsm_model *m);
+/* Releases the metadata (metadata.c). */
+void xsmi_model_clear_metadata(xsm_model *m);
 
 #endif

@@ -2,7 +2,7 @@
  * Loading a model: the file of model_save.c is checked and mapped; its weights are used in place.
  */
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 #include "base/option.h"
 
 #include <inttypes.h>
@@ -294,7 +294,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
         status = load_score(&s, m, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_model_take_metadata(m, container, err);
+        status = xsmi_model_copy_metadata(m, container, err);
     }
     if (status != XSM_OK) {
         xsm_model_free(m);

@@ -13,8 +13,8 @@
  *     label_names  U8 [bytes]   a name a line, if the classes have names
  *     vocabulary   U8 [bytes]   a word a line, if rows are text (vocabulary_file.c)
  *
- * A checkpoint is a model with tensors "state.*" (parts.h, train/checkpoint.c) and the metadata entry "checkpoint"; its
- * weights do not include the scales that training keeps beside them.
+ * A checkpoint is a model with tensors "state.*" (model_file.h, train/checkpoint.c) and the metadata entry
+ * "checkpoint"; its weights do not include the scales that training keeps beside them.
  *
  * This order lets each tensor begin at a multiple of its element size without holes, which the format forbids. The
  * header is padded so that the weights begin at a cache line.
@@ -23,7 +23,7 @@
  * used in place.
  */
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 #include "base/option.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  * would round them, which a run without checkpoints does not do.
  */
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 #include <math.h>
 #include <string.h>

@@ -133,7 +133,7 @@ static void tally_rows(const xsm_dataset *d, const by_class *by, tally *t, xsmi_
     }
 }
 
-static void take_values(const by_class *by, const tally *t, double strength, xsmi_pairs *p)
+static void set_values(const by_class *by, const tally *t, double strength, xsmi_pairs *p)
 {
     for (uint32_t j = 0; j < p->features; j++) {
         for (uint64_t i = p->start[j]; i < p->start[j + 1]; i++) {
@@ -166,7 +166,7 @@ xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double stren
     }
     if (status == XSM_OK) {
         tally_rows(d, &by, &t, p);
-        take_values(&by, &t, strength, p);
+        set_values(&by, &t, strength, p);
     } else {
         xsmi_pairs_clear(p);
     }

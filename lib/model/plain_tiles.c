@@ -347,7 +347,7 @@ void xsmi_plain_score(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     if (m->layer) {
         for (size_t b = 0; b < rows->blocks; b++) {
             for (size_t l = b * XSMI_LANES; l < b * XSMI_LANES + rows->counts[b]; l++) {
-                hidden[l] = xsmi_model_seen(m, &rows->features[l], s->hidden + l * hidden_stride(m));
+                hidden[l] = xsmi_model_forward(m, &rows->features[l], s->hidden + l * hidden_stride(m));
             }
         }
         input.features = hidden;

@@ -3,7 +3,7 @@
  *
  * The score of a chosen class is one dot product: it has the same bits whatever other classes are scored.
  */
-#include "model/model.h"
+#include "model/score.h"
 #include "model/tiles.h"
 #include "math/omega.h"
 
@@ -16,7 +16,7 @@
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              double alpha, float *scores, const xsmi_coming *coming)
+                              double alpha, float *scores, const xsmi_coming *upcoming)
 {
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < count; j++) {
@@ -27,7 +27,7 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
     } else if (x->index) {
         m->kernels->sparse_gather_scores(m->weight, m->stride, classes, count, x->index, x->values, x->count, scores);
     } else {
-        m->kernels->gather_scores(m->weight, m->stride, classes, count, x->values, x->count, scores, coming);
+        m->kernels->gather_scores(m->weight, m->stride, classes, count, x->values, x->count, scores, upcoming);
     }
     float scale = (float)alpha;
     for (size_t j = 0; j < count; j++) {
@@ -68,14 +68,14 @@ static void score_paths(const xsm_model *m, const xsmi_hierarchy *h, const xsmi_
     }
 }
 
-void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const xsmi_features *seen,
+void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const xsmi_features *input,
                               const uint32_t *classes, size_t count, float *scores, float *scratch)
 {
     if (m->hierarchy) {
-        score_paths(m, m->hierarchy, seen, classes, count, scores);
+        score_paths(m, m->hierarchy, input, classes, count, scores);
         return;
     }
-    xsmi_model_score_classes(m, seen, classes, count, m->alpha, scores, NULL);
+    xsmi_model_score_classes(m, input, classes, count, m->alpha, scores, NULL);
     if (m->correction) {
         m->correction->kind->chosen(m->correction, x, classes, count, scores, scratch);
     }
@@ -101,9 +101,9 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     float *hidden = job->scratch ? code + job->code : NULL;
     for (uint64_t i = first; i < end; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
-        xsmi_features seen = xsmi_model_seen(m, &x, hidden);
+        xsmi_features input = xsmi_model_forward(m, &x, hidden);
         const uint32_t *classes = job->classes + i * job->count;
-        xsmi_model_chosen_scores(m, &x, &seen, classes, job->count, job->scores + i * job->count, code);
+        xsmi_model_chosen_scores(m, &x, &input, classes, job->count, job->scores + i * job->count, code);
     }
 }
 

@@ -100,7 +100,7 @@ static void sweep_tile(void *state, const xsmi_tile *tile)
 {
     swept *w = state;
     if (tile->lanes) {
-        xsmi_hierarchy_take(&w->sweep[tile->block], tile->scores, tile->count);
+        xsmi_hierarchy_consume(&w->sweep[tile->block], tile->scores, tile->count);
         return;
     }
     float *nodes = w->nodes + tile->block * XSMI_ROW_TILE * XSMI_LANES;
@@ -108,7 +108,7 @@ static void sweep_tile(void *state, const xsmi_tile *tile)
         nodes[(size_t)i * XSMI_LANES + tile->row] = tile->scores[i];
     }
     if (tile->row + 1 == w->counts[tile->block]) {
-        xsmi_hierarchy_take(&w->sweep[tile->block], nodes, tile->count);
+        xsmi_hierarchy_consume(&w->sweep[tile->block], nodes, tile->count);
     }
 }
 

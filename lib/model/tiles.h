@@ -8,8 +8,7 @@
 #ifndef XSMI_MODEL_TILES_H
 #define XSMI_MODEL_TILES_H
 
-#include "model/model.h"
-#include "model/tile.h"
+#include "model/score.h"
 
 /* Rows to score against the classes first..end. */
 typedef struct xsmi_tile_call {

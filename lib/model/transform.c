@@ -2,7 +2,7 @@
  * The transform of new rows that a model stores, so that its users transform rows as its training did.
  */
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 void xsmi_model_clear_transform(xsm_model *m)
 {

@@ -106,13 +106,13 @@ xsm_status xsmi_tree_restore(const xsmi_tensor_source *s, xsmi_tree *t, xsm_erro
     if (!xsmi_tree_set_leaves(t) || !is_moderate(t)) {
         return bad_tree(s->name, err);
     }
-    size_t places = 2 * xsmi_tree_leaves(t);
-    unsigned char *has_class = xsmi_allocate(s->context, places, 1);
+    size_t count = 2 * xsmi_tree_leaves(t);
+    unsigned char *has_class = xsmi_allocate(s->context, count, 1);
     if (!has_class) {
-        return xsmi_fail_memory(err, places, "the leaves of a tree");
+        return xsmi_fail_memory(err, count, "the leaves of a tree");
     }
     bool closed = is_closed(t, has_class);
-    xsmi_release(s->context, has_class, places, 1);
+    xsmi_release(s->context, has_class, count, 1);
     if (!closed) {
         return bad_tree(s->name, err);
     }

@@ -108,7 +108,7 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
 typedef struct norm_job {
     const xsm_model *model;
     size_t rows, columns, each;
-    double *parts; /* one for each job */
+    double *sums; /* one for each job */
 } norm_job;
 
 static void norm_part(void *state, size_t index, uint32_t thread)
@@ -126,7 +126,7 @@ static void norm_part(void *state, size_t index, uint32_t thread)
         }
         sum += m->row_scale ? squares * m->row_scale[r] * m->row_scale[r] : squares;
     }
-    job->parts[index] = sum;
+    job->sums[index] = sum;
 }
 
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err)
@@ -136,16 +136,16 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
         .model = m, .rows = class_major ? m->classes : m->features, .columns = class_major ? m->features : m->classes};
     job.each = job.columns < PASS_FLOATS ? PASS_FLOATS / (job.columns ? job.columns : 1) : 1;
     size_t jobs = (job.rows + job.each - 1) / job.each;
-    job.parts = xsmi_allocate(m->context, jobs, sizeof *job.parts);
-    if (!job.parts) {
-        return xsmi_fail_memory(err, jobs * sizeof *job.parts, "a sum over the weights");
+    job.sums = xsmi_allocate(m->context, jobs, sizeof *job.sums);
+    if (!job.sums) {
+        return xsmi_fail_memory(err, jobs * sizeof *job.sums, "a sum over the weights");
     }
     xsm_status status = xsmi_run(m->context, norm_part, &job, jobs, err);
     double sum = 0;
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
-        sum += job.parts[i];
+        sum += job.sums[i];
     }
-    xsmi_release(m->context, job.parts, jobs, sizeof *job.parts);
+    xsmi_release(m->context, job.sums, jobs, sizeof *job.sums);
     if (status == XSM_OK) {
         *norm = sum * m->alpha * m->alpha + xsmi_layer_squared_norm(m);
     }

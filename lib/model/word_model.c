@@ -119,10 +119,10 @@ xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
     }
     XSMI_TRY(check_names(m, err));
-    const size_t room = ((size_t)m->features + 2) * NUMBER_SIZE;
-    char *line = xsmi_allocate(m->context, room, 1);
+    const size_t size = ((size_t)m->features + 2) * NUMBER_SIZE;
+    char *line = xsmi_allocate(m->context, size, 1);
     if (!line) {
-        return xsmi_fail_memory(err, room, "a line of numbers");
+        return xsmi_fail_memory(err, size, "a line of numbers");
     }
     xsmi_replace *file;
     xsm_status status = xsmi_replace_open(m->context, path, &file, err);
@@ -134,7 +134,7 @@ xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error 
             xsmi_replace_abandon(file);
         }
     }
-    xsmi_release(m->context, line, room, 1);
+    xsmi_release(m->context, line, size, 1);
     return status;
 }
 

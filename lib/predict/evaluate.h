@@ -4,7 +4,7 @@
 #ifndef XSMI_EVALUATE_H
 #define XSMI_EVALUATE_H
 
-#include "model/model.h"
+#include "model/score.h"
 
 #include <xsoftmax/metrics.h>
 

@@ -302,7 +302,7 @@ static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint3
     best_first_scratch own = divide_best_first(p->model, &arena);
     for (size_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, i);
-        x = xsmi_model_seen(p->model, &x, own.hidden);
+        x = xsmi_model_forward(p->model, &x, own.hidden);
         uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, own.search);
         if (opened == 0) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",

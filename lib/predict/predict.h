@@ -7,7 +7,7 @@
 
 #include "index/index.h"
 #include "model/best_first.h"
-#include "model/model.h"
+#include "model/score.h"
 #include "base/arena.h"
 
 #include <xsoftmax/predict.h>

@@ -91,8 +91,8 @@ static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_scratch
             b->scores[j] = (float)b->log_q[j];
         }
     } else {
-        xsmi_features seen = xsmi_model_seen(m, x, b->hidden);
-        xsmi_model_score_classes(m, &seen, b->classes, found, m->alpha, b->scores, NULL);
+        xsmi_features input = xsmi_model_forward(m, x, b->hidden);
+        xsmi_model_score_classes(m, &input, b->classes, found, m->alpha, b->scores, NULL);
         for (uint32_t j = 0; j < found; j++) {
             b->scores[j] = (float)((double)b->scores[j] + b->log_q[j]);
         }

@@ -9,7 +9,7 @@
  *     state.estimator.NAME  the estimator's state besides the model: its state_tensor()
  *     state.optimizer.NAME  the same of the optimizer
  *     state.search.NAME     the state of its search (estimator/searcher_state.c)
- *     state.scale ...       the factors of the weights (model/parts.h)
+ *     state.scale ...       the factors of the weights (model/model_file.h)
  *
  * and the run's settings as metadata (checkpoint_settings.c). Samplers, the order of the rows and the bases of fixed
  * minibatches follow from settings and data, and are computed again. Random streams are identified by numbers and have
@@ -18,7 +18,7 @@
 #include "train/checkpoint_settings.h"
 
 #include "estimator/searcher.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 #include <math.h>
 #include <stdio.h>

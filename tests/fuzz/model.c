@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 /* A model that was accepted must be usable: everything that is not large is read. */
 static void use(xsm_model *m)

@@ -8,7 +8,7 @@
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
 
-#include "model/parts.h"
+#include "model/model_file.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "model/model.h"
-#include "model/parts.h"
+#include "model/model_file.h"
 
 static const char golden_folder[] = TEST_SOURCE_ROOT "/tests/golden/";
 

@@ -1,8 +1,8 @@
 /*
- * Functions that the files of this folder share; higher floors include model.h.
+ * A model in its file: the entries and tensors that model_save.c lists, and the functions that read and write them.
  */
-#ifndef XSMI_MODEL_PARTS_H
-#define XSMI_MODEL_PARTS_H
+#ifndef XSMI_MODEL_FILE_H
+#define XSMI_MODEL_FILE_H
 
 #include <string.h>
 
@@ -10,10 +10,6 @@
 #include "data/text.h"
 #include "data/vocabulary.h"
 #include "model/model.h"
-
-/* A class-major model without weights, for a loader to fill. xsm_model_free() accepts it at any stage. */
-xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
-                                xsm_error *err);
 
 /* A model whose weights are in the container's memory; the model takes the mapping. `name` is for messages.
  * (model_load.c) */
@@ -31,14 +27,8 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
 /* Sets the scales of a loaded model from its file. */
 xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, const char *name, xsm_error *err);
 
-/* Releases labels and names (classes.c). */
-void xsmi_model_clear_classes(xsm_model *m);
-/* Releases the transform (transform.c). */
-void xsmi_model_clear_transform(xsm_model *m);
-/* Releases the metadata (metadata.c). */
-void xsmi_model_clear_metadata(xsm_model *m);
 /* Copies a container's metadata to a model that has none, without the library's own entries. */
-xsm_status xsmi_model_take_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err);
+xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *container, xsm_error *err);
 
 /* A first layer in a model's file (layer_file.c): the text of its metadata, its tensor (false: it has none), its data,
  * and reading them. */
