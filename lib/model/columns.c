@@ -3,7 +3,7 @@
  *
  * Row by row, each row would read its features' weights from memory. Here the weights of all features of the batch for
  * a tile of classes are read once, into a compact matrix that stays in the second cache while all rows use it. Threads
- * divide the classes. Scores equal those of tiles.c to the bit.
+ * divide the classes. Scores equal those of plain_tiles.c to the bit.
  */
 #include "model/plain_tiles.h"
 
@@ -14,7 +14,7 @@ enum {
     TILE_LEAST = 32,            /* classes */
     TILE_MOST = 256,
     FLOATS_AHEAD = 256, /* of weights prefetched: as many lines as a core can have in flight */
-    /* The least average number of rows a feature for which copying the weights together pays off. */
+    /* The least average number of rows per feature for which copying the weights together pays off. */
     ROWS_A_FEATURE = 3,
     JOBS_A_THREAD = 4
 };

@@ -60,7 +60,7 @@ struct xsmi_correction {
     atomic_size_t holders;
     uint32_t classes;
     size_t code, block;    /* scratch of kind->chosen, in floats, and of kind->prepare, in bytes */
-    const float *numbers;  /* [classes] if it is one number a class, which an index can search; else NULL */
+    const float *numbers;  /* [classes] if it is one number per class, which an index can search; else NULL */
     const xsmi_tree *tree; /* if it has a tree, which finds classes; else NULL */
 };
 
@@ -70,7 +70,7 @@ xsm_status xsmi_correction_new(xsm_context *ctx, const xsmi_correction_kind *kin
 xsmi_correction *xsmi_correction_retain(xsmi_correction *c);
 void xsmi_correction_release(xsmi_correction *c);
 
-/* One number a class, [classes], finite; copied. */
+/* One number per class, [classes], finite; copied. */
 xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint32_t classes, xsmi_correction **out,
                                       xsm_error *err);
 /* A tree; its contents are moved, and `tree` is left empty. */

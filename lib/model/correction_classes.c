@@ -1,6 +1,6 @@
 /*
- * A correction of one number a class, log p_n(k) of a sampler that does not depend on the row. In a file: `correction`
- * F32 [K].
+ * A correction of one number per class, log p_n(k) of a sampler that does not depend on the row. In a file:
+ * `correction` F32 [K].
  */
 #include "model/correction.h"
 

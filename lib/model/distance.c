@@ -2,7 +2,7 @@
  * Scores that are distances: z_k = w_k . phi - ||w_k||^2/2 = -||phi - w_k||^2/2 + ||phi||^2/2, whose last term is the
  * same for every class (Yen et al., Loss Decomposition for Fast Learning in Large Output Spaces, 2018, section 2:
  * metric learning as linear scores). -||w_k||^2/2 is stored as the bias, so that scoring and searching see a linear
- * model. Only code that changes a row must know more: the derivative is phi - w_k, and the bias must be updated with
+ * model. Only code that changes a row differs: the derivative is phi - w_k, and the bias must be updated with
  * the row.
  */
 #include "model/model.h"

@@ -61,7 +61,7 @@ static void look_up(xsmi_hierarchy *h)
     }
 }
 
-/* Computes the depth; `depths` is scratch, a number a node. */
+/* Computes the depth; `depths` is scratch, one number per node. */
 static void measure(xsmi_hierarchy *h, uint32_t *depths)
 {
     h->depth = depths[0] = 1; /* of the root's children */
@@ -144,7 +144,7 @@ static void merge(const weighted *leaves, uint32_t classes, uint64_t *weights, u
     }
 }
 
-/* Numbers merged nodes in preorder. `stack` and `number` are scratch, a number a node. */
+/* Numbers merged nodes in preorder. `stack` and `number` are scratch, one number per node. */
 static void renumber(xsmi_hierarchy *h, const uint32_t *merged, uint32_t *stack, uint32_t *number)
 {
     uint32_t height = 0, next = 0;
@@ -203,7 +203,7 @@ xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uin
 
 /* -- from files ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the children are a tree in preorder: each node at its turn, each class once. Scratch: `due` for the nodes,
+/* Whether the children are a tree in preorder: each node in order, each class once. Scratch: `due` for the nodes,
  * `leaves` for the classes, zeros. */
 static bool is_tree(const xsmi_hierarchy *h, uint32_t *due, uint32_t *leaves)
 {

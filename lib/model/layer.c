@@ -10,7 +10,7 @@
 const char *const xsmi_activation_names[] = {"identity", "relu", "tanh", NULL};
 const char *const xsmi_pool_names[] = {"sum", "mean", NULL};
 
-/* Features whose values are scaled, or whose vectors are changed, in one call of a kernel. */
+/* Features per call of a kernel that scales values or changes vectors. */
 #define GROUP 64
 /* Vectors that one job initialises. */
 #define PASS_VECTORS 1024
@@ -49,7 +49,7 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
     l->alpha = 1;
     xsm_status status = XSM_OK;
     if (mapped) {
-        /* It is never written to, but copied first. */
+        /* Mapped vectors are copied before they are written to. */
         l->weight = (float *)(uintptr_t)mapped;
         l->stride = m->features;
     } else if (!l->tied) {
@@ -100,16 +100,14 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* From the vector `first` on. */
+/* Initialises the vectors from `first` on. */
 static void start_from(xsm_model *m, size_t first)
 {
     start_job job = {m, first};
     size_t jobs = ((size_t)m->layer->features - first + PASS_VECTORS - 1) / PASS_VECTORS;
-    if (xsmi_run(m->context, start_vectors, &job, jobs, NULL) !=
-        XSM_OK) { /* a host's runner can fail, but this must not */
-        for (size_t i = 0; i < jobs; i++) {
-            start_vectors(&job, i, 0);
-        }
+    const xsm_status status = xsmi_run(m->context, start_vectors, &job, jobs, NULL);
+    for (size_t i = 0; status != XSM_OK && i < jobs; i++) {
+        start_vectors(&job, i, 0); /* a host's runner can fail, but this must not */
     }
 }
 

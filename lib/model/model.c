@@ -34,7 +34,7 @@ static bool matrix_size(const xsm_model *m, int32_t layout, size_t *stride, size
     matrix_shape(m, layout, &rows, &columns);
     *stride = xsmi_row_stride(columns);
     bool fits = xsmi_multiply(rows, *stride, count) && xsmi_multiply(*count, sizeof(float), &bytes);
-    *count = fits && *count == 0 ? 1 : *count; /* without features there is an allocation all the same */
+    *count = fits && *count == 0 ? 1 : *count; /* a model without features has an allocation, too */
     return fits && bytes <= SIZE_MAX / 2;
 }
 

@@ -2,7 +2,7 @@
  * Internals of a model, for higher floors that score and update rows in their inner loops.
  *
  * The weight of class k is alpha * row_scale[k] * row k of `weight` (row_scale NULL: all ones): the L2 penalty (ridge)
- * shrinks a row, or all rows, by changing one number. Only the optimizers change scales and rows.
+ * scales a row, or all rows, by changing one number. Only the optimizers change scales and rows.
  */
 #ifndef XSMI_MODEL_H
 #define XSMI_MODEL_H

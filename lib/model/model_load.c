@@ -92,7 +92,7 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     }
     xsm_model *m = NULL;
     XSMI_TRY(xsmi_model_new_empty(ctx, (uint32_t)weight->shape[1], classes, &m, err));
-    /* It is never written to, as the mapping is copied first. Its alignment was checked. */
+    /* Mapped weights are copied before they are written to. Their alignment was checked. */
     m->weight = (float *)(uintptr_t)weight->data;
     m->stride = m->features;
     m->bias = bias ? (float *)(uintptr_t)bias->data : NULL;
@@ -126,7 +126,7 @@ static xsm_status split_names(const source *s, char *text, size_t length, const 
     return XSM_OK;
 }
 
-/* Converts an error of code that knows no files into one of this file; out of memory is unchanged. */
+/* Adds the file's name to an error of code that reads no files; out of memory is unchanged. */
 static xsm_status in_file(const source *s, xsm_status status, const xsm_error *inner, xsm_error *err)
 {
     if (status == XSM_OK || status == XSM_ERROR_MEMORY) {

@@ -10,8 +10,8 @@
  *     correction, tree_* or     a correction, if there is one (correction_*.c)
  *     pair_*
  *     hierarchy    U32 [K-1, 2] if the weights are those of its nodes (hierarchy.h)
- *     label_names  U8 [bytes]   a name a line, if the classes have names
- *     vocabulary   U8 [bytes]   a word a line, if rows are text (vocabulary_file.c)
+ *     label_names  U8 [bytes]   one name per line, if the classes have names
+ *     vocabulary   U8 [bytes]   one word per line, if rows are text (vocabulary_file.c)
  *
  * A checkpoint is a model with tensors "state.*" (model_file.h, train/checkpoint.c) and the metadata entry
  * "checkpoint"; its weights do not include the scales that training keeps beside them.

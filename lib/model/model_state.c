@@ -84,7 +84,7 @@ static void copy_weights(xsm_model *m, const xsm_model *from)
     }
 }
 
-/* Whether rows are finite with their own factors and with all, which are multiplied into them sooner or later. */
+/* Whether rows are finite with their own factors and with all, which a later step multiplies into them. */
 static bool rows_finite(const float *rows, size_t count, size_t width, size_t stride, double alpha, const double *scale)
 {
     for (size_t k = 0; k < count; k++) {
@@ -101,7 +101,7 @@ static bool rows_finite(const float *rows, size_t count, size_t width, size_t st
     return true;
 }
 
-/* A run saves no model that is not finite, and goes on from none. */
+/* Runs save only finite models, and continue only from finite ones. */
 static bool model_finite(const xsm_model *m)
 {
     const xsmi_layer *l = m->layer;

@@ -39,7 +39,7 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
     }
 }
 
-/* Nodes of a path that are scored together. */
+/* Nodes of a path that are scored in one call. */
 #define PATH_NODES 64
 
 /* log p of classes in a hierarchy, each the sum over its path. O(D) a node. */
@@ -157,7 +157,7 @@ typedef struct range_job {
     const xsm_model *model;
     const xsmi_score_range *range;
     uint32_t pieces, each;  /* the classes are divided into so many ranges, each a job */
-    unsigned char *scratch; /* one part a thread */
+    unsigned char *scratch; /* one part per thread */
     size_t scratch_each;
 } range_job;
 

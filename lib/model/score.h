@@ -56,7 +56,7 @@ void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const 
 
 /* Scratch for scoring a range of classes, which the caller keeps from batch to batch. Initially zeros. */
 typedef struct xsmi_score_scratch {
-    uint64_t *used; /* a bit a feature, zeros between calls */
+    uint64_t *used; /* one bit per feature, zeros between calls */
     size_t used_capacity;
     uint32_t *numbers;
     size_t number_capacity;

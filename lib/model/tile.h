@@ -10,7 +10,7 @@
 #define XSMI_EXACT_BLOCKS 8
 /* Most rows at once. */
 #define XSMI_TILE_ROWS (XSMI_EXACT_BLOCKS * XSMI_LANES)
-/* Classes of a tile of one row's scores: one row's part of it stays in the first cache. */
+/* Classes of a tile of one row's scores: it stays in the first cache. */
 #define XSMI_ROW_TILE 512
 
 /* The rows of one call, before the first layer. All dense, or all sparse. */

@@ -186,7 +186,7 @@ size_t xsmi_tree_scratch(const xsmi_tree *t)
     return (t->dims + 2 * roots + 2 * SUB_LEAVES + XSMI_CLASS_TILE) * XSMI_LANES;
 }
 
-/* Rows on their way down the levels. */
+/* The state of a sweep over the levels of the tree. */
 typedef struct sweep {
     const xsmi_tree *tree;
     const xsmi_kernels *kernels;
