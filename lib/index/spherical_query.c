@@ -106,17 +106,19 @@ typedef struct choice {
 
 /* Chooses the best clusters of a query until they hold the rows wanted, of equal ranks the first. A cluster counts for
  * at most `most` rows. Ranks become -INFINITY. */
-static void choose(const search *q, float *rank, uint32_t most, choice *chosen)
+static choice choose(const search *q, uint32_t query, uint32_t most)
 {
     const xsmi_sphere *s = q->sphere;
     const uint32_t size = s->clusters, runs = (size + RUN - 1) / RUN;
-    float *best = q->scratch.best;
+    const uint64_t rows = q->rows;
+    float *rank = q->scratch.ranks + (size_t)query * size, *best = q->scratch.best;
+    choice chosen = {q->scratch.chosen + (size_t)query * size, 0, 0};
     uint64_t counted = 0;
     for (uint32_t run = 0; run < runs; run++) {
         uint32_t first = run * RUN;
         best[run] = s->kernels->row_max(rank + first, size - first < RUN ? size - first : RUN);
     }
-    while (counted < q->rows && chosen->count < size) {
+    while (counted < rows && chosen.count < size) {
         uint32_t top = 0;
         for (uint32_t run = 1; run < runs; run++) {
             top = best[run] > best[top] ? run : top;
@@ -128,12 +130,13 @@ static void choose(const search *q, float *rank, uint32_t most, choice *chosen)
         if (c == first + some || best[top] == -INFINITY) {
             break; /* NaN: the query gets no clusters */
         }
-        chosen->clusters[chosen->count++] = c;
-        chosen->rows += s->cluster[c].count;
+        chosen.clusters[chosen.count++] = c;
+        chosen.rows += s->cluster[c].count;
         counted += s->cluster[c].count < most ? s->cluster[c].count : most;
         rank[c] = -INFINITY;
         best[top] = s->kernels->row_max(rank + first, some);
     }
+    return chosen;
 }
 
 /* Lists for each cluster the queries that probe it, and the position of its rows in lists that take rows as they come.
@@ -319,6 +322,7 @@ static void probe(const search *q, uint32_t at, cursor *upcoming)
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
     const places *p = &q->scratch;
+    const bool all = q->all;
     const xsmi_cluster *cluster = &s->cluster[p->probes[at]];
     const uint32_t begin = at ? p->ends[p->probes[at - 1]] : 0;
     const uint32_t *askers = p->askers + begin, *begins = p->places + begin;
@@ -331,11 +335,11 @@ static void probe(const search *q, uint32_t at, cursor *upcoming)
         const float *from = xsmi_cluster_block(s, cluster, first);
         fetch(upcoming, blocks * size);
         for (uint32_t a = 0; a < count; a++) {
-            if (q->all && p->filled[askers[a]] != AS_THEY_COME) {
+            if (all && p->filled[askers[a]] != AS_THEY_COME) {
                 take_best_of(q, askers[a], from, rows);
                 continue;
             }
-            if (q->all) {
+            if (all) {
                 take_all(q, askers[a], begins[a] + first, from, rows);
                 continue;
             }
@@ -357,9 +361,7 @@ static void choose_for(const search *q, uint32_t query)
     const xsm_index_block *block = q->block;
     const places *p = &q->scratch;
     const uint32_t most = q->all ? block->top / LARGE + 1 : s->count;
-    const size_t first = (size_t)query * s->clusters;
-    choice chosen = {.clusters = p->chosen + first};
-    choose(q, p->ranks + first, most, &chosen);
+    const choice chosen = choose(q, query, most);
     p->counts[query] = chosen.count;
     block->lengths[query] = chosen.rows < block->top ? (uint32_t)chosen.rows : block->top;
     block->probed[query] = chosen.rows;
