@@ -1,0 +1,68 @@
+/*
+ * A test of an estimator's table: estimator.c compares its gradients with themselves, estimator_lists.c tests its
+ * lists, estimator_promises.c what it promises. They share estimator_trial.c.
+ */
+#ifndef XSMI_CHECK_ESTIMATOR_H
+#define XSMI_CHECK_ESTIMATOR_H
+
+#include "check/context.h"
+#include "check/rows.h"
+#include "estimator/pass.h"
+
+enum {
+    XSMI_TRIAL_ROWS = 70,   /* more than a chunk of the library's */
+    XSMI_TRIAL_FIRST = 1000 /* position of the first row */
+};
+
+typedef struct xsmi_estimator_trial {
+    xsm_context *context;
+    const xsm_estimator_ops *ops;
+    const xsm_estimator_check_options *options;
+    xsmi_trial_shape shape;
+    bool bias, smallest;
+    xsm_dataset *data;
+    xsm_model *model;
+} xsmi_estimator_trial;
+
+/* A gradient of a trial. */
+typedef struct xsmi_trial_run {
+    uint64_t first, count; /* the rows */
+    uint64_t split;        /* examples a block */
+    uint64_t batch;        /* of each step */
+    int junk;              /* what uninitialised memory is filled with; bytes 0xff are NaN, 0x3f about 0.75 or a half */
+    bool anew;             /* binds before, which must reset a row's state */
+} xsmi_trial_run;
+
+/* Reports an error of the table. */
+xsm_status xsmi_estimator_fault(const xsmi_estimator_trial *t, xsm_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* An estimator with the options of the trial, bound to its data. */
+xsm_status xsmi_estimator_trial_make(const xsmi_estimator_trial *t, xsm_context *ctx, xsm_estimator **out,
+                                     xsm_error *err);
+/* Sets weights up to `size`, and biases up to `bias` on a grid of 2^-16, so that small changes of biases are exact. */
+xsm_status xsmi_estimator_trial_fill(const xsmi_estimator_trial *t, double size, double bias, uint64_t seed,
+                                     xsm_error *err);
+/* A gradient; g has one more example than requested, which must remain junk. */
+xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,
+                                    const xsmi_trial_run *how, xsm_error *err);
+/* The number of classes of example i. */
+uint64_t xsmi_estimator_trial_length(const xsm_gradient *g, uint64_t i);
+/* Whether two gradients are the same bits. */
+xsm_status xsmi_estimator_trial_same(const xsmi_estimator_trial *t, const xsm_gradient *a, const xsm_gradient *b,
+                                     const char *when, xsm_error *err);
+/* The conditions for every gradient. */
+xsm_status xsmi_estimator_trial_numbers(const xsmi_estimator_trial *t, const xsm_gradient *g, bool finite,
+                                        xsm_error *err);
+
+/* The conditions for the list of an example; and whether select() fills lists that meet them. */
+xsm_status xsmi_estimator_trial_list(const xsmi_estimator_trial *t, const xsm_example *example, const uint32_t *classes,
+                                     uint32_t length, uint64_t width, xsm_error *err);
+xsm_status xsmi_estimator_trial_lists(const xsmi_estimator_trial *t, const xsm_estimator *e, xsm_error *err);
+
+/* Whether coefficients are the slopes of losses, and whether they are finite at large scores. */
+xsm_status xsmi_estimator_trial_slopes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,
+                                       xsm_gradient *other, xsm_error *err);
+xsm_status xsmi_estimator_trial_extremes(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,
+                                         xsm_error *err);
+
+#endif
