@@ -38,10 +38,10 @@ xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
         }                                                                                                              \
     } while (0)
 
-/* Writes a message into line[0..room), room > 0: always terminated, one line of valid UTF-8 whatever the paths and
+/* Writes a message into line[0..size), size > 0: always terminated, one line of valid UTF-8 whatever the paths and
  * labels in it. Control characters become blanks, invalid bytes become '?'. A message that is too long loses its middle
- * (its end, if the room is very small), cut between characters. */
-void xsmi_format_line(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
+ * (its end, if `size` is very small), cut between characters. */
+void xsmi_format_line(char *line, size_t size, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
 /* The decimal sign that the C library prints and reads in this thread. */
 const char *xsmi_decimal_sign(void);
@@ -114,7 +114,7 @@ bool xsmi_reserve_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *ca
 void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *capacity);
 /* A new object of a public type, `size` bytes of zeros, and the reference to a context (a new one for NULL) that the
  * object keeps. `what` names the object in the error. Release the memory, then the reference. */
-xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **held, void **out,
+xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **kept, void **out,
                            xsm_error *err);
 /* A terminated copy of length bytes. Release with xsmi_release_text(). */
 char *xsmi_copy_text(xsm_context *ctx, const char *text, size_t length);

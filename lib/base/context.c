@@ -127,13 +127,13 @@ xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *
     return XSM_OK;
 }
 
-xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **held, void **out,
+xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, xsm_context **kept, void **out,
                            xsm_error *err)
 {
-    XSMI_TRY(xsmi_context_acquire(context, held, err));
-    void *object = xsmi_allocate_zero(*held, 1, size);
+    XSMI_TRY(xsmi_context_acquire(context, kept, err));
+    void *object = xsmi_allocate_zero(*kept, 1, size);
     if (!object) {
-        xsm_context_free(*held);
+        xsm_context_free(*kept);
         return xsmi_fail_memory(err, size, what);
     }
     *out = object;

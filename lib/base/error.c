@@ -40,7 +40,7 @@ const char *xsm_status_text(xsm_status status)
 
 /* An error struct of a program built against another release may be shorter or longer than this one. The members up to
  * `message` exist since the first release; the message fills the rest. */
-static size_t message_room(const xsm_error *err)
+static size_t message_size(const xsm_error *err)
 {
     size_t start = offsetof(xsm_error, message);
     return err->size > start ? err->size - start : 0;
@@ -73,18 +73,18 @@ const char *xsmi_decimal_sign(void)
 }
 
 /* vsnprintf() with a decimal point whatever the host's locale. */
-static int print(char *line, size_t room, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
-static int print(char *line, size_t room, const char *format, va_list args)
+static int print(char *line, size_t size, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
+static int print(char *line, size_t size, const char *format, va_list args)
 {
     /* The C library has a static object for "C", so that nothing is allocated. Elsewhere a comma is better than no
      * message. */
     const bool point = strcmp(xsmi_decimal_sign(), ".") == 0;
     const locale_t plain = point ? (locale_t)0 : newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!plain) {
-        return vsnprintf(line, room, format, args);
+        return vsnprintf(line, size, format, args);
     }
     const locale_t hosts = uselocale(plain);
-    const int whole = vsnprintf(line, room, format, args);
+    const int whole = vsnprintf(line, size, format, args);
     (void)uselocale(hosts);
     freelocale(plain);
     return whole;
@@ -97,17 +97,17 @@ static bool is_inside_character(char byte)
 
 /* Messages begin with their subject, which can be a path of any length, and end with the reason. A message that is too
  * long keeps both ends, more of the second: the path's file name is next to the reason. */
-static bool shorten_middle(char *line, size_t room, const char *format, va_list args)
+static bool shorten_middle(char *line, size_t size, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
-static bool shorten_middle(char *line, size_t room, const char *format, va_list args)
+static bool shorten_middle(char *line, size_t size, const char *format, va_list args)
 {
     static const char gap[] = "...";
     char text[4 * PATH_MAX];
     const int whole = print(text, sizeof text, format, args);
-    if (room < 16 * sizeof gap || whole < (int)room || whole >= (int)sizeof text) {
+    if (size < 16 * sizeof gap || whole < (int)size || whole >= (int)sizeof text) {
         return false;
     }
-    size_t head = room / 6, tail = (size_t)whole - (room - sizeof gap - head);
+    size_t head = size / 6, tail = (size_t)whole - (size - sizeof gap - head);
     while (head > 0 && is_inside_character(text[head])) {
         head--;
     }
@@ -120,13 +120,13 @@ static bool shorten_middle(char *line, size_t room, const char *format, va_list 
     return true;
 }
 
-void xsmi_format_line(char *line, size_t room, const char *format, va_list args)
+void xsmi_format_line(char *line, size_t size, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int whole = print(line, room, format, args);
-    bool cut = whole >= 0 && (size_t)whole >= room;
-    if (cut && shorten_middle(line, room, format, again)) {
+    int whole = print(line, size, format, args);
+    bool cut = whole >= 0 && (size_t)whole >= size;
+    if (cut && shorten_middle(line, size, format, again)) {
         whole = (int)strlen(line);
         cut = false;
     }
@@ -135,7 +135,7 @@ void xsmi_format_line(char *line, size_t room, const char *format, va_list args)
         line[0] = '\0';
         return;
     }
-    size_t length = cut ? room - 1 : (size_t)whole;
+    size_t length = cut ? size - 1 : (size_t)whole;
     unsigned char *text = (unsigned char *)line;
     for (size_t i = 0; i < length;) {
         size_t bytes = character_length(text + i, length - i);
@@ -156,14 +156,14 @@ static void fill(xsm_error *err, xsm_status status, uint64_t line, uint64_t colu
     __attribute__((format(printf, 5, 0)));
 static void fill(xsm_error *err, xsm_status status, uint64_t line, uint64_t column, const char *format, va_list args)
 {
-    size_t room = message_room(err);
-    if (room == 0) {
+    size_t size = message_size(err);
+    if (size == 0) {
         return; /* this is no xsm_error: write nothing */
     }
     err->status = status;
     err->line = line;
     err->column = column;
-    xsmi_format_line(err->message, room, format, args);
+    xsmi_format_line(err->message, size, format, args);
 }
 
 xsm_status xsmi_fail(xsm_error *err, xsm_status status, const char *format, ...)

@@ -62,8 +62,8 @@ struct xsmi_replace {
     xsm_context *context;
     char *path;
     char *temporary; /* NULL when written in place */
-    size_t room;     /* its size in bytes */
-    bool named;      /* a file of that name exists */
+    size_t temporary_size;
+    bool named; /* a file of that name exists */
     int fd;
 };
 
@@ -74,15 +74,15 @@ static void release(xsmi_replace *file)
         close(file->fd);
     }
     xsmi_release_text(ctx, file->path);
-    xsmi_release(ctx, file->temporary, file->room, 1);
+    xsmi_release(ctx, file->temporary, file->temporary_size, 1);
     xsmi_release(ctx, file, 1, sizeof *file);
     xsm_context_free(ctx);
 }
 
-/* The folder of a path, written to `room` bytes, which must be enough for the whole path. */
-static const char *folder_of(const char *path, char *folder, size_t room)
+/* The folder of a path, written to `size` bytes, which must be enough for the whole path. */
+static const char *folder_of(const char *path, char *folder, size_t size)
 {
-    snprintf(folder, room, "%s", path);
+    snprintf(folder, size, "%s", path);
     char *slash = strrchr(folder, '/');
     if (!slash) {
         return ".";
@@ -93,9 +93,9 @@ static const char *folder_of(const char *path, char *folder, size_t room)
 
 /* Opens an unnamed file in the folder of `path`, which disappears when the process is killed. Returns -1 where the
  * system has no such files. `name` is scratch for the folder's name. */
-static int open_nameless(const char *path, char *name, size_t room)
+static int open_nameless(const char *path, char *name, size_t size)
 {
-    int fd = xsmi_open_nameless(folder_of(path, name, room), O_WRONLY, 0666);
+    int fd = xsmi_open_nameless(folder_of(path, name, size), O_WRONLY, 0666);
     if (fd >= 0 && !xsmi_can_name_nameless(fd)) {
         close(fd); /* it could not be named later */
         fd = -1;
@@ -105,11 +105,11 @@ static int open_nameless(const char *path, char *name, size_t room)
 
 /* Makes a new file beside `path` with the rights that the process's mask allows (mkstemp() would not), or names a file
  * that has no name. Returns the file, or -1 on failure. */
-static int open_temporary(const char *path, int nameless, char *name, size_t room)
+static int open_temporary(const char *path, int nameless, char *name, size_t size)
 {
     int fd = -1;
     for (uint32_t attempt = 0; attempt < 100; attempt++) {
-        snprintf(name, room, "%s.%016llx.tmp", path, (unsigned long long)xsmi_name_number(attempt));
+        snprintf(name, size, "%s.%016llx.tmp", path, (unsigned long long)xsmi_name_number(attempt));
         if (nameless < 0) {
             fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         } else if (xsmi_name_nameless(nameless, name) == 0) {
@@ -140,7 +140,7 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     file->context = xsmi_context_retain(ctx);
     file->fd = -1;
     file->temporary = NULL;
-    file->room = 0;
+    file->temporary_size = 0;
     file->named = false;
     file->path = NULL;
     /* A symbolic link is followed, so that what it points to is replaced, not the link. */
@@ -159,7 +159,7 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
         release(file);
         return xsmi_fail_memory(err, strlen(path) + 1, "a path");
     }
-    size_t room = strlen(file->path) + sizeof ".0123456789abcdef.tmp";
+    size_t size = strlen(file->path) + sizeof ".0123456789abcdef.tmp";
     if (exists && !S_ISREG(st.st_mode)) {
         if (S_ISDIR(st.st_mode)) {
             release(file);
@@ -167,15 +167,15 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
         }
         file->fd = open(file->path, O_WRONLY | O_CLOEXEC);
     } else {
-        file->room = room;
-        file->temporary = xsmi_allocate(ctx, room, 1);
+        file->temporary_size = size;
+        file->temporary = xsmi_allocate(ctx, size, 1);
         if (!file->temporary) {
             release(file);
-            return xsmi_fail_memory(err, room, "a path");
+            return xsmi_fail_memory(err, size, "a path");
         }
-        file->fd = open_nameless(file->path, file->temporary, room);
+        file->fd = open_nameless(file->path, file->temporary, size);
         if (file->fd < 0) {
-            file->fd = open_temporary(file->path, -1, file->temporary, room);
+            file->fd = open_temporary(file->path, -1, file->temporary, size);
             file->named = file->fd >= 0;
         }
         if (file->fd >= 0 && exists) {
@@ -228,7 +228,7 @@ xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void 
 static void sync_folder(xsmi_replace *file)
 {
     /* The temporary name is no longer needed. */
-    const char *folder = folder_of(file->path, file->temporary, file->room);
+    const char *folder = folder_of(file->path, file->temporary, file->temporary_size);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         (void)fsync(fd);
@@ -253,7 +253,7 @@ xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err)
     }
     bool failed = fsync(file->fd) != 0;
     if (!failed && !file->named) {
-        file->named = open_temporary(file->path, file->fd, file->temporary, file->room) >= 0;
+        file->named = open_temporary(file->path, file->fd, file->temporary, file->temporary_size) >= 0;
         failed = !file->named;
     }
     int fd = file->fd;

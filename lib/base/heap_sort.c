@@ -4,9 +4,9 @@
 static void swap(unsigned char *a, unsigned char *b, size_t each)
 {
     for (size_t i = 0; i < each; i++) {
-        unsigned char held = a[i];
+        unsigned char saved = a[i];
         a[i] = b[i];
-        b[i] = held;
+        b[i] = saved;
     }
 }
 

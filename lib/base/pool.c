@@ -111,7 +111,7 @@ static bool raise_ticket(xsmi_pool *p, uint64_t expected)
 #endif
 
 /* Runs pieces until none is left. */
-static void take_pieces(xsmi_pool *p, uint32_t thread)
+static void run_pieces(xsmi_pool *p, uint32_t thread)
 {
     for (;;) {
         uint64_t ticket = load_ticket(p);
@@ -144,7 +144,7 @@ static void *work(void *argument)
     worker *me = argument;
     xsmi_pool *p = me->pool;
     while (!atomic_load_explicit(&p->stop, memory_order_acquire)) {
-        take_pieces(p, me->number);
+        run_pieces(p, me->number);
         bool found = false;
         for (int round = 0; round < ROUNDS && !found; round++) {
             for (int look = 0; look < LOOKS && !found; look++) {
@@ -288,7 +288,7 @@ static void run_published(xsmi_pool *p, xsm_job job, void *state, uint32_t count
         }
         pthread_mutex_unlock(&p->lock);
     }
-    take_pieces(p, 0);
+    run_pieces(p, 0);
     /* All pieces are taken. A thread that still holds an old ticket must find it changed before the fields change. */
     store_ticket(p, number << 32 | CLOSED);
     wait_for_end(p);

@@ -99,26 +99,26 @@ static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
     /* R. Floyd (in J. Bentley, Programming Pearls: a sample of brilliance, 1987): the set after the step for j is a
      * uniform sample of {0..j}. A short list is searched from the front, a long one is kept sorted. */
     bool sorted = m > 32;
-    size_t taken = 0;
+    size_t drawn = 0;
     for (uint32_t j = n - m; j < n; j++) {
         uint32_t t = (uint32_t)xsmi_stream_below(s, (uint64_t)j + 1);
         if (sorted) {
-            size_t place = lower_place(out, taken, t);
-            if (place < taken && out[place] == t) {
-                out[taken++] = j; /* j is larger than all in the list */
+            size_t place = lower_place(out, drawn, t);
+            if (place < drawn && out[place] == t) {
+                out[drawn++] = j; /* j is larger than all in the list */
             } else {
-                memmove(out + place + 1, out + place, (taken - place) * sizeof *out);
+                memmove(out + place + 1, out + place, (drawn - place) * sizeof *out);
                 out[place] = t;
-                taken++;
+                drawn++;
             }
         } else {
-            for (size_t i = 0; i < taken; i++) {
+            for (size_t i = 0; i < drawn; i++) {
                 if (out[i] == t) {
                     t = j;
                     break;
                 }
             }
-            out[taken++] = t;
+            out[drawn++] = t;
         }
     }
 }
@@ -180,8 +180,8 @@ void xsmi_stream_permute(xsmi_stream *s, uint64_t *order, size_t n)
 {
     for (size_t i = n; i > 1; i--) {
         size_t j = (size_t)xsmi_stream_below(s, i);
-        uint64_t held = order[i - 1];
+        uint64_t saved = order[i - 1];
         order[i - 1] = order[j];
-        order[j] = held;
+        order[j] = saved;
     }
 }

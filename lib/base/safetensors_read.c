@@ -177,7 +177,7 @@ static xsm_status read_tensor(xsmi_container *c, const char *name, const json_t 
     return XSM_OK;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_offsets(const void *a, const void *b)
 {
     const xsmi_tensor *s = a;
     const xsmi_tensor *t = b;
@@ -200,7 +200,7 @@ static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *
             XSMI_TRY(read_tensor(c, key, value, data_start, err));
         }
     }
-    xsmi_heap_sort(c->tensors, c->count, sizeof *c->tensors, compare_places);
+    xsmi_heap_sort(c->tensors, c->count, sizeof *c->tensors, compare_offsets);
     const unsigned char *place = c->bytes + data_start;
     for (size_t i = 0; i < c->count; i++) {
         if (c->tensors[i].data != place) {

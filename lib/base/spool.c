@@ -76,7 +76,7 @@ xsm_status xsmi_spool_grow(xsmi_spool *s, const char *folder, size_t bytes, xsm_
     return XSM_OK;
 }
 
-xsmi_mapping xsmi_spool_take(xsmi_spool *s)
+xsmi_mapping xsmi_spool_move(xsmi_spool *s)
 {
     xsmi_mapping mapping = {s->data, s->bytes};
     if (s->file > 0) {
@@ -88,6 +88,6 @@ xsmi_mapping xsmi_spool_take(xsmi_spool *s)
 
 void xsmi_spool_end(xsmi_spool *s)
 {
-    xsmi_mapping mapping = xsmi_spool_take(s);
+    xsmi_mapping mapping = xsmi_spool_move(s);
     xsmi_unmap_file(&mapping);
 }

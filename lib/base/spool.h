@@ -26,7 +26,7 @@ typedef struct xsmi_spool {
 /* Reserves at least `bytes`; `folder` is where the file lies. `data` may move. On failure nothing has changed. */
 xsm_status xsmi_spool_grow(xsmi_spool *s, const char *folder, size_t bytes, xsm_error *err);
 /* Transfers the memory to the caller as a mapping, with the file. */
-xsmi_mapping xsmi_spool_take(xsmi_spool *s);
+xsmi_mapping xsmi_spool_move(xsmi_spool *s);
 void xsmi_spool_end(xsmi_spool *s);
 
 #endif

@@ -16,13 +16,13 @@
 #include <sys/random.h>
 #endif
 
-const char *xsmi_error_text(int number, char *buffer, size_t room)
+const char *xsmi_error_text(int number, char *buffer, size_t size)
 {
 #if XSMI_HAVE_GNU_STRERROR_R
-    return strerror_r(number, buffer, room);
+    return strerror_r(number, buffer, size);
 #else
-    if (strerror_r(number, buffer, room) != 0) { /* a number without words, or too many of them */
-        snprintf(buffer, room, "error %d", number);
+    if (strerror_r(number, buffer, size) != 0) { /* a number without words, or too many of them */
+        snprintf(buffer, size, "error %d", number);
     }
     return buffer;
 #endif
@@ -67,9 +67,9 @@ uint64_t xsmi_name_number(uint32_t attempt)
 
 #if XSMI_HAVE_O_TMPFILE
 /* The name that /proc has for an open file, by which one without a name gets one. */
-static const char *proc_name(int fd, char *name, size_t room)
+static const char *proc_name(int fd, char *name, size_t size)
 {
-    snprintf(name, room, "/proc/self/fd/%d", fd);
+    snprintf(name, size, "/proc/self/fd/%d", fd);
     return name;
 }
 #endif

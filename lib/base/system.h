@@ -19,7 +19,7 @@
 #endif
 
 /* The system's text for an error number, without strerror()'s shared buffer. It may be stored in `buffer`. */
-const char *xsmi_error_text(int number, char *buffer, size_t room);
+const char *xsmi_error_text(int number, char *buffer, size_t size);
 
 /* Processors that this process may run on, at least 1; 1 where the system does not say. */
 uint32_t xsmi_processors(void);

@@ -18,11 +18,11 @@
 
 xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err)
 {
-    xsm_context *held;
+    xsm_context *kept;
     void *memory;
-    XSMI_TRY(xsmi_object_new(ctx, sizeof(xsm_dataset), "a dataset", &held, &memory, err));
+    XSMI_TRY(xsmi_object_new(ctx, sizeof(xsm_dataset), "a dataset", &kept, &memory, err));
     xsm_dataset *d = memory;
-    d->context = held;
+    d->context = kept;
     *out = d;
     return XSM_OK;
 }
@@ -93,8 +93,8 @@ void xsmi_dataset_passed(const xsm_dataset *d, uint64_t place, uint64_t count)
     }
 }
 
-void *xsmi_dataset_take(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status,
-                        xsm_error *err)
+void *xsmi_dataset_allocate(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status,
+                            xsm_error *err)
 {
     if (*status != XSM_OK) {
         return NULL;
@@ -196,18 +196,21 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
     /* All memory is allocated first, in a dataset that is freed if there is not enough. */
     xsm_status status = XSM_OK;
     xsm_dataset copy = {.context = d->context};
-    float *v = !values ? NULL : xsmi_dataset_take(&copy, value_count, sizeof *v, &copy.value_capacity, &status, err);
+    float *v =
+        !values ? NULL : xsmi_dataset_allocate(&copy, value_count, sizeof *v, &copy.value_capacity, &status, err);
     copy.values = v;
-    uint32_t *x = !index ? NULL : xsmi_dataset_take(&copy, value_count, sizeof *x, &copy.index_capacity, &status, err);
+    uint32_t *x =
+        !index ? NULL : xsmi_dataset_allocate(&copy, value_count, sizeof *x, &copy.index_capacity, &status, err);
     copy.index = x;
     uint64_t *o =
-        !offsets ? NULL : xsmi_dataset_take(&copy, d->rows + 1, sizeof *o, &copy.offset_capacity, &status, err);
+        !offsets ? NULL : xsmi_dataset_allocate(&copy, d->rows + 1, sizeof *o, &copy.offset_capacity, &status, err);
     copy.offsets = o;
-    uint32_t *l = !labels ? NULL : xsmi_dataset_take(&copy, label_count, sizeof *l, &copy.label_capacity, &status, err);
+    uint32_t *l =
+        !labels ? NULL : xsmi_dataset_allocate(&copy, label_count, sizeof *l, &copy.label_capacity, &status, err);
     copy.labels = l;
     uint64_t *p = !label_offsets
                       ? NULL
-                      : xsmi_dataset_take(&copy, d->rows + 1, sizeof *p, &copy.label_offset_capacity, &status, err);
+                      : xsmi_dataset_allocate(&copy, d->rows + 1, sizeof *p, &copy.label_offset_capacity, &status, err);
     copy.label_offsets = p;
     if (status != XSM_OK) {
         release_rows(&copy);
@@ -266,18 +269,18 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu rows do not fit the address space", (unsigned long long)count);
     }
     xsm_status status = XSM_OK;
-    float *v = xsmi_dataset_take(d, value_count, sizeof *v, &d->value_capacity, &status, err);
+    float *v = xsmi_dataset_allocate(d, value_count, sizeof *v, &d->value_capacity, &status, err);
     d->values = v;
-    uint32_t *l = xsmi_dataset_take(d, label_count, sizeof *l, &d->label_capacity, &status, err);
+    uint32_t *l = xsmi_dataset_allocate(d, label_count, sizeof *l, &d->label_capacity, &status, err);
     d->labels = l;
-    uint64_t *p = xsmi_dataset_take(d, count + 1, sizeof *p, &d->label_offset_capacity, &status, err);
+    uint64_t *p = xsmi_dataset_allocate(d, count + 1, sizeof *p, &d->label_offset_capacity, &status, err);
     d->label_offsets = p;
     uint32_t *x = NULL;
     uint64_t *o = NULL;
     if (from->sparse) {
-        x = xsmi_dataset_take(d, value_count, sizeof *x, &d->index_capacity, &status, err);
+        x = xsmi_dataset_allocate(d, value_count, sizeof *x, &d->index_capacity, &status, err);
         d->index = x;
-        o = xsmi_dataset_take(d, count + 1, sizeof *o, &d->offset_capacity, &status, err);
+        o = xsmi_dataset_allocate(d, count + 1, sizeof *o, &d->offset_capacity, &status, err);
         d->offsets = o;
     }
     if (status != XSM_OK) {
@@ -313,7 +316,7 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
     return XSM_OK;
 }
 
-void xsmi_dataset_take_rows(xsm_dataset *d, xsm_dataset *from)
+void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from)
 {
     release_rows(d);
     d->rows = from->rows;

@@ -113,8 +113,8 @@ xsm_status xsmi_transform_restore(xsm_context *ctx, const char *description, uin
 xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err);
 /* Allocates an array of d and sets its capacity, at least 1, as a capacity of 0 means that the array is the caller's.
  * Does nothing when *status is already a failure, so that several calls need one check. */
-void *xsmi_dataset_take(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status,
-                        xsm_error *err);
+void *xsmi_dataset_allocate(xsm_dataset *d, uint64_t count, size_t each, size_t *capacity, xsm_status *status,
+                            xsm_error *err);
 /* Gives a new dataset its classes: counts of zero, copies of labels and names (either may be NULL). */
 xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels, const char *const *names,
                                     xsm_error *err);
@@ -128,7 +128,7 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
 xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,
                                xsm_error *err);
 /* Moves rows and features from `from`, which has none afterwards. */
-void xsmi_dataset_take_rows(xsm_dataset *d, xsm_dataset *from);
+void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from);
 /* Replaces the requested arrays of the caller by copies: all or none. */
 enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4 };
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);

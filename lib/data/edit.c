@@ -229,7 +229,7 @@ xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
         status = xsmi_dataset_gather(fresh, d, order, d->rows, err);
     }
     if (status == XSM_OK) {
-        xsmi_dataset_take_rows(d, fresh);
+        xsmi_dataset_move_rows(d, fresh);
     }
     xsm_dataset_free(fresh);
     xsmi_release(ctx, order, (size_t)d->rows, sizeof *order);
@@ -300,12 +300,12 @@ xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t see
      * chance. */
     xsmi_stream stream;
     xsmi_stream_start(&stream, seed, XSMI_STREAM_SPLIT, 0);
-    uint64_t taken = 0;
+    uint64_t chosen = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
-        if (xsmi_stream_below(&stream, d->rows - i) < wanted - taken) {
-            rows[taken++] = i;
+        if (xsmi_stream_below(&stream, d->rows - i) < wanted - chosen) {
+            rows[chosen++] = i;
         } else {
-            rows[wanted + (i - taken)] = i;
+            rows[wanted + (i - chosen)] = i;
         }
     }
     xsm_dataset *first = NULL;

@@ -70,7 +70,8 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
     xsm_status status = XSM_OK;
     d->label_offsets = l.offsets;
     if (!l.offsets) {
-        uint64_t *offsets = xsmi_dataset_take(d, d->rows + 1, sizeof *offsets, &d->label_offset_capacity, &status, err);
+        uint64_t *offsets =
+            xsmi_dataset_allocate(d, d->rows + 1, sizeof *offsets, &d->label_offset_capacity, &status, err);
         if (status != XSM_OK) {
             return status;
         }
@@ -81,7 +82,7 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
     }
     d->labels = l.labels;
     if (!l.labels) {
-        d->labels = xsmi_dataset_take(d, 0, sizeof *d->labels, &d->label_capacity, &status, err);
+        d->labels = xsmi_dataset_allocate(d, 0, sizeof *d->labels, &d->label_capacity, &status, err);
         if (status != XSM_OK) {
             return status;
         }
@@ -221,8 +222,8 @@ xsm_status xsm_dataset_from_csr(xsm_context *ctx, const uint64_t *offsets, const
     d->features = features;
     d->sparse = true;
     d->offsets = offsets;
-    d->index = index ? index : xsmi_dataset_take(d, 0, sizeof *index, &d->index_capacity, &status, err);
-    d->values = values ? values : xsmi_dataset_take(d, 0, sizeof *values, &d->value_capacity, &status, err);
+    d->index = index ? index : xsmi_dataset_allocate(d, 0, sizeof *index, &d->index_capacity, &status, err);
+    d->values = values ? values : xsmi_dataset_allocate(d, 0, sizeof *values, &d->value_capacity, &status, err);
     if (status == XSM_OK) {
         status = finish(d, labels, ownership, err);
     }

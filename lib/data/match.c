@@ -98,11 +98,11 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
 /* Scratch for the classes of both, and the merged classes. */
 typedef struct together {
     xsm_context *context;
-    uint32_t room, own;  /* classes of both at most; of the dataset */
-    uint32_t *place;     /* [own] class of the map, or none; then the new class */
-    int64_t *labels;     /* [room] */
-    const char **names;  /* [room] or NULL */
-    char (*numbers)[24]; /* [room] names of classes that have none but a number */
+    uint32_t capacity, own; /* classes of both at most; of the dataset */
+    uint32_t *place;        /* [own] class of the map, or none; then the new class */
+    int64_t *labels;        /* [capacity] */
+    const char **names;     /* [capacity] or NULL */
+    char (*numbers)[24];    /* [capacity] names of classes that have none but a number */
     uint32_t classes;
     bool words;
 } together;
@@ -110,24 +110,24 @@ typedef struct together {
 static void release(together *t)
 {
     xsmi_release(t->context, t->place, t->own, sizeof *t->place);
-    xsmi_release(t->context, t->labels, t->room, sizeof *t->labels);
-    xsmi_release(t->context, t->names, t->room, sizeof *t->names);
-    xsmi_release(t->context, t->numbers, t->room, sizeof *t->numbers);
+    xsmi_release(t->context, t->labels, t->capacity, sizeof *t->labels);
+    xsmi_release(t->context, t->names, t->capacity, sizeof *t->names);
+    xsmi_release(t->context, t->numbers, t->capacity, sizeof *t->numbers);
 }
 
 static xsm_status prepare(together *t, const xsm_class_map *own, const xsm_class_map *map, xsm_error *err)
 {
     bool named = own->names || map->names;
     t->own = own->classes;
-    if (__builtin_add_overflow(own->classes, map->classes, &t->room)) {
-        t->room = UINT32_MAX;
+    if (__builtin_add_overflow(own->classes, map->classes, &t->capacity)) {
+        t->capacity = UINT32_MAX;
     }
     t->place = xsmi_allocate(t->context, t->own, sizeof *t->place);
-    t->labels = xsmi_allocate(t->context, t->room, sizeof *t->labels);
-    t->names = named ? xsmi_allocate(t->context, t->room, sizeof *t->names) : NULL;
-    t->numbers = named ? xsmi_allocate(t->context, t->room, sizeof *t->numbers) : NULL;
+    t->labels = xsmi_allocate(t->context, t->capacity, sizeof *t->labels);
+    t->names = named ? xsmi_allocate(t->context, t->capacity, sizeof *t->names) : NULL;
+    t->numbers = named ? xsmi_allocate(t->context, t->capacity, sizeof *t->numbers) : NULL;
     if (!t->place || !t->labels || (named && (!t->names || !t->numbers))) {
-        return xsmi_fail_memory(err, (size_t)t->room * sizeof *t->labels, "the classes of both");
+        return xsmi_fail_memory(err, (size_t)t->capacity * sizeof *t->labels, "the classes of both");
     }
     return xsmi_class_match(t->context, own, map, t->place, &t->words, err);
 }
@@ -152,15 +152,15 @@ static void merge_numbers(together *t, const xsm_class_map *own, const xsm_class
 {
     uint32_t k = 0, j = 0;
     while (k < own->classes || j < map->classes) {
-        bool take_own = k < own->classes && (j == map->classes || label_of(own, k) <= label_of(map, j));
-        bool take_map = j < map->classes && (k == own->classes || label_of(map, j) <= label_of(own, k));
-        int64_t label = take_own ? label_of(own, k) : label_of(map, j);
-        if (take_own) {
+        bool from_own = k < own->classes && (j == map->classes || label_of(own, k) <= label_of(map, j));
+        bool from_map = j < map->classes && (k == own->classes || label_of(map, j) <= label_of(own, k));
+        int64_t label = from_own ? label_of(own, k) : label_of(map, j);
+        if (from_own) {
             t->place[k] = t->classes;
         }
-        add(t, label, take_own ? name_of(own, k) : NULL, take_map ? name_of(map, j) : NULL);
-        k += take_own;
-        j += take_map;
+        add(t, label, from_own ? name_of(own, k) : NULL, from_map ? name_of(map, j) : NULL);
+        k += from_own;
+        j += from_map;
     }
 }
 

@@ -71,7 +71,7 @@ static void run_moments(void *state, size_t piece, uint32_t thread)
     }
 }
 
-static xsm_status take_moments(pca_work *w, bool correlation, xsm_error *err)
+static xsm_status compute_moments(pca_work *w, bool correlation, xsm_error *err)
 {
     double n = (double)w->data->rows;
     memset(w->mean, 0, w->d * sizeof *w->mean);
@@ -388,7 +388,7 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
         }
     }
     if (status == XSM_OK) {
-        status = take_moments(&w, options->correlation, err);
+        status = compute_moments(&w, options->correlation, err);
     }
     if (status == XSM_OK) {
         status = iterate(&w, options, out, err);

@@ -101,21 +101,21 @@ xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t lengt
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v)
 {
     /* A vocabulary never changes; its reference count is not part of its contents. */
-    xsm_vocabulary *held = (xsm_vocabulary *)(uintptr_t)v;
-    if (held) {
-        atomic_fetch_add_explicit(&held->holders, 1, memory_order_relaxed);
+    xsm_vocabulary *own = (xsm_vocabulary *)(uintptr_t)v;
+    if (own) {
+        atomic_fetch_add_explicit(&own->holders, 1, memory_order_relaxed);
     }
-    return held;
+    return own;
 }
 
 void xsmi_vocabulary_release(const xsm_vocabulary *v)
 {
-    xsm_vocabulary *held = (xsm_vocabulary *)(uintptr_t)v;
-    if (held && atomic_fetch_sub_explicit(&held->holders, 1, memory_order_acq_rel) == 1) {
-        xsm_context *ctx = held->context;
-        xsmi_dictionary_end(&held->words);
-        xsmi_release_text(ctx, held->prefix);
-        xsmi_release(ctx, held, 1, sizeof *held);
+    xsm_vocabulary *own = (xsm_vocabulary *)(uintptr_t)v;
+    if (own && atomic_fetch_sub_explicit(&own->holders, 1, memory_order_acq_rel) == 1) {
+        xsm_context *ctx = own->context;
+        xsmi_dictionary_end(&own->words);
+        xsmi_release_text(ctx, own->prefix);
+        xsmi_release(ctx, own, 1, sizeof *own);
         xsm_context_free(ctx);
     }
 }

@@ -57,7 +57,7 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
 }
 
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
-                           const xsmi_coming *coming)
+                           const xsmi_upcoming *upcoming)
 {
     const xsm_model *m = e->model;
     bool finite = true;
@@ -65,7 +65,7 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         xsmi_features x = xsmi_gradient_features(e, g, i);
         const uint32_t *classes = g->classes + i * g->width;
         float *scores = g->work.scores + i * g->width;
-        xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, coming);
+        xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, upcoming);
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
         }
@@ -152,6 +152,6 @@ uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, xsmi_outcome *ou
 void xsm_prefetch(xsm_prefetch_queue *queue, uint32_t lines)
 {
     if (queue) {
-        xsmi_ask_lines(queue, lines);
+        xsmi_prefetch_queued(queue, lines);
     }
 }

@@ -196,10 +196,10 @@ xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 
 /* Scores the examples first..first+count of a gradient with filled lists, for estimators that are not exact. alpha is
- * the model's at that moment. Meanwhile it prefetches `coming` (NULL = nothing). Returns false when a score is not
+ * the model's at that moment. Meanwhile it prefetches `upcoming` (NULL = nothing). Returns false when a score is not
  * finite or too large. */
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
-                           const xsmi_coming *coming);
+                           const xsmi_upcoming *upcoming);
 /* Some examples of a gradient that one thread processes together. */
 typedef struct xsmi_piece {
     uint64_t first, count;

@@ -51,19 +51,19 @@ typedef struct xsmi_reduction {
 } xsmi_reduction;
 
 /* Rows to prefetch because they will be scored soon: `count` rows of weights and a row of features. */
-typedef struct xsmi_coming {
+typedef struct xsmi_upcoming {
     const uint32_t *rows;
     size_t count;
     const float *x;
     size_t most; /* numbers of each row to prefetch, in whole XSMI_PARTIALS; may be more than a row has */
-} xsmi_coming;
+} xsmi_upcoming;
 
 /* A queue of rows for later, which a kernel prefetches a few lines at a time while it waits for its own results. */
 typedef struct xsm_prefetch_queue {
     const float *const *rows; /* [count] */
     size_t count, lines;      /* the first `lines` of each row are prefetched, at least one */
     size_t row, line;         /* the first line that has not been prefetched */
-} xsmi_asks;
+} xsmi_prefetch_queue;
 
 /* Equations solved at once. */
 #define XSMI_SOLVE_LANES 8
@@ -74,19 +74,19 @@ typedef struct xsm_prefetch_queue {
  *     eta (1 - e^-u) + u - u_old = sum_k c_k,    log(c_k/rate) + q_k c_k + q_y sum_j c_j + u = margin_k.
  */
 typedef struct xsmi_equations {
-    size_t lanes;         /* the number of lanes in use, the first ones: 1 to XSMI_SOLVE_LANES. The values in the
-                             other lanes do not matter, but they take part in the calculation. */
-    size_t count;         /* at least 1 */
-    double eta, rate;     /* above 0 */
-    double tolerance;     /* absolute error of q_y C + u, with C = sum of c_k, and relative error of c_k */
-    const double *u_old;  /* [XSMI_SOLVE_LANES] at least 0 */
-    const double *q_y;    /* [XSMI_SOLVE_LANES] at least 0 */
-    const double *margin; /* [count][XSMI_SOLVE_LANES] */
-    const double *q;      /* [count][XSMI_SOLVE_LANES] above 0 */
-    double *u;            /* [XSMI_SOLVE_LANES] result */
-    double *c;            /* [count][XSMI_SOLVE_LANES] result */
-    double *work;         /* [2*count][XSMI_SOLVE_LANES] */
-    xsmi_asks *asks;      /* or NULL */
+    size_t lanes;               /* the number of lanes in use, the first ones: 1 to XSMI_SOLVE_LANES. The values in the
+                                   other lanes do not matter, but they take part in the calculation. */
+    size_t count;               /* at least 1 */
+    double eta, rate;           /* above 0 */
+    double tolerance;           /* absolute error of q_y C + u, with C = sum of c_k, and relative error of c_k */
+    const double *u_old;        /* [XSMI_SOLVE_LANES] at least 0 */
+    const double *q_y;          /* [XSMI_SOLVE_LANES] at least 0 */
+    const double *margin;       /* [count][XSMI_SOLVE_LANES] */
+    const double *q;            /* [count][XSMI_SOLVE_LANES] above 0 */
+    double *u;                  /* [XSMI_SOLVE_LANES] result */
+    double *c;                  /* [count][XSMI_SOLVE_LANES] result */
+    double *work;               /* [2*count][XSMI_SOLVE_LANES] */
+    xsmi_prefetch_queue *queue; /* or NULL */
 } xsmi_equations;
 
 typedef struct xsmi_kernels {
@@ -101,11 +101,11 @@ typedef struct xsmi_kernels {
     /* y[i] = a*y[i]. */
     void (*scale)(float *y, size_t n, float a);
 
-    /* out[j] = dot(w + rows[j]*stride, x, d) for j < m. Meanwhile prefetches the rows of `coming`, one line for each
+    /* out[j] = dot(w + rows[j]*stride, x, d) for j < m. Meanwhile prefetches the rows of `upcoming`, one line for each
      * line read: lines that are prefetched faster than they arrive are dropped or delay the others. The prefetch goes
-     * into the second-level cache, which has space for the rows of several steps. coming NULL: none. */
+     * into the second-level cache, which has space for the rows of several steps. upcoming NULL: none. */
     void (*gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
-                          float *out, const xsmi_coming *coming);
+                          float *out, const xsmi_upcoming *upcoming);
     /* Row rows[j] of w = fma(a[j], x, b[j]*row), in rising j (a row may occur twice). b NULL: all ones. */
     void (*scatter_update)(float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                            const float *a, const float *b);
@@ -156,12 +156,13 @@ typedef struct xsmi_kernels {
      * lanes of `out` are written. Runs about as fast as the weights can be read from memory. */
     void (*score_few)(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
                       float scale, const float *row_scale, const float *bias, float *out);
-    /* Products of a query with rows stored in blocks of XSMI_QUAD_ROWS; consecutive blocks start `apart` floats from
-     * each other. Four numbers of a row are adjacent: number 4c + p of row i is at xsmi_quad_place(i, quads) +
+    /* Products of a query with rows stored in blocks of XSMI_QUAD_ROWS; consecutive blocks start `block_stride` floats
+     * from each other. Four numbers of a row are adjacent: number 4c + p of row i is at xsmi_quad_place(i, quads) +
      * c*XSMI_LINE + p, with zeros after the last. The query stores each group of four numbers four times: 4c + p at
      * [c*XSMI_LINE + 4r + p] for r < 4. out[b*XSMI_QUAD_ROWS + i] = (s_0 + s_1) + (s_2 + s_3), where s_p is the sum
      * over c by fused multiply-adds from 0. */
-    void (*score_quads)(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out);
+    void (*score_quads)(const float *query, const float *rows, size_t block_stride, size_t blocks, size_t quads,
+                        float *out);
     /* Adds the tile of scores [classes][XSMI_LANES] of classes first, first+1, ... to r. Lane-wise: m = the larger of
      * r->max and the tile's maximum; t = float sum, in rising class order from 0, of expf0(score - m); r->sum =
      * r->sum*(double)expf0(r->max - m) + t (one rounding each, multiply then add); r->max = m. expf0(x) for x <= 0: the
@@ -258,7 +259,7 @@ XSMI_PREFETCHER void xsmi_prefetch_line(const float *p)
 }
 
 /* Prefetches the next `most` lines, or all remaining ones if there are fewer. */
-XSMI_PREFETCHER void xsmi_ask_lines(xsmi_asks *a, size_t most)
+XSMI_PREFETCHER void xsmi_prefetch_queued(xsmi_prefetch_queue *a, size_t most)
 {
     size_t row = a->row, line = a->line;
     for (; most > 0 && row < a->count; most--) {

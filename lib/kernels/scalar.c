@@ -48,9 +48,9 @@ static void scale(float *y, size_t n, float a)
 }
 
 static void gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
-                          float *out, const xsmi_coming *coming)
+                          float *out, const xsmi_upcoming *upcoming)
 {
-    (void)coming; /* each line takes so long that the processor's own prefetching is fast enough */
+    (void)upcoming; /* each line takes so long that the processor's own prefetching is fast enough */
     for (size_t j = 0; j < m; j++) {
         out[j] = dot(w + rows[j] * stride, x, d);
     }
@@ -276,11 +276,12 @@ static void sparse_adagrad(float *y, float *s, const uint32_t *index, const floa
     }
 }
 
-static void score_quads(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out)
+static void score_quads(const float *query, const float *rows, size_t block_stride, size_t blocks, size_t quads,
+                        float *out)
 {
     for (size_t b = 0; b < blocks; b++) {
         for (size_t i = 0; i < XSMI_QUAD_ROWS; i++) {
-            const float *row = rows + b * apart + xsmi_quad_place(i, quads);
+            const float *row = rows + b * block_stride + xsmi_quad_place(i, quads);
             float sum[4] = {0};
             for (size_t c = 0; c < quads; c++) {
                 for (size_t p = 0; p < 4; p++) {

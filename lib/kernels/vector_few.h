@@ -16,13 +16,13 @@
 #define FEW_GROUPS (VW == 4 ? 4 : 2)
 /* The position of the next line to prefetch. Rows are prefetched one after another, in the order of memory: in another
  * order, a column of lines after a column, they arrive more slowly. */
-typedef struct coming_lines {
+typedef struct upcoming_lines {
     const float *row;
     size_t stride, d, column;
-} coming_lines;
+} upcoming_lines;
 
 /* Prefetches the next `count` lines. Rows that do not exist do no harm. */
-XSMI_INLINE void fetch_lines(coming_lines *f, size_t count)
+XSMI_INLINE void fetch_lines(upcoming_lines *f, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
         __builtin_prefetch((const void *)((uintptr_t)f->row + f->column * sizeof(float)), 0, 3);
@@ -92,7 +92,7 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
             acc[g][r] = v_set(0.0f);
         }
     }
-    coming_lines next = {(const float *)((uintptr_t)w + groups * VW * stride * sizeof(float)), stride, d, 0};
+    upcoming_lines next = {(const float *)((uintptr_t)w + groups * VW * stride * sizeof(float)), stride, d, 0};
     size_t i = 0;
     for (; i + 4 <= d; i += 4) {
         if (i % XSMI_LINE == 0) {

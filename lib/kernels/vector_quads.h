@@ -9,9 +9,10 @@
 
 #include "kernels/vector_rows.h"
 
-static void score_quads(const float *query, const float *rows, size_t apart, size_t blocks, size_t quads, float *out)
+static void score_quads(const float *query, const float *rows, size_t block_stride, size_t blocks, size_t quads,
+                        float *out)
 {
-    for (size_t b = 0; b < blocks; b++, rows += apart, out += XSMI_QUAD_ROWS) {
+    for (size_t b = 0; b < blocks; b++, rows += block_stride, out += XSMI_QUAD_ROWS) {
         for (size_t at = 0; at < XSMI_LINE; at += VW) {
             vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
             for (size_t c = 0; c < quads; c++) {

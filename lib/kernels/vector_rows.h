@@ -76,11 +76,11 @@ XSMI_INLINE vf add_expf0(vf sum, vf x)
     return v_select(m_less(x, v_set(XSMI_EXP_LEAST)), sum, v_fma(p, power, sum));
 }
 
-/* Prefetches XSMI_PARTIALS floats of each of `asked` rows. */
-XSMI_INLINE void ask(size_t asked, const float *const *row, size_t i)
+/* Prefetches XSMI_PARTIALS floats of each of `ahead` rows. */
+XSMI_INLINE void prefetch_at(size_t ahead, const float *const *row, size_t i)
 {
     XSMI_UNROLL
-    for (size_t j = 0; j < asked; j++) {
+    for (size_t j = 0; j < ahead; j++) {
         XSMI_UNROLL
         for (size_t k = 0; k < XSMI_PARTIALS; k += XSMI_LINE) {
             xsmi_prefetch_line(row[j] + i + k);
@@ -102,9 +102,9 @@ XSMI_INLINE void add_products(size_t rows, const float *const *row, const float 
 }
 
 /* `rows` dot products at once: x is read once, and the chains of one row hide the latency of another's. Meanwhile
- * prefetches the rows coming[0..asked), the first `most` numbers of each (in whole XSMI_PARTIALS, or more than n). */
-XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, size_t n, float *out, size_t asked,
-                          const float *const *coming, size_t most)
+ * prefetches the rows upcoming[0..ahead), the first `most` numbers of each (in whole XSMI_PARTIALS, or more than n). */
+XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, size_t n, float *out, size_t ahead,
+                          const float *const *upcoming, size_t most)
 {
     vf acc[ROWS][PARTS];
     XSMI_UNROLL
@@ -114,18 +114,18 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
             acc[j][k] = v_set(0.0f);
         }
     }
-    const size_t whole = n - n % XSMI_PARTIALS, asking = most < whole ? most : whole;
+    const size_t whole = n - n % XSMI_PARTIALS, prefetched = most < whole ? most : whole;
     size_t i = 0;
-    for (; asked > 0 && i < asking; i += XSMI_PARTIALS) {
-        ask(asked, coming, i);
+    for (; ahead > 0 && i < prefetched; i += XSMI_PARTIALS) {
+        prefetch_at(ahead, upcoming, i);
         add_products(rows, row, x, i, acc);
     }
     for (; i < whole; i += XSMI_PARTIALS) {
         add_products(rows, row, x, i, acc);
     }
     if (i < n) {
-        if (asked > 0 && i < most) {
-            ask(asked, coming, i);
+        if (ahead > 0 && i < most) {
+            prefetch_at(ahead, upcoming, i);
         }
         XSMI_UNROLL
         for (size_t k = 0; k < PARTS; k++) {
@@ -208,10 +208,10 @@ static void scale(float *y, size_t n, float a)
 }
 
 XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const uint32_t *rows, const float *x, size_t d,
-                             float *out, xsmi_coming *left)
+                             float *out, xsmi_upcoming *left)
 {
     const float *row[ROWS];
-    const float *coming[ROWS + 1];
+    const float *upcoming[ROWS + 1];
     XSMI_UNROLL
     for (size_t j = 0; j < some; j++) {
         row[j] = w + rows[j] * stride;
@@ -222,21 +222,21 @@ XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const u
     }
     XSMI_UNROLL
     for (size_t j = 0; j < some; j++) {
-        coming[j] = w + left->rows[j] * stride;
+        upcoming[j] = w + left->rows[j] * stride;
     }
     left->rows += some;
     left->count -= some;
     if (left->x) {
-        coming[some] = left->x;
+        upcoming[some] = left->x;
         left->x = NULL;
-        dot_rows(some, row, x, d, out, some + 1, coming, left->most);
+        dot_rows(some, row, x, d, out, some + 1, upcoming, left->most);
     } else {
-        dot_rows(some, row, x, d, out, some, coming, left->most);
+        dot_rows(some, row, x, d, out, some, upcoming, left->most);
     }
 }
 
 /* Prefetches n floats at once: for the remaining rows when fewer rows are scored than are to be prefetched. */
-static void ask_row(const float *row, size_t n)
+static void prefetch_row(const float *row, size_t n)
 {
     for (size_t i = 0; i < n; i += XSMI_LINE) {
         xsmi_prefetch_line(row + i);
@@ -244,10 +244,10 @@ static void ask_row(const float *row, size_t n)
 }
 
 static void gather_scores(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
-                          float *out, const xsmi_coming *coming)
+                          float *out, const xsmi_upcoming *upcoming)
 {
-    const xsmi_coming none = {NULL, 0, NULL, 0};
-    xsmi_coming left = coming ? *coming : none; /* the rows that have not been prefetched */
+    const xsmi_upcoming none = {NULL, 0, NULL, 0};
+    xsmi_upcoming left = upcoming ? *upcoming : none; /* the rows that have not been prefetched */
     size_t j = 0;
     for (; j + ROWS <= m; j += ROWS) {
         gather_some(ROWS, w, stride, rows + j, x, d, out + j, &left);
@@ -262,10 +262,10 @@ static void gather_scores(const float *w, size_t stride, const uint32_t *rows, s
     }
     const size_t most = left.most < d ? left.most : d;
     for (; left.count > 0; left.count--, left.rows++) {
-        ask_row(w + left.rows[0] * stride, most);
+        prefetch_row(w + left.rows[0] * stride, most);
     }
     if (left.x) {
-        ask_row(left.x, most);
+        prefetch_row(left.x, most);
     }
 }
 
@@ -455,17 +455,17 @@ static void column_sums(const float *w, size_t stride, const uint32_t *index, co
 XSMI_INLINE void column_update_some(size_t vectors, float *w, size_t stride, const uint32_t *index, const float *value,
                                     size_t nnz, const float *g, float a)
 {
-    vf held[COLUMN_VECTORS];
+    vf factors[COLUMN_VECTORS];
     XSMI_UNROLL
     for (size_t k = 0; k < vectors; k++) {
-        held[k] = v_load(g + k * VW);
+        factors[k] = v_load(g + k * VW);
     }
     for (size_t i = 0; i < nnz; i++) {
         float *row = w + (index ? index[i] : i) * stride;
         const vf v = v_set(a * value[i]);
         XSMI_UNROLL
         for (size_t k = 0; k < vectors; k++) {
-            v_store(row + k * VW, v_fma(v, held[k], v_load(row + k * VW)));
+            v_store(row + k * VW, v_fma(v, factors[k], v_load(row + k * VW)));
         }
     }
 }
@@ -485,10 +485,10 @@ static void column_update(float *w, size_t stride, const uint32_t *index, const 
         c += VW;
     }
     if (c < n) {
-        const vf held = v_load_first(g + c, n - c);
+        const vf factors = v_load_first(g + c, n - c);
         for (size_t i = 0; i < nnz; i++) {
             float *row = w + (index ? index[i] : i) * stride + c;
-            v_store_first(row, v_fma(v_set(a * value[i]), held, v_load_first(row, n - c)), n - c);
+            v_store_first(row, v_fma(v_set(a * value[i]), factors, v_load_first(row, n - c)), n - c);
         }
     }
 }

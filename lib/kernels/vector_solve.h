@@ -151,7 +151,7 @@ XSMI_SOLVE_INLINE vd d_omega_about(vd t)
 /* Newton's method for the lanes first..first+DW; returns those that were solved. */
 XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations *p)
 {
-    enum { ROUNDS = 12, ASKS = 20 }; /* lines prefetched per round: about as many as memory delivers in that time */
+    enum { ROUNDS = 12, QUEUED = 20 }; /* lines prefetched per round: about as many as memory delivers in that time */
     const size_t stride = XSMI_SOLVE_LANES;
     const double *margin = p->margin + first, *q = p->q + first;
     double *c = p->c + first, *residual = p->work + first, *inverse = p->work + count * stride + first;
@@ -173,8 +173,8 @@ XSMI_SOLVE_INLINE vi solve_some(size_t first, size_t count, const xsmi_equations
     }
     vi solved = i_set(0);
     for (int round = 0; round < ROUNDS && d_any(active); round++) {
-        if (p->asks) {
-            xsmi_ask_lines(p->asks, ASKS);
+        if (p->queue) {
+            xsmi_prefetch_queued(p->queue, QUEUED);
         }
         vd decline;
         vd e = d_exp(d_max(-u, d_set(-708)), &decline);

@@ -115,7 +115,7 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const b
                              size_t stride, const float *packed, size_t d, float scale, const float *row_scale,
                              const float *bias, float *out)
 {
-    coming_lines next = {(const float *)((uintptr_t)w + classes * stride * sizeof(float)), stride, d, 0};
+    upcoming_lines next = {(const float *)((uintptr_t)w + classes * stride * sizeof(float)), stride, d, 0};
     vf acc[BLOCK_MOST][BLOCK_VECTORS];
     XSMI_UNROLL
     for (size_t c = 0; c < classes; c++) {

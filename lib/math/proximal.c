@@ -111,11 +111,11 @@ double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance)
     return u;
 }
 
-void xsmi_proximal_solve_lanes(const xsmi_kernels *kernels, const xsmi_equations *e, int32_t solver, double *room)
+void xsmi_proximal_solve_lanes(const xsmi_kernels *kernels, const xsmi_equations *e, int32_t solver, double *scratch)
 {
     const size_t stride = XSMI_SOLVE_LANES, count = e->count;
     uint32_t solved = solver == XSMI_SOLVER_NEWTON && count > 0 ? kernels->solve(e) : 0;
-    double *level = room, *q = room + count, *c = room + 2 * count;
+    double *level = scratch, *q = scratch + count, *c = scratch + 2 * count;
     for (size_t l = 0; l < e->lanes; l++) {
         if (solved >> l & 1) {
             continue;

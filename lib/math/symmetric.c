@@ -76,14 +76,14 @@ void xsmi_symmetric_eigen(double *a, size_t n, double *values, double *vectors)
         for (size_t j = i + 1; j < n; j++) {
             best = values[j] > values[best] ? j : best;
         }
-        double held = values[i];
+        double saved = values[i];
         values[i] = values[best];
-        values[best] = held;
+        values[best] = saved;
         size_t largest = 0;
         for (size_t j = 0; j < n; j++) {
-            held = vectors[i * n + j];
+            saved = vectors[i * n + j];
             vectors[i * n + j] = vectors[best * n + j];
-            vectors[best * n + j] = held;
+            vectors[best * n + j] = saved;
         }
         for (size_t j = 0; j < n; j++) {
             largest = fabs(vectors[i * n + j]) > fabs(vectors[i * n + largest]) ? j : largest;

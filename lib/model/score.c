@@ -16,7 +16,7 @@
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              double alpha, float *scores, const xsmi_coming *upcoming)
+                              double alpha, float *scores, const xsmi_upcoming *upcoming)
 {
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < count; j++) {

@@ -45,7 +45,7 @@ void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t f
  * correction: the scores that training uses. Inner loop: no checks, no allocation. Upcoming dense rows are prefetched
  * meanwhile; NULL: none are. */
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                              double alpha, float *scores, const xsmi_coming *upcoming);
+                              double alpha, float *scores, const xsmi_upcoming *upcoming);
 
 /* The same with the model's correction, or log-probabilities in a hierarchy. It takes the row itself, and the output
  * layer's input of it. `scratch` has xsmi_correction_code() floats. */

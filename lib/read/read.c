@@ -175,7 +175,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     }
     if (r->options.spool) {
         for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
-            d->mappings[d->mapping_count++] = xsmi_spool_take(&r->spools[i]);
+            d->mappings[d->mapping_count++] = xsmi_spool_move(&r->spools[i]);
         }
         /* The dataset does not own the memory of these arrays, as if they were the caller's. */
         r->value_capacity = r->index_capacity = r->offset_capacity = 0;

@@ -186,7 +186,7 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *e
         .context = t->context,
         .path = path,
         .settings = {.context = t->context},
-        .place = {t->epoch, t->place, t->step, t->examples, t->estimator->position, t->pending && !t->telling},
+        .place = {t->epoch, t->place, t->step, t->examples, t->estimator->position, t->pending && !t->reporting},
         .sums = {t->loss_sum, t->eta, t->seconds},
     };
     xsm_status status = contents_list(t, &c, err);
@@ -207,17 +207,17 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *e
 
 /* -- resuming ----------------------------------------------------------------------------------------------------- */
 
-/* Finds the file's tensor for one of ours. */
-static xsm_status find(const contents *c, const xsmi_tensor *ours, const xsmi_tensor **out, xsm_error *err)
+/* Finds the file's tensor for an expected one. */
+static xsm_status find(const contents *c, const xsmi_tensor *expected, const xsmi_tensor **out, xsm_error *err)
 {
-    const xsmi_tensor *t = xsmi_container_tensor(c->file, ours->name);
+    const xsmi_tensor *t = xsmi_container_tensor(c->file, expected->name);
     if (!t) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint has no tensor '%s'", c->path, ours->name);
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint has no tensor '%s'", c->path, expected->name);
     }
-    if (t->dtype != ours->dtype || t->rank != ours->rank || t->shape[0] != ours->shape[0] ||
-        (t->rank > 1 && t->shape[1] != ours->shape[1])) {
+    if (t->dtype != expected->dtype || t->rank != expected->rank || t->shape[0] != expected->shape[0] ||
+        (t->rank > 1 && t->shape[1] != expected->shape[1])) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' has another shape or dtype than this run's", c->path,
-                         ours->name);
+                         expected->name);
     }
     *out = t;
     return check_finite(t, c->path, err);
@@ -267,16 +267,16 @@ static xsm_status find_lengths(const contents *c, uint32_t classes, const double
 {
     *squares = NULL;
     *ages = NULL;
-    const xsmi_tensor ours[] = {
+    const xsmi_tensor expected[] = {
         {.name = XSMI_STATE_ROW_LENGTH, .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {classes}},
         {.name = XSMI_STATE_ROW_AGE, .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {classes}},
     };
     const xsmi_tensor *length, *age;
-    if (!xsmi_container_tensor(c->file, ours[0].name) && !xsmi_container_tensor(c->file, ours[1].name)) {
+    if (!xsmi_container_tensor(c->file, expected[0].name) && !xsmi_container_tensor(c->file, expected[1].name)) {
         return XSM_OK;
     }
-    XSMI_TRY(find(c, &ours[0], &length, err));
-    XSMI_TRY(find(c, &ours[1], &age, err));
+    XSMI_TRY(find(c, &expected[0], &length, err));
+    XSMI_TRY(find(c, &expected[1], &age, err));
     *squares = (const double *)(const void *)length->data;
     *ages = (const uint64_t *)(const void *)age->data;
     return XSM_OK;
@@ -304,14 +304,14 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
 {
     const double *squares;
     const uint64_t *ages;
-    const xsmi_tensor *theirs = NULL;
+    const xsmi_tensor *stored = NULL;
     XSMI_TRY(xsmi_settings_compare(&c->settings, c->file, c->path, err));
     for (size_t i = 0; i < c->count; i++) {
-        XSMI_TRY(find(c, &c->tensors[i], &theirs, err));
-        XSMI_TRY(check_sums(theirs, c->path, err));
-        c->found[i] = theirs->data;
+        XSMI_TRY(find(c, &c->tensors[i], &stored, err));
+        XSMI_TRY(check_sums(stored, c->path, err));
+        c->found[i] = stored->data;
         if (i < 2) {
-            memcpy(i ? (void *)c->sums : (void *)c->place, theirs->data, theirs->size);
+            memcpy(i ? (void *)c->sums : (void *)c->place, stored->data, stored->size);
         }
     }
     XSMI_TRY(check_unknown(c, err));
@@ -328,8 +328,8 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
         xsmi_searcher_take(searcher, c->found + c->search, c->indexes);
     }
     for (size_t i = 2; i < c->search; i++) {
-        theirs = xsmi_container_tensor(c->file, c->tensors[i].name);
-        memcpy((void *)(uintptr_t)c->tensors[i].data, theirs->data, theirs->size);
+        stored = xsmi_container_tensor(c->file, c->tensors[i].name);
+        memcpy((void *)(uintptr_t)c->tensors[i].data, stored->data, stored->size);
     }
     t->epoch = c->place[0];
     t->place = c->place[1];

@@ -87,15 +87,15 @@ static size_t get_of_index(const void *of, const char *name, char *buffer, size_
 static xsm_status add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of, getter get,
                              xsm_error *err)
 {
-    size_t room = get(of, option->name, NULL, 0) + 1;
-    char *value = xsmi_allocate(s->context, room, 1);
+    size_t size = get(of, option->name, NULL, 0) + 1;
+    char *value = xsmi_allocate(s->context, size, 1);
     if (!value) {
-        return xsmi_fail_memory(err, room, "the value of an option");
+        return xsmi_fail_memory(err, size, "the value of an option");
     }
     value[0] = '\0';
-    (void)get(of, option->name, value, room);
+    (void)get(of, option->name, value, size);
     xsm_status status = add(s, prefix, option->name, value, err);
-    xsmi_release(s->context, value, room, 1);
+    xsmi_release(s->context, value, size, 1);
     return status;
 }
 

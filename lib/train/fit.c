@@ -76,7 +76,7 @@ static double seconds(const fit *t)
 }
 
 /* Calls the callback; returns true if it asks to stop. */
-static bool tell(fit *t, bool ended, const xsm_metrics *train, const xsm_metrics *test)
+static bool report(fit *t, bool ended, const xsm_metrics *train, const xsm_metrics *test)
 {
     if (!t->options.progress) {
         return false;
@@ -128,7 +128,7 @@ static void end_iteration(fit *t, bool last)
     if (every > 0 && (last || t->iterations % every == 0)) {
         t->status = evaluate(t, &train, &test, t->err);
     }
-    if (t->status == XSM_OK && tell(t, true, train, test) && !last) {
+    if (t->status == XSM_OK && report(t, true, train, test) && !last) {
         t->status = XSM_CANCELLED;
     }
 }
@@ -137,7 +137,7 @@ static bool pause_evaluation(void *user, uint64_t rows)
 {
     fit *t = user;
     t->rows_now = rows;
-    return xsmi_seconds() - t->last_call > CALLBACK_INTERVAL && tell(t, false, NULL, NULL);
+    return xsmi_seconds() - t->last_call > CALLBACK_INTERVAL && report(t, false, NULL, NULL);
 }
 
 /* -- callbacks of libLBFGS ----------------------------------------------------------------------------------------- */
@@ -290,7 +290,7 @@ static xsm_status run(fit *t, xsm_error *err)
     }
     XSMI_TRY(xsmi_objective_read(t->objective, t->x, err));
     xsm_status status = XSM_OK;
-    if (tell(t, false, NULL, NULL)) {
+    if (report(t, false, NULL, NULL)) {
         t->status = status = XSM_CANCELLED;
     } else {
         status = minimise(t, err);

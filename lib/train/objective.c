@@ -15,7 +15,7 @@
 
 enum {
     TILE_ROWS = 4096,       /* of a tile, if K allows */
-    TILE_PLACES = 4 << 20,  /* approximate number of coefficients of a tile */
+    TILE_SLOTS = 4 << 20,   /* approximate number of coefficients of a tile */
     RANGE = 64,             /* classes of a piece */
     PIECES = 8,             /* enough for a few threads */
     PASS = 1 << 16,         /* parameters of one job of a pass over them */
@@ -90,7 +90,7 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
     while (o->runs > 1 && o->stride > 0 && o->rows > RUN_FLOATS / o->stride / o->runs) {
         o->runs--;
     }
-    o->tile_rows = XSMI_MAX(TILE_PLACES / m->classes, XSMI_LANES);
+    o->tile_rows = XSMI_MAX(TILE_SLOTS / m->classes, XSMI_LANES);
     if (o->tile_rows > XSMI_LANES * XSMI_EXACT_BLOCKS) {
         o->tile_rows -= o->tile_rows % (XSMI_LANES * XSMI_EXACT_BLOCKS);
         o->tile_rows = XSMI_MIN(o->tile_rows, TILE_ROWS);

@@ -97,16 +97,16 @@ static xsmi_features features_at(const run *r, uint64_t i)
 }
 
 /* The memory that step i of the run will read, if there is such a step. */
-static xsmi_coming coming_at(const run *r, uint64_t i)
+static xsmi_upcoming upcoming_at(const run *r, uint64_t i)
 {
-    xsmi_coming coming = {NULL, 0, NULL, SIZE_MAX};
+    xsmi_upcoming upcoming = {NULL, 0, NULL, SIZE_MAX};
     if (i < r->count) {
         uint64_t s = step_at(r, i);
-        coming.rows = r->drawn->classes + s * r->drawn->width;
-        coming.count = r->drawn->lengths[s];
-        coming.x = features_at(r, i).values;
+        upcoming.rows = r->drawn->classes + s * r->drawn->width;
+        upcoming.count = r->drawn->lengths[s];
+        upcoming.x = features_at(r, i).values;
     }
-    return coming;
+    return upcoming;
 }
 
 /* Prefetches the list entries of step i, which another thread may have written. */
@@ -162,9 +162,9 @@ XSMI_PREFETCHER void fetch_rests(const run *r, const pace *p, uint64_t i)
     }
     fetch_rest(features_at(r, i).values, p->features, m->features);
     if (p->scoring < m->features) {
-        const xsmi_coming coming = coming_at(r, i);
-        for (size_t j = 0; j < coming.count; j++) {
-            fetch_rest(m->weight + (size_t)coming.rows[j] * m->stride, p->scoring, m->features);
+        const xsmi_upcoming upcoming = upcoming_at(r, i);
+        for (size_t j = 0; j < upcoming.count; j++) {
+            fetch_rest(m->weight + (size_t)upcoming.rows[j] * m->stride, p->scoring, m->features);
         }
     }
 }
@@ -172,16 +172,16 @@ XSMI_PREFETCHER void fetch_rests(const run *r, const pace *p, uint64_t i)
 XSMI_PREFETCHER void fetch_scales(const run *r, uint64_t i)
 {
     const xsm_model *m = r->stepper->optimizer->model;
-    xsmi_coming coming = coming_at(r, i);
-    for (size_t j = 0; j < coming.count; j++) {
+    xsmi_upcoming upcoming = upcoming_at(r, i);
+    for (size_t j = 0; j < upcoming.count; j++) {
         if (m->row_scale) {
-            __builtin_prefetch(m->row_scale + coming.rows[j], 0, 3); /* mostly only read */
+            __builtin_prefetch(m->row_scale + upcoming.rows[j], 0, 3); /* mostly only read */
         }
         if (m->row_length) {
-            __builtin_prefetch(m->row_length + coming.rows[j], 1, 3);
+            __builtin_prefetch(m->row_length + upcoming.rows[j], 1, 3);
         }
         if (m->bias) {
-            __builtin_prefetch(m->bias + coming.rows[j], 1, 3);
+            __builtin_prefetch(m->bias + upcoming.rows[j], 1, 3);
         }
     }
 }
@@ -192,8 +192,8 @@ static void fetch_optimizer(const run *r, uint64_t i)
     const xsm_optimizer *o = r->stepper->optimizer;
     if (i < r->count && o->ops->fetch) {
         xsmi_features x = features_at(r, i);
-        xsmi_coming coming = coming_at(r, i);
-        o->ops->fetch(o, &x, (uint32_t)coming.count, coming.rows);
+        xsmi_upcoming upcoming = upcoming_at(r, i);
+        o->ops->fetch(o, &x, (uint32_t)upcoming.count, upcoming.rows);
     }
 }
 
@@ -201,11 +201,11 @@ static void fetch_optimizer(const run *r, uint64_t i)
 XSMI_PREFETCHER void fetch_dense(const run *r, uint64_t i)
 {
     const xsm_model *m = r->stepper->optimizer->model;
-    xsmi_coming coming = coming_at(r, i);
-    for (size_t l = 0; coming.x && l < m->features; l += XSMI_LINE) {
-        xsmi_prefetch_line(coming.x + l);
-        for (size_t j = 0; j < coming.count; j++) {
-            xsmi_prefetch_line(m->weight + (size_t)coming.rows[j] * m->stride + l);
+    xsmi_upcoming upcoming = upcoming_at(r, i);
+    for (size_t l = 0; upcoming.x && l < m->features; l += XSMI_LINE) {
+        xsmi_prefetch_line(upcoming.x + l);
+        for (size_t j = 0; j < upcoming.count; j++) {
+            xsmi_prefetch_line(m->weight + (size_t)upcoming.rows[j] * m->stride + l);
         }
     }
     fetch_scales(r, i);
@@ -227,9 +227,9 @@ XSMI_PREFETCHER void fetch_sparse(const run *r, uint64_t i)
     if (r->stepper->far_weights && i < r->count) {
         const xsm_model *m = r->stepper->optimizer->model;
         xsmi_features x = features_at(r, i);
-        xsmi_coming coming = coming_at(r, i);
-        for (size_t j = 0; j < coming.count; j++) {
-            const float *row = m->weight + (size_t)coming.rows[j] * m->stride;
+        xsmi_upcoming upcoming = upcoming_at(r, i);
+        for (size_t j = 0; j < upcoming.count; j++) {
+            const float *row = m->weight + (size_t)upcoming.rows[j] * m->stride;
             for (size_t l = 0; l < x.count; l++) {
                 __builtin_prefetch(row + x.index[l], 1, 3);
             }
@@ -289,7 +289,7 @@ static uint64_t fill(const run *r, uint64_t i)
 
 /* Takes a block of n steps, which begins with the run's step i. Returns the number of steps before the first that was
  * not finite. */
-static uint64_t take(const run *r, uint64_t i, uint64_t n)
+static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
 {
     xsm_estimator *e = r->stepper->estimator;
     xsm_optimizer *o = r->stepper->optimizer;
@@ -299,31 +299,31 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
     const bool sparse = e->train->sparse;
     const pace share = pace_of(r);
     for (uint64_t k = 0; k < n; k++) {
-        xsmi_coming coming = {NULL, 0, NULL, 0};
+        xsmi_upcoming upcoming = {NULL, 0, NULL, 0};
         if (sparse) {
             fetch_features(r, i + k + 2 * most);
             fetch_sparse(r, i + k + most);
         } else {
-            coming = coming_at(r, i + k + most);
-            coming.x = NULL;
-            coming.most = share.scoring;
+            upcoming = upcoming_at(r, i + k + most);
+            upcoming.x = NULL;
+            upcoming.most = share.scoring;
             fetch_scales(r, i + k + most);
         }
         fetch_optimizer(r, i + k + most);
-        if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], &coming)) {
+        if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], &upcoming)) {
             n = k;
         }
     }
     const float *features[BLOCK];
-    xsmi_asks asks = {features, 0, share.features / XSMI_LINE, 0, 0};
+    xsmi_prefetch_queue queue = {features, 0, share.features / XSMI_LINE, 0, 0};
     for (uint64_t k = 0; !sparse && k < n && i + k + most < r->count; k++) {
-        features[asks.count++] = features_at(r, i + k + most).values;
+        features[queue.count++] = features_at(r, i + k + most).values;
     }
     if (g->proximal) {
-        g->work.upcoming = &asks;
+        g->work.upcoming = &queue;
     } else {
-        for (; asks.row < asks.count; asks.row++) {
-            fetch_rest(features[asks.row], 0, share.features);
+        for (; queue.row < queue.count; queue.row++) {
+            fetch_rest(features[queue.row], 0, share.features);
         }
     }
     /* One call for all steps with the same rate. */
@@ -339,7 +339,7 @@ static uint64_t take(const run *r, uint64_t i, uint64_t n)
         }
     }
     g->work.upcoming = NULL;
-    xsmi_ask_lines(&asks, SIZE_MAX);
+    xsmi_prefetch_queued(&queue, SIZE_MAX);
     /* In reverse order: the last step's rows are still in the first cache, which is too small for the whole block. */
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k), width = r->drawn->width;
@@ -372,9 +372,9 @@ uint64_t xsmi_stepper_run(xsmi_stepper *t, const xsmi_step_list *list, const uin
     }
     for (uint64_t i = 0, n; i < count; i += n) {
         n = fill(&r, i);
-        uint64_t taken = take(&r, i, n);
-        if (taken < n) {
-            return step_at(&r, i + taken);
+        uint64_t done = run_block(&r, i, n);
+        if (done < n) {
+            return step_at(&r, i + done);
         }
     }
     return UINT64_MAX;

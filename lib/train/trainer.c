@@ -223,7 +223,7 @@ xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress
 }
 
 /* Calls the callback; returns true if it asks to stop. */
-static bool tell(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *test)
+static bool report(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *test)
 {
     if (!t->options.progress) {
         return false;
@@ -244,9 +244,9 @@ static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_
     for (uint64_t n = count / each; n > 1; n--) {
         uint64_t *a = rows + (n - 1) * each, *b = rows + xsmi_stream_below(stream, n) * each;
         for (uint64_t i = 0; i < each; i++) {
-            uint64_t held = a[i];
+            uint64_t saved = a[i];
             a[i] = b[i];
-            b[i] = held;
+            b[i] = saved;
         }
     }
 }
@@ -373,9 +373,9 @@ static xsm_status end_epoch(xsm_trainer *t, bool *stop, xsm_error *err)
         XSMI_TRY(xsm_evaluate(t->context, t->model, o->test, NULL, &t->test_metrics, err));
         test = &t->test_metrics;
     }
-    t->telling = true;
-    *stop = tell(t, train, test);
-    t->telling = false;
+    t->reporting = true;
+    *stop = report(t, train, test);
+    t->reporting = false;
     t->pending = false;
     return XSM_OK;
 }
@@ -408,7 +408,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
             if (!t->ordered) {
                 xsmi_trainer_order_rows(t);
                 t->seconds += xsmi_seconds() - start;
-                stop = tell(t, NULL, NULL);
+                stop = report(t, NULL, NULL);
                 start = xsmi_seconds();
             }
             if (!stop) {
@@ -422,7 +422,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
                     t->ordered = false;
                     t->pending = true;
                 } else if (end - t->last_call > t->interval) {
-                    stop = tell(t, NULL, NULL);
+                    stop = report(t, NULL, NULL);
                 }
             }
         }

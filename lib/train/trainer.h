@@ -35,7 +35,7 @@ struct xsm_trainer {
     bool ordered;               /* `order` is the current epoch's */
     uint64_t ahead;             /* the epoch of `next_order`, or UINT64_MAX */
     bool pending;               /* a complete epoch has not been evaluated and reported yet */
-    bool telling;               /* the callback is running for it */
+    bool reporting;             /* the callback is running for it */
     double last_call, interval; /* seconds between two calls of the callback within an epoch */
     uint64_t fingerprint;       /* of `train`, when it has been computed */
     bool fingerprint_known;

@@ -68,7 +68,7 @@ struct xsmi_window {
     uint32_t patience; /* windows between the last two such trials */
     uint64_t threaded; /* windows that ran on the threads */
     uint64_t planned;  /* windows that were planned beside the previous one */
-    int32_t way;       /* XSMI_WINDOW_* */
+    int32_t mode;      /* XSMI_WINDOW_* */
 };
 
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
@@ -172,9 +172,9 @@ uint64_t xsmi_window_steps(const xsmi_window *w)
     return w->steps;
 }
 
-void xsmi_window_go(xsmi_window *w, int32_t way)
+void xsmi_window_set_mode(xsmi_window *w, int32_t mode)
 {
-    w->way = way;
+    w->mode = mode;
 }
 
 uint64_t xsmi_window_threaded(const xsmi_window *w)
@@ -315,8 +315,8 @@ static bool prefers_threads(const xsmi_window *w, uint64_t count)
     if (w->threads == 1 || count < STEPS_LEAST) {
         return false;
     }
-    if (w->way != XSMI_WINDOW_FASTER) {
-        return w->way == XSMI_WINDOW_THREADS;
+    if (w->mode != XSMI_WINDOW_FASTER) {
+        return w->mode == XSMI_WINDOW_THREADS;
     }
     bool faster = w->pace[1] < w->pace[0]; /* 0, unknown, wins */
     return w->windows >= w->next_try ? !faster : faster;
@@ -390,7 +390,7 @@ static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
 
 /* Makes the plan of these rows the present one: it was made beside the previous window, or its classes are drawn
  * now. */
-static xsm_status take_plan(xsmi_window *w, const xsmi_window_rows *now, xsm_error *err)
+static xsm_status use_plan(xsmi_window *w, const xsmi_window_rows *now, xsm_error *err)
 {
     const uint64_t position = w->estimator->position;
     const plan *next = &w->plans[1 - w->now];
@@ -419,7 +419,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
     XSMI_TRY(follow_binding(w, err));
     /* Access to the weights multiplies the scales into them. */
     XSMI_TRY(prepare(w, err));
-    XSMI_TRY(take_plan(w, now, err));
+    XSMI_TRY(use_plan(w, now, err));
     plan *p = &w->plans[w->now], *planned = &w->plans[1 - w->now];
     planned->count = 0;
     w->list.drawn = p->drawn;
@@ -454,12 +454,12 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
         }
         learn(w, tried, (xsmi_seconds() - start) / (double)count);
     }
-    uint64_t taken = XSMI_MIN(*failed, count);
-    for (uint64_t s = 0; s < taken; s++) {
+    uint64_t done = XSMI_MIN(*failed, count);
+    for (uint64_t s = 0; s < done; s++) {
         *loss += w->losses[s];
     }
-    e->position += taken;
-    return taken == count ? XSM_OK : XSM_ERROR_DIVERGED;
+    e->position += done;
+    return done == count ? XSM_OK : XSM_ERROR_DIVERGED;
 }
 
 void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks)

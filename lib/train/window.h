@@ -47,7 +47,7 @@ enum {
     XSMI_WINDOW_ORDER = 1,  /* in order, on the caller's thread */
     XSMI_WINDOW_THREADS = 2 /* on the threads, if the steps can be cut into lanes */
 };
-void xsmi_window_go(xsmi_window *w, int32_t way);
+void xsmi_window_set_mode(xsmi_window *w, int32_t mode);
 /* The number of windows that ran on the threads so far. */
 uint64_t xsmi_window_threaded(const xsmi_window *w);
 /* The number of windows that were planned beside the previous one. */

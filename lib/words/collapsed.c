@@ -292,7 +292,7 @@ static void move(const descent *d, int side, double eta)
     }
 }
 
-static bool tell(const descent *d, double eta)
+static bool report(const descent *d, double eta)
 {
     if (!d->options.progress) {
         return false;
@@ -347,7 +347,7 @@ static xsm_status run(descent *d, xsm_error *err)
     if (!isfinite(d->objective)) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED, "the collapsed objective is not finite at these vectors");
     }
-    bool stop = tell(d, 0), any = true;
+    bool stop = report(d, 0), any = true;
     for (uint64_t i = 0; i < d->options.iterations && any && !stop; i++) {
         any = false;
         for (int side = XSMI_INPUT; side <= XSMI_OUTPUT && !stop; side++) {
@@ -355,7 +355,7 @@ static xsm_status run(descent *d, xsm_error *err)
             XSMI_TRY(step(d, side, &moved, err));
             any |= moved;
             d->steps++;
-            stop = tell(d, moved ? d->eta[side] : 0);
+            stop = report(d, moved ? d->eta[side] : 0);
             d->eta[side] *= 1.1;
             if (!moved) {
                 double same; /* the gradient belongs to a step that was undone */

@@ -139,11 +139,11 @@ static void sift(uint32_t *contexts, uint32_t *numbers, size_t root, size_t n)
         if (contexts[root] >= contexts[child]) {
             return;
         }
-        const entry moved = {contexts[root], numbers[root]};
+        const entry saved = {contexts[root], numbers[root]};
         contexts[root] = contexts[child];
         numbers[root] = numbers[child];
-        contexts[child] = moved.context;
-        numbers[child] = moved.number;
+        contexts[child] = saved.context;
+        numbers[child] = saved.number;
     }
 }
 
@@ -153,11 +153,11 @@ static void sort_row(uint32_t *contexts, uint32_t *numbers, size_t n)
         sift(contexts, numbers, i, n);
     }
     for (size_t i = n; i-- > 1;) {
-        const entry moved = {contexts[0], numbers[0]};
+        const entry saved = {contexts[0], numbers[0]};
         contexts[0] = contexts[i];
         numbers[0] = numbers[i];
-        contexts[i] = moved.context;
-        numbers[i] = moved.number;
+        contexts[i] = saved.context;
+        numbers[i] = saved.number;
         sift(contexts, numbers, 0, i);
     }
 }

@@ -267,7 +267,7 @@ xsm_status xsm_skipgram_get_progress(const xsm_skipgram *t, xsm_progress *progre
 }
 
 /* Calls the callback; true if it requests to stop. */
-static bool tell(xsm_skipgram *t)
+static bool report(xsm_skipgram *t)
 {
     if (!t->options.progress) {
         return false;
@@ -325,10 +325,10 @@ xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
     if (t->estimator && (t->estimator->train != t->rows || t->estimator->model != t->output)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the estimator has been bound to something else since");
     }
-    bool stop = t->step == 0 && tell(t);
+    bool stop = t->step == 0 && report(t);
     while (!stop && (t->pending || t->epoch < t->options.epochs)) {
         if (t->pending) {
-            stop = tell(t);
+            stop = report(t);
             t->pending = false;
             continue;
         }
@@ -343,7 +343,7 @@ xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
             t->open = false;
             t->pending = true;
         } else if (end - t->last_call > CALLBACK_INTERVAL) {
-            stop = tell(t);
+            stop = report(t);
         }
     }
     return stop ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu words", (unsigned long long)t->step)

@@ -104,11 +104,11 @@ static void test_gather_scatter(void **state)
             array_fill(&want, (ROWS_IN_W - 1) * stride + d, 0, v);
             array_copy(&got, &want);
             want_out[m] = got_out[m] = 42.0f;
-            xsmi_coming coming = {rows + random_below(4), 0, x.at,
-                                  XSMI_PARTIALS * random_below(5)}; /* of them fewer than there are rows, or more */
-            coming.count = random_below(d == 512 ? 30 : 20);
+            xsmi_upcoming upcoming = {rows + random_below(4), 0, x.at,
+                                      XSMI_PARTIALS * random_below(5)}; /* of them fewer than there are rows, or more */
+            upcoming.count = random_below(d == 512 ? 30 : 20);
             ref->gather_scores(want.at, stride, rows, m, x.at, d, want_out, NULL);
-            k->gather_scores(want.at, stride, rows, m, x.at, d, got_out, random_below(2) ? &coming : NULL);
+            k->gather_scores(want.at, stride, rows, m, x.at, d, got_out, random_below(2) ? &upcoming : NULL);
             expect_floats(got_out, want_out, m + 1, "gather_scores", d);
             const float *factor = random_below(2) ? b : NULL;
             ref->scatter_update(want.at, stride, rows, m, x.at, d, a, factor);

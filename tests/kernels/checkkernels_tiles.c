@@ -370,19 +370,19 @@ static void test_score_quads(void **state)
     for (size_t quads = 1; quads <= QUADS_MOST; quads += quads < 9 ? 1 : 10) {
         for (size_t blocks = 0; blocks <= BLOCKS; blocks++) {
             const kind v = (kind)random_below(KINDS);
-            const size_t apart = quads * 4 * LINE + random_below(38);
-            array_fill(&rows, blocks ? (blocks - 1) * apart + quads * 4 * LINE : 0, 0, v);
+            const size_t block_stride = quads * 4 * LINE + random_below(38);
+            array_fill(&rows, blocks ? (blocks - 1) * block_stride + quads * 4 * LINE : 0, 0, v);
             array_fill(&query, quads * LINE, 0, v);
             for (size_t i = 0; i < quads * LINE; i++) {
                 query.at[i] = query.at[i / LINE * LINE + i % 4];
             }
             array_fill(&want, blocks * LINE, 0, PLAIN);
             array_copy(&got, &want);
-            ref->score_quads(query.at, rows.at, apart, blocks, quads, want.at);
-            k->score_quads(query.at, rows.at, apart, blocks, quads, got.at);
+            ref->score_quads(query.at, rows.at, block_stride, blocks, quads, want.at);
+            k->score_quads(query.at, rows.at, block_stride, blocks, quads, got.at);
             expect_arrays(&got, &want, "score_quads", quads * 1000 + blocks);
             for (size_t i = 0; v == PLAIN && i < blocks * LINE; i++) {
-                const float *row = rows.at + i / LINE * apart + xsmi_quad_place(i % LINE, quads);
+                const float *row = rows.at + i / LINE * block_stride + xsmi_quad_place(i % LINE, quads);
                 double sum = 0, size = 0;
                 for (size_t f = 0; f < 4 * quads; f++) {
                     double term = (double)row[f / 4 * LINE + f % 4] * (double)query.at[f / 4 * LINE + f % 4];

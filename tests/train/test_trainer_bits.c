@@ -43,7 +43,7 @@ static uint64_t train(const run *r, const test_problem *p, xsm_context *ctx, int
     bool exact = (xsm_estimator_find(r->estimator)->kind == XSM_ESTIMATOR_EXACT) != 0;
     assert_true((w != NULL) == (r->batch == 1 && !exact));
     if (w) {
-        xsmi_window_go(w, way);
+        xsmi_window_set_mode(w, way);
     }
     assert_ok(xsm_trainer_run(t, &err), err);
     if (w) {
@@ -226,7 +226,7 @@ static void estimators_may_be_bound_anew(void **state)
             options.progress_user = &r;
             xsm_trainer *t = NULL;
             assert_ok(xsm_trainer_new(ctx, m, p.data, e, o, &options, &t, &err), err);
-            xsmi_window_go(xsmi_trainer_window(t), threaded ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER);
+            xsmi_window_set_mode(xsmi_trainer_window(t), threaded ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER);
             if (kind < 2) {
                 assert_ok(xsm_trainer_run(t, &err), err);
             } else {
