@@ -1,9 +1,10 @@
 /*
- * The smaller, the larger, the nearest within limits; and how numbers are sorted.
+ * The smaller, the larger, the nearest within limits; and how numbers are sorted and found.
  */
 #ifndef XSMI_ORDER_H
 #define XSMI_ORDER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Arguments are evaluated twice and converted as by operators; where they are equal, or not ordered (a NaN), the result
@@ -28,6 +29,22 @@ static inline int xsmi_compare_u64(const void *a, const void *b)
 static inline int xsmi_compare_double(const void *a, const void *b)
 {
     return XSMI_COMPARE(*(const double *)a, *(const double *)b);
+}
+
+/* The position of `value` in n rising numbers, or where it would be inserted. */
+static inline size_t xsmi_lower_bound(const uint32_t *numbers, size_t n, uint32_t value)
+{
+    size_t low = 0;
+    while (n > 0) {
+        size_t half = n / 2;
+        if (numbers[low + half] < value) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return low;
 }
 
 #endif

@@ -71,22 +71,6 @@ double xsmi_stream_uniform(xsmi_stream *s)
     return (double)(next64(s) >> 11) * 0x1p-53;
 }
 
-/* The position of `value` in the rising list, or where it would be inserted. */
-static size_t lower_place(const uint32_t *list, size_t n, uint32_t value)
-{
-    size_t low = 0;
-    while (n > 0) {
-        size_t half = n / 2;
-        if (list[low + half] < value) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return low;
-}
-
 /* Draws m distinct numbers from 0..n-1, each set with equal probability; all of them in rising order if m = n. */
 static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
 {
@@ -103,7 +87,7 @@ static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
     for (uint32_t j = n - m; j < n; j++) {
         uint32_t t = (uint32_t)xsmi_stream_below(s, (uint64_t)j + 1);
         if (sorted) {
-            size_t place = lower_place(out, drawn, t);
+            size_t place = xsmi_lower_bound(out, drawn, t);
             if (place < drawn && out[place] == t) {
                 out[drawn++] = j; /* j is larger than all in the list */
             } else {

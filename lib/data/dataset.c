@@ -178,77 +178,59 @@ xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const 
     return XSM_OK;
 }
 
+/* An array of a dataset that is copied if it is the caller's. */
+typedef struct owned {
+    bool wanted;
+    void *pointer;    /* the address of the dataset's pointer */
+    size_t *capacity; /* 0 if the array is the caller's */
+    uint64_t count;
+    size_t each;
+    void *copy;
+    size_t copy_capacity;
+} owned;
+
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
 {
-    bool values = (which & XSMI_OWN_VALUES) && d->value_capacity == 0;
-    bool index = (which & XSMI_OWN_INDEX) && d->sparse && d->index_capacity == 0;
-    bool offsets = (which & XSMI_OWN_INDEX) && d->sparse && d->offset_capacity == 0;
-    bool labels = (which & XSMI_OWN_LABELS) && d->label_capacity == 0;
-    bool label_offsets = (which & XSMI_OWN_LABELS) && d->label_offset_capacity == 0;
-    size_t stride = d->sparse ? 0 : xsmi_dataset_stride(d->features);
-    uint64_t value_count = d->sparse ? d->offsets[d->rows] : d->rows * stride;
-    uint64_t label_count = d->label_offsets[d->rows];
+    const size_t stride = d->sparse ? 0 : xsmi_dataset_stride(d->features);
+    const uint64_t values = d->sparse ? d->offsets[d->rows] : d->rows * stride, labels = d->label_offsets[d->rows];
+    const bool own_values = which & XSMI_OWN_VALUES, own_labels = which & XSMI_OWN_LABELS;
+    const bool own_index = (which & XSMI_OWN_INDEX) && d->sparse;
     if (stride > 0 && d->rows > SIZE_MAX / sizeof(float) / stride) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu rows of %zu floats do not fit the address space",
                          (unsigned long long)d->rows, stride);
     }
-
-    /* All memory is allocated first, in a dataset that is freed if there is not enough. */
+    owned arrays[] = {
+        {own_values, &d->values, &d->value_capacity, values, sizeof *d->values, NULL, 0},
+        {own_index, &d->index, &d->index_capacity, values, sizeof *d->index, NULL, 0},
+        {own_index, &d->offsets, &d->offset_capacity, d->rows + 1, sizeof *d->offsets, NULL, 0},
+        {own_labels, &d->labels, &d->label_capacity, labels, sizeof *d->labels, NULL, 0},
+        {own_labels, &d->label_offsets, &d->label_offset_capacity, d->rows + 1, sizeof *d->label_offsets, NULL, 0},
+    };
+    const size_t count = sizeof arrays / sizeof *arrays;
     xsm_status status = XSM_OK;
-    xsm_dataset copy = {.context = d->context};
-    float *v =
-        !values ? NULL : xsmi_dataset_allocate(&copy, value_count, sizeof *v, &copy.value_capacity, &status, err);
-    copy.values = v;
-    uint32_t *x =
-        !index ? NULL : xsmi_dataset_allocate(&copy, value_count, sizeof *x, &copy.index_capacity, &status, err);
-    copy.index = x;
-    uint64_t *o =
-        !offsets ? NULL : xsmi_dataset_allocate(&copy, d->rows + 1, sizeof *o, &copy.offset_capacity, &status, err);
-    copy.offsets = o;
-    uint32_t *l =
-        !labels ? NULL : xsmi_dataset_allocate(&copy, label_count, sizeof *l, &copy.label_capacity, &status, err);
-    copy.labels = l;
-    uint64_t *p = !label_offsets
-                      ? NULL
-                      : xsmi_dataset_allocate(&copy, d->rows + 1, sizeof *p, &copy.label_offset_capacity, &status, err);
-    copy.label_offsets = p;
-    if (status != XSM_OK) {
-        release_rows(&copy);
-        return status;
+    for (owned *a = arrays; a < arrays + count; a++) {
+        a->wanted = a->wanted && *a->capacity == 0;
+        a->copy = a->wanted ? xsmi_dataset_allocate(d, a->count, a->each, &a->copy_capacity, &status, err) : NULL;
     }
-    if (values && d->sparse) {
-        memcpy(v, d->values, (size_t)value_count * sizeof *v);
-    } else if (values) {
-        for (uint64_t i = 0; i < d->rows; i++) {
-            copy_dense(v + i * stride, stride, d->values + i * d->stride, d->features);
+    for (owned *a = arrays; a < arrays + count; a++) {
+        const void *from;
+        memcpy(&from, a->pointer, sizeof from);
+        if (status != XSM_OK) {
+            xsmi_release(d->context, a->copy, a->copy_capacity, a->each);
+        } else if (a->wanted) {
+            if (from == d->values && !d->sparse) {
+                for (uint64_t i = 0; i < d->rows; i++) {
+                    copy_dense((float *)a->copy + i * stride, stride, d->values + i * d->stride, d->features);
+                }
+                d->stride = stride;
+            } else {
+                memcpy(a->copy, from, (size_t)a->count * a->each);
+            }
+            memcpy(a->pointer, &a->copy, sizeof a->copy);
+            *a->capacity = a->copy_capacity;
         }
-        d->stride = stride;
     }
-    if (values) {
-        d->values = v;
-        d->value_capacity = copy.value_capacity;
-    }
-    if (index) {
-        memcpy(x, d->index, (size_t)value_count * sizeof *x);
-        d->index = x;
-        d->index_capacity = copy.index_capacity;
-    }
-    if (offsets) {
-        memcpy(o, d->offsets, ((size_t)d->rows + 1) * sizeof *o);
-        d->offsets = o;
-        d->offset_capacity = copy.offset_capacity;
-    }
-    if (labels) {
-        memcpy(l, d->labels, (size_t)label_count * sizeof *l);
-        d->labels = l;
-        d->label_capacity = copy.label_capacity;
-    }
-    if (label_offsets) {
-        memcpy(p, d->label_offsets, ((size_t)d->rows + 1) * sizeof *p);
-        d->label_offsets = p;
-        d->label_offset_capacity = copy.label_offset_capacity;
-    }
-    return XSM_OK;
+    return status;
 }
 
 xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,

@@ -1,7 +1,7 @@
 /* A hash table with linear probing, at most half full, over entries kept in order of arrival. */
 #include "data/dictionary.h"
+#include "base/grow.h"
 #include "base/hash.h"
-#include "data/grow.h"
 
 #include <string.h>
 

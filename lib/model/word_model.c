@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "read/corpus.h"
-#include "data/grow.h"
+#include "base/grow.h"
 #include "read/number.h"
 #include "data/text.h"
 #include "model/model.h"

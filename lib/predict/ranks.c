@@ -6,6 +6,7 @@
  * All rows are scored twice, tile by tile: first for the scores (logits) of the labels and of the filtered classes,
  * then to count the higher scores. A tile's scores have the same bits both times, so nothing depends on rounding.
  */
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
@@ -116,19 +117,7 @@ typedef struct list {
 
 static xsm_status add(list *l, const uint32_t *labels, size_t count, bool own, xsm_error *err)
 {
-    if (l->capacity - l->count < count) {
-        size_t capacity = 2 * (l->count + count);
-        listed *items = xsmi_allocate(l->context, capacity, sizeof *items);
-        if (!items) {
-            return xsmi_fail_memory(err, capacity * sizeof *items, "the labels of rows");
-        }
-        if (l->items) {
-            memcpy(items, l->items, l->count * sizeof *items);
-            xsmi_release(l->context, l->items, l->capacity, sizeof *items);
-        }
-        l->items = items;
-        l->capacity = capacity;
-    }
+    XSMI_TRY(XSMI_GROW(l->context, l->items, l->capacity, l->count + count, "the labels of rows", err));
     for (size_t j = 0; j < count; j++) {
         if (labels[j] < l->classes) {
             l->items[l->count++] = (listed){labels[j], own, 0, 0, 0};

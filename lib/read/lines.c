@@ -3,7 +3,7 @@
  * with a line end behind it, so that parsers need no check for the end of the buffer.
  */
 #include "read/source.h"
-#include "data/grow.h"
+#include "base/grow.h"
 
 #include <string.h>
 

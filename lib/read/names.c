@@ -1,6 +1,6 @@
 /* Names of classes from a file with one name a line: line i, from 0, names the label i. */
 #include "data/dataset.h"
-#include "data/grow.h"
+#include "base/grow.h"
 #include "read/source.h"
 #include "data/text.h"
 

@@ -2,7 +2,7 @@
  * Reading a file: options, its format, and the dataset made from the rows read.
  */
 #include "read/format.h"
-#include "data/grow.h"
+#include "base/grow.h"
 #include "data/vocabulary.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The rows read so far: arrays that grow, positions for messages, and what the options say of features and labels. */
 #include "read/reader.h"
-#include "data/grow.h"
+#include "base/grow.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * again.
  */
 #include "read/sparse.h"
-#include "data/grow.h"
+#include "base/grow.h"
 #include "read/number.h"
 #include "data/sort.h"
 #include "data/text.h"

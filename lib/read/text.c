@@ -5,7 +5,7 @@
  * all words are numbered in one pass over the text. At its end the frequent words become the vocabulary, and the rows
  * are rewritten in place. With one (of the class map) the codes are features at once.
  */
-#include "data/grow.h"
+#include "base/grow.h"
 #include "read/format.h"
 #include "data/sort.h"
 #include "data/text.h"

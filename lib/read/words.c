@@ -1,6 +1,6 @@
 /* Words from a stream of bytes, with lines of any length. */
 #include "read/corpus.h"
-#include "data/grow.h"
+#include "base/grow.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
  */
 #include "sampler/sampler.h"
 #include "base/heap_sort.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -44,16 +45,7 @@ static uint32_t place_of(const uint32_t *classes, uint32_t n, bool sorted, uint3
         }
         return i;
     }
-    uint32_t low = 0, rest = n;
-    while (rest > 0) {
-        uint32_t half = rest / 2;
-        if (classes[low + half] < class) {
-            low += half + 1;
-            rest -= half + 1;
-        } else {
-            rest = half;
-        }
-    }
+    const uint32_t low = (uint32_t)xsmi_lower_bound(classes, n, class);
     return low < n && classes[low] == class ? low : n;
 }
 

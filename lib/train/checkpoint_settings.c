@@ -1,6 +1,7 @@
 /* The settings of a run as text, and the comparison of two runs. */
 #include "train/checkpoint_settings.h"
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "index/index.h"
 #include "base/random.h"
@@ -17,15 +18,7 @@ enum { PROBE_ROWS = 32, PROBE_DRAWS = 16 };
 
 static xsm_status add(xsmi_settings *s, const char *key, const char *more, const char *value, xsm_error *err)
 {
-    if (s->count == s->capacity) {
-        size_t wider = s->capacity ? 2 * s->capacity : 32;
-        xsmi_entry *entries = xsmi_reallocate(s->context, s->entries, s->capacity, wider, sizeof *entries);
-        if (!entries) {
-            return xsmi_fail_memory(err, wider * sizeof *entries, "a run's settings");
-        }
-        s->entries = entries;
-        s->capacity = wider;
-    }
+    XSMI_TRY(XSMI_GROW(s->context, s->entries, s->capacity, s->count + 1, "a run's settings", err));
     size_t first = strlen(key), rest = strlen(more);
     char *text = xsmi_copy_text(s->context, value, strlen(value));
     char *name = xsmi_allocate(s->context, first + rest + 1, 1);

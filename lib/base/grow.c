@@ -1,5 +1,5 @@
 /* Growing arrays. */
-#include "data/grow.h"
+#include "base/grow.h"
 
 #include "base/order.h"
 
