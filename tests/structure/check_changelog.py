@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""CHANGELOG.md has an entry, and not an empty one, for the version being built: check_changelog.py FILE VERSION"""
+"""CHANGELOG.md has one entry a release, the newest first, and one that is not empty for the version being built:
+
+check_changelog.py FILE VERSION
+"""
 import re
 import sys
 
@@ -13,6 +16,11 @@ def main():
         return 1
     if not re.search(r"^- \S", entry.group(2), flags=re.M):
         print(f"the entry for {sys.argv[2]} lists nothing")
+        return 1
+    releases = re.findall(r"^## \[(\d+)\.(\d+)\.(\d+)\]", text, flags=re.M)
+    numbers = [tuple(map(int, release)) for release in releases]
+    if numbers != sorted(set(numbers), reverse=True):
+        print("the releases of CHANGELOG.md are not in falling order, each once")
         return 1
     return 0
 

@@ -9,7 +9,8 @@ import sys
 
 
 def links(root):
-    for page in [root / "README.md", root / "CHANGELOG.md", *sorted((root / "doc").rglob("*.md"))]:
+    pages = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md"]
+    for page in [*(root / name for name in pages), *sorted((root / "doc").rglob("*.md"))]:
         text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
             if not re.match(r"@ref|https?:|#", target) and not (page.parent / target.split("#")[0]).exists():
