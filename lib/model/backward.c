@@ -3,6 +3,7 @@
  * transpose of score.c.
  */
 #include "model/score.h"
+#include "base/order.h"
 
 #include <math.h>
 
@@ -25,7 +26,7 @@ void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t f
 {
     float amounts[GROUP];
     for (size_t start = 0; start < count; start += GROUP) {
-        size_t group = count - start < GROUP ? count - start : GROUP;
+        size_t group = XSMI_MIN(count - start, GROUP);
         const uint32_t *some = classes ? classes + start : NULL;
         const uint32_t next = first + (uint32_t)start;
         for (size_t i = 0; i < group; i++) {

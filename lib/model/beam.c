@@ -1,5 +1,6 @@
 /* Beam search in a tree over the classes. */
 #include "model/beam.h"
+#include "base/order.h"
 
 #include <math.h>
 
@@ -52,7 +53,7 @@ static xsmi_beam_node child_of(const xsmi_beam_node *parent, bool right, double 
 {
     xsmi_beam_node child = {.node = 2 * parent->node + right};
     double against = right ? -s : s;
-    child.sum = parent->sum + (against > 0 ? against : 0);
+    child.sum = parent->sum + XSMI_MAX(against, 0);
     child.product = parent->product * (1 + e);
     child.log_q = -(child.sum + log(child.product));
     if (!(child.log_q > (double)-INFINITY)) {

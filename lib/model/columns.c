@@ -6,6 +6,7 @@
  * divide the classes. Scores equal those of plain_tiles.c to the bit.
  */
 #include "model/plain_tiles.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -49,10 +50,10 @@ static void score_classes(void *state, size_t index, uint32_t thread)
     const xsm_model *m = job->model;
     const xsmi_score_range *range = job->range;
     const uint32_t start = range->first + (uint32_t)index * job->each, left = range->first + range->count - start;
-    const uint32_t end = start + (left < job->each ? left : job->each);
+    const uint32_t end = start + XSMI_MIN(left, job->each);
     float *compact = job->compact + thread * job->listed * job->tile;
     for (uint32_t tile = start, count; tile < end; tile += count) {
-        count = end - tile < job->tile ? end - tile : job->tile;
+        count = XSMI_MIN(end - tile, job->tile);
         copy_weights(job, tile, count, compact);
         const uint32_t *columns = job->columns;
         for (uint64_t i = 0; i < range->batch->count; i++) {
@@ -110,7 +111,7 @@ static bool need_bits(xsm_context *ctx, xsmi_score_scratch *scratch, size_t word
 static uint32_t tile_width(size_t listed)
 {
     size_t width = COMPACT_FLOATS / (listed + 1) / TILE_LEAST * TILE_LEAST;
-    return (uint32_t)(width < TILE_LEAST ? TILE_LEAST : width > TILE_MOST ? TILE_MOST : width);
+    return (uint32_t)XSMI_CLAMP(width, TILE_LEAST, TILE_MOST);
 }
 
 xsm_status xsmi_columns_score(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,

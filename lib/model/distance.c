@@ -6,6 +6,7 @@
  * the row.
  */
 #include "model/model.h"
+#include "base/order.h"
 
 const char *const xsmi_score_names[] = {"linear", "euclidean", NULL}; /* XSM_SCORE_* */
 
@@ -32,7 +33,7 @@ static void run_settle(void *state, size_t index, uint32_t thread)
     const settle_job *job = state;
     uint32_t first = (uint32_t)index * job->each, left = job->model->classes - first;
     (void)thread;
-    for (uint32_t k = first; k < first + (left < job->each ? left : job->each); k++) {
+    for (uint32_t k = first; k < first + XSMI_MIN(left, job->each); k++) {
         xsmi_model_settle(job->model, k);
     }
 }

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/top.h"
 #include "kernels/arithmetic.h"
+#include "base/order.h"
 
 #include <math.h>
 
@@ -111,7 +112,7 @@ static void reduce_row(exact_state *s, const xsmi_tile *tile)
         list = row_list(block, tile->row);
     }
     for (uint32_t c = 0; c < tile->count; c += TOP_RUN) {
-        uint32_t run = tile->count - c < TOP_RUN ? tile->count - c : TOP_RUN;
+        uint32_t run = XSMI_MIN(tile->count - c, TOP_RUN);
         float best = kernels->row_max(tile->scores + c, run);
         if (block->top && !(best <= list.score[0])) { /* also when it is NaN: others of the run may enter */
             for (uint32_t k = c; k < c + run; k++) {

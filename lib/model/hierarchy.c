@@ -2,6 +2,7 @@
 #include "model/hierarchy.h"
 
 #include "base/heap_sort.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -67,7 +68,7 @@ static void measure(xsmi_hierarchy *h, uint32_t *depths)
     h->depth = depths[0] = 1; /* of the root's children */
     for (uint32_t i = 1; i < h->nodes; i++) {
         depths[i] = depths[h->above[i] / 2] + 1;
-        h->depth = depths[i] > h->depth ? depths[i] : h->depth;
+        h->depth = XSMI_MAX(depths[i], h->depth);
     }
 }
 

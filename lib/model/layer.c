@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "model/score.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -91,7 +92,7 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
     const double alpha = l->tied ? m->alpha : l->alpha;
     size_t first = job->first + index * PASS_VECTORS, rest = l->features - first;
     (void)thread;
-    for (size_t j = first; j < first + (rest < PASS_VECTORS ? rest : PASS_VECTORS); j++) {
+    for (size_t j = first; j < first + XSMI_MIN(rest, PASS_VECTORS); j++) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
         for (size_t h = 0; h < m->features; h++) {
@@ -224,7 +225,7 @@ static void sum_tied(const xsm_model *m, const xsmi_features *x, float *out)
     float values[GROUP];
     uint32_t index[GROUP];
     for (size_t start = 0; start < x->count; start += GROUP) {
-        size_t count = x->count - start < GROUP ? x->count - start : GROUP;
+        size_t count = XSMI_MIN(x->count - start, GROUP);
         for (size_t i = 0; i < count; i++) {
             index[i] = x->index ? x->index[start + i] : (uint32_t)(start + i);
             values[i] = (float)((double)x->values[start + i] * tied_scale(m, m->alpha, index[i]));
@@ -318,7 +319,7 @@ static void run_hidden(void *state, size_t index, uint32_t thread)
     const hidden_job *job = state;
     size_t first = index * JOB_ROWS, rest = (size_t)job->batch->count - first;
     (void)thread;
-    for (size_t i = first; i < first + (rest < JOB_ROWS ? rest : JOB_ROWS); i++) {
+    for (size_t i = first; i < first + XSMI_MIN(rest, JOB_ROWS); i++) {
         xsmi_features x = xsmi_batch_features(job->batch, i);
         xsmi_layer_hidden(job->model, &x, job->out + i * job->stride);
     }

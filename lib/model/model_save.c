@@ -25,6 +25,7 @@
 #include "model/model.h"
 #include "model/model_file.h"
 #include "base/option.h"
+#include "base/order.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,14 +76,14 @@ static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_wri
     size_t least = m->layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1;
     size_t together = WRITE_BYTES / sizeof(float) / (d ? d : 1);
     together = together < least ? least : together;
-    together = together < m->classes ? together : m->classes;
+    together = XSMI_MIN(together, m->classes);
     float *rows = xsmi_allocate(m->context, (uint64_t)together * d, sizeof *rows);
     if (!rows) {
         return xsmi_fail_memory(err, together * d * sizeof *rows, "weights on their way to a file");
     }
     xsm_status status = XSM_OK;
     for (size_t first = 0; first < m->classes && status == XSM_OK; first += together) {
-        size_t count = m->classes - first < together ? m->classes - first : together;
+        size_t count = XSMI_MIN(m->classes - first, together);
         copy_rows(m, first, count, raw, rows);
         status = xsmi_floats_finite(rows, count * d) ? xsmi_container_write(w, rows, count * d * sizeof *rows, err)
                                                      : fail_diverged(rows, first, d, err);
@@ -108,7 +109,7 @@ static xsm_status write_labels(const xsm_model *m, xsmi_container_writer *w, xsm
     }
     int64_t some[512];
     for (uint32_t first = 0; first < m->classes; first += 512) {
-        uint32_t count = m->classes - first < 512 ? m->classes - first : 512;
+        uint32_t count = XSMI_MIN(m->classes - first, 512);
         for (uint32_t k = 0; k < count; k++) {
             some[k] = first + k;
         }
@@ -222,7 +223,7 @@ static xsm_status write_lengths(const xsm_model *m, bool ages, xsmi_container_wr
 {
     enum { TOGETHER = 512 };
     for (uint32_t first = 0; first < m->classes; first += TOGETHER) {
-        uint32_t count = m->classes - first < TOGETHER ? m->classes - first : TOGETHER;
+        uint32_t count = XSMI_MIN(m->classes - first, TOGETHER);
         double squares[TOGETHER];
         uint64_t numbers[TOGETHER];
         for (uint32_t k = 0; k < count; k++) {

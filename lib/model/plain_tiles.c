@@ -17,6 +17,7 @@
  * bits.
  */
 #include "model/plain_tiles.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -109,10 +110,10 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     }
     const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
-        count = call->end - tile < XSMI_CLASS_TILE ? call->end - tile : XSMI_CLASS_TILE;
+        count = XSMI_MIN(call->end - tile, XSMI_CLASS_TILE);
         set_scales(m, tile, count, s->scales);
         for (uint32_t c = 0; c < count; c += piece) {
-            uint32_t some = count - c < piece ? count - c : piece;
+            uint32_t some = XSMI_MIN(count - c, piece);
             for (size_t b = 0; b < rows->blocks; b++) {
                 /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
@@ -158,7 +159,7 @@ static void score_feature_major(const xsmi_tile_call *call, xsmi_plain_scratch *
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
-        count = call->end - tile < XSMI_ROW_TILE ? call->end - tile : XSMI_ROW_TILE;
+        count = XSMI_MIN(call->end - tile, XSMI_ROW_TILE);
         set_scales(m, tile, count, s->scales);
         for (size_t b = 0; b < rows->blocks; b++) {
             for (size_t l = 0; l < rows->counts[b]; l++) {
@@ -284,7 +285,7 @@ static void sum_gathered(const gathering *g, uint32_t tile, uint32_t count)
     const size_t rows = g->rows->blocks * XSMI_LANES;
     memset(s->scores, 0, rows * XSMI_ROW_TILE * sizeof *s->scores);
     for (uint32_t c = 0; c < count; c += (uint32_t)g->width) {
-        uint32_t some = count - c < g->width ? count - c : (uint32_t)g->width;
+        uint32_t some = (uint32_t)XSMI_MIN(count - c, g->width);
         memset(s->cursor, 0, rows * sizeof *s->cursor);
         size_t next = 0;
         for (size_t done = 0; done < g->total;) {
@@ -304,12 +305,12 @@ static void sum_gathered(const gathering *g, uint32_t tile, uint32_t count)
 /* Classes of a piece of a tile, so that the weights of `features` features fit the cache. */
 static size_t piece_width(size_t features, uint32_t classes)
 {
-    const size_t listed = features < 1 ? 1 : features < GATHER_FEATURES ? features : GATHER_FEATURES;
+    const size_t listed = XSMI_CLAMP(features, 1, GATHER_FEATURES);
     const size_t fits = GATHER_BYTES / sizeof(float) / listed / GATHER_CLASSES * GATHER_CLASSES;
-    const size_t width = fits < GATHER_LEAST ? GATHER_LEAST : fits > XSMI_ROW_TILE ? XSMI_ROW_TILE : fits;
+    const size_t width = XSMI_CLAMP(fits, GATHER_LEAST, XSMI_ROW_TILE);
     /* No memory for empty lines of the compact matrix. */
     const size_t needed = ((size_t)classes + GATHER_CLASSES - 1) / GATHER_CLASSES * GATHER_CLASSES;
-    return width < needed ? width : needed;
+    return XSMI_MIN(width, needed);
 }
 
 static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
@@ -323,7 +324,7 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         (void)list_features(m, s, &next);
     }
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
-        count = call->end - tile < XSMI_ROW_TILE ? call->end - tile : XSMI_ROW_TILE;
+        count = XSMI_MIN(call->end - tile, XSMI_ROW_TILE);
         sum_gathered(&g, tile, count);
         set_scales(m, tile, count, s->scales);
         for (size_t b = 0; b < rows->blocks; b++) {

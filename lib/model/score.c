@@ -6,6 +6,7 @@
 #include "model/score.h"
 #include "model/tiles.h"
 #include "math/omega.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -191,7 +192,7 @@ static void score_group(void *state, size_t index, uint32_t thread)
     size_t first = index / job->pieces * XSMI_TILE_ROWS;
     uint32_t class = range->first + (uint32_t)(index % job->pieces) * job->each, end = range->first + range->count;
     size_t left = (size_t)range->batch->count - first;
-    size_t count = left < XSMI_TILE_ROWS ? left : XSMI_TILE_ROWS;
+    size_t count = XSMI_MIN(left, XSMI_TILE_ROWS);
     xsmi_features features[XSMI_TILE_ROWS];
     size_t counts[XSMI_EXACT_BLOCKS] = {0};
     for (size_t i = 0; i < count; i++) {

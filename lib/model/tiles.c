@@ -3,6 +3,7 @@
  */
 #include "model/tiles.h"
 #include "model/plain_tiles.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -23,7 +24,7 @@ typedef struct scratch {
 static size_t swept_together(const xsmi_hierarchy *h, size_t blocks)
 {
     size_t most = SWEPT_BYTES / ((size_t)h->classes * XSMI_LANES * sizeof(float));
-    return most < 1 ? 1 : most < blocks ? most : blocks;
+    return XSMI_CLAMP(most, 1, blocks);
 }
 
 static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, scratch *s)
@@ -118,7 +119,7 @@ static void pass_swept(const xsmi_tile_call *call, size_t block, const float *lo
     const bool lanes = xsmi_tiles_packed(call->model, call->rows->sparse);
     const uint32_t most = lanes ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
-        count = call->end - tile < most ? call->end - tile : most;
+        count = XSMI_MIN(call->end - tile, most);
         const float *from = log_p + (size_t)tile * XSMI_LANES;
         if (lanes) {
             xsmi_tile t = {block, 0, true, tile, count, from};
@@ -142,7 +143,7 @@ static void score_hierarchy(const xsmi_tile_call *call, scratch *s)
     const xsmi_hierarchy *h = m->hierarchy;
     const size_t together = swept_together(h, rows->blocks), each = (size_t)h->classes * XSMI_LANES;
     for (size_t b = 0; b < rows->blocks; b += together) {
-        size_t some = rows->blocks - b < together ? rows->blocks - b : together;
+        size_t some = XSMI_MIN(rows->blocks - b, together);
         const xsmi_tile_rows group = {rows->features + b * XSMI_LANES, rows->counts + b, some, rows->sparse};
         swept w = {.nodes = s->nodes, .counts = group.counts};
         for (size_t i = 0; i < some; i++) {

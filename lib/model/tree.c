@@ -1,5 +1,6 @@
 /* Trees over the classes: codes, draws, log-probabilities. */
 #include "model/tree.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,7 +97,7 @@ typedef struct path_sum {
 
 static inline void path_take(path_sum *p, double t, double e)
 {
-    p->sum += t > 0 ? t : 0;
+    p->sum += XSMI_MAX(t, 0);
     p->product *= 1 + e;
 }
 
@@ -199,7 +200,7 @@ static void sweep_level(const sweep *s, size_t first, size_t count, const float 
 {
     const xsmi_tree *t = s->tree;
     for (size_t c = 0; c < count; c += XSMI_CLASS_TILE) {
-        size_t some = count - c < XSMI_CLASS_TILE ? count - c : XSMI_CLASS_TILE;
+        size_t some = XSMI_MIN(count - c, XSMI_CLASS_TILE);
         const float *nodes = t->nodes + (first + c) * t->dims;
         s->kernels->score_tile(nodes, t->dims, some, s->packed, t->dims, 1, NULL, NULL, s->scores);
         s->kernels->log_branches(s->scores, parents + c * XSMI_LANES, some, children + 2 * c * XSMI_LANES);

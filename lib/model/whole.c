@@ -3,6 +3,7 @@
  */
 #include "base/random.h"
 #include "model/model.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -60,7 +61,7 @@ static void zero_part(void *state, size_t index, uint32_t thread)
     xsm_model *m = state;
     size_t first = index * PASS_FLOATS, rest = m->weight_count - first;
     (void)thread;
-    memset(m->weight + first, 0, (rest < PASS_FLOATS ? rest : PASS_FLOATS) * sizeof *m->weight);
+    memset(m->weight + first, 0, XSMI_MIN(rest, PASS_FLOATS) * sizeof *m->weight);
 }
 
 /* The bias and the scales. */
@@ -99,7 +100,7 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
         for (; marks[word] != 0; marks[word] &= marks[word] - 1) {
             size_t first = (word * 64 + (size_t)__builtin_ctzll(marks[word])) * XSMI_MARK_FLOATS;
             size_t rest = m->weight_count - first;
-            memset(m->weight + first, 0, (rest < XSMI_MARK_FLOATS ? rest : XSMI_MARK_FLOATS) * sizeof *m->weight);
+            memset(m->weight + first, 0, XSMI_MIN(rest, XSMI_MARK_FLOATS) * sizeof *m->weight);
         }
     }
     zero_rest(m);
@@ -115,7 +116,7 @@ static void norm_part(void *state, size_t index, uint32_t thread)
 {
     norm_job *job = state;
     const xsm_model *m = job->model;
-    size_t first = index * job->each, rest = job->rows - first, end = first + (rest < job->each ? rest : job->each);
+    size_t first = index * job->each, rest = job->rows - first, end = first + XSMI_MIN(rest, job->each);
     double sum = 0;
     (void)thread;
     for (size_t r = first; r < end; r++) {
