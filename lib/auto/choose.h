@@ -1,35 +1,32 @@
 /*
- * The internal interface of the choice of a way to train: choose.c plans and searches, choose_trial.c runs trials,
- * choose_words.c describes the result.
+ * The internal interface of the choice of a way to train: candidates.c lists what is compared, choose_plan.c
+ * plans and runs trials, choose.c searches, choose_words.c describes the result.
  */
 #ifndef XSMI_CHOOSE_H
 #define XSMI_CHOOSE_H
 
-#include "estimator/estimator.h"
+#include "auto/search.h"
+#include "auto/trial.h"
 
 #include <xsoftmax/choose.h>
 
-/* A way to train, whose numbers are not chosen yet. */
-typedef struct xsmi_way {
+/* A way to train, whose learning rate and L2 penalty are not chosen yet. */
+typedef struct xsmi_candidate {
     xsm_estimator *estimator;
+    const char *optimizer; /* or lbfgs */
     bool own;              /* the estimator was made here */
     bool full;             /* lbfgs */
+    bool follows;          /* the previous one with adagrad: its rate follows from the other's */
     bool exact;            /* scores every class */
-    bool ranked;           /* judged by 1 - nDCG@5 instead of the log-loss */
-    double work;           /* of an example, approximately in multiplications */
-    double ridge;          /* the first one */
-    uint32_t hidden;       /* length of an embedding model's vectors; 0 = linear */
-    const char *optimizer; /* the optimizer of this way; NULL = sgd */
-    uint64_t batch;        /* examples a step; 0 = 1 */
-    double initial;        /* of adagrad; 0 = its default */
-} xsmi_way;
+    xsmi_judge judge;
+    double work;     /* of an example, approximately in multiplications */
+    double ridge;    /* the first one */
+    double initial;  /* of adagrad; 0 = its default */
+    uint64_t batch;  /* examples a step */
+    uint32_t hidden; /* length of an embedding model's vectors; 0 = linear */
+} xsmi_candidate;
 
-/* The result of held-back rows for a trial's model, with pairs of that strength (xsm_model_add_pairs()). */
-typedef struct xsmi_judged {
-    double pairs, loss, precision;
-} xsmi_judged;
-
-enum { XSMI_WAYS_MOST = 4, XSMI_TRANSFORMS = 2 };
+enum { XSMI_CANDIDATES = 4, XSMI_TRANSFORMS = 2 };
 
 struct xsm_choice {
     xsm_context *context;
@@ -41,53 +38,70 @@ struct xsm_choice {
     char line[3][256];
 };
 
-typedef struct xsmi_chooser {
-    xsm_context *context;
-    const xsm_dataset *train;
-    xsm_choose_options options;
-    xsm_trainer_options run;  /* 0: not given */
-    double ridge;             /* < 0: not given */
-    bool several;             /* rows have several labels */
-    bool cheap;               /* scoring every class is cheap */
-    double nonzeros, squared; /* means of a row */
-    xsmi_way ways[XSMI_WAYS_MOST];
-    size_t way_count;
+/* What the rows are like: means of a row, and whether rows have several labels. */
+typedef struct xsmi_survey {
+    double nonzeros, squared;
+    bool several;
+} xsmi_survey;
+
+/* The rows and the length of trials. */
+typedef struct xsmi_choose_plan {
+    /* Held-back rows and training rows by transform; only the first of each if the transform is given. */
+    xsm_dataset *held[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
+    size_t transform; /* of the current trials */
     uint64_t epochs;  /* the most of the run */
     uint64_t passes;  /* of a trial */
-    xsm_model *model; /* of all trials in turn; NULL before the first */
-    /* Held-back rows and the trials' training rows, by transform; only the first of each if the transform is given. */
-    xsm_dataset *held[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
-    size_t transform;          /* of the current trials */
-    double began, deadline;    /* clock times; the deadline is that of the trials, infinite without a budget */
-    double work, work_seconds; /* of training in trials so far */
-    bool cut_short;            /* the deadline ended the search */
-    bool cut_epochs;           /* the budget made the run shorter */
+    bool cheap;       /* scoring every class is cheap */
+} xsmi_choose_plan;
+
+/* The best trial of a candidate. */
+typedef struct xsmi_best {
+    const xsmi_candidate *candidate;
+    uint64_t trial;       /* UINT64_MAX: none */
+    double loss;          /* without pairs */
+    double pairs;         /* their strength; 0 = none */
+    xsmi_measured judged; /* with these pairs */
+} xsmi_best;
+
+typedef struct xsmi_chooser {
+    xsmi_runner runner;
+    xsmi_search search;
+    const xsm_dataset *train;
+    xsm_choose_options options;
+    xsm_trainer_options run; /* 0: not given */
+    double ridge;            /* < 0: not given */
+    xsmi_survey survey;
+    xsmi_candidate candidates[XSMI_CANDIDATES];
+    size_t candidate_count;
+    xsmi_choose_plan plan;
+    xsmi_best best;             /* of the current candidate */
+    double work, work_seconds;  /* of training in trials so far */
+    bool cut_short, cut_epochs; /* the deadline ended the search; the budget made the run shorter */
     xsm_choice *result;
 } xsmi_chooser;
 
+/* Lists the candidates, each measured: unsuitable data fails early. */
+xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err);
+/* The work of judging a row by the first candidate's kind of model. */
+double xsmi_candidates_judging(const xsmi_chooser *c);
+/* Resets the trials' model to the start of a run. The model is made once for candidates of one kind, because new memory
+ * costs more than clearing memory. */
+xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *way, xsm_error *err);
 /* The transforms that are compared. */
 extern const char *const xsmi_choose_transforms[XSMI_TRANSFORMS];
 
-/* Transforms one or two (otherwise NULL) datasets of rows by transform number `transform`, fitted to all rows. */
-xsm_status xsmi_choose_transform(const xsmi_chooser *c, size_t transform, xsm_dataset *one, xsm_dataset *other,
-                                 xsm_error *err);
-/* Resets the trials' model to the start of a run in that way. The model is made once for ways of one kind, because new
- * memory costs more than clearing memory. */
-xsm_status xsmi_choose_model(xsmi_chooser *c, const xsmi_way *way, xsm_error *err);
-/* Runs a trial and adds it to the result's trials. A diverged trial has an infinite loss; a trial that the deadline
- * ended counts with its complete epochs, if any. */
-xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_way *way, double eta, double ridge, xsm_error *err);
-/* Judges the model of the last trial, which was of that way, with pairs of the strength in `judged`. */
-xsm_status xsmi_choose_pairs(xsmi_chooser *c, const xsmi_way *way, xsmi_judged *judged, xsm_error *err);
-/* Runs one pass over a few rows to measure the speed. */
-xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_way *way, double eta, xsm_error *err);
-/* The name of a way's optimizer. */
-const char *xsmi_choose_optimizer(const xsmi_chooser *c, const xsmi_way *way);
-/* The batch size of a way. */
-uint64_t xsmi_choose_batch(const xsmi_chooser *c, const xsmi_way *way);
-/* The factor by which the rate falls to a tenth in so many epochs. */
-double xsmi_choose_factor(uint64_t epochs);
+xsmi_survey xsmi_choose_survey(const xsmi_chooser *c);
+/* Holds rows back and selects as many others as the work allows; none if there are too few. */
+xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err);
+/* The factor by which the rate falls to its last value in so many epochs. */
+double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs);
+/* Runs a trial and adds it to the result's trials. A trial that the deadline ended counts with its complete epochs, if
+ * any. */
+xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *way, double eta, double ridge, xsm_error *err);
+/* Runs the first candidate on a few rows to measure the speed, which is infinite before. */
+xsm_status xsmi_choose_pilot(xsmi_chooser *c, double eta, xsm_error *err);
+double xsmi_choose_speed(const xsmi_chooser *c);
 /* Writes the three lines that describe the choice. */
-void xsmi_choose_tell(const xsmi_chooser *c, const xsmi_way *way);
+void xsmi_choose_tell(const xsmi_chooser *c, const xsmi_candidate *way);
 
 #endif

@@ -45,7 +45,7 @@ static const char *grouped(uint64_t value, char *room, size_t size)
     return room;
 }
 
-static void tell_method(const xsmi_chooser *c, const xsmi_way *way, words w)
+static void tell_method(const xsmi_chooser *c, const xsmi_candidate *way, words w)
 {
     char a[32], b[32], m[32] = "", shared[8] = "";
     const xsm_estimator *e = way->estimator;
@@ -67,15 +67,15 @@ static void tell_method(const xsmi_chooser *c, const xsmi_way *way, words w)
             grouped(c->train->classes, b, sizeof b));
     } else if (way->exact) {
         say(&w, "%s classes and %s features a row are few enough to score every class",
-            grouped(c->train->classes, a, sizeof a), number(c->nonzeros, 2, b, sizeof b));
+            grouped(c->train->classes, a, sizeof a), number(c->survey.nonzeros, 2, b, sizeof b));
     } else {
         say(&w, "%s rows, %s classes and %s features a row are too much to score every class",
             grouped(c->train->rows, a, sizeof a), grouped(c->train->classes, b, sizeof b),
-            number(c->nonzeros, 2, m, sizeof m));
+            number(c->survey.nonzeros, 2, m, sizeof m));
     }
 }
 
-static void tell_numbers(const xsmi_chooser *c, const xsmi_way *way, words w)
+static void tell_numbers(const xsmi_chooser *c, const xsmi_candidate *way, words w)
 {
     char a[32];
     const xsm_choice_info *i = &c->result->info;
@@ -98,15 +98,15 @@ static void tell_numbers(const xsmi_chooser *c, const xsmi_way *way, words w)
     }
 }
 
-static void tell_search(const xsmi_chooser *c, const xsmi_way *way, words w)
+static void tell_search(const xsmi_chooser *c, const xsmi_candidate *way, words w)
 {
     char a[32], b[32], d[32], s[32];
     const xsm_choice_info *i = &c->result->info;
     const char *shorter = "";
     if (i->trials > 0) {
         say(&w, "%s runs on %s rows in %s s; on %s others: %s %s", grouped(i->trials, a, sizeof a),
-            grouped(c->rows[0]->rows, b, sizeof b), number(i->seconds, 2, s, sizeof s), grouped(i->held, d, sizeof d),
-            way->ranked ? "1 - nDCG@5" : "log-loss", "");
+            grouped(c->plan.rows[0]->rows, b, sizeof b), number(i->seconds, 2, s, sizeof s),
+            grouped(i->held, d, sizeof d), way->judge == XSMI_JUDGE_RANKING ? "1 - nDCG@5" : "log-loss", "");
         say(&w, "%s", number(i->loss, 4, a, sizeof a));
         shorter = "; ";
     } else {
@@ -125,7 +125,7 @@ static void tell_search(const xsmi_chooser *c, const xsmi_way *way, words w)
     }
 }
 
-void xsmi_choose_tell(const xsmi_chooser *c, const xsmi_way *way)
+void xsmi_choose_tell(const xsmi_chooser *c, const xsmi_candidate *way)
 {
     xsm_choice *r = c->result;
     tell_method(c, way, (words){r->line[0], sizeof r->line[0], 0});

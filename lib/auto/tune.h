@@ -1,20 +1,17 @@
 /*
- * The internal interface of the choice of a learning rate: tune.c decides which rates are tried, tune_trial.c runs the
- * trials, tune_classes.c chooses their classes.
+ * The internal interface of the choice of a learning rate: tune.c tries rates and chooses, tune_rows.c selects the rows
+ * and classes of a round's trials, tune_work.c plans their size by their work.
  */
 #ifndef XSMI_TUNE_H
 #define XSMI_TUNE_H
 
-#include "optimizer/optimizer.h"
-#include "predict/evaluate.h"
-#include "train/trainer.h"
+#include "auto/search.h"
+#include "auto/trial.h"
 
 #include <xsoftmax/tune.h>
 
-/* Numbers of rounds and of rates. */
-enum { XSMI_TUNE_ROUNDS = 3, XSMI_TUNE_PLACES = 14 };
-/* Floats of weights from which a cache is too small. */
-enum { XSMI_TUNE_FAR = 8 << 20 };
+/* Numbers of rounds and of rates, and the rates of the grid, from FIRST to LAST. */
+enum { XSMI_TUNE_ROUNDS = XSMI_SEARCH_ROUNDS, XSMI_TUNE_PLACES = 14, XSMI_TUNE_FIRST = 6, XSMI_TUNE_LAST = 12 };
 
 struct xsm_tuning {
     xsm_context *context;
@@ -24,75 +21,109 @@ struct xsm_tuning {
     xsm_tune_trial trials[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* size 0: no trial */
 };
 
-typedef struct xsmi_tuner {
-    xsm_context *context;
-    const xsm_dataset *run_train; /* N rows */
-    xsm_model *model;             /* while trials are of some of the classes, it has only these */
-    const xsm_dataset *train;     /* the source of the round's trial rows: the run's rows or a part */
-    bool narrow;                  /* trials are of some of the classes (tune_classes.c), different ones in each round */
-    xsm_dataset *part;            /* the rows of these classes */
-    size_t run_weights;           /* floats of the model */
-    double run_first;             /* sum of the coefficients in the run's first step */
+/* The run to find a rate for. */
+typedef struct xsmi_tune_run {
+    const xsm_dataset *train;
+    xsm_trainer_options options;
+    double ridge;
+    size_t weights; /* floats of the model */
+    double first;   /* sum of the coefficients in the first step */
+} xsmi_tune_run;
+
+/* The work of an example, in classes that a step scores and updates. */
+typedef struct xsmi_tune_costs {
+    double step;
+    double idle;                   /* of it, what steps save if they are not busy */
+    double score_class, score_few; /* of judging: for each class, and for the classes scored whatever their number */
+    double width;                  /* classes of a step */
+    double startup;                /* examples of the run before the search begins */
+    bool searched;                 /* steps search for their classes */
+    bool idle_far; /* most of a step's work is on weights outside of the caches, and idle steps save it */
+} xsmi_tune_costs;
+
+/* The size of a round's trials. */
+typedef struct xsmi_tune_size {
+    uint64_t rows, epochs, batch;
+    uint64_t evaluated, held; /* rows that judge a trial: of its own, and of those left out */
+    double judging;           /* the work of judging a row */
+} xsmi_tune_size;
+
+/* The rows of a round's trials. */
+typedef struct xsmi_tune_rows {
+    bool narrow;                  /* trials are of some of the classes, different ones in each round */
+    const xsm_dataset *train;     /* what they are selected from: the run's rows, or `part` */
+    xsm_dataset *part;            /* the rows of the chosen classes */
+    xsm_dataset *sample, *subset; /* those of trials, and of these those that judge them; NULL = all */
+    xsm_dataset *rest;            /* rows that trials do not train on, which judge them too; NULL = none */
     double scale;                 /* rate of a trial relative to the run's */
+    uint64_t *rank;               /* [N] rank of each row, a permutation: a trial uses the lowest ranks */
+    uint64_t *chosen;             /* [N] scratch for the list of these rows */
+} xsmi_tune_rows;
+
+/* How busy a trial's steps are, 0 to 1, by the share of their coefficients in use: while it trains, and on the rows
+ * that judge it. */
+typedef struct xsmi_tune_busy {
+    double training, judged;
+} xsmi_tune_busy;
+
+typedef struct xsmi_tuner {
+    xsmi_runner runner; /* its model has only the chosen classes while trials are of some */
+    xsmi_search search;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
-    xsm_trainer_options run;
     xsm_tune_options options;
-    double ridge;
-    xsm_tuning *result;
-
-    uint64_t *rank;           /* [N] rank of each row, a permutation: a trial uses the lowest ranks */
-    uint64_t *taken;          /* [N] scratch for the list of these rows */
-    bool searched;            /* steps search for their classes */
-    uint64_t startup;         /* examples of the run before the search begins */
-    double step_work;         /* of an example, in classes */
-    bool idle_far;            /* most of a step's work is on weights outside of the caches, and idle steps save it */
-    double score_work;        /* of an example's evaluation */
-    double idle_work;         /* of either, the work that steps save if they are not busy */
-    uint64_t estimator_width; /* classes of a step */
-    double score_class, score_few; /* of score_work: for each class, and for the classes scored whatever their number */
+    xsmi_tune_run run;
+    xsmi_tune_costs costs;
+    xsmi_judge judge;
+    xsmi_tune_size size;
+    xsmi_tune_rows rows;
+    bool marking;  /* the round's trials mark what they change */
+    bool explodes; /* the loss at some rate of the first round grew without bound, not in proportion to the rate */
+    double eta;    /* of the current trial, unscaled */
+    double cut;    /* factor of the reduction of rounds */
+    double spent, expected, reserve;    /* work: so far, in all (for the callback), of the rounds after this one */
     double untrained[XSMI_TUNE_ROUNDS]; /* objectives of a model of zeros; NaN: not computed yet */
-    double spent;                       /* work */
-    double cut;                         /* factor of the reduction of rounds */
-    double expected;                    /* work, for the callback */
-    double start;                       /* clock time */
-    uint32_t round;                     /* from 0 */
-    double eta;                         /* of the trial */
-    uint64_t rows, epochs, batch;
-    uint64_t evaluated, held;                          /* rows that judge a trial: of its own, and of those left out */
-    double unseen[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* objectives on the rows left out; NaN: no such rows */
-    /* How busy steps are, 0 to 1, by the share of their coefficients in use: in a trial, and on the rows that judge
-     * it. */
-    double busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES], busy_after[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];
-    double judged_busy;   /* in the last judgement */
-    xsm_gradient *losses; /* if the estimator's own loss judges it, or if it is the log-loss at less cost */
-    xsmi_evaluate_scratch scratch;
-    uint64_t *marks; /* [mark_count] marks of the weights that a trial may have changed, or NULL */
-    size_t mark_count;
-    bool marking, marked;         /* in this round; this trial */
-    xsm_dataset *sample, *subset; /* training rows of the round's trials, and rows that judge them; NULL = all rows */
-    xsm_dataset *rest;            /* `held` rows that trials do not train on; NULL = none */
+    xsmi_tune_busy busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];
+    xsm_tuning *result;
 } xsmi_tuner;
 
-/* Decides whether trials use some of the classes; the estimator is bound to the run's rows and model. */
-xsm_status xsmi_tuner_narrow(xsmi_tuner *t, xsm_error *err);
+static inline bool xsmi_tune_tried(const xsmi_tuner *t, uint32_t round, int place)
+{
+    return place >= 0 && place < XSMI_TUNE_PLACES && t->result->trials[round][place].size != 0;
+}
+
+/* -- work (tune_work.c) -------------------------------------------------------------------------------------------- */
+
+/* Sets the costs, and what judges trials; the estimator is bound to the run's rows and model. */
+void xsmi_tune_measure(xsmi_tuner *t);
+/* Sets the size of a round's trials. */
+void xsmi_tune_plan(xsmi_tuner *t, uint32_t round);
 /* The approximate number of classes of the planned trials. */
-uint32_t xsmi_tuner_classes(const xsmi_tuner *t);
-/* Chooses the classes of the planned round, and their rows; `narrow` is set. */
-xsm_status xsmi_tuner_take_classes(xsmi_tuner *t, xsm_error *err);
-/* Returns to all classes, if necessary. */
-void xsmi_tuner_drop_classes(xsmi_tuner *t);
-/* Sets rows, epochs, batch, evaluated and held for a round. */
-void xsmi_tuner_plan(xsmi_tuner *t, uint32_t round);
-/* The work of copying the rows of the planned round. */
-double xsmi_tuner_round_work(const xsmi_tuner *t);
-/* The work of a trial of the planned round, with steps that are busy to this share (0 to 1). */
-double xsmi_tuner_planned_work(const xsmi_tuner *t, double share);
-/* Plans a round and copies its rows. */
-xsm_status xsmi_tuner_begin(xsmi_tuner *t, uint32_t round, xsm_error *err);
-/* Tries a rate in the current round, and resets the model. */
-xsm_status xsmi_tuner_try(xsmi_tuner *t, size_t place, double eta, xsm_error *err);
-/* The objective of the present model on some rows (NULL = all), scaled to all rows. */
-xsm_status xsmi_tuner_judge(xsmi_tuner *t, const xsm_dataset *rows, double *f, xsm_error *err);
+double xsmi_tune_classes(const xsmi_tuner *t);
+/* The least number of classes for a trial of some. */
+double xsmi_tune_classes_least(const xsmi_tuner *t);
+/* Reduces the rounds from `round` on to the work that is left, and plans this round. */
+void xsmi_tune_fit(xsmi_tuner *t, uint32_t round);
+/* Whether marking a trial's changes pays off, because they are a small part of the model. */
+bool xsmi_tune_pays_to_mark(const xsmi_tuner *t);
+/* How busy steps are with that share of their coefficients in use. */
+double xsmi_tune_busy_at(const xsmi_tuner *t, double active);
+/* The work of copying the rows of the round, of training so many examples and resetting the model, and of judging. */
+double xsmi_tune_round_work(const xsmi_tuner *t);
+double xsmi_tune_training_work(const xsmi_tuner *t, uint64_t examples, double busy);
+double xsmi_tune_judging_work(const xsmi_tuner *t, double busy);
+/* The work of the run, estimated from the best rate of a round. */
+double xsmi_tune_run_work(const xsmi_tuner *t, uint32_t round);
+/* Whether a trial of a rate leaves enough work for the rounds after this one. */
+bool xsmi_tune_affordable(const xsmi_tuner *t, int place);
+
+/* -- rows (tune_rows.c) -------------------------------------------------------------------------------------------- */
+
+/* Decides whether trials use some of the classes; the estimator is bound to the run's rows and model. */
+xsm_status xsmi_tune_narrow(xsmi_tuner *t, xsm_error *err);
+/* Selects the rows, and classes, of the planned round. */
+xsm_status xsmi_tune_select(xsmi_tuner *t, uint32_t round, xsm_error *err);
+/* Returns to all classes, and releases the rows. */
+void xsmi_tune_rows_free(xsmi_tuner *t);
 
 #endif

@@ -197,6 +197,11 @@ void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
     t->stretch = stretch;
 }
 
+void xsmi_trainer_extend(xsm_trainer *t, uint64_t epochs)
+{
+    t->options.epochs = epochs;
+}
+
 double xsmi_trainer_active(const xsm_trainer *t)
 {
     return (t->estimator->exact || t->estimator->searcher) && t->examples > 0 ? t->active / (double)t->examples : 1;

@@ -1,0 +1,95 @@
+/*
+ * Successive halving (Jamieson and Talwalkar, Non-stochastic best arm identification and hyperparameter optimization,
+ * 2016) over a logarithmic grid (the rates of Fagan and Iyengar 2018, section 4).
+ *
+ * The first round tries a grid with a small budget. Values are assumed to have one minimum on the scale. So the best
+ * place and its two neighbours go on to the next round with a larger budget, and the best with its better neighbour to
+ * the last. While the best place of a round is at an end of those tried, it is not bracketed, and the place beyond is
+ * tried too. With one round only this is a search for a bracket from two starting places.
+ */
+#include "auto/search.h"
+
+#include "base/order.h"
+
+#include <math.h>
+
+double xsmi_search_value(const xsmi_search *s, uint32_t round, int place)
+{
+    return place < s->scale->least || place > s->scale->most ? (double)INFINITY
+                                                             : s->value[round][place - s->scale->least];
+}
+
+int xsmi_search_second(const xsmi_search *s, uint32_t round)
+{
+    const int best = s->best[round];
+    return xsmi_search_value(s, round, best - 1) < xsmi_search_value(s, round, best + 1) ? best - 1 : best + 1;
+}
+
+static xsm_status attempt(xsmi_search *s, int place, xsm_error *err)
+{
+    double value = (double)INFINITY;
+    XSMI_TRY(s->scale->attempt(s->user, place, &value, err));
+    s->value[s->round][place - s->scale->least] = value;
+    s->low = XSMI_MIN(place, s->low);
+    s->high = XSMI_MAX(place, s->high);
+    int *best = &s->best[s->round];
+    const double least = xsmi_search_value(s, s->round, *best);
+    *best = value < least || (value == least && isfinite(value) && place < *best) ? place : *best;
+    return XSM_OK;
+}
+
+/* The trials that every round makes. */
+static xsm_status plan(xsmi_search *s, xsm_error *err)
+{
+    int first = s->scale->first, last = s->scale->last;
+    if (s->round > 0) {
+        const bool both = s->round + 1 < s->scale->rounds;
+        const int best = s->best[s->round - 1], second = xsmi_search_second(s, s->round - 1);
+        first = both || second < best ? best - 1 : best;
+        last = both || second > best ? best + 1 : best;
+        s->low = s->high = best;
+        XSMI_TRY(attempt(s, best, err));
+    }
+    for (int place = first; place <= last; place++) {
+        const bool planned = s->round == 0 || (place != s->best[s->round - 1] && place >= s->scale->least &&
+                                               place <= s->scale->most && s->scale->allows(s->user, place, true));
+        XSMI_TRY(planned ? attempt(s, place, err) : XSM_OK);
+    }
+    return XSM_OK;
+}
+
+/* Tries places beyond the ends while the best is there, and below while all diverge. */
+static xsm_status extend(xsmi_search *s, xsm_error *err)
+{
+    for (;;) {
+        const int best = s->best[s->round];
+        const bool lost = best == XSMI_NOWHERE;
+        const bool down = (lost || best == s->low) && s->low > s->scale->least;
+        const bool up = best == s->high && s->high < s->scale->most;
+        const int next = down ? s->low - 1 : s->high + 1;
+        if (!(down || up) || !s->scale->allows(s->user, next, false)) {
+            return XSM_OK;
+        }
+        XSMI_TRY(attempt(s, next, err));
+    }
+}
+
+xsm_status xsmi_search_run(xsmi_search *s, const xsmi_scale *scale, void *user, xsm_error *err)
+{
+    *s = (xsmi_search){.scale = scale, .user = user, .low = INT_MAX, .high = INT_MIN};
+    for (uint32_t round = 0; round < XSMI_SEARCH_ROUNDS; round++) {
+        s->best[round] = XSMI_NOWHERE;
+        for (int i = 0; i < XSMI_SEARCH_PLACES; i++) {
+            s->value[round][i] = (double)INFINITY;
+        }
+    }
+    for (s->round = 0; s->round < scale->rounds; s->round++) {
+        XSMI_TRY(scale->begin ? scale->begin(user, s->round, err) : XSM_OK);
+        XSMI_TRY(plan(s, err));
+        XSMI_TRY(extend(s, err));
+        if (s->best[s->round] == XSMI_NOWHERE) {
+            break;
+        }
+    }
+    return XSM_OK;
+}

@@ -1,0 +1,248 @@
+/*
+ * Runs trials: makes the trainer, ends it at the deadline, when the callback asks, or when held-back rows stop
+ * improving, judges the model, and cleans up.
+ */
+#include "auto/trial.h"
+
+#include <xsoftmax/fit.h>
+
+#include <math.h>
+
+/* The option by which estimators that sample can score all classes. */
+#define NEGATIVES "negatives"
+/* Rows whose own loss is computed in one call. */
+enum { LOSS_ROWS = 32 };
+
+/* -- judging ------------------------------------------------------------------------------------------------------- */
+
+static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *rows, xsmi_measured *out,
+                             xsm_error *err)
+{
+    uint64_t list[LOSS_ROWS], slots = 0, active = 0;
+    const xsm_gradient *g = r->losses;
+    double sum = 0;
+    XSMI_TRY(xsm_estimator_bind(e, r->model, rows, err));
+    if (e->searcher) {
+        xsmi_searcher_set_startup(e->searcher, 0);
+    }
+    for (uint64_t first = 0; first < rows->rows; first += LOSS_ROWS) {
+        uint64_t count = 0;
+        for (; count < LOSS_ROWS && first + count < rows->rows; count++) {
+            list[count] = first + count;
+        }
+        xsm_batch batch = xsm_batch_rows(rows, list, count);
+        XSMI_TRY(xsm_estimator_gradient(e, &batch, 1, r->losses, err));
+        sum += g->loss * (double)count;
+        slots += count * g->width;
+        active += xsmi_gradient_count(g, true);
+    }
+    *out = (xsmi_measured){sum / (double)rows->rows, (double)NAN, (double)active / (double)slots};
+    return XSM_OK;
+}
+
+/* The mean of the estimator's own loss. If it samples its sum over the classes, the full sum is used: a few classes of
+ * each row do not measure a model whose losses are in few classes. */
+static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *rows, xsmi_measured *out,
+                           xsm_error *err)
+{
+    char negatives[32];
+    XSMI_TRY(r->losses ? XSM_OK : xsm_gradient_new(r->context, &r->losses, err));
+    xsmi_estimator_unbind(e);
+    const bool sampled = xsm_estimator_get(e, NEGATIVES, negatives, sizeof negatives) > 0;
+    xsm_status status = sampled ? xsm_estimator_set(e, NEGATIVES, "all", err) : XSM_OK;
+    status = status == XSM_OK ? sum_losses(r, e, rows, out, err) : status;
+    xsmi_estimator_unbind(e);
+    if (sampled) {
+        (void)xsm_estimator_set(e, NEGATIVES, negatives, NULL);
+    }
+    return status;
+}
+
+static xsmi_measured measured_by(xsmi_judge judge, const xsm_metrics *m)
+{
+    const double loss = judge == XSMI_JUDGE_RANKING ? 1 - m->ndcg[4] : m->log_loss;
+    return (xsmi_measured){isfinite(loss) ? loss : (double)INFINITY, m->precision[0], 1};
+}
+
+static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows, xsmi_measured *out,
+                             xsm_error *err)
+{
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
+    o.precision_max = judge == XSMI_JUDGE_RANKING ? 5 : 1;
+    r->scratch.context = r->context;
+    XSMI_TRY(xsmi_evaluate(r->model, rows, &o, &r->scratch, &metrics, err));
+    *out = measured_by(judge, &metrics);
+    return XSM_OK;
+}
+
+xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,
+                             xsmi_measured *out, xsm_error *err)
+{
+    xsm_error inner = XSM_ERROR_INIT;
+    *out = (xsmi_measured){(double)INFINITY, (double)NAN, 1};
+    xsm_status status =
+        judge == XSMI_JUDGE_OWN ? own_loss(r, e, rows, out, &inner) : metrics_of(r, judge, rows, out, &inner);
+    if (status != XSM_OK && status != XSM_ERROR_DIVERGED) {
+        xsmi_fail_copy(err, &inner);
+        return status;
+    }
+    return XSM_OK;
+}
+
+/* -- running ------------------------------------------------------------------------------------------------------- */
+
+bool xsmi_runner_late(const xsmi_runner *r)
+{
+    return xsmi_seconds() > r->deadline;
+}
+
+/* Called by the trainer and by lbfgs. Both a non-zero answer of the runner's callback and our own reasons to end the
+ * trial cancel the run; `stopped` tells them apart. */
+static int32_t on_progress(void *user, const xsm_progress *p)
+{
+    xsmi_auto_trial *t = user;
+    xsmi_auto_outcome *out = &t->outcome;
+    if (p->epoch_ended && p->test) {
+        const xsmi_measured now = measured_by(t->judge, p->test);
+        out->epochs = p->epoch;
+        if (now.loss < out->held.loss) {
+            out->held = now;
+            out->best_epoch = p->epoch;
+        }
+        if (p->epoch >= out->best_epoch + t->budget.patience) {
+            return 1;
+        }
+    }
+    t->stopped = t->runner->progress && t->runner->progress(t->runner->user, p) != 0;
+    out->late = xsmi_runner_late(t->runner);
+    return t->stopped || out->late;
+}
+
+static xsm_status run_steps(xsmi_auto_trial *t, xsm_error *err)
+{
+    xsm_progress end;
+    end.size = sizeof end;
+    xsm_status status = xsm_trainer_run(t->trainer, err);
+    (void)xsm_trainer_get_progress(t->trainer, &end, NULL);
+    t->outcome.examples = end.examples;
+    t->outcome.seconds = end.seconds;
+    t->outcome.active = xsmi_trainer_active(t->trainer);
+    return status;
+}
+
+static xsm_status start_steps(xsmi_auto_trial *t, xsm_error *err)
+{
+    xsmi_runner *r = t->runner;
+    xsm_estimator *e = t->setting.estimator;
+    xsm_trainer_options o = t->setting.run;
+    o.epochs = t->budget.epochs;
+    o.evaluate_every = t->held != NULL;
+    o.evaluate_train = 0;
+    o.test = t->held;
+    o.progress = on_progress;
+    o.progress_user = t;
+    XSMI_TRY(xsm_trainer_new(r->context, r->model, t->rows, e, t->setting.optimizer, &o, &t->trainer, err));
+    if (e->searcher && t->budget.startup != UINT64_MAX) {
+        xsmi_searcher_set_startup(e->searcher, t->budget.startup);
+    }
+    xsmi_trainer_stretch(t->trainer, t->budget.stretch);
+    t->outcome.marked = t->budget.marked && xsmi_trainer_mark(t->trainer, r->marks);
+    return run_steps(t, err);
+}
+
+static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
+{
+    xsmi_runner *r = t->runner;
+    xsmi_auto_outcome *out = &t->outcome;
+    xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
+    xsm_fit_result result = XSM_FIT_RESULT_INIT;
+    o.iterations = t->budget.epochs;
+    o.tolerance = t->budget.tolerance;
+    o.progress = on_progress;
+    o.progress_user = t;
+    xsm_status status = xsm_fit_batch(r->context, r->model, t->rows, t->setting.estimator, &o, &result, err);
+    out->examples = result.evaluations * t->rows->rows;
+    out->seconds = result.seconds;
+    if (status == XSM_OK || (status == XSM_CANCELLED && !t->stopped)) {
+        status = xsmi_runner_judge(r, t->setting.estimator, t->judge, t->held, &out->held, err);
+        out->epochs = result.iterations;
+        out->best_epoch = isfinite(out->held.loss) ? result.iterations : 0;
+    }
+    return status;
+}
+
+/* What a run's status is for the search. */
+static xsm_status settle(xsmi_auto_trial *t, xsm_status status, const xsm_error *inner, xsm_error *err)
+{
+    if (status == XSM_ERROR_DIVERGED) {
+        t->outcome.diverged = true;
+        t->outcome.held.loss = (double)INFINITY;
+        t->outcome.best_epoch = 0;
+        return XSM_OK;
+    }
+    if (status == XSM_CANCELLED) {
+        return t->stopped ? xsmi_fail(err, status, "%s was stopped by the callback", t->runner->purpose) : XSM_OK;
+    }
+    if (status != XSM_OK) {
+        xsmi_fail_copy(err, inner);
+    }
+    return status;
+}
+
+xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
+{
+    xsm_error inner = XSM_ERROR_INIT;
+    t->outcome = (xsmi_auto_outcome){.held = {(double)INFINITY, (double)NAN, 1}, .active = 1};
+    t->setting.estimator->common.ridge = t->setting.ridge;
+    xsm_status status = t->setting.optimizer ? start_steps(t, &inner) : run_fit(t, &inner);
+    return settle(t, status, &inner, err);
+}
+
+xsm_status xsmi_auto_continue(xsmi_auto_trial *t, uint64_t epochs, xsm_error *err)
+{
+    if (t->outcome.diverged || t->outcome.late) {
+        return XSM_OK;
+    }
+    xsm_error inner = XSM_ERROR_INIT;
+    t->budget.epochs = epochs;
+    xsmi_trainer_extend(t->trainer, epochs);
+    return settle(t, run_steps(t, &inner), &inner, err);
+}
+
+void xsmi_auto_end(xsmi_auto_trial *t)
+{
+    xsm_trainer_free(t->trainer);
+    t->trainer = NULL;
+    xsmi_estimator_unbind(t->setting.estimator);
+}
+
+/* -- what trials share --------------------------------------------------------------------------------------------- */
+
+bool xsmi_runner_need_marks(xsmi_runner *r)
+{
+    const size_t count = xsmi_model_marks(r->model) / 64 + 1;
+    if (count > r->mark_count) {
+        xsmi_release(r->context, r->marks, r->mark_count, sizeof *r->marks);
+        r->marks = xsmi_allocate_zero(r->context, count, sizeof *r->marks);
+        r->mark_count = r->marks ? count : 0;
+    }
+    return r->marks != NULL;
+}
+
+void xsmi_runner_zero(xsmi_runner *r, bool marked)
+{
+    if (marked) {
+        xsmi_model_zero_marked(r->model, r->marks);
+    } else {
+        xsmi_model_zero(r->model);
+    }
+}
+
+void xsmi_runner_free(xsmi_runner *r)
+{
+    xsm_gradient_free(r->losses);
+    r->scratch.context = r->context;
+    xsmi_evaluate_scratch_free(&r->scratch);
+    xsmi_release(r->context, r->marks, r->mark_count, sizeof *r->marks);
+}

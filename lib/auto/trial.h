@@ -1,0 +1,94 @@
+/*
+ * Trials: short runs of a setting on some rows, within a budget, and what came of them. A runner holds what trials
+ * share; the rates of tune.c and the candidates of choose.c are all tried by it.
+ */
+#ifndef XSMI_TRIAL_H
+#define XSMI_TRIAL_H
+
+#include "predict/evaluate.h"
+#include "train/trainer.h"
+
+/* What judges a model; lower is better. */
+typedef enum xsmi_judge {
+    XSMI_JUDGE_LOG_LOSS,
+    XSMI_JUDGE_RANKING, /* 1 - nDCG@5 */
+    XSMI_JUDGE_OWN      /* the loss that the estimator reports */
+} xsmi_judge;
+
+typedef struct xsmi_measured {
+    double loss;      /* mean of the rows; infinite: it is not finite */
+    double precision; /* @1; NaN for the estimator's own loss */
+    double active;    /* the share of coefficients in use, for the estimator's own loss; else 1 */
+} xsmi_measured;
+
+/* Called at the start of each epoch of a trial and several times a second; a non-zero value cancels the search. */
+typedef int32_t (*xsmi_auto_function)(void *user, const xsm_progress *progress);
+
+typedef struct xsmi_runner {
+    xsm_context *context;
+    xsm_model *model;            /* of all trials in turn */
+    const char *purpose;         /* of the trials, for messages */
+    xsmi_auto_function progress; /* or NULL */
+    void *user;                  /* its first argument */
+    double began, deadline;      /* clock times; trials end at the deadline, infinite = none */
+    xsm_gradient *losses;        /* scratch for own losses; NULL before the first */
+    xsmi_evaluate_scratch scratch;
+    uint64_t *marks; /* [mark_count] marks of the weights that a trial may have changed, or NULL */
+    size_t mark_count;
+} xsmi_runner;
+
+typedef struct xsmi_auto_setting {
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer; /* NULL: lbfgs */
+    double ridge;
+    xsm_trainer_options run; /* learning rate, schedule, batch, order and seed; the rest is the runner's */
+} xsmi_auto_setting;
+
+typedef struct xsmi_auto_budget {
+    uint64_t epochs;   /* passes over the rows, or iterations of lbfgs */
+    uint64_t patience; /* with held-back rows: passes in a row without a better result that end the trial */
+    double stretch;    /* passes of the whole run that a pass counts for in the schedule */
+    uint64_t startup;  /* examples before a searching estimator's search begins; UINT64_MAX = its own number */
+    double tolerance;  /* of lbfgs */
+    bool marked;       /* the runner's marks are to be used */
+} xsmi_auto_budget;
+
+typedef struct xsmi_auto_outcome {
+    xsmi_measured held;          /* held-back rows after the best epoch; an infinite loss if there are none */
+    uint64_t epochs, best_epoch; /* evaluated ones; 0: none */
+    uint64_t examples;           /* trained, the cost; for lbfgs all rows at each evaluation of the objective */
+    double seconds, active;      /* of training; the share of coefficients in use */
+    bool diverged, late;         /* the deadline ended it */
+    bool marked;                 /* the marks say which weights it changed */
+} xsmi_auto_outcome;
+
+typedef struct xsmi_auto_trial {
+    xsmi_runner *runner;
+    xsmi_auto_setting setting;
+    const xsm_dataset *rows, *held; /* `held` is judged after each epoch, NULL = never */
+    xsmi_judge judge;
+    xsmi_auto_budget budget;
+    xsmi_auto_outcome outcome;
+    xsm_trainer *trainer;
+    bool stopped; /* by the callback */
+} xsmi_auto_trial;
+
+/* Makes a trial from the members above `outcome`, and trains the runner's model. A trial that diverges succeeds, with
+ * an infinite loss. End it in any case, which unbinds the estimator. */
+xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err);
+/* Continues a trial of steps up to a larger budget; one that diverged or was late stays as it is. */
+xsm_status xsmi_auto_continue(xsmi_auto_trial *t, uint64_t epochs, xsm_error *err);
+void xsmi_auto_end(xsmi_auto_trial *t);
+/* Judges the runner's model by some rows. If its scores are not finite, the loss is infinite. */
+xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,
+                             xsmi_measured *out, xsm_error *err);
+/* Makes room for marks; false without memory, which costs speed only. */
+bool xsmi_runner_need_marks(xsmi_runner *r);
+/* Sets the model to zeros after a trial. */
+void xsmi_runner_zero(xsmi_runner *r, bool marked);
+/* Whether the deadline has passed. */
+bool xsmi_runner_late(const xsmi_runner *r);
+/* Releases all but the context and the model. */
+void xsmi_runner_free(xsmi_runner *r);
+
+#endif
