@@ -59,9 +59,9 @@ static xsm_status read_options(const xsm_estimator *e, const xsm_stream_options 
     return XSM_OK;
 }
 
-/* Binds and restores the state by ids from `held`. */
+/* Binds and restores the state by ids from `kept`. */
 static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o, xsmi_stream_rows *s,
-                       uint64_t held_ids, unsigned char *held, xsm_error *err)
+                       uint64_t kept_ids, unsigned char *kept, xsm_error *err)
 {
     uint64_t position = e->position;
     xsmi_bind_size size = {o->examples, o->ids + o->batch, o->labels};
@@ -73,8 +73,8 @@ static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_strea
         xsmi_estimator_unbind(e);
         return status;
     }
-    if (held) {
-        xsmi_stream_carry(e, held_ids, held, true);
+    if (kept) {
+        xsmi_stream_carry(e, kept_ids, kept, true);
         e->position = position;
     }
     return XSM_OK;
@@ -95,19 +95,19 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
     uint64_t ids = e->stream ? e->stream->ids : 0;
     ids = ids < o.ids ? ids : o.ids;
     const size_t bytes = e->stream ? xsmi_stream_bytes(e, ids) : 0;
-    unsigned char *held = e->stream ? xsmi_allocate(e->context, bytes, 1) : NULL;
+    unsigned char *kept = e->stream ? xsmi_allocate(e->context, bytes, 1) : NULL;
     xsm_status status = XSM_OK;
-    if (e->stream && !held) {
+    if (e->stream && !kept) {
         status = xsmi_fail_memory(err, bytes, "what is kept of rows");
     } else {
-        if (held) {
-            xsmi_stream_carry(e, ids, held, false);
+        if (kept) {
+            xsmi_stream_carry(e, ids, kept, false);
         }
-        status = bind(e, model, &o, s, ids, held, err);
+        status = bind(e, model, &o, s, ids, kept, err);
     }
     if (status != XSM_OK) {
         xsmi_stream_free(s);
     }
-    xsmi_release(e->context, held, bytes, 1);
+    xsmi_release(e->context, kept, bytes, 1);
     return status;
 }

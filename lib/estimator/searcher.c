@@ -6,18 +6,18 @@
 
 #include <string.h>
 
-static void clear_room(xsmi_searcher *s)
+static void clear_lists(xsmi_searcher *s)
 {
-    size_t lists = s->room * s->blocks, places = lists * s->candidates;
+    size_t lists = s->query_capacity * s->blocks, entries = lists * s->candidates;
     xsmi_release(s->context, s->queries, lists, s->query_stride * sizeof *s->queries);
-    xsmi_release(s->context, s->found, places, sizeof *s->found);
-    xsmi_release(s->context, s->score, places, sizeof *s->score);
+    xsmi_release(s->context, s->found, entries, sizeof *s->found);
+    xsmi_release(s->context, s->score, entries, sizeof *s->score);
     xsmi_release(s->context, s->length, lists, sizeof *s->length);
     s->queries = NULL;
     s->found = NULL;
     s->score = NULL;
     s->length = NULL;
-    s->room = 0;
+    s->query_capacity = 0;
 }
 
 void xsmi_searcher_free(xsmi_searcher *s)
@@ -27,7 +27,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
         for (uint32_t j = 0; s->parts && j < s->blocks; j++) {
             xsm_index_free(s->parts[j].index);
         }
-        clear_room(s);
+        clear_lists(s);
         xsmi_searcher_forget(s);
         xsmi_release(ctx, s->block, s->block_bytes, 1);
         xsmi_release(ctx, s->parts, s->blocks, sizeof *s->parts);
@@ -174,26 +174,26 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
 
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err)
 {
-    size_t want = examples < XSM_INDEX_QUERIES ? (size_t)examples : XSM_INDEX_QUERIES, places = 0;
-    if (want > s->room) {
-        clear_room(s);
+    size_t want = examples < XSM_INDEX_QUERIES ? (size_t)examples : XSM_INDEX_QUERIES, entries = 0;
+    if (want > s->query_capacity) {
+        clear_lists(s);
         size_t lists = want * s->blocks;
-        bool fits = xsmi_multiply(lists, s->candidates, &places);
-        s->room = want;
+        bool fits = xsmi_multiply(lists, s->candidates, &entries);
+        s->query_capacity = want;
         s->queries = fits ? xsmi_allocate(s->context, lists, s->query_stride * sizeof *s->queries) : NULL;
-        s->found = s->queries ? xsmi_allocate(s->context, places, sizeof *s->found) : NULL;
-        s->score = s->found ? xsmi_allocate(s->context, places, sizeof *s->score) : NULL;
+        s->found = s->queries ? xsmi_allocate(s->context, entries, sizeof *s->found) : NULL;
+        s->score = s->found ? xsmi_allocate(s->context, entries, sizeof *s->score) : NULL;
         s->length = s->score ? xsmi_allocate(s->context, lists, sizeof *s->length) : NULL;
         if (!s->length) {
-            clear_room(s);
-            return xsmi_fail_memory(err, places * 2 * sizeof *s->score, "what a search finds");
+            clear_lists(s);
+            return xsmi_fail_memory(err, entries * 2 * sizeof *s->score, "what a search finds");
         }
     }
     size_t each = 0;
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsmi_arena arena = {NULL, 0};
-        (void)xsmi_arena_take(&arena, s->room, sizeof *s->length);
-        (void)xsmi_arena_take(&arena, s->room, sizeof(uint64_t));
+        (void)xsmi_arena_take(&arena, s->query_capacity, sizeof *s->length);
+        (void)xsmi_arena_take(&arena, s->query_capacity, sizeof(uint64_t));
         (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->parts[j].index, s->candidates), 1);
         each = arena.used > each ? arena.used : each;
     }

@@ -37,22 +37,22 @@ struct xsmi_searcher {
     uint32_t *changed; /* [capacity] */
     uint32_t changes, capacity;
 
-    /* Memory for the classes found for up to `room` examples. */
-    size_t room;
-    float *queries;       /* [blocks][room][query_stride] */
-    uint32_t *found;      /* [room][blocks][candidates] */
-    float *score;         /* [room][blocks][candidates] */
-    uint32_t *length;     /* [room][blocks] */
+    /* Memory for the classes found for up to `query_capacity` examples. */
+    size_t query_capacity;
+    float *queries;       /* [blocks][query_capacity][query_stride] */
+    uint32_t *found;      /* [query_capacity][blocks][candidates] */
+    float *score;         /* [query_capacity][blocks][candidates] */
+    uint32_t *length;     /* [query_capacity][blocks] */
     unsigned char *block; /* [threads][block_each] lists and scratch of a search */
     size_t block_each, block_bytes;
 
     /* The state that a checkpoint stores (searcher_state.c), NULL until a copy is made. */
-    uint64_t place[3];  /* 1 if the indexes are built, `startup`, `changes` */
-    double last_alpha;  /* `alpha` */
-    uint32_t **saved;   /* [blocks] numbers of each index */
-    uint64_t *numbers;  /* [blocks] their counts */
-    uint32_t *changing; /* [classes] `changed` */
-    char (*names)[24];  /* [blocks] */
+    uint64_t progress[3]; /* 1 if the indexes are built, `startup`, `changes` */
+    double last_alpha;    /* `alpha` */
+    uint32_t **saved;     /* [blocks] numbers of each index */
+    uint64_t *numbers;    /* [blocks] their counts */
+    uint32_t *changing;   /* [classes] `changed` */
+    char (*names)[24];    /* [blocks] */
 };
 
 /* For a model, with indexes like `like`, which is not built. `most_labels` of a row. */
@@ -71,7 +71,7 @@ xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err);
 
 /* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. */
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err);
-/* Makes room for the searches of a batch. */
+/* Reserves memory for the searches of a batch. */
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err);
 /* Records the rows of weights that a step with this gradient of n examples changes. */
 xsm_status xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples, xsm_error *err);

@@ -67,9 +67,9 @@ static xsm_status copy(xsmi_searcher *s, xsm_error *err)
             xsmi_index_save(p->index, s->saved[j]);
         }
     }
-    s->place[0] = s->built;
-    s->place[1] = s->startup;
-    s->place[2] = s->changes;
+    s->progress[0] = s->built;
+    s->progress[1] = s->startup;
+    s->progress[2] = s->changes;
     s->last_alpha = s->built ? s->alpha : 1;
     memcpy(s->changing, s->changed, s->changes * sizeof *s->changing);
     return XSM_OK;
@@ -91,7 +91,7 @@ bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *te
         return false;
     }
     const xsm_state_tensor fixed[FIXED] = {
-        {.name = "search.place", .type = XSM_STATE_U64, .lines = 1, .width = 3, .data = s->place},
+        {.name = "search.place", .type = XSM_STATE_U64, .lines = 1, .width = 3, .data = s->progress},
         {.name = "search.alpha", .type = XSM_STATE_F64, .lines = 1, .width = 1, .data = &s->last_alpha},
         {.name = "search.changed", .type = XSM_STATE_U32, .lines = 1, .width = s->model->classes, .data = s->changing},
     };
@@ -120,14 +120,14 @@ static bool good_changes(const xsmi_searcher *s, const uint32_t *changed, uint64
 
 static xsm_status check(const xsmi_searcher *s, const void *const *data, xsm_error *err)
 {
-    const uint64_t *place = data[0];
+    const uint64_t *progress = data[0];
     const double *alpha = data[1];
-    bool good = place[0] <= 1 && place[2] <= s->model->classes && *alpha > 0;
+    bool good = progress[0] <= 1 && progress[2] <= s->model->classes && *alpha > 0;
     uint64_t *seen = xsmi_allocate_zero(s->context, s->mark_words, sizeof *seen);
     if (!seen) {
         return xsmi_fail_memory(err, s->mark_words * sizeof *seen, "rows to be indexed");
     }
-    good = good && good_changes(s, data[2], place[2], seen);
+    good = good && good_changes(s, data[2], progress[2], seen);
     xsmi_release(s->context, seen, s->mark_words, sizeof *seen);
     return good ? XSM_OK
                 : xsmi_fail(err, XSM_ERROR_FORMAT,
@@ -145,14 +145,14 @@ static void let_go(const xsmi_searcher *s, xsm_index **indexes)
 xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, const xsm_model *rows,
                                  const void *const *data, xsm_index **indexes, xsm_error *err)
 {
-    const uint64_t *place = data[0];
+    const uint64_t *progress = data[0];
     XSMI_TRY(check(s, data, err));
     memset(indexes, 0, s->blocks * sizeof(xsm_index *)); /* NOLINT(bugprone-sizeof-expression) */
     xsm_status status = XSM_OK;
     for (uint32_t j = 0; j < s->blocks && status == XSM_OK; j++) {
         const xsmi_search_part *p = &s->parts[j];
         status = xsmi_index_new_like(like, &indexes[j], err);
-        if (status == XSM_OK && place[0]) {
+        if (status == XSM_OK && progress[0]) {
             const xsmi_index_slice slice = {rows, p->first, p->width, s->candidates};
             status = xsmi_index_restore_slice(indexes[j], &slice, data[FIXED + j], err);
         }
@@ -165,7 +165,7 @@ xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, 
 
 void xsmi_searcher_take(xsmi_searcher *s, const void *const *data, xsm_index **indexes)
 {
-    const uint64_t *place = data[0];
+    const uint64_t *progress = data[0];
     const uint32_t *changed = data[2];
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsm_index_free(s->parts[j].index);
@@ -173,12 +173,12 @@ void xsmi_searcher_take(xsmi_searcher *s, const void *const *data, xsm_index **i
         xsmi_index_move(indexes[j], s->model);
         indexes[j] = NULL;
     }
-    s->built = place[0] != 0;
-    s->startup = place[1];
+    s->built = progress[0] != 0;
+    s->startup = progress[1];
     s->alpha = *(const double *)data[1];
     s->weight = s->model->weight;
     memset(s->marks, 0, s->mark_words * sizeof *s->marks);
-    s->changes = (uint32_t)place[2];
+    s->changes = (uint32_t)progress[2];
     memcpy(s->changed, changed, s->changes * sizeof *changed);
     for (uint32_t i = 0; i < s->changes; i++) {
         s->marks[changed[i] / 64] |= UINT64_C(1) << changed[i] % 64;

@@ -83,18 +83,18 @@ typedef struct xsmi_gradient_shape {
     uint32_t threads;
 } xsmi_gradient_shape;
 
-/* Makes room for a shape. The gradient is not valid until `examples` is set. */
+/* Reserves memory for a shape. The gradient is not valid until `examples` is set. */
 xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *shape, xsm_error *err);
-/* Makes room for the outcomes of so many jobs. */
+/* Reserves memory for the outcomes of so many jobs. */
 xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err);
 /* Frees a gradient's arrays, but not the gradient itself. */
 void xsmi_gradient_clear(xsm_gradient *g);
 /* Frees the arrays of shared classes, and the marks of those of the last batch. */
-/* Makes room for that many shared classes. */
+/* Reserves memory for that many shared classes. */
 xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_error *err);
 void xsmi_gradient_clear_shared(xsm_gradient *g);
 void xsmi_gradient_forget_shared(xsm_gradient *g);
-/* Makes room for the hidden vectors of n examples. */
+/* Reserves memory for the hidden vectors of n examples. */
 xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_t stride, xsm_error *err);
 
 /* Refuses learning rates that no step can use. */

@@ -20,10 +20,10 @@ static const xsm_option options[] = {
                     "B, blocks that the coordinates are cut into; 0 = 8, or D if that is less"),
     XSMI_OPTION_INT("rounds", decomp_state, rounds, "1", 0, 1000000, "T, rounds of messages between the blocks"),
     XSMI_OPTION_DOUBLE("threshold", decomp_state, threshold, "0.001", 0, 1,
-                       "tau_2: classes whose coefficient is larger than that in any block are told of to the others"),
-    XSMI_OPTION_CHOICE(
-        "completion", decomp_state, completion, completions, "exact",
-        "scores of the classes told of: exact, or found, where blocks that did not find a class count 0 (the paper's)"),
+                       "tau_2: classes whose coefficient is larger than that in any block are passed on to the others"),
+    XSMI_OPTION_CHOICE("completion", decomp_state, completion, completions, "exact",
+                       "scores of the classes passed on: exact, or found, where blocks that did not find a class count "
+                       "0 (the paper's)"),
 };
 
 static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)

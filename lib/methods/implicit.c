@@ -122,19 +122,19 @@ static void gradient(void *state, const xsm_score_block *block)
 {
     const size_t lanes_most = XSMI_SOLVE_LANES;
     xsmi_implicit *s = state;
-    double *room = block->scratch;
+    double *scratch = block->scratch;
     for (uint64_t first = 0, end; first < block->count; first = end) {
-        lanes e = {.count = block->lengths[first] - 1, .u_old = room, .q_y = room + lanes_most};
+        lanes e = {.count = block->lengths[first] - 1, .u_old = scratch, .q_y = scratch + lanes_most};
         for (end = first + 1; end < block->count && end - first < lanes_most; end++) {
             if (block->lengths[end] != block->lengths[first]) {
                 break;
             }
         }
-        const size_t places = e.count * lanes_most;
-        e.u = room + 2 * lanes_most;
-        e.margin = room + 3 * lanes_most;
-        e.q = e.margin + places;
-        e.c = e.q + places;
+        const size_t entries = e.count * lanes_most;
+        e.u = scratch + 2 * lanes_most;
+        e.margin = scratch + 3 * lanes_most;
+        e.q = e.margin + entries;
+        e.c = e.q + entries;
         for (uint64_t i = first; i < first + lanes_most; i++) {
             /* Unused lanes get the numbers of a valid equation. */
             pose(s, block, i < end ? i : first, &e, (size_t)(i - first));
@@ -150,9 +150,9 @@ static void gradient(void *state, const xsm_score_block *block)
                                     e.q,
                                     e.u,
                                     e.c,
-                                    e.c + places,
+                                    e.c + entries,
                                     xsmi_score_block_upcoming(block)};
-        xsmi_proximal_solve_lanes(s->kernels, &equations, s->solver, e.c + 3 * places);
+        xsmi_proximal_solve_lanes(s->kernels, &equations, s->solver, e.c + 3 * entries);
         for (uint64_t i = first; i < end; i++) {
             take(s, block, i, &e, (size_t)(i - first));
         }

@@ -25,13 +25,13 @@ static const xsm_option options[] = {
 };
 
 /* The scratch of one thread. */
-typedef struct places {
+typedef struct scratch_arrays {
     double *z, *g, *scratch; /* [K] scores and coefficients, the labels first; the loss's scratch */
-} places;
+} scratch_arrays;
 
-static places divide_scratch(const margin_state *s, xsmi_arena *arena)
+static scratch_arrays divide_scratch(const margin_state *s, xsmi_arena *arena)
 {
-    places p;
+    scratch_arrays p;
     p.z = xsmi_arena_take(arena, s->classes, sizeof *p.z);
     p.g = xsmi_arena_take(arena, s->classes, sizeof *p.g);
     p.scratch = xsmi_arena_take(arena, s->loss_scratch, sizeof *p.scratch);
@@ -62,7 +62,7 @@ static void gradient(void *state, const xsm_score_block *block)
 {
     const margin_state *s = state;
     xsmi_arena arena = {block->scratch, 0};
-    places p = divide_scratch(s, &arena);
+    scratch_arrays p = divide_scratch(s, &arena);
     for (uint64_t i = 0; i < block->count; i++) {
         const float *scores = block->scores + i * block->width;
         float *coefficients = block->coefficients + i * block->width; /* the scores are in this memory */

@@ -23,7 +23,7 @@ typedef struct slot {
 } slot;
 
 /* One thread's scratch for one example. */
-typedef struct places {
+typedef struct scratch_arrays {
     slot *slots;         /* [slot_most] labels first */
     float *v;            /* [slot_most][blocks] */
     uint32_t *table;     /* [table_most] slots by hash of class, NONE = empty */
@@ -34,7 +34,7 @@ typedef struct places {
     double *z, *g;       /* [P + slot_most + Q] */
     double *scratch;     /* the loss's scratch */
     uint32_t slot_count, table_size;
-} places;
+} scratch_arrays;
 
 /* The largest number of classes that can occur for an example. */
 static size_t slot_most(const xsmi_search *s)
@@ -51,9 +51,9 @@ static size_t table_most(const xsmi_search *s)
     return size;
 }
 
-static places divide_scratch(const xsmi_search *s, xsmi_arena *arena)
+static scratch_arrays divide_scratch(const xsmi_search *s, xsmi_arena *arena)
 {
-    places p = {.slot_count = 0, .table_size = 1024};
+    scratch_arrays p = {.slot_count = 0, .table_size = 1024};
     size_t slots = slot_most(s), scores = s->most_labels + slots + s->candidates, runs = s->candidates / RUN + 1;
     size_t loss = s->loss->scratch ? s->loss->scratch(s->most_labels, slots + s->candidates) : 0;
     p.slots = xsmi_arena_take(arena, slots, sizeof *p.slots);
@@ -78,7 +78,7 @@ size_t xsmi_search_scratch(const void *state)
 
 /* -- slots --------------------------------------------------------------------------------------------------------- */
 
-static uint32_t *place_of(const places *p, uint32_t class)
+static uint32_t *slot_of(const scratch_arrays *p, uint32_t class)
 {
     uint32_t mask = p->table_size - 1, at = (class * UINT32_C(2654435769)) >> 8 & mask;
     while (p->table[at] != NONE && p->slots[p->table[at]].class != class) {
@@ -87,35 +87,35 @@ static uint32_t *place_of(const places *p, uint32_t class)
     return &p->table[at];
 }
 
-static void start_slots(places *p)
+static void start_slots(scratch_arrays *p)
 {
     memset(p->table, 0xff, p->table_size * sizeof *p->table);
     p->slot_count = 0;
 }
 
 /* Returns the slot of a class; adds one if the class has none. */
-static uint32_t need_slot(places *p, uint32_t class)
+static uint32_t need_slot(scratch_arrays *p, uint32_t class)
 {
-    uint32_t *place = place_of(p, class);
-    if (*place != NONE) {
-        return *place;
+    uint32_t *number = slot_of(p, class);
+    if (*number != NONE) {
+        return *number;
     }
     if (2 * (p->slot_count + 1) > p->table_size) {
         p->table_size *= 2; /* the memory suffices: table_most() */
         memset(p->table, 0xff, p->table_size * sizeof *p->table);
         for (uint32_t i = 0; i < p->slot_count; i++) {
-            *place_of(p, p->slots[i].class) = i;
+            *slot_of(p, p->slots[i].class) = i;
         }
-        place = place_of(p, class);
+        number = slot_of(p, class);
     }
-    *place = p->slot_count;
+    *number = p->slot_count;
     p->slots[p->slot_count] = (slot){.class = class};
     return p->slot_count++;
 }
 
-static bool is_known(const places *p, uint32_t class)
+static bool is_known(const scratch_arrays *p, uint32_t class)
 {
-    uint32_t at = *place_of(p, class);
+    uint32_t at = *slot_of(p, class);
     return at != NONE && p->slots[at].known;
 }
 
@@ -129,7 +129,7 @@ typedef struct list {
     uint32_t count, runs;
 } list;
 
-static list list_of(const places *p, const xsm_search_block *block, uint64_t example, uint32_t j)
+static list list_of(const scratch_arrays *p, const xsm_search_block *block, uint64_t example, uint32_t j)
 {
     uint64_t at = example * block->blocks + j;
     uint32_t count = block->found_length[at];
@@ -150,7 +150,7 @@ static void take_best(const xsmi_search *s, const list *found, uint32_t run)
 
 /* Appends the scores above the bar to the `count` present ones. Returns the new number, or 0 if a score in the list
  * belonged to a known class: the bar may have been too high. */
-static size_t pass_over(const xsmi_search *s, const places *p, const list *found, double bar, size_t count)
+static size_t pass_over(const xsmi_search *s, const scratch_arrays *p, const list *found, double bar, size_t count)
 {
     bool again = false;
     for (uint32_t run = 0, first = 0; first < found->count; run++, first += RUN) {
@@ -180,7 +180,7 @@ static size_t pass_over(const xsmi_search *s, const places *p, const list *found
 
 /* The number of absent classes, if they count: all classes except the listed and the known ones. Removes known ones
  * from the list. */
-static double count_missing(const xsmi_search *s, const places *p, const list *found, uint32_t known)
+static double count_missing(const xsmi_search *s, const scratch_arrays *p, const list *found, uint32_t known)
 {
     uint32_t listed = 0;
     for (uint32_t run = 0, i = 0; run < found->runs; run++) {
@@ -201,7 +201,8 @@ static double count_missing(const xsmi_search *s, const places *p, const list *f
 }
 
 /* Computes the largest score of each run of all lists. Later only runs that lose a class are scanned again. */
-static void take_all_best(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example)
+static void take_all_best(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block,
+                          uint64_t example)
 {
     for (uint32_t j = 0; j < s->blocks; j++) {
         list found = list_of(p, block, example, j);
@@ -212,7 +213,7 @@ static void take_all_best(const xsmi_search *s, const places *p, const xsm_searc
 }
 
 /* The loss of block j and its gradient, the labels' first: entries [0, *count) of p->of, z and g. */
-static double take_block(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
+static double take_block(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block, uint64_t example,
                          uint32_t j, size_t *count)
 {
     list found = list_of(p, block, example, j);
@@ -260,14 +261,14 @@ static double take_block(const xsmi_search *s, const places *p, const xsm_search
 /* -- messages ------------------------------------------------------------------------------------------------------ */
 
 /* The paper's scores of the classes from slot `first` on: scores in the lists, 0 if a block did not list the class. */
-static void keep_found(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
+static void keep_found(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block, uint64_t example,
                        uint32_t first)
 {
     memset(p->v + (size_t)first * s->blocks, 0, (size_t)(p->slot_count - first) * s->blocks * sizeof *p->v);
     for (uint32_t j = 0; j < s->blocks; j++) {
         list found = list_of(p, block, example, j);
         for (uint32_t i = 0; i < found.count; i++) {
-            uint32_t at = *place_of(p, found.classes[i]);
+            uint32_t at = *slot_of(p, found.classes[i]);
             if (at != NONE && at >= first) {
                 p->v[(size_t)at * s->blocks + j] = found.scores[i];
             }
@@ -276,7 +277,7 @@ static void keep_found(const xsmi_search *s, const places *p, const xsm_search_b
 }
 
 /* Computes v of the slots from `first` on. */
-static void complete(const xsmi_search *s, const places *p, const xsm_search_block *block, uint64_t example,
+static void complete(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block, uint64_t example,
                      uint32_t first)
 {
     uint32_t count = p->slot_count - first;
@@ -297,7 +298,7 @@ static void complete(const xsmi_search *s, const places *p, const xsm_search_blo
 }
 
 /* A round of Algorithm 2: steps 4 to 7. */
-static void pass_messages(const xsmi_search *s, places *p, const xsm_search_block *block, uint64_t example,
+static void pass_messages(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example,
                           uint32_t round)
 {
     uint32_t before = p->slot_count;
@@ -328,7 +329,7 @@ static void pass_messages(const xsmi_search *s, places *p, const xsm_search_bloc
     }
 }
 
-static void take_example(const xsmi_search *s, places *p, const xsm_search_block *block, uint64_t example)
+static void take_example(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
 {
     const xsm_example *of = &block->examples[example];
     start_slots(p);
@@ -368,7 +369,7 @@ void xsmi_search_found(void *state, const xsm_search_block *block)
     const xsmi_search *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
         xsmi_arena arena = {block->scratch, 0};
-        places p = divide_scratch(s, &arena);
+        scratch_arrays p = divide_scratch(s, &arena);
         take_example(s, &p, block, i);
     }
 }
@@ -392,7 +393,7 @@ void xsmi_search_gradient(void *state, const xsm_score_block *block)
 {
     const xsmi_search *s = state;
     xsmi_arena arena = {block->scratch, 0};
-    places p = divide_scratch(s, &arena);
+    scratch_arrays p = divide_scratch(s, &arena);
     for (uint64_t i = 0; i < block->count; i++) {
         const float *scores = block->scores + i * block->width;
         float *coefficients = block->coefficients + i * block->width;
