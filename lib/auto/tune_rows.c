@@ -22,9 +22,6 @@
  * for steps that grow with the number of classes: there a drawn class moves further. */
 #define DRAWS_FEW 200
 #define DRAWS_FEW_GROWN 100
-/* The maximum work of judging a class if the weights are only those of the chosen classes, in the unit of
- * tune_work.c. */
-#define SCORE_MOST 0.36
 /* A larger share of the classes saves too little. */
 #define CLASSES_MOST 0.3
 /* The number of rows whose first steps are compared, and their learning rate, which is small enough not to affect the
@@ -109,7 +106,6 @@ xsm_status xsmi_tune_narrow(xsmi_tuner *t, xsm_error *err)
     XSMI_TRY(first_step(t, t->run.train, first, err));
     const bool grown = *first > t->costs.width; /* coefficients above 1 */
     t->rows.narrow = *first > 0 && isfinite(*first) && (!grown || draws_less(t, DRAWS_FEW_GROWN));
-    t->costs.score_class = t->rows.narrow ? fmin(t->costs.score_class, SCORE_MOST) : t->costs.score_class;
     return XSM_OK;
 }
 

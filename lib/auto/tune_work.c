@@ -38,30 +38,24 @@ enum { EVALUATED_MOST = 512, EVALUATED_LEAST = 16 };
 /* Runs with fewer steps an epoch have batches reduced in proportion to the rows, so that trials still have steps. */
 enum { STEPS_FEW = 32 };
 
-/* In a pass over all classes, a class takes a share of the unit: EXACT_STEP to score and update it, also if the loss is
- * computed with gradients. The others are for scoring alone: with the weights laid out for steps on all classes; for
- * steps on some; and the latter with more floats of weights than FAR, too many for a cache, also if the loss is
- * computed with gradients. */
+/* In a pass over all classes, a class takes EXACT_STEP of the unit, to score and update it or to score it alone;
+ * SCORE_FAR to score it for steps on some of the classes with more floats of weights than FAR, too many for a cache. */
 #define EXACT_STEP 0.125
-#define EXACT_SCORE 0.08
-#define SAMPLED_SCORE 0.12
-#define SAMPLED_SCORE_FAR 0.5
+#define SCORE_FAR 0.5
 #define FAR (8 << 20)
 /* The work of judging a row, relative to a step along a path; and relative to the classes that a search may list. */
 #define PATH_SCORE 0.5
 #define SEARCH_SCORE 0.25
-/* Exact steps of which all coefficients are 0, as those of a margin can be, save IDLE of their work, or IDLE_FAR if
- * weights of sparse rows are too many for a cache; a step whose search lists no class saves SEARCH_IDLE. Exact steps
- * are fully busy from the share BUSY of non-zero coefficients: by then many more have been examined. */
+/* Exact steps of which all coefficients are 0, as those of a margin can be, and steps whose search lists no class save
+ * IDLE of their work, or IDLE_FAR if weights of sparse rows are too many for a cache. Exact steps are fully busy from
+ * the share BUSY of non-zero coefficients: by then many more have been examined. */
 #define IDLE 0.75
 #define IDLE_FAR 0.97
-#define SEARCH_IDLE 0.9
 #define BUSY 0.12
-/* How busy a run's steps are, relative to steps at the end of its best trial, as it continues for much longer; before
- * the first trial, with weights too many for a cache; and before a search begins: classes are listed, not searched. */
+/* How busy a run's steps are, relative to steps at the end of its best trial, as it continues for much longer; and
+ * before the first trial, with weights too many for a cache. */
 #define RUN_BUSY 0.4
 #define RUN_BUSY_FAR 0.1
-#define START_BUSY 0.5
 /* The share of the model's cache lines up to which the lines that a trial changes are marked and zeroed one by one. The
  * work of that relative to the work of changing them, with weights in a cache and outside; for zeroing everything in
  * memory outside, the work for a line relative to that for a line that a step changes. */
@@ -98,10 +92,10 @@ void xsmi_tune_measure(xsmi_tuner *t)
                            .searched = e->searcher != NULL,
                            .idle_far = sifted && far && t->run.train->sparse};
     c->idle = sifted ? (c->idle_far ? IDLE_FAR : IDLE) * EXACT_STEP * classes : 0;
-    c->score_class = !e->exact && far ? SAMPLED_SCORE_FAR : own ? EXACT_STEP : e->exact ? EXACT_SCORE : SAMPLED_SCORE;
+    c->score_class = !e->exact && far ? SCORE_FAR : EXACT_STEP;
     t->judge = own ? XSMI_JUDGE_OWN : XSMI_JUDGE_LOG_LOSS;
     if (c->searched && own) {
-        c->idle = SEARCH_IDLE * width;
+        c->idle = IDLE * width;
         c->score_class = 0;
         c->score_few = SEARCH_SCORE * width;
     }
@@ -257,11 +251,9 @@ double xsmi_tune_run_work(const xsmi_tuner *t, uint32_t round)
 {
     const int best = t->search.best[round];
     const double examples = (double)t->run.options.epochs * (double)t->run.train->rows;
-    const double start = fmin(t->costs.startup / examples, 1);
-    double busy = t->costs.idle_far ? RUN_BUSY_FAR : 1;
-    if (xsmi_tune_tried(t, round, best)) {
-        busy = start * START_BUSY + (1 - start) * RUN_BUSY * busy_in_the_end(t, round, best);
-    }
+    const double busy = xsmi_tune_tried(t, round, best) ? RUN_BUSY * busy_in_the_end(t, round, best)
+                        : t->costs.idle_far             ? RUN_BUSY_FAR
+                                                        : 1;
     return examples * (t->costs.step - (1 - busy) * t->costs.idle);
 }
 
