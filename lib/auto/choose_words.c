@@ -23,31 +23,35 @@ static void say(words *w, const char *format, ...)
     va_end(args);
 }
 
-static const char *number(double value, int digits, char *room, size_t size)
+/* A number's text, for the rest of the block. */
+typedef char text[32];
+#define NUMBER(value, digits) number(value, digits, (text){0})
+#define GROUPED(value) grouped(value, (text){0})
+
+static const char *number(double value, int digits, text out)
 {
-    (void)xsmi_print_double(value, digits, room, size);
-    return room;
+    (void)xsmi_print_double(value, digits, out, sizeof(text));
+    return out;
 }
 
 /* 1,234,567 */
-static const char *grouped(uint64_t value, char *room, size_t size)
+static const char *grouped(uint64_t value, text out)
 {
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-    size_t out = 0;
-    for (int i = 0; i < n && out + 2 < size; i++) {
+    text digits;
+    char *end = out;
+    const int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    for (int i = 0; i < n; i++) {
         if (i > 0 && (n - i) % 3 == 0) {
-            room[out++] = ',';
+            *end++ = ',';
         }
-        room[out++] = digits[i];
+        *end++ = digits[i];
     }
-    room[out] = '\0';
-    return room;
+    return out; /* which was zeros */
 }
 
 static void tell_method(const xsmi_chooser *c, const xsmi_candidate *way, words w)
 {
-    char a[32], b[32], m[32] = "", shared[8] = "";
+    char m[32] = "", shared[8] = "";
     const xsm_estimator *e = way->estimator;
     const char *sampler = xsm_sampler_name(xsm_estimator_sampler(e));
     say(&w, "%s", e->ops.name);
@@ -63,60 +67,51 @@ static void tell_method(const xsmi_chooser *c, const xsmi_candidate *way, words 
     if (c->options.estimator) {
         say(&w, "as given");
     } else if (way->full) {
-        say(&w, "%s rows and %s classes are few enough for all at once", grouped(c->train->rows, a, sizeof a),
-            grouped(c->train->classes, b, sizeof b));
+        say(&w, "%s rows and %s classes are few enough for all at once", GROUPED(c->train->rows),
+            GROUPED(c->train->classes));
     } else if (way->exact) {
-        say(&w, "%s classes and %s features a row are few enough to score every class",
-            grouped(c->train->classes, a, sizeof a), number(c->survey.nonzeros, 2, b, sizeof b));
+        say(&w, "%s classes and %s features a row are few enough to score every class", GROUPED(c->train->classes),
+            NUMBER(c->survey.nonzeros, 2));
     } else {
-        say(&w, "%s rows, %s classes and %s features a row are too much to score every class",
-            grouped(c->train->rows, a, sizeof a), grouped(c->train->classes, b, sizeof b),
-            number(c->survey.nonzeros, 2, m, sizeof m));
+        say(&w, "%s rows, %s classes and %s features a row are too much to score every class", GROUPED(c->train->rows),
+            GROUPED(c->train->classes), NUMBER(c->survey.nonzeros, 2));
     }
 }
 
 static void tell_numbers(const xsmi_chooser *c, const xsmi_candidate *way, words w)
 {
-    char a[32];
     const xsm_choice_info *i = &c->result->info;
     if (i->transform) {
         say(&w, "rows by %s, ", i->transform);
     }
     if (way->full) {
-        say(&w, "ridge %s, at most %llu iterations", number(i->ridge, 0, a, sizeof a),
-            (unsigned long long)i->iterations);
+        say(&w, "ridge %s, at most %llu iterations", NUMBER(i->ridge, 0), (unsigned long long)i->iterations);
         return;
     }
-    say(&w, "rate %s", number(i->eta, 0, a, sizeof a));
+    say(&w, "rate %s", NUMBER(i->eta, 0));
     if (!c->options.keep_schedule) {
-        say(&w, " x %s an epoch", number(i->factor, 2, a, sizeof a));
+        say(&w, " x %s an epoch", NUMBER(i->factor, 2));
     }
     say(&w, ", %llu epoch%s, batches of %llu, ridge %s", (unsigned long long)i->epochs, i->epochs == 1 ? "" : "s",
-        (unsigned long long)i->batch, number(i->ridge, 0, a, sizeof a));
+        (unsigned long long)i->batch, NUMBER(i->ridge, 0));
     if (i->pairs > 0) {
-        say(&w, ", pairs of strength %s added", number(i->pairs, 0, a, sizeof a));
+        say(&w, ", pairs of strength %s added", NUMBER(i->pairs, 0));
     }
 }
 
 static void tell_search(const xsmi_chooser *c, const xsmi_candidate *way, words w)
 {
-    char a[32], b[32], d[32], s[32];
     const xsm_choice_info *i = &c->result->info;
-    const char *shorter = "";
     if (i->trials > 0) {
-        say(&w, "%s runs on %s rows in %s s; on %s others: %s %s", grouped(i->trials, a, sizeof a),
-            grouped(c->plan.rows[0]->rows, b, sizeof b), number(i->seconds, 2, s, sizeof s),
-            grouped(i->held, d, sizeof d), way->judge == XSMI_JUDGE_RANKING ? "1 - nDCG@5" : "log-loss", "");
-        say(&w, "%s", number(i->loss, 4, a, sizeof a));
-        shorter = "; ";
+        say(&w, "%s runs on %s rows in %s s; on %s others: %s %s", GROUPED(i->trials), GROUPED(c->plan.rows[0]->rows),
+            NUMBER(i->seconds, 2), GROUPED(i->held), way->judge == XSMI_JUDGE_RANKING ? "1 - nDCG@5" : "log-loss",
+            NUMBER(i->loss, 4));
     } else {
         say(&w, "nothing was tried%s", c->options.seconds > 0 && c->cut_short ? "" : ": too few rows");
-        shorter = "; ";
     }
     if (i->gave_up) {
-        say(&w, "%sin the budget of %s s:%s%s%s", shorter, number(c->options.seconds, 0, a, sizeof a),
-            c->cut_short ? " fewer trials" : "", c->cut_short && c->cut_epochs ? "," : "",
-            c->cut_epochs ? " fewer epochs" : "");
+        say(&w, "; in the budget of %s s:%s%s%s", NUMBER(c->options.seconds, 0), c->cut_short ? " fewer trials" : "",
+            c->cut_short && c->cut_epochs ? "," : "", c->cut_epochs ? " fewer epochs" : "");
         if (c->cut_epochs && c->run.epochs == 0) {
             say(&w, " (%llu)", (unsigned long long)i->epochs);
         } else if (c->cut_epochs) {

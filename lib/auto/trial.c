@@ -230,15 +230,6 @@ bool xsmi_runner_need_marks(xsmi_runner *r)
     return r->marks != NULL;
 }
 
-void xsmi_runner_zero(xsmi_runner *r, bool marked)
-{
-    if (marked) {
-        xsmi_model_zero_marked(r->model, r->marks);
-    } else {
-        xsmi_model_zero(r->model);
-    }
-}
-
 void xsmi_runner_free(xsmi_runner *r)
 {
     xsm_gradient_free(r->losses);

@@ -84,8 +84,6 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
                              xsmi_measured *out, xsm_error *err);
 /* Makes room for marks; false without memory, which costs speed only. */
 bool xsmi_runner_need_marks(xsmi_runner *r);
-/* Sets the model to zeros after a trial. */
-void xsmi_runner_zero(xsmi_runner *r, bool marked);
 /* Whether the deadline has passed. */
 bool xsmi_runner_late(const xsmi_runner *r);
 /* Releases all but the context and the model. */

@@ -122,7 +122,11 @@ static xsm_status attempt(void *user, int place, double *value, xsm_error *err)
     trial.setting.run.eta = t->rows.scale * rates[place];
     double unseen = (double)NAN, ignored;
     xsm_status status = train(t, &trial, out, &unseen, err);
-    xsmi_runner_zero(&t->runner, trial.outcome.marked);
+    if (trial.outcome.marked) {
+        xsmi_model_zero_marked(t->runner.model, t->runner.marks);
+    } else {
+        xsmi_model_zero(t->runner.model);
+    }
     XSMI_TRY(status);
     if (isinf(out->objective)) {
         out->outcome = XSM_TRIAL_DIVERGED;
