@@ -24,7 +24,8 @@
  * the initial value of s is the option `initial` (0.01), its only option.
  *
  * Both support embedding models. `adagrad` supports only gradients without `shrinks`, `decay` and `row_bound`, and
- * models whose scores are not distances (xsm_model_set_score()).
+ * models whose scores are not distances (xsm_model_set_score()). A host can bring an optimizer of its own: a rule in a
+ * table, see ext/optimizer.h and xsm_optimizer_new_from().
  *
  * **Threads.** Only one thread at a time may use an optimizer and its model. The optimizer itself uses the threads of
  * its context.
@@ -32,7 +33,7 @@
 
 /** An optimizer; opaque. */
 typedef struct xsm_optimizer xsm_optimizer;
-/** Table of an optimizer; opaque. */
+/** Table of functions of an optimizer, see ext/optimizer.h. */
 typedef struct xsm_optimizer_ops xsm_optimizer_ops;
 
 #ifdef __cplusplus
@@ -59,6 +60,11 @@ XSM_API const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops,
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message lists the names); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err);
+/** As xsm_optimizer_new(), from a table of the library or the host. The table must outlive the optimizer.
+ *  @return as xsm_optimizer_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
+ *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a table with another ABI number */
+XSM_API xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops *ops, xsm_optimizer **out,
+                                          xsm_error *err);
 /** Releases an optimizer; NULL is allowed. */
 XSM_API void xsm_optimizer_free(xsm_optimizer *optimizer);
 /** Name of the optimizer; borrowed. */

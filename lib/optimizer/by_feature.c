@@ -7,14 +7,13 @@
  * are read and written once a batch. Sums follow the order of the examples, so they have the same bits for every tile
  * size.
  */
-#include "optimizer/optimizer.h"
+#include "optimizer/step.h"
 
 #include <string.h>
 
 enum {
     TILE_FLOATS = 1 << 16, /* packed coefficients, 256 KB, which leaves space for the weights in the second cache */
     TILE_LEAST = 32,       /* classes of a tile: two cache lines of a feature's weights */
-    TILE_MOST = 512,
     TILES_A_THREAD = 4,
     /* With fewer classes, reading a feature's weights takes no longer than finding its examples. */
     CLASSES_LEAST = 64,
@@ -22,7 +21,7 @@ enum {
     SHARED_LEAST = 150
 };
 
-void xsmi_optimizer_release_tiles(xsm_optimizer *o)
+void xsmi_release_tiles(xsm_optimizer *o)
 {
     xsmi_feature_list_free(o->context, &o->features);
     xsmi_release(o->context, o->tiles, o->tiles_capacity, sizeof *o->tiles);
@@ -31,28 +30,28 @@ void xsmi_optimizer_release_tiles(xsm_optimizer *o)
 }
 
 typedef struct tile_job {
-    xsm_optimizer *optimizer;
-    const xsm_gradient *g;
+    const xsmi_step *step;
     size_t width; /* of a tile */
-    double eta, alpha;
 } tile_job;
 
 static void run_tile(void *state, size_t index, uint32_t thread)
 {
     const tile_job *job = state;
-    const xsm_gradient *g = job->g;
-    float *packed = job->optimizer->tiles + thread * (size_t)g->examples * job->width;
-    uint32_t first = (uint32_t)(index * job->width), left = job->optimizer->model->classes - first;
-    xsmi_class_tile tile = {&job->optimizer->features,
-                            g->examples,
-                            first,
-                            left < job->width ? left : (uint32_t)job->width,
-                            packed,
-                            job->width};
+    const xsmi_step *s = job->step;
+    const xsm_optimizer *o = s->optimizer;
+    const xsm_gradient *g = s->g;
+    float *packed = o->tiles + thread * (size_t)g->examples * job->width;
+    uint32_t first = (uint32_t)(index * job->width), left = o->model->classes - first;
+    const uint32_t count = left < job->width ? left : (uint32_t)job->width;
+    const xsmi_class_tile tile = {&o->features, g->examples, first, count, packed, job->width};
     for (uint64_t i = 0; i < g->examples; i++) {
-        memcpy(packed + i * job->width, g->coefficients + i * g->width + first, tile.count * sizeof *packed);
+        memcpy(packed + i * job->width, g->coefficients + i * g->width + first, count * sizeof *packed);
     }
-    job->optimizer->ops->step_tile(job->optimizer, &tile, job->eta, job->alpha, thread);
+    if (o->linear) {
+        xsmi_linear_tile(s, &tile);
+    } else {
+        xsmi_rule_tile(s, &tile, thread);
+    }
 }
 
 /* Classes of a tile, in whole cache lines. */
@@ -60,7 +59,7 @@ static size_t tile_width(uint64_t examples, size_t classes, size_t threads)
 {
     size_t width = (size_t)(TILE_FLOATS / examples), share = classes / (TILES_A_THREAD * threads);
     width = threads > 1 && share < width ? share : width;
-    width = width < TILE_LEAST ? TILE_LEAST : width > TILE_MOST ? TILE_MOST : width;
+    width = width < TILE_LEAST ? TILE_LEAST : width > XSMI_TILE_MOST ? XSMI_TILE_MOST : width;
     width = width < classes ? width : classes;
     return (width + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE;
 }
@@ -69,37 +68,32 @@ static size_t tile_width(uint64_t examples, size_t classes, size_t threads)
 static bool alone(const xsm_optimizer *o)
 {
     const xsmi_feature_list *list = &o->features;
-    return o->ops->additive && list->starts[list->founds] * 100 < list->founds * (size_t)SHARED_LEAST;
+    return o->linear && list->starts[list->founds] * 100 < list->founds * (size_t)SHARED_LEAST;
 }
 
-xsm_status xsmi_optimizer_step_by_feature(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
-                                          double alpha, bool *done, xsm_error *err)
+xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err)
 {
+    xsm_optimizer *o = s->optimizer;
+    const xsm_model *m = o->model;
+    const uint64_t examples = s->g->examples;
     *done = false;
-    if (o->model->layout != XSM_LAYOUT_FEATURE_MAJOR ||
-        (o->ops->additive && (g->examples == 1 || o->model->classes < CLASSES_LEAST))) {
+    if (m->layout != XSM_LAYOUT_FEATURE_MAJOR || (o->linear && (examples == 1 || m->classes < CLASSES_LEAST))) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_feature_list_fill(o->context, &o->features, o->model->features, batch, err));
+    XSMI_TRY(xsmi_feature_list_fill(o->context, &o->features, m->features, &s->batch, err));
     if (alone(o)) {
         return XSM_OK;
     }
     *done = true;
-    const size_t classes = o->model->classes, threads = xsm_context_threads(o->context);
-    tile_job job = {o, g, tile_width(g->examples, classes, threads), eta, alpha};
+    const size_t classes = m->classes, threads = xsm_context_threads(o->context);
+    tile_job job = {s, tile_width(examples, classes, threads)};
     size_t count;
-    if (!xsmi_multiply(threads * job.width, (size_t)g->examples, &count)) {
+    if (!xsmi_multiply(threads * job.width, examples, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "coefficients of a batch");
     }
     if (!xsmi_reserve(o->context, &o->tiles, &o->tiles_capacity, count, sizeof *o->tiles)) {
         return xsmi_fail_memory(err, count * sizeof *o->tiles, "coefficients of a batch");
     }
-    const size_t tiles = (classes + job.width - 1) / job.width;
-    if ((double)classes * (double)o->features.starts[o->features.founds] < 10 * XSMI_JOB_WORK) {
-        for (size_t i = 0; i < tiles; i++) {
-            run_tile(&job, i, 0);
-        }
-        return XSM_OK;
-    }
-    return xsmi_run(o->context, run_tile, &job, tiles, err);
+    const double work = (double)classes * (double)o->features.starts[o->features.founds];
+    return xsmi_run_work(s, run_tile, &job, (classes + job.width - 1) / job.width, work, err);
 }

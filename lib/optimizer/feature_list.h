@@ -4,7 +4,7 @@
 #ifndef XSMI_FEATURE_LIST_H
 #define XSMI_FEATURE_LIST_H
 
-#include "estimator/estimator.h"
+#include "data/batch.h"
 
 /* Initialise with zeros. The examples that have feature found[f] are examples[starts[f]] to examples[starts[f + 1]],
  * and values[] has their values of the feature. */

@@ -1,29 +1,79 @@
 /*
  * The step of an embedding model's first layer: each row's gradient is added to the vectors of the row's features. One
- * thread changes a vector, in the order of the examples.
+ * thread changes a vector, in the order of the examples. Rules change only vectors of features in the batch, by the
+ * sum over the batch. Tied vectors are the output layer's rows and share their memories; their step here follows that
+ * of the output layer.
  */
-#include "optimizer/optimizer.h"
+#include "optimizer/step.h"
+
+#include <string.h>
+
+/* How many features ahead of its step a vector is prefetched. */
+enum { FEATURES_AHEAD = 2 };
 
 typedef struct layer_job {
-    xsm_optimizer *optimizer;
-    xsm_model *model;
-    const xsm_batch *batch;
-    const xsm_gradient *g;
-    double eta, alpha;
+    const xsmi_step *step;
+    const xsm_batch *rows;
+    double alpha; /* of the layer, after the step */
     size_t pieces;
 } layer_job;
+
+static xsmi_row row_of(const xsm_optimizer *o, size_t feature)
+{
+    const xsm_model *m = o->model;
+    const xsmi_layer *l = m->layer;
+    xsmi_row row;
+    row.weights = l->tied ? m->weight + feature * m->stride : l->weight + feature * l->stride;
+    row.apart = 1;
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        row.memory[i] = o->memory[i].layer + feature * o->memory[i].layer_stride;
+    }
+    return row;
+}
+
+static void prefetch(const xsm_optimizer *o, size_t feature)
+{
+    const xsmi_row row = row_of(o, feature);
+    xsmi_prefetch_row(row.weights, o->model->features);
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        xsmi_prefetch_row(row.memory[i], o->model->features);
+    }
+}
+
+static void run_rule(const layer_job *job, size_t piece, float *sums)
+{
+    const xsmi_step *s = job->step;
+    const xsm_optimizer *o = s->optimizer;
+    const xsmi_feature_list *list = &o->rows;
+    const size_t hidden = o->model->features;
+    for (size_t f = piece; f < list->founds; f += job->pieces) {
+        if (f + FEATURES_AHEAD * job->pieces < list->founds) {
+            prefetch(o, list->found[f + FEATURES_AHEAD * job->pieces]);
+        }
+        float factor;
+        const float *sum = xsmi_feature_list_sum(list, f, o->model->kernels, s->g->layer.gradient,
+                                                 s->g->work.rows.stride, hidden, sums, &factor);
+        const xsmi_row row = row_of(o, list->found[f]);
+        xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, hidden}, factor, &s->step);
+        if (sum == sums) {
+            memset(sums, 0, hidden * sizeof *sums);
+        }
+    }
+}
 
 static void run_piece(void *state, size_t piece, uint32_t thread)
 {
     const layer_job *job = state;
-    if (job->optimizer->ops->step_layer) {
-        job->optimizer->ops->step_layer(job->optimizer, job->g, job->eta, piece, job->pieces, thread);
+    const xsmi_step *s = job->step;
+    const xsm_optimizer *o = s->optimizer;
+    if (!o->linear) {
+        run_rule(job, piece, o->sums + thread * o->sums_each);
         return;
     }
-    for (size_t i = 0; i < job->batch->count; i++) {
-        xsmi_features x = xsmi_batch_features(job->batch, i);
-        xsmi_layer_step(job->model, &x, job->g->layer.gradient + i * job->g->work.rows.stride, job->eta, job->alpha,
-                        piece, job->pieces);
+    for (size_t i = 0; i < job->rows->count; i++) {
+        xsmi_features x = xsmi_batch_features(job->rows, i);
+        xsmi_layer_step(o->model, &x, s->g->layer.gradient + i * s->g->work.rows.stride, s->step.eta, job->alpha, piece,
+                        job->pieces);
     }
 }
 
@@ -40,16 +90,24 @@ static double decay_layer(xsm_model *m, double decay)
     return l->alpha * decay;
 }
 
-xsm_status xsmi_optimizer_step_layer(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
-                                     xsm_error *err)
+xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err)
 {
-    xsm_model *m = o->model;
-    layer_job job = {
-        .optimizer = o, .model = m, .batch = batch, .g = g, .eta = eta, .alpha = decay_layer(m, g->layer.decay)};
+    xsm_optimizer *o = s->optimizer;
+    if (o->linear) {
+        return XSM_OK;
+    }
+    xsmi_layer_fold(o->model); /* earlier steps with an L2 penalty can have left a scale */
+    return xsmi_feature_list_fill(o->context, &o->rows, o->model->layer->features, rows, err);
+}
+
+xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err)
+{
+    xsm_model *m = s->optimizer->model;
+    layer_job job = {.step = s, .rows = rows, .alpha = decay_layer(m, s->g->layer.decay)};
     /* Every piece of the plain step reads every feature of every row, so there are no more pieces than threads. */
-    double work = xsmi_batch_row_work(batch) * (double)batch->count * m->features;
-    job.pieces = work > 2 * XSMI_JOB_WORK ? xsm_context_threads(o->context) : 1;
-    XSMI_TRY(xsmi_run(o->context, run_piece, &job, job.pieces, err));
+    double work = xsmi_batch_row_work(rows) * (double)rows->count * m->features;
+    job.pieces = work > 2 * XSMI_JOB_WORK ? xsm_context_threads(s->optimizer->context) : 1;
+    XSMI_TRY(xsmi_run(s->optimizer->context, run_piece, &job, job.pieces, err));
     if (!m->layer->tied) {
         m->layer->alpha = job.alpha;
     }

@@ -28,7 +28,6 @@ enum { PLACES = 6, SUMS = 3, NAME_ROOM = 96 };
 
 #define PLACE_NAME XSMI_STATE_PREFIX "trainer.place"
 #define SUMS_NAME XSMI_STATE_PREFIX "trainer.sums"
-#define OF_OPTIMIZER_PREFIX XSMI_STATE_PREFIX "optimizer."
 
 /* The contents of a checkpoint besides the model: tensors in memory, to be saved or restored, and the settings. */
 typedef struct contents {
@@ -41,6 +40,7 @@ typedef struct contents {
     xsmi_tensor *tensors;     /* [capacity]; from number 2 on, data belongs to the states */
     char (*names)[NAME_ROOM]; /* [capacity] */
     size_t count, capacity;
+    size_t optimizer;    /* the first tensor of the optimizer */
     size_t search;       /* the first tensor of an estimator's search */
     const void **found;  /* [capacity] the file's data of each, in the same order */
     xsm_index **indexes; /* [capacity] made from them */
@@ -74,6 +74,7 @@ enum { OF_ESTIMATOR, OF_OPTIMIZER, OF_SEARCH, OWNERS };
 static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm_state_tensor *tensor, bool *found,
                                xsm_error *err)
 {
+    bool negative;
     if (of == OF_ESTIMATOR) {
         return xsmi_estimator_state_tensor(t->estimator, index, tensor, found, err);
     }
@@ -83,7 +84,7 @@ static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm
         *found = t->estimator->searcher && xsmi_searcher_tensor(t->estimator->searcher, index, tensor);
         return XSM_OK;
     }
-    *found = t->optimizer->ops->state_tensor && t->optimizer->ops->state_tensor(t->optimizer, index, tensor);
+    *found = xsmi_optimizer_tensor(t->optimizer, index, tensor, &negative);
     return XSM_OK;
 }
 
@@ -128,6 +129,7 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
         .name = SUMS_NAME, .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {SUMS}, .data = (unsigned char *)c->sums};
     c->count = 2;
     for (int of = 0; of < OWNERS; of++) {
+        c->optimizer = of == OF_OPTIMIZER ? c->count : c->optimizer;
         c->search = of == OF_SEARCH ? c->count : c->search;
         for (uint32_t index = 0; c->count < count; index++) {
             XSMI_TRY(state_tensor(t, of, index, &s, &found, err));
@@ -223,14 +225,15 @@ static xsm_status find(const contents *c, const xsmi_tensor *expected, const xsm
     return check_finite(t, c->path, err);
 }
 
-/* Checks sums of squares, which are the state of optimizers. */
-static xsm_status check_sums(const xsmi_tensor *t, const char *path, xsm_error *err)
+/* Checks numbers of an optimizer, its tensor `index`. */
+static xsm_status check_memory(const xsm_optimizer *o, size_t index, const xsmi_tensor *t, const char *path,
+                               xsm_error *err)
 {
     const float *numbers = (const float *)(const void *)t->data;
-    if (strncmp(t->name, OF_OPTIMIZER_PREFIX, sizeof OF_OPTIMIZER_PREFIX - 1) != 0 || t->dtype != XSMI_DTYPE_F32) {
-        return XSM_OK;
-    }
-    for (size_t i = 0; i < t->size / sizeof *numbers; i++) {
+    xsm_state_tensor expected;
+    bool negative = true;
+    xsmi_optimizer_tensor(o, (uint32_t)index, &expected, &negative);
+    for (size_t i = 0; !negative && i < t->size / sizeof *numbers; i++) {
         if (numbers[i] < 0) {
             return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %zu of tensor '%s' is %g; 0 and more is accepted", path,
                              i, t->name, (double)numbers[i]);
@@ -308,7 +311,9 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
     XSMI_TRY(xsmi_settings_compare(&c->settings, c->file, c->path, err));
     for (size_t i = 0; i < c->count; i++) {
         XSMI_TRY(find(c, &c->tensors[i], &stored, err));
-        XSMI_TRY(check_sums(stored, c->path, err));
+        if (i >= c->optimizer && i < c->search) {
+            XSMI_TRY(check_memory(t->optimizer, i - c->optimizer, stored, c->path, err));
+        }
         c->found[i] = stored->data;
         if (i < 2) {
             memcpy(i ? (void *)c->sums : (void *)c->place, stored->data, stored->size);
@@ -333,7 +338,7 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
     }
     t->epoch = c->place[0];
     t->place = c->place[1];
-    t->step = c->place[2];
+    t->step = t->optimizer->steps = c->place[2];
     t->examples = c->place[3];
     t->estimator->position = c->place[4];
     t->pending = c->place[5] != 0;

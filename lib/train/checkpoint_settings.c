@@ -138,8 +138,8 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     XSMI_TRY(add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
     XSMI_TRY(add_estimator(s, e, err));
     const xsm_option *option;
-    XSMI_TRY(add(s, PREFIX "optimizer", "", t->optimizer->ops->name, err));
-    for (size_t i = 0; (option = xsm_optimizer_ops_option(t->optimizer->ops, i)) != NULL; i++) {
+    XSMI_TRY(add(s, PREFIX "optimizer", "", t->optimizer->ops.name, err));
+    for (size_t i = 0; (option = xsm_optimizer_ops_option(&t->optimizer->ops, i)) != NULL; i++) {
         XSMI_TRY(add_option(s, PREFIX "optimizer.", option, t->optimizer, get_of_optimizer, err));
     }
     XSMI_TRY(add_whole(s, PREFIX "batch", o->batch, err));

@@ -190,10 +190,10 @@ XSMI_PREFETCHER void fetch_scales(const run *r, uint64_t i)
 static void fetch_optimizer(const run *r, uint64_t i)
 {
     const xsm_optimizer *o = r->stepper->optimizer;
-    if (i < r->count && o->ops->fetch) {
+    if (i < r->count && o->ops.memories > 0) {
         xsmi_features x = features_at(r, i);
         xsmi_upcoming upcoming = upcoming_at(r, i);
-        o->ops->fetch(o, &x, (uint32_t)upcoming.count, upcoming.rows);
+        xsmi_optimizer_fetch(o, &x, (uint32_t)upcoming.count, upcoming.rows);
     }
 }
 
@@ -346,9 +346,18 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
         if (!sparse) {
             fetch_rests(r, &share, i + k + most);
         }
-        xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
-        o->ops->step(o, &x, g->lengths[k], g->classes + k * width, g->coefficients + k * width,
-                     g->proximal ? g->shrinks + k * width : NULL, list->etas[s], list->alphas[s + 1], g->row_bound);
+        const xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
+        const xsmi_example_step step = {
+            .x = &x,
+            .count = g->lengths[k],
+            .classes = g->classes + k * width,
+            .coefficients = g->coefficients + k * width,
+            .shrinks = g->proximal ? g->shrinks + k * width : NULL,
+            .alpha = list->alphas[s + 1],
+            .bound = g->row_bound,
+            .step = {sizeof step.step, list->etas[s], list->taken + s + 1},
+        };
+        xsmi_optimizer_step(o, &step);
         r->losses[s] = g->losses[k];
     }
     return n;

@@ -4,6 +4,7 @@
 #ifndef XSMI_STEPS_H
 #define XSMI_STEPS_H
 
+#include "estimator/estimator.h"
 #include "optimizer/optimizer.h"
 
 /* The steps to take. */
@@ -11,6 +12,7 @@ typedef struct xsmi_step_list {
     const xsm_gradient *drawn; /* the lists of all steps; each row once */
     double *alphas;            /* [steps+1] the model's alpha before each step and after the last */
     const double *etas;        /* [steps] */
+    uint64_t taken;            /* by the optimizer, before the list */
 } xsmi_step_list;
 
 typedef struct xsmi_stepper xsmi_stepper;

@@ -97,7 +97,8 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     if (estimator->hierarchy) {
         xsmi_model_set_hierarchy(model, estimator->hierarchy);
     }
-    XSMI_TRY(xsmi_optimizer_check(optimizer, estimator, err));
+    XSMI_TRY(xsmi_optimizer_check(optimizer, (estimator->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0,
+                                  estimator->decay_rate > 0, estimator->row_bound > 0, err));
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
     XSMI_TRY(xsm_optimizer_bind(optimizer, model, err));
     xsm_context *ctx;

@@ -4,6 +4,7 @@
 #ifndef XSMI_TRAINER_H
 #define XSMI_TRAINER_H
 
+#include "estimator/estimator.h"
 #include "optimizer/optimizer.h"
 #include "train/window.h"
 

@@ -79,7 +79,7 @@ bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 
 static xsm_status prepare(xsmi_window *w, xsm_error *err)
 {
-    return xsmi_optimizer_prepare(w->optimizer, NULL, w->plans[0].drawn, err);
+    return xsmi_optimizer_prepare(w->optimizer, w->plans[0].drawn, err);
 }
 
 static xsm_status new_plan(xsmi_window *w, plan *p, xsm_error *err)
@@ -423,6 +423,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
     plan *p = &w->plans[w->now], *planned = &w->plans[1 - w->now];
     planned->count = 0;
     w->list.drawn = p->drawn;
+    w->list.taken = w->optimizer->steps;
     double least = fill_alphas(w, count);
     if (least < XSMI_ALPHA_LEAST) {
         XSMI_TRY(xsmi_model_fold(m, err));
@@ -459,6 +460,7 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
         *loss += w->losses[s];
     }
     e->position += done;
+    w->optimizer->steps += done;
     return done == count ? XSM_OK : XSM_ERROR_DIVERGED;
 }
 

@@ -5,6 +5,7 @@
 #ifndef XSMI_WINDOW_H
 #define XSMI_WINDOW_H
 
+#include "estimator/estimator.h"
 #include "optimizer/optimizer.h"
 
 #include <xsoftmax/trainer.h>

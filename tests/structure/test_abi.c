@@ -11,6 +11,7 @@
 #include <xsoftmax.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 
 typedef struct frozen {

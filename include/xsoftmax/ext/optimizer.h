@@ -1,0 +1,106 @@
+/**
+ * @file ext/optimizer.h
+ * @brief The table of functions of an optimizer.
+ */
+#ifndef XSOFTMAX_EXT_OPTIMIZER_H
+#define XSOFTMAX_EXT_OPTIMIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/optimizer.h>
+
+/** @defgroup ext_optimizer Writing an optimizer
+ *
+ * An optimizer is a constant table: a rule that changes weights by the sum of their gradients over a batch, and how
+ * many numbers it stores for each weight. The library computes the sums, stores these numbers ("memories") for the
+ * weights, the bias and the vectors of an embedding model, saves them in checkpoints, and calls the rule for pieces of
+ * consecutive weights. A table with #XSM_OPTIMIZER_LINEAR has no rule: the library takes its steps.
+ *
+ * The state has `state_size` bytes. The library allocates it, zeroes it, and writes the options' values to the offsets
+ * in the option table.
+ *
+ * **Weights without a gradient.** The library calls the rule for classes and features of the batch only. So that dense
+ * and sparse rows give the same model, the rule must leave a weight and its memories alone if its sum is 0; see
+ * #XSM_OPTIMIZER_RESTLESS for rules that do not.
+ *
+ * **Gradients.** The sum is that of coefficient times feature over the examples of the batch; the coefficients contain
+ * 1/n. Gradients with `shrinks`, `decay` or `row_bound` (proximal steps, an L2 penalty, a maximum row norm) and models
+ * whose scores are distances are for tables with #XSM_OPTIMIZER_LINEAR only.
+ *
+ * **Threads.** rule() and scaled() are called from several threads at once, never at once for the same weight.
+ *
+ * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
+ *  @{ */
+
+/** Value of xsm_optimizer_ops::abi for tables of this header. */
+#define XSM_OPTIMIZER_ABI 1
+
+/** Most numbers that an optimizer stores for each weight. */
+#define XSM_OPTIMIZER_MEMORIES 8
+
+/** Properties of an optimizer. */
+enum {
+    /** The step is weights - eta sum. The library takes it, with proximal steps, an L2 penalty (ridge) and a maximum
+     *  row norm; the table has no rule() and no memories. */
+    XSM_OPTIMIZER_LINEAR = 1,
+    /** A sum of 0 changes a weight or its memories, too. Which weights of a batch the rule sees then depends on the
+     *  form of the rows (dense or sparse) and on the layout of the model, and so does the trained model. */
+    XSM_OPTIMIZER_RESTLESS = 2
+};
+
+/** What a rule knows of the step. */
+typedef struct xsm_step {
+    size_t size;     /**< sizeof(xsm_step). */
+    double eta;      /**< Learning rate, above 0. */
+    uint64_t number; /**< Number of the step since xsm_optimizer_bind(), from 1; a resumed run goes on counting. */
+} xsm_step;
+
+/** Gradients factor * values[i], rounded to float, of the weights index[i]. */
+typedef struct xsm_scaled_gradient {
+    size_t size;           /**< sizeof(xsm_scaled_gradient). */
+    const float *values;   /**< [count]. */
+    const uint32_t *index; /**< [count] weights, without duplicates; NULL = 0, 1, 2, ... */
+    size_t count;          /**< Number of weights. */
+    float factor;          /**< Factor of all values. */
+    uint32_t reserved;     /**< Zero. */
+} xsm_scaled_gradient;
+
+/** The table. Required members are marked; the others may be NULL or zero. */
+struct xsm_optimizer_ops {
+    size_t size;               /**< Required: sizeof(xsm_optimizer_ops). */
+    uint32_t abi;              /**< Required: #XSM_OPTIMIZER_ABI. */
+    uint32_t flags;            /**< Sum of #XSM_OPTIMIZER_LINEAR and #XSM_OPTIMIZER_RESTLESS. */
+    const char *name;          /**< Required: lower-case words joined by hyphens. */
+    const char *summary;       /**< Required: one line. */
+    size_t state_size;         /**< Bytes of state. */
+    const xsm_option *options; /**< [option_count]. */
+    uint32_t option_count;     /**< Options. */
+    uint32_t option_size;      /**< sizeof(xsm_option) if there are options. */
+
+    const char *const *memory_names; /**< [memories] lower-case words joined by hyphens: the names in checkpoints. */
+    uint32_t memories;               /**< Numbers stored for each weight, at most #XSM_OPTIMIZER_MEMORIES. */
+    /** Sum of 1 << m for each memory m whose numbers may be below 0. A checkpoint where others are is refused. */
+    uint32_t signed_memories;
+
+    /** Checks the options and prepares the state; NULL = nothing to check or prepare. On failure the library calls
+     *  unbind(). */
+    xsm_status (*bind)(void *state, xsm_context *context, xsm_error *err);
+    /** Releases what bind() allocated. Must also work on a state for which bind() failed or was never called. */
+    void (*unbind)(void *state);
+    /** Initial value of memory number `memory`; NULL = 0. Called after bind(). */
+    float (*initial)(const void *state, uint32_t memory);
+    /** Required, except with #XSM_OPTIMIZER_LINEAR: changes `weights` [n] and memory[0] [n], memory[1] [n], ... by the
+     *  gradients `sum` [n]. Each weight must be changed on its own: results may not depend on how the library cuts a
+     *  row into pieces. */
+    void (*rule)(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+                 const xsm_step *step);
+    /** The same for the gradient of one example: a faster way to the same bits as rule(). NULL = the library copies
+     *  weights and memories to consecutive places and calls rule(). */
+    void (*scaled)(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *gradient,
+                   const xsm_step *step);
+};
+
+/** @} */
+
+#endif

@@ -1,0 +1,357 @@
+/*
+ * A step on a batch: checks arguments, keeps the scales in range, and divides the work so that one thread changes a
+ * class's row of weights, in the order of the examples.
+ */
+#include "base/order.h"
+#include "optimizer/step.h"
+
+#include <string.h>
+
+/* -- preparing ----------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool decay, bool bound, xsm_error *err)
+{
+    if (o->linear || (!proximal && !decay && !bound)) {
+        return XSM_OK;
+    }
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                     "optimizer '%s' gives every weight a rate of its own, which does not go with %s; 'sgd' takes it",
+                     o->ops.name,
+                     proximal ? "the proximal steps of the estimator, whose rate is part of their solution"
+                     : decay  ? "a ridge, which is a decay of all weights alike"
+                              : "the estimator's bound on the length of rows");
+}
+
+xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err)
+{
+    if (m->alpha * decay < XSMI_ALPHA_LEAST) {
+        XSMI_TRY(xsmi_model_fold(m, err));
+    }
+    *alpha = m->alpha * decay;
+    return XSM_OK;
+}
+
+/* The scales and lengths of the rows of weights, as the steps need them. */
+static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_error *err)
+{
+    if (!(bound > 0)) {
+        xsmi_model_drop_row_lengths(m);
+    }
+    if (!proximal && !(bound > 0)) {
+        return XSM_OK;
+    }
+    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s classes one by one, for which the model must be class-major",
+                         proximal ? "proximal estimators shrink" : "a bound on the rows of weights scales");
+    }
+    XSMI_TRY(xsmi_model_need_row_scale(m, err));
+    return bound > 0 ? xsmi_model_need_row_lengths(m, err) : XSM_OK;
+}
+
+xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_error *err)
+{
+    xsm_model *m = o->model;
+    if (xsmi_gradient_is_exact(g)) {
+        xsmi_model_drop_row_lengths(m);
+    } else {
+        XSMI_TRY(prepare_rows(m, g->proximal, g->row_bound, err));
+    }
+    if ((xsmi_gradient_is_exact(g) && m->row_scale) || (!o->linear && (m->row_scale || m->alpha != 1))) {
+        XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale, a rule's step none */
+    }
+    return xsmi_memory_follow(o, err);
+}
+
+/* -- single examples ----------------------------------------------------------------------------------------------- */
+
+void xsmi_optimizer_step(xsm_optimizer *o, const xsmi_example_step *s)
+{
+    if (o->linear) {
+        xsmi_linear_example(o->model, s);
+    } else {
+        xsmi_rule_example(o, s);
+    }
+}
+
+/* -- entries by class ---------------------------------------------------------------------------------------------- */
+
+/* Sorts the entries of a gradient by class and keeps the order within a class: a radix sort, with one pass for each
+ * byte of K. `halves` has two halves of n entries each; the result is in the half returned. */
+static uint64_t *sort_entries(const xsm_gradient *g, uint64_t *halves, size_t n, uint32_t top_class)
+{
+    uint64_t *from = halves, *to = halves + n;
+    for (uint32_t shift = 0; shift < 32 && (top_class >> shift) > 0; shift += 8) {
+        size_t counts[257] = {0};
+        for (size_t i = 0; i < n; i++) {
+            counts[((xsmi_gradient_class(g, from[i]) >> shift) & 255) + 1]++;
+        }
+        for (size_t b = 0; b < 256; b++) {
+            counts[b + 1] += counts[b];
+        }
+        for (size_t i = 0; i < n; i++) {
+            to[counts[(xsmi_gradient_class(g, from[i]) >> shift) & 255]++] = from[i];
+        }
+        uint64_t *held = from;
+        from = to;
+        to = held;
+    }
+    return from;
+}
+
+typedef struct class_job {
+    const xsmi_step *step;
+    const uint64_t *entries;
+    const size_t *starts;
+    size_t groups, each;
+} class_job;
+
+static void run_classes(void *state, size_t index, uint32_t thread)
+{
+    const class_job *job = state;
+    const xsmi_step *s = job->step;
+    const size_t end = XSMI_MIN((index + 1) * job->each, job->groups);
+    for (size_t i = index * job->each; i < end; i++) {
+        const uint64_t *entries = job->entries + job->starts[i];
+        const uint32_t class = xsmi_gradient_class(s->g, entries[0]);
+        const size_t count = job->starts[i + 1] - job->starts[i];
+        if (s->optimizer->linear) {
+            xsmi_linear_class(s, class, entries, count);
+        } else {
+            xsmi_rule_class(s, class, entries, count, thread);
+        }
+    }
+}
+
+/* Memory for at most `bound` entries by class. */
+static xsm_status reserve_entries(xsm_optimizer *o, size_t bound, xsm_error *err)
+{
+    return bound < SIZE_MAX / 4 &&
+                   xsmi_reserve(o->context, &o->sorted, &o->sorted_capacity, 2 * bound, sizeof *o->sorted) &&
+                   xsmi_reserve(o->context, &o->starts, &o->starts_capacity, bound + 1, sizeof *o->starts)
+               ? XSM_OK
+               : xsmi_fail_memory(err, 2 * bound * sizeof *o->sorted, "a batch's classes");
+}
+
+/* A step on the classes that the gradient lists or, if exact, has a coefficient for; without those of the shared
+ * matrix, if `product`. */
+static xsm_status apply_listed(const xsmi_step *s, bool product, xsm_error *err)
+{
+    xsm_optimizer *o = s->optimizer;
+    const size_t n = xsmi_gradient_entries(s->g, !product, o->sorted);
+    if (n == 0) {
+        return XSM_OK;
+    }
+    /* The second half of the memory begins after the most entries, but the sort expects halves of n. */
+    const uint64_t *entries = sort_entries(s->g, o->sorted, n, o->model->classes - 1);
+    size_t groups = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || xsmi_gradient_class(s->g, entries[i]) != xsmi_gradient_class(s->g, entries[i - 1])) {
+            o->starts[groups++] = i;
+        }
+    }
+    o->starts[groups] = n;
+    /* Classes are independent, so a job can be long enough to be worth waking a thread. */
+    size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_batch_row_work(&s->batch) * (double)n / (double)groups)) + 1;
+    class_job job = {s, entries, o->starts, groups, each};
+    return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
+}
+
+/* -- every class --------------------------------------------------------------------------------------------------- */
+
+typedef struct range_job {
+    const xsmi_step *step;
+    uint32_t each;
+} range_job;
+
+static void run_range(void *state, size_t index, uint32_t thread)
+{
+    const range_job *job = state;
+    const xsmi_step *s = job->step;
+    uint32_t first = (uint32_t)index * job->each, left = s->optimizer->model->classes - first;
+    const uint32_t count = XSMI_MIN(left, job->each);
+    if (s->optimizer->linear) {
+        xsmi_linear_range(s, first, count, thread);
+        return;
+    }
+    for (uint32_t k = first; k < first + count; k++) {
+        xsmi_rule_class(s, k, NULL, (size_t)s->batch.count, thread);
+    }
+}
+
+static bool takes_groups(const xsmi_step *s)
+{
+    return !s->optimizer->linear && s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR &&
+           !xsmi_batch_sparse(&s->batch);
+}
+
+static xsm_status apply_exact(const xsmi_step *s, xsm_error *err)
+{
+    xsm_optimizer *o = s->optimizer;
+    const uint32_t classes = o->model->classes, threads = xsm_context_threads(o->context);
+    if (takes_groups(s)) {
+        const xsmi_class_matrix all = {NULL, classes, s->g->coefficients, (size_t)s->g->width};
+        return xsmi_step_groups(s, &all, err);
+    }
+    bool done;
+    XSMI_TRY(xsmi_step_by_feature(s, &done, err));
+    if (done) {
+        return XSM_OK;
+    }
+    /* Elements are independent, so pieces can be cut to suit the threads, in whole cache lines of classes. Threads are
+     * not woken for little work. */
+    double work = (double)classes * (double)s->batch.count * xsmi_batch_row_work(&s->batch);
+    uint32_t pieces = threads > 1 && work > 10 * XSMI_JOB_WORK ? threads * 4 : 1;
+    uint32_t each = (classes / pieces + 64) / 64 * 64;
+    range_job job = {s, pieces == 1 ? classes : each};
+    return xsmi_run(o->context, run_range, &job, (classes + job.each - 1) / job.each, err);
+}
+
+/* -- a step -------------------------------------------------------------------------------------------------------- */
+
+/* The optimizer can take the gradient's step on the batch. */
+static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                             xsm_error *err)
+{
+    const xsm_model *m = o->model;
+    if (g->examples != batch->count) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the gradient holds %llu examples, the batch %llu",
+                         (unsigned long long)g->examples, (unsigned long long)batch->count);
+    }
+    if (g->model_classes != m->classes) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the gradient is of a model of %u classes, this one has %u",
+                         g->model_classes, m->classes);
+    }
+    if (!(g->largest * eta < XSMI_STEP_LIMIT)) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                         "a step of %g would leave the finite numbers; try a smaller learning "
+                         "rate than %g",
+                         g->largest * eta, eta);
+    }
+    XSMI_TRY(xsmi_optimizer_check(o, g->proximal, g->decay != 1, g->row_bound > 0, err));
+    if (m->score != XSM_SCORE_LINEAR && (g->proximal || g->decay != 1 || g->row_bound > 0)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the gradient asks for rows to be scaled, and those of a model whose scores are distances are "
+                         "not");
+    }
+    if (m->layer && (!g->layer.hidden || g->work.rows.values != g->layer.hidden)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has a first layer, and the gradient is not of such a model");
+    }
+    if (m->layer && m->layer->tied && g->row_bound > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a bound on the rows of weights goes with vectors that are not tied");
+    }
+    return XSM_OK;
+}
+
+/* The output layer's rows are the hidden vectors of the gradient. */
+static void use_hidden(xsm_batch *batch, const xsm_model *m, const xsm_gradient *g)
+{
+    batch->values = g->layer.hidden;
+    batch->stride = g->work.rows.stride;
+    batch->features = m->features;
+    batch->offsets = NULL; /* dense, whatever form the rows have */
+    batch->index = NULL;
+}
+
+/* Whether the classes that the examples share are stepped by groups. */
+static bool takes_product(const xsm_optimizer *o, const xsm_gradient *g)
+{
+    const xsm_model *m = o->model;
+    return g->form == XSMI_GRADIENT_SHARED && !(g->row_bound > 0) && m->layout == XSM_LAYOUT_CLASS_MAJOR &&
+           m->score == XSM_SCORE_LINEAR && !m->row_length;
+}
+
+/* The floats that each thread sums in. */
+static size_t sums_of(const xsmi_step *s, bool product)
+{
+    const xsm_optimizer *o = s->optimizer;
+    if (product || (takes_groups(s) && xsmi_gradient_is_exact(s->g))) {
+        return xsmi_group_sums(o->model);
+    }
+    return o->linear ? xsmi_linear_sums(s) : XSMI_MAX((size_t)o->model->features, (size_t)XSMI_TILE_MOST);
+}
+
+static void apply_one(const xsmi_step *s)
+{
+    const xsm_gradient *g = s->g;
+    const xsmi_features x = xsmi_batch_features(&s->batch, 0);
+    const xsmi_example_step one = {
+        .x = &x,
+        .count = g->lengths[0],
+        .classes = g->classes,
+        .coefficients = g->coefficients,
+        .shrinks = g->proximal ? g->shrinks : NULL,
+        .alpha = s->alpha,
+        .bound = g->row_bound,
+        .step = s->step,
+    };
+    xsmi_optimizer_step(s->optimizer, &one);
+}
+
+/* An exact gradient with at most one non-zero coefficient in so many, such as the margin's, is applied class by
+ * class. */
+#define SPARSE_PART 16
+
+/* The step of the output layer. */
+static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
+{
+    const xsm_gradient *g = s->g;
+    const bool exact = xsmi_gradient_is_exact(g);
+    if (g->examples == 1 && !exact) {
+        apply_one(s);
+        return XSM_OK;
+    }
+    const size_t listed = xsmi_gradient_count(g, !product);
+    if (exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
+        return apply_exact(s, err);
+    }
+    XSMI_TRY(reserve_entries(s->optimizer, listed, err));
+    if (product) {
+        const xsmi_class_matrix shared = {g->shared.classes, g->shared.count, g->shared.matrix, g->shared.stride};
+        XSMI_TRY(xsmi_step_groups(s, &shared, err));
+    }
+    return apply_listed(s, product, err);
+}
+
+xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
+                               xsm_error *err)
+{
+    if (!o || !given || !g) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_apply: %s is NULL",
+                         !o       ? "the optimizer"
+                         : !given ? "the batch"
+                                  : "the gradient");
+    }
+    if (!o->model) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "optimizer '%s' is not bound", o->ops.name);
+    }
+    xsm_model *m = o->model;
+    xsmi_step s = {.optimizer = o, .g = g, .step = {sizeof s.step, eta, o->steps + 1}};
+    XSMI_TRY(xsmi_check_eta(eta, err));
+    XSMI_TRY(xsmi_model_read_batch(m, given, &s.batch, err));
+    XSMI_TRY(check_step(o, &s.batch, g, eta, err));
+    if (g->correction) {
+        xsmi_model_set_correction(m, g->correction);
+    }
+    if (g->hierarchy) {
+        xsmi_model_set_hierarchy(m, g->hierarchy);
+    }
+    const xsm_batch rows = s.batch;
+    if (m->layer) {
+        use_hidden(&s.batch, m, g);
+    }
+    XSMI_TRY(xsmi_optimizer_prepare(o, g, err));
+    const bool product = takes_product(o, g);
+    XSMI_TRY(xsmi_reserve_sums(o, sums_of(&s, product), err));
+    if (m->layer) {
+        XSMI_TRY(xsmi_prepare_first_layer(&s, &rows, err));
+    }
+    XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &s.alpha, err));
+    XSMI_TRY(apply_output(&s, product, err));
+    m->alpha = s.alpha;
+    if (m->layer) {
+        XSMI_TRY(xsmi_step_first_layer(&s, &rows, err));
+    }
+    o->steps++;
+    return XSM_OK;
+}

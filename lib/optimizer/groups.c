@@ -1,0 +1,109 @@
+/*
+ * The step on classes whose coefficients are a matrix: those that a batch shares (gradient/gradient.h), or, for rules,
+ * all. Their gradients are the product of the coefficients [examples][S] and the rows [examples][D], computed for a
+ * group of classes at a time and applied class by class.
+ */
+#include "base/order.h"
+#include "optimizer/step.h"
+
+#include <string.h>
+
+/* CLASSES: classes of a group, a multiple of every kernel's block size; their gradients stay in the second cache. ROWS:
+ * rows given to the kernel together. CLASSES_AHEAD: classes whose weights are prefetched before their step. */
+enum { CLASSES = 84, ROWS = 128, CLASSES_AHEAD = 3 };
+
+typedef struct group_job {
+    const xsmi_step *step;
+    const xsmi_class_matrix *matrix;
+    size_t stride, each; /* floats of a class's gradient; groups of a job */
+} group_job;
+
+size_t xsmi_group_sums(const xsm_model *m)
+{
+    size_t count;
+    return xsmi_multiply(CLASSES, xsmi_row_stride(m->features), &count) ? count : SIZE_MAX;
+}
+
+static uint32_t class_at(const xsmi_class_matrix *matrix, size_t i)
+{
+    return matrix->classes ? matrix->classes[i] : (uint32_t)i;
+}
+
+/* The gradients of a group's classes, and of their biases. */
+static void sum_group(const group_job *job, size_t first, size_t classes, float *sums, float *bias)
+{
+    const xsm_model *m = job->step->optimizer->model;
+    const xsmi_class_matrix *matrix = job->matrix;
+    const uint64_t examples = job->step->g->examples;
+    for (uint64_t start = 0; start < examples; start += ROWS) {
+        const float *x[ROWS], *g = matrix->coefficients + start * matrix->stride + first;
+        const size_t n = (size_t)XSMI_MIN(examples - start, (uint64_t)ROWS);
+        for (size_t i = 0; i < n; i++) {
+            x[i] = xsmi_batch_features(&job->step->batch, start + i).values;
+            for (size_t c = 0; c < classes; c++) {
+                bias[c] += g[i * matrix->stride + c];
+            }
+        }
+        m->kernels->rank_update(sums, job->stride, classes, g, matrix->stride, x, n, m->features, 1);
+    }
+}
+
+static void prefetch(const group_job *job, size_t i)
+{
+    const xsm_optimizer *o = job->step->optimizer;
+    const xsm_model *m = o->model;
+    const uint32_t class = class_at(job->matrix, i);
+    const xsmi_features all = {m->weight, NULL, m->features};
+    xsmi_prefetch_row(m->weight + (size_t) class * m->stride, m->features);
+    xsmi_optimizer_fetch(o, &all, 1, &class);
+}
+
+static void run_group(const group_job *job, size_t first, float *sums)
+{
+    const xsmi_step *s = job->step;
+    const xsm_optimizer *o = s->optimizer;
+    const xsmi_class_matrix *matrix = job->matrix;
+    const size_t features = o->model->features;
+    const size_t classes = XSMI_MIN(matrix->count - first, (size_t)CLASSES);
+    float bias[CLASSES] = {0};
+    sum_group(job, first, classes, sums, bias);
+    for (size_t c = 0; c < classes; c++) {
+        const uint32_t class = class_at(matrix, first + c);
+        const float *sum = sums + c * job->stride;
+        if (c + CLASSES_AHEAD < classes) {
+            prefetch(job, first + c + CLASSES_AHEAD);
+        }
+        if (o->linear) {
+            xsmi_linear_sum(s, class, sum, bias[c]);
+        } else {
+            const xsmi_row row = xsmi_row_of_class(o, class);
+            xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, features}, 1, &s->step);
+        }
+    }
+    if (!o->linear && o->model->bias) {
+        const xsmi_row row = xsmi_row_of_bias(o, matrix->classes ? 0 : (uint32_t)first);
+        const uint32_t *index = matrix->classes ? matrix->classes + first : NULL;
+        xsmi_rule_row(o, &row, &(xsmi_features){bias, index, classes}, 1, &s->step);
+    }
+    memset(sums, 0, classes * job->stride * sizeof *sums);
+}
+
+static void run_groups(void *state, size_t index, uint32_t thread)
+{
+    const group_job *job = state;
+    const xsm_optimizer *o = job->step->optimizer;
+    const size_t start = index * job->each * CLASSES;
+    const size_t end = XSMI_MIN(job->matrix->count, start + job->each * CLASSES);
+    for (size_t first = start; first < end; first += CLASSES) {
+        run_group(job, first, o->sums + thread * o->sums_each);
+    }
+}
+
+xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix, xsm_error *err)
+{
+    const xsm_model *m = s->optimizer->model;
+    const double work = (double)s->g->examples * xsmi_batch_row_work(&s->batch);
+    const size_t groups = (matrix->count + (size_t)CLASSES - 1) / CLASSES;
+    group_job job = {s, matrix, xsmi_row_stride(m->features), (size_t)(XSMI_JOB_WORK / (work * CLASSES)) + 1};
+    return xsmi_run_work(s, run_groups, &job, (groups + job.each - 1) / job.each, work * (double)matrix->count, err);
+}

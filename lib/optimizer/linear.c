@@ -1,0 +1,302 @@
+/*
+ * Linear steps: weights - eta*gradient. With W = alpha * row_scale * rows, the L2 penalty (ridge) costs one
+ * multiplication a step and one for each changed row of weights, and a sparse example changes the weights of its own
+ * features only.
+ */
+#include "base/order.h"
+#include "optimizer/step.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows of weights in one call of a kernel. */
+#define GROUP 32
+
+/* Multiplies the scale of class k into its row. */
+static void fold_row(xsm_model *m, uint32_t k)
+{
+    float scale = (float)m->row_scale[k];
+    m->kernels->scale(m->weight + (size_t)k * m->stride, m->features, scale);
+    m->row_scale[k] = 1;
+    xsmi_model_sum_row_length(m, k);
+}
+
+static void shrink_row(xsm_model *m, uint32_t k, double shrink)
+{
+    if (shrink != 1) {
+        m->row_scale[k] *= shrink;
+        if (m->row_scale[k] < XSMI_ROW_SCALE_LEAST) {
+            fold_row(m, k);
+        }
+    }
+}
+
+/*
+ * Updates the lengths of rows for w + a x by ||w + a x||^2 = ||w||^2 + 2 a w.x + a^2 ||x||^2, before the rows change.
+ * The accumulated rounding error stays below float32's own accuracy, because each length is recomputed now and then, or
+ * when most of it is gone.
+ */
+static void carry_lengths(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *rows,
+                          const float *amounts)
+{
+    float dots[GROUP];
+    if (x->index) {
+        m->kernels->sparse_gather_scores(m->weight, m->stride, rows, count, x->index, x->values, x->count, dots);
+    } else {
+        m->kernels->gather_scores(m->weight, m->stride, rows, count, x->values, x->count, dots, NULL);
+    }
+    double norm = (double)m->kernels->dot(x->values, x->values, x->count);
+    for (uint32_t j = 0; j < count; j++) {
+        xsmi_row_length *length = &m->row_length[rows[j]];
+        double a = (double)amounts[j], old = length->square;
+        length->square = old + a * (2 * (double)dots[j] + a * norm);
+        bool good = length->square > 0.01 * old && length->square < INFINITY;
+        length->age = good ? length->age + 1 : UINT64_MAX;
+    }
+}
+
+/* The number of updates after which a row's length is recomputed: large enough that this costs little beside sparse
+ * steps. */
+static uint64_t age_limit(const xsm_model *m)
+{
+    return 1024 + m->features / 16;
+}
+
+/* w[feature][class] += a x for the listed classes of a feature-major model. */
+static void add_feature_major(xsm_model *m, const xsmi_features *x, uint32_t count, const uint32_t *classes,
+                              const float *amounts)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        float *row = m->weight + (size_t)(x->index ? x->index[i] : i) * m->stride;
+        for (uint32_t j = 0; j < count; j++) {
+            row[classes[j]] += amounts[j] * x->values[i];
+        }
+    }
+}
+
+/* Without the maximum row norm. */
+static void add(xsm_model *m, const xsmi_example_step *s)
+{
+    const xsmi_features *x = s->x;
+    float amounts[GROUP];
+    for (uint32_t start = 0; start < s->count; start += GROUP) {
+        uint32_t group = XSMI_MIN(s->count - start, (uint32_t)GROUP);
+        const uint32_t *rows = s->classes + start;
+        for (uint32_t j = 0; j < group; j++) {
+            double change = -s->step.eta * (double)s->coefficients[start + j];
+            if (m->bias && m->score == XSM_SCORE_LINEAR) {
+                m->bias[rows[j]] = (float)((double)m->bias[rows[j]] + change);
+            }
+            double scale = m->row_scale ? s->alpha * m->row_scale[rows[j]] : s->alpha;
+            amounts[j] = (float)(change / scale);
+        }
+        if (m->row_length) {
+            carry_lengths(m, x, group, rows, amounts);
+        }
+        if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+            add_feature_major(m, x, group, rows, amounts);
+        } else if (x->index) {
+            m->kernels->sparse_scatter_update(m->weight, m->stride, rows, group, x->index, x->values, x->count,
+                                              amounts);
+        } else {
+            m->kernels->scatter_update(m->weight, m->stride, rows, group, x->values, x->count, amounts, NULL);
+        }
+        for (uint32_t j = 0; m->row_length && j < group; j++) {
+            if (m->row_length[rows[j]].age > age_limit(m)) {
+                xsmi_model_sum_row_length(m, rows[j]);
+            }
+        }
+        for (uint32_t j = 0; s->shrinks && j < group; j++) {
+            shrink_row(m, rows[j], s->shrinks[start + j]);
+        }
+    }
+}
+
+static void bound_row(xsm_model *m, uint32_t k, double alpha, double bound)
+{
+    double length = alpha * m->row_scale[k] * sqrt(m->row_length[k].square);
+    if (length > bound) {
+        shrink_row(m, k, bound / length);
+    }
+}
+
+void xsmi_linear_example(xsm_model *m, const xsmi_example_step *s)
+{
+    const bool distances = m->score != XSM_SCORE_LINEAR;
+    for (uint32_t j = 0; distances && j < s->count; j++) {
+        xsmi_model_pull(m, s->classes[j], (double)s->coefficients[j], s->step.eta);
+    }
+    add(m, s);
+    for (uint32_t j = 0; distances && j < s->count; j++) {
+        xsmi_model_settle(m, s->classes[j]);
+    }
+    for (uint32_t j = 0; s->bound > 0 && j < s->count; j++) {
+        bound_row(m, s->classes[j], s->alpha, s->bound);
+    }
+}
+
+void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count)
+{
+    xsm_model *m = s->optimizer->model;
+    const xsm_gradient *g = s->g;
+    xsmi_features x;
+    xsmi_example_step one = {.x = &x, .count = 1, .classes = &class, .alpha = s->alpha, .step = s->step};
+    if (m->score != XSM_SCORE_LINEAR) {
+        double sum = 0;
+        for (size_t j = 0; j < count; j++) {
+            sum += (double)g->coefficients[entries[j]];
+        }
+        xsmi_model_pull(m, class, sum, s->step.eta);
+    }
+    for (size_t j = 0; j < count; j++) {
+        x = xsmi_batch_features(&s->batch, xsmi_gradient_example(g, entries[j]));
+        one.coefficients = g->coefficients + entries[j];
+        one.shrinks = g->proximal ? g->shrinks + entries[j] : NULL;
+        add(m, &one);
+    }
+    if (m->score != XSM_SCORE_LINEAR) {
+        xsmi_model_settle(m, class);
+    }
+    if (g->row_bound > 0) {
+        bound_row(m, class, s->alpha, g->row_bound);
+    }
+}
+
+void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float bias)
+{
+    xsm_model *m = s->optimizer->model;
+    const double scale = m->row_scale ? s->alpha * m->row_scale[class] : s->alpha;
+    m->kernels->axpby(m->weight + (size_t) class * m->stride, sum, m->features, (float)(-s->step.eta / scale), 1);
+    if (m->bias) {
+        m->bias[class] = (float)((double)m->bias[class] - s->step.eta * (double)bias);
+    }
+}
+
+/* -- every class --------------------------------------------------------------------------------------------------- */
+
+/* Examples and classes of one product. The number of classes is a multiple of every kernel's block size; their weights
+ * stay in the second cache while all examples of a batch use them. */
+enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
+
+/* Whether the classes of a range get blocked products. */
+static bool is_blocked(const xsmi_step *s)
+{
+    return s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(&s->batch);
+}
+
+size_t xsmi_linear_sums(const xsmi_step *s)
+{
+    return xsmi_gradient_is_exact(s->g) && is_blocked(s) ? RANGE_FLOATS : 0;
+}
+
+/* Dense rows, class-major: a blocked product. `amounts` has RANGE_FLOATS zeros, and zeros again afterwards. */
+static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, float scale, float *amounts)
+{
+    const xsm_model *m = s->optimizer->model;
+    const xsm_gradient *g = s->g;
+    const uint64_t examples = s->batch.count;
+    const float *x[RANGE_EXAMPLES];
+    for (uint32_t c = 0; c < count; c += RANGE_CLASSES) {
+        size_t classes = XSMI_MIN(count - c, (uint32_t)RANGE_CLASSES);
+        for (uint64_t start = 0; start < examples; start += RANGE_EXAMPLES) {
+            size_t n = (size_t)XSMI_MIN(examples - start, (uint64_t)RANGE_EXAMPLES);
+            for (size_t i = 0; i < n; i++) {
+                x[i] = xsmi_batch_features(&s->batch, (size_t)start + i).values;
+                const float *from = g->coefficients + (start + i) * g->width + first + c;
+                for (size_t k = 0; k < classes; k++) {
+                    amounts[i * RANGE_CLASSES + k] = scale * from[k];
+                }
+            }
+            m->kernels->rank_update(m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts,
+                                    RANGE_CLASSES, x, n, m->features, 1);
+        }
+    }
+    memset(amounts, 0, (size_t)XSMI_MIN(examples, (uint64_t)RANGE_EXAMPLES) * RANGE_CLASSES * sizeof *amounts);
+}
+
+/* One sparse example, class-major. */
+static void range_sparse(const xsm_model *m, const xsmi_features *x, const float *coefficients, uint32_t first,
+                         uint32_t count, float scale)
+{
+    uint32_t rows[GROUP];
+    float amounts[GROUP];
+    for (uint32_t start = 0; start < count; start += GROUP) {
+        uint32_t group = XSMI_MIN(count - start, (uint32_t)GROUP);
+        for (uint32_t j = 0; j < group; j++) {
+            rows[j] = first + start + j;
+            amounts[j] = scale * coefficients[start + j];
+        }
+        m->kernels->sparse_scatter_update(m->weight, m->stride, rows, group, x->index, x->values, x->count, amounts);
+    }
+}
+
+static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float *scratch)
+{
+    const xsm_model *m = s->optimizer->model;
+    const xsm_gradient *g = s->g;
+    const float scale = (float)(-s->step.eta / s->alpha);
+    for (uint64_t i = 0; m->bias && m->score == XSM_SCORE_LINEAR && i < s->batch.count; i++) {
+        m->kernels->axpby(m->bias + first, g->coefficients + i * g->width + first, count, (float)-s->step.eta, 1);
+    }
+    if (is_blocked(s)) {
+        range_dense(s, first, count, scale, scratch);
+        return;
+    }
+    for (uint64_t i = 0; i < s->batch.count; i++) {
+        xsmi_features x = xsmi_batch_features(&s->batch, (size_t)i);
+        const float *from = g->coefficients + i * g->width + first;
+        if (m->layout == XSM_LAYOUT_CLASS_MAJOR) {
+            range_sparse(m, &x, from, first, count, scale);
+        } else {
+            m->kernels->column_update(m->weight + first, m->stride, x.index, x.values, x.count, count, from, scale);
+        }
+    }
+}
+
+void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint32_t thread)
+{
+    const xsm_optimizer *o = s->optimizer;
+    xsm_model *m = o->model;
+    const bool distances = m->score != XSM_SCORE_LINEAR;
+    for (uint32_t k = first; distances && k < first + count; k++) {
+        double sum = 0;
+        for (uint64_t i = 0; i < s->batch.count; i++) {
+            sum += (double)s->g->coefficients[i * s->g->width + k];
+        }
+        xsmi_model_pull(m, k, sum, s->step.eta);
+    }
+    add_range(s, first, count, is_blocked(s) ? o->sums + thread * o->sums_each : NULL);
+    for (uint32_t k = first; distances && k < first + count; k++) {
+        xsmi_model_settle(m, k);
+    }
+}
+
+/* The number of features by which weights in distant memory are prefetched ahead. */
+#define FEATURES_AHEAD 2
+
+void xsmi_linear_tile(const xsmi_step *s, const xsmi_class_tile *tile)
+{
+    enum { TOGETHER = 64 };
+    const xsm_model *m = s->optimizer->model;
+    const xsmi_feature_list *list = tile->list;
+    const float scale = (float)(-s->step.eta / s->alpha);
+    float amounts[TOGETHER];
+    for (uint64_t i = 0; m->bias && i < tile->examples; i++) {
+        m->kernels->axpby(m->bias + tile->first, tile->coefficients + i * tile->stride, tile->count,
+                          (float)-s->step.eta, 1);
+    }
+    for (size_t f = 0; f < list->founds; f++) {
+        float *weight = m->weight + list->found[f] * m->stride + tile->first;
+        if (f + FEATURES_AHEAD < list->founds) {
+            xsmi_prefetch_row(m->weight + list->found[f + FEATURES_AHEAD] * m->stride + tile->first, tile->count);
+        }
+        for (size_t start = list->starts[f], n; start < list->starts[f + 1]; start += n) {
+            n = XSMI_MIN(list->starts[f + 1] - start, (size_t)TOGETHER);
+            for (size_t j = 0; j < n; j++) {
+                amounts[j] = scale * list->values[start + j];
+            }
+            m->kernels->column_sums(tile->coefficients, tile->stride, list->examples + start, amounts, n, tile->count,
+                                    weight);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+/* The steps of a table's rule: gradients are summed for a few weights at a time, which the rule then changes. */
+#include "base/order.h"
+#include "optimizer/step.h"
+
+#include <string.h>
+
+/* Weights that are copied, or whose gradients are scaled, in one call of a rule. */
+enum { PIECE = 128 };
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+xsmi_row xsmi_row_at(const xsm_optimizer *o, size_t line, size_t column)
+{
+    const xsm_model *m = o->model;
+    xsmi_row row;
+    row.weights = m->weight + line * m->stride + column;
+    row.apart = 1;
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        const xsm_model *s = o->memory[i].output;
+        row.memory[i] = s->weight + line * s->stride + column;
+    }
+    return row;
+}
+
+xsmi_row xsmi_row_of_class(const xsm_optimizer *o, uint32_t class)
+{
+    if (o->model->layout == XSM_LAYOUT_CLASS_MAJOR) {
+        return xsmi_row_at(o, class, 0);
+    }
+    xsmi_row row = xsmi_row_at(o, 0, class);
+    row.apart = o->model->stride;
+    return row;
+}
+
+xsmi_row xsmi_row_of_bias(const xsm_optimizer *o, uint32_t first)
+{
+    xsmi_row row;
+    row.weights = o->model->bias + first;
+    row.apart = 1;
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        row.memory[i] = o->memory[i].output->bias + first;
+    }
+    return row;
+}
+
+/* Weights that are not next to each other are copied and written back. */
+static void rule_on_copies(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
+                           const xsm_step *step)
+{
+    const uint32_t memories = o->ops.memories;
+    float sums[PIECE], weights[PIECE], copies[XSM_OPTIMIZER_MEMORIES][PIECE], *memory[XSM_OPTIMIZER_MEMORIES];
+    size_t at[PIECE];
+    for (size_t start = 0, n; start < x->count; start += n) {
+        n = XSMI_MIN(x->count - start, (size_t)PIECE);
+        for (size_t i = 0; i < n; i++) {
+            at[i] = (x->index ? x->index[start + i] : start + i) * row->apart;
+            sums[i] = factor * x->values[start + i];
+            weights[i] = row->weights[at[i]];
+        }
+        for (uint32_t j = 0; j < memories; j++) {
+            memory[j] = copies[j];
+            for (size_t i = 0; i < n; i++) {
+                copies[j][i] = row->memory[j][at[i]];
+            }
+        }
+        o->ops.rule(o->state, weights, memory, sums, n, step);
+        for (size_t i = 0; i < n; i++) {
+            row->weights[at[i]] = weights[i];
+        }
+        for (uint32_t j = 0; j < memories; j++) {
+            for (size_t i = 0; i < n; i++) {
+                row->memory[j][at[i]] = copies[j][i];
+            }
+        }
+    }
+}
+
+static void rule_scaled(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
+                        const xsm_step *step)
+{
+    float sums[PIECE], *memory[XSM_OPTIMIZER_MEMORIES];
+    for (size_t start = 0, n; start < x->count; start += n) {
+        n = XSMI_MIN(x->count - start, (size_t)PIECE);
+        for (size_t i = 0; i < n; i++) {
+            sums[i] = factor * x->values[start + i];
+        }
+        for (uint32_t j = 0; j < o->ops.memories; j++) {
+            memory[j] = row->memory[j] + start;
+        }
+        o->ops.rule(o->state, row->weights + start, memory, sums, n, step);
+    }
+}
+
+void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
+                   const xsm_step *step)
+{
+    const bool together = row->apart == 1;
+    if (together && !x->index && factor == 1) {
+        o->ops.rule(o->state, row->weights, row->memory, x->values, x->count, step);
+    } else if (together && o->ops.scaled) {
+        const xsm_scaled_gradient g = {sizeof g, x->values, x->index, x->count, factor, 0};
+        o->ops.scaled(o->state, row->weights, row->memory, &g, step);
+    } else if (together && !x->index) {
+        rule_scaled(o, row, x, factor, step);
+    } else {
+        rule_on_copies(o, row, x, factor, step);
+    }
+}
+
+void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes)
+{
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        const xsm_model *s = o->memory[i].output;
+        for (uint32_t j = 0; j < count; j++) {
+            const float *row = s->weight + (size_t)classes[j] * s->stride;
+            for (size_t l = 0; x->index && l < x->count; l++) {
+                __builtin_prefetch(row + x->index[l], 1, 3);
+            }
+            for (size_t l = 0; !x->index && l < x->count; l += XSMI_LINE) {
+                xsmi_prefetch_line(row + l);
+            }
+            if (s->bias) {
+                __builtin_prefetch(s->bias + classes[j], 1, 3);
+            }
+        }
+    }
+}
+
+/* -- examples and classes ------------------------------------------------------------------------------------------ */
+
+void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s)
+{
+    for (uint32_t j = 0; j < s->count; j++) {
+        const xsmi_row row = xsmi_row_of_class(o, s->classes[j]);
+        xsmi_rule_row(o, &row, s->x, s->coefficients[j], &s->step);
+    }
+    if (o->model->bias) {
+        const xsmi_row row = xsmi_row_of_bias(o, 0);
+        xsmi_rule_row(o, &row, &(xsmi_features){s->coefficients, s->classes, s->count}, 1, &s->step);
+    }
+}
+
+/* Entry j of a class. */
+static uint64_t entry_at(const xsm_gradient *g, uint32_t class, const uint64_t *entries, size_t j)
+{
+    return entries ? entries[j] : j * g->width + class;
+}
+
+/* Applies sums over features in any order, which are zeros before and afterwards. A feature of several examples is
+ * taken at its first example; its sum is 0 at the others. */
+static void rule_sparse(const xsmi_step *s, const xsmi_row *row, uint32_t class, const uint64_t *entries, size_t count,
+                        float *sums)
+{
+    const xsm_optimizer *o = s->optimizer;
+    const uint32_t first = 0;
+    uint32_t index[PIECE];
+    float values[PIECE];
+    size_t n = 0;
+    for (size_t j = 0; j < count; j++) {
+        const uint64_t entry = entry_at(s->g, class, entries, j);
+        xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
+        o->model->kernels->sparse_scatter_update(sums, 0, &first, 1, x.index, x.values, x.count,
+                                                 s->g->coefficients + entry);
+    }
+    for (size_t j = 0; j < count; j++) {
+        const uint64_t entry = entry_at(s->g, class, entries, j);
+        xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
+        for (size_t i = 0; i < x.count; i++) {
+            if (sums[x.index[i]] != 0) {
+                index[n] = x.index[i];
+                values[n++] = sums[x.index[i]];
+                sums[x.index[i]] = 0;
+            }
+            if (n == PIECE) {
+                xsmi_rule_row(o, row, &(xsmi_features){values, index, n}, 1, &s->step);
+                n = 0;
+            }
+        }
+    }
+    xsmi_rule_row(o, row, &(xsmi_features){values, index, n}, 1, &s->step);
+}
+
+static void rule_dense(const xsmi_step *s, const xsmi_row *row, const uint64_t *entries, size_t count, float *sums)
+{
+    const xsm_model *m = s->optimizer->model;
+    for (size_t j = 0; j < count; j++) {
+        xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entries[j]));
+        m->kernels->axpby(sums, x.values, x.count, s->g->coefficients[entries[j]], 1);
+    }
+    xsmi_rule_row(s->optimizer, row, &(xsmi_features){sums, NULL, m->features}, 1, &s->step);
+    memset(sums, 0, m->features * sizeof *sums);
+}
+
+void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count, uint32_t thread)
+{
+    const xsm_optimizer *o = s->optimizer;
+    const xsmi_row row = xsmi_row_of_class(o, class);
+    float *sums = o->sums + thread * o->sums_each, bias = 0;
+    for (size_t j = 0; o->model->bias && j < count; j++) {
+        bias += s->g->coefficients[entry_at(s->g, class, entries, j)];
+    }
+    if (o->model->bias) {
+        const xsmi_row own = xsmi_row_of_bias(o, class);
+        xsmi_rule_row(o, &own, &(xsmi_features){&bias, NULL, 1}, 1, &s->step);
+    }
+    if (count == 1) {
+        const uint64_t entry = entry_at(s->g, class, entries, 0);
+        xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
+        xsmi_rule_row(o, &row, &x, s->g->coefficients[entry], &s->step);
+    } else if (xsmi_batch_sparse(&s->batch)) {
+        rule_sparse(s, &row, class, entries, count, sums);
+    } else {
+        rule_dense(s, &row, entries, count, sums);
+    }
+}
+
+/* -- tiles of a feature-major model -------------------------------------------------------------------------------- */
+
+static void prefetch_at(const xsm_optimizer *o, size_t feature, const xsmi_class_tile *tile)
+{
+    const xsmi_row row = xsmi_row_at(o, feature, tile->first);
+    xsmi_prefetch_row(row.weights, tile->count);
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        xsmi_prefetch_row(row.memory[i], tile->count);
+    }
+}
+
+void xsmi_rule_tile(const xsmi_step *s, const xsmi_class_tile *tile, uint32_t thread)
+{
+    const xsm_optimizer *o = s->optimizer;
+    const xsmi_kernels *kernels = o->model->kernels;
+    const xsmi_feature_list *list = tile->list;
+    float *sums = o->sums + thread * o->sums_each;
+    if (o->model->bias) {
+        for (uint64_t i = 0; i < tile->examples; i++) {
+            kernels->axpby(sums, tile->coefficients + i * tile->stride, tile->count, 1, 1);
+        }
+        const xsmi_row row = xsmi_row_of_bias(o, tile->first);
+        xsmi_rule_row(o, &row, &(xsmi_features){sums, NULL, tile->count}, 1, &s->step);
+        memset(sums, 0, tile->count * sizeof *sums);
+    }
+    for (size_t f = 0; f < list->founds; f++) {
+        if (f + 1 < list->founds) {
+            prefetch_at(o, list->found[f + 1], tile);
+        }
+        float factor;
+        const float *sum =
+            xsmi_feature_list_sum(list, f, kernels, tile->coefficients, tile->stride, tile->count, sums, &factor);
+        const xsmi_row row = xsmi_row_at(o, list->found[f], tile->first);
+        xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, tile->count}, factor, &s->step);
+        if (sum == sums) {
+            memset(sums, 0, tile->count * sizeof *sums);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+/* The parts of a step on a batch, which apply.c puts together. */
+#ifndef XSMI_OPTIMIZER_STEP_H
+#define XSMI_OPTIMIZER_STEP_H
+
+#include "optimizer/optimizer.h"
+
+/* A step on a batch of the output layer's rows. */
+typedef struct xsmi_step {
+    xsm_optimizer *optimizer;
+    xsm_batch batch;
+    const xsm_gradient *g;
+    double alpha; /* the model's after the step */
+    xsm_step step;
+} xsmi_step;
+
+/* -- scratch and jobs (jobs.c) ------------------------------------------------------------------------------------- */
+
+/* The number of multiplications that make a job worth its start, about. */
+#define XSMI_JOB_WORK 2e4
+/* xsmi_run() for jobs of so many multiplications in all: threads are not woken for little work. */
+xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err);
+/* Makes zeros for each thread; jobs leave zeros behind. */
+xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err);
+
+/* -- memories (memory.c) ------------------------------------------------------------------------------------------- */
+
+/* Makes the memories of the bound model, with the initial values of the table. */
+xsm_status xsmi_memory_new(xsm_optimizer *o, xsm_error *err);
+void xsmi_memory_free(xsm_optimizer *o);
+/* Refuses a model whose shape has changed; follows its layout. */
+xsm_status xsmi_memory_follow(xsm_optimizer *o, xsm_error *err);
+
+/* -- tiles and groups of classes ----------------------------------------------------------------------------------- */
+
+/* The gradient of some classes on a batch: sum_i g_i[c] x_i, by example in `coefficients` and by feature in `list`. */
+typedef struct xsmi_class_tile {
+    const xsmi_feature_list *list;
+    uint64_t examples;
+    uint32_t first, count;     /* classes first..first+count */
+    const float *coefficients; /* [examples][stride] of these classes, packed */
+    size_t stride;
+} xsmi_class_tile;
+#define XSMI_TILE_MOST 512 /* classes */
+
+/* A step on every class by feature (by_feature.c), if the model is feature-major and the step is faster for this batch;
+ * of rules always. Otherwise *done is false, and nothing has been changed. */
+xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err);
+void xsmi_release_tiles(xsm_optimizer *o);
+
+/* Classes with a matrix of coefficients, for the step by groups (groups.c): class-major models, dense rows. */
+typedef struct xsmi_class_matrix {
+    const uint32_t *classes; /* [count]; NULL = 0, 1, 2, ... */
+    size_t count;
+    const float *coefficients; /* [examples][stride] */
+    size_t stride;
+} xsmi_class_matrix;
+/* The number of floats that each thread sums in; SIZE_MAX if they cannot be addressed. */
+size_t xsmi_group_sums(const xsm_model *m);
+xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix, xsm_error *err);
+
+/* The step of the first layer on the rows, after that of the output layer (first_layer.c). Call prepare before the
+ * output layer's step. */
+xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err);
+xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err);
+
+/* -- changing weights: linear steps (linear.c) --------------------------------------------------------------------- */
+
+void xsmi_linear_example(xsm_model *m, const xsmi_example_step *s);
+/* Applies the entries entries[0..count) of the gradient, in that order, to a class's row. */
+void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count);
+/* Applies a gradient that is summed already. */
+void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float bias);
+/* The classes first..first+count of a gradient that has every class. */
+void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint32_t thread);
+/* The floats that each thread needs for it. */
+size_t xsmi_linear_sums(const xsmi_step *s);
+void xsmi_linear_tile(const xsmi_step *s, const xsmi_class_tile *tile);
+
+/* -- changing weights: rules (rule.c) ------------------------------------------------------------------------------ */
+
+/* Weights with their memories: weight i is weights[i*apart]. */
+typedef struct xsmi_row {
+    float *weights, *memory[XSM_OPTIMIZER_MEMORIES];
+    size_t apart;
+} xsmi_row;
+
+/* `count` weights from a place of the layout on; a class's weights; the biases of the classes from `first` on. */
+xsmi_row xsmi_row_at(const xsm_optimizer *o, size_t line, size_t column);
+xsmi_row xsmi_row_of_class(const xsm_optimizer *o, uint32_t class);
+xsmi_row xsmi_row_of_bias(const xsm_optimizer *o, uint32_t first);
+
+/* The rule for weights whose gradient is factor*x. */
+void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
+                   const xsm_step *step);
+void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s);
+/* As xsmi_linear_class(); entries NULL: the entry of the class in each of `count` examples. */
+void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count, uint32_t thread);
+void xsmi_rule_tile(const xsmi_step *s, const xsmi_class_tile *tile, uint32_t thread);
+
+#endif
