@@ -1,6 +1,6 @@
 /**
  * @file ext/optimizer.h
- * @brief The table of functions of an optimizer.
+ * @brief The table of functions of an optimizer, and a test suite for such tables.
  */
 #ifndef XSOFTMAX_EXT_OPTIMIZER_H
 #define XSOFTMAX_EXT_OPTIMIZER_H
@@ -100,6 +100,44 @@ struct xsm_optimizer_ops {
     void (*scaled)(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *gradient,
                    const xsm_step *step);
 };
+
+/** Settings of xsm_optimizer_check(). Start with #XSM_OPTIMIZER_CHECK_OPTIONS_INIT; zero or NULL means the default. */
+typedef struct xsm_optimizer_check_options {
+    size_t size;            /**< sizeof(xsm_optimizer_check_options). */
+    uint32_t classes;       /**< K of the largest problem; default 40. */
+    uint32_t features;      /**< D of the largest problem; default 300. */
+    double eta;             /**< Learning rate; default 0.1. */
+    const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
+} xsm_optimizer_check_options;
+
+/** Starting value of an #xsm_optimizer_check_options. */
+#define XSM_OPTIMIZER_CHECK_OPTIONS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(xsm_optimizer_check_options), 0, 0, 0, NULL                                                             \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Tests a table. Checks that it is complete and its options can be set; that memories start at finite numbers; that
+ *  rule() changes only the weights and memories that it is given, leaves those with a sum of 0 alone (without
+ *  #XSM_OPTIMIZER_RESTLESS), and gives the same bits however a row is cut; that scaled() gives the same bits as rule();
+ *  that steps on a model have the same bits for dense and sparse rows, for both layouts of the model and for every
+ *  number of threads, of linear and embedding models, and one by one in a trainer's windows; that weights and memories
+ *  stay finite; that a run whose memories were saved and restored goes on with the same bits; and that every allocation
+ *  of the context may fail.
+ *  @param context context, or NULL
+ *  @param ops     the table
+ *  @param options settings, or NULL
+ *  @param err     what the table does wrong, and where
+ *  @return #XSM_OK; #XSM_ERROR_DATA if the table is wrong; the errors of the functions of optimizer.h */
+XSM_API xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *ops,
+                                       const xsm_optimizer_check_options *options, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 /** @} */
 

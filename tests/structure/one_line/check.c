@@ -1,6 +1,6 @@
 /*
  * check KIND NAME: whether the library lists a method of that kind and name, and whether it passes the suite for its
- * kind. A loss is an option of the estimators that search, an optimizer has no suite: it must train a model.
+ * kind. A loss is an option of the estimators that search.
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include <xsoftmax.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 
 static xsm_error err = XSM_ERROR_INIT;
@@ -68,7 +69,8 @@ static int check_loss(const char *name)
 
 static int check_optimizer(const char *name)
 {
-    return listed_optimizer(name) != NULL;
+    const xsm_optimizer_ops *ops = listed_optimizer(name);
+    return ops && xsm_optimizer_check(NULL, ops, NULL, &err) == XSM_OK;
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,361 @@
+/* The conformance suite for optimizers' tables (ext/optimizer.h says what it tests). */
+#include "check/optimizer.h"
+
+#include "check/context.h"
+#include "check/rows.h"
+#include "estimator/estimator.h"
+
+#include <xsoftmax/trainer.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 160, HIDDEN = 20, STEPS = XSMI_OPTIMIZER_TRIAL_STEPS, THREADS = 3 };
+
+static xsm_status set_option(void *object, const char *name, const char *value, xsm_error *err)
+{
+    return xsm_optimizer_set(object, name, value, err);
+}
+
+/* -- steps on models ----------------------------------------------------------------------------------------------- */
+
+/* A model with its optimizer, and an estimator for the gradients. */
+typedef struct rig {
+    xsm_context *context;
+    xsm_model *model;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_gradient *gradient;
+} rig;
+
+typedef struct form {
+    const char *estimator, *option, *value; /* option NULL = none */
+    uint64_t batch;
+    int32_t layout;
+    bool embedding;
+} form;
+
+static void rig_free(rig *r)
+{
+    xsm_gradient_free(r->gradient);
+    xsm_optimizer_free(r->optimizer);
+    xsm_estimator_free(r->estimator);
+    xsm_model_free(r->model);
+    xsm_context_free(r->context);
+    *r = (rig){.context = NULL};
+}
+
+static xsm_status make_model(const xsmi_optimizer_trial *t, const form *f, rig *r, xsm_error *err)
+{
+    const uint32_t classes = t->options->classes, features = t->options->features;
+    if (f->embedding) {
+        return xsm_model_new_embedding(r->context, features, HIDDEN, classes, NULL, &r->model, err);
+    }
+    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
+    options.bias = 1;
+    options.layout = f->layout;
+    return xsm_model_new_linear(r->context, features, classes, &options, &r->model, err);
+}
+
+static xsm_status make_optimizer(const xsmi_optimizer_trial *t, xsm_context *ctx, xsm_optimizer **out, xsm_error *err)
+{
+    XSMI_TRY(xsm_optimizer_new_from(ctx, t->ops, out, err));
+    return xsmi_trial_set(ctx, t->options->set, set_option, *out, err);
+}
+
+static xsm_status fill_rig(const xsmi_optimizer_trial *t, const form *f, rig *r, xsm_error *err)
+{
+    XSMI_TRY(make_model(t, f, r, err));
+    XSMI_TRY(xsm_estimator_new(r->context, f->estimator, &r->estimator, err));
+    if (f->option) {
+        XSMI_TRY(xsm_estimator_set(r->estimator, f->option, f->value, err));
+    }
+    XSMI_TRY(xsm_estimator_bind(r->estimator, r->model, t->data, err));
+    XSMI_TRY(make_optimizer(t, r->context, &r->optimizer, err));
+    XSMI_TRY(xsm_optimizer_bind(r->optimizer, r->model, err));
+    return xsm_gradient_new(r->context, &r->gradient, err);
+}
+
+/* `ctx`: of the caller; NULL = a new one with so many threads. Freed by the caller, also on failure. */
+static xsm_status rig_new(const xsmi_optimizer_trial *t, const form *f, xsm_context *ctx, uint32_t threads, rig *r,
+                          xsm_error *err)
+{
+    *r = (rig){.context = NULL};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = threads;
+    if (ctx) {
+        r->context = xsmi_context_retain(ctx);
+    } else {
+        XSMI_TRY(xsm_context_new(&options, &r->context, err));
+    }
+    return fill_rig(t, f, r, err);
+}
+
+static xsm_batch batch_at(const xsmi_optimizer_trial *t, const form *f, uint64_t step)
+{
+    return xsm_batch_range(t->data, step * f->batch % (ROWS - f->batch + 1), f->batch);
+}
+
+static xsm_status take_steps(const xsmi_optimizer_trial *t, const form *f, rig *r, uint64_t first, uint64_t count,
+                             xsm_error *err)
+{
+    for (uint64_t step = first; step < first + count; step++) {
+        xsm_batch batch = batch_at(t, f, step);
+        XSMI_TRY(xsm_estimator_gradient(r->estimator, &batch, t->options->eta, r->gradient, err));
+        XSMI_TRY(xsm_optimizer_apply(r->optimizer, &batch, r->gradient, t->options->eta, err));
+    }
+    return XSM_OK;
+}
+
+static float weight_at(const xsm_model *m, uint32_t class, uint32_t feature)
+{
+    return m->layout == XSM_LAYOUT_CLASS_MAJOR ? m->weight[(size_t) class * m->stride + feature]
+                                               : m->weight[(size_t)feature * m->stride + class];
+}
+
+/* Whether two models of the same kind have the same bits, in any layout. */
+static bool same_models(const xsm_model *a, const xsm_model *b)
+{
+    bool equal = !a->bias || memcmp(a->bias, b->bias, a->classes * sizeof *a->bias) == 0;
+    for (uint32_t k = 0; equal && k < a->classes; k++) {
+        for (uint32_t j = 0; equal && j < a->features; j++) {
+            const float x = weight_at(a, k, j), y = weight_at(b, k, j);
+            equal = memcmp(&x, &y, sizeof x) == 0;
+        }
+    }
+    for (uint32_t j = 0; equal && a->layer && j < a->layer->features; j++) {
+        equal = memcmp(a->layer->weight + j * a->layer->stride, b->layer->weight + j * b->layer->stride,
+                       a->features * sizeof(float)) == 0;
+    }
+    return equal;
+}
+
+static xsm_status check_finite(const xsmi_optimizer_trial *t, const xsm_model *m, xsm_error *err)
+{
+    for (uint32_t k = 0; k < m->classes; k++) {
+        for (uint32_t j = 0; j < m->features; j++) {
+            if (!isfinite(weight_at(m, k, j))) {
+                return xsmi_optimizer_fault(t, err, "weights are not finite after %d steps", STEPS);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* The same steps on one thread and on several. */
+static xsm_status check_threads(const xsmi_optimizer_trial *t, const form *f, xsm_error *err)
+{
+    rig one, several = {.context = NULL};
+    xsm_status status = rig_new(t, f, NULL, 1, &one, err);
+    status = status == XSM_OK ? take_steps(t, f, &one, 0, STEPS, err) : status;
+    status = status == XSM_OK ? check_finite(t, one.model, err) : status;
+    status = status == XSM_OK ? rig_new(t, f, NULL, THREADS, &several, err) : status;
+    status = status == XSM_OK ? take_steps(t, f, &several, 0, STEPS, err) : status;
+    if (status == XSM_OK && !same_models(one.model, several.model)) {
+        status =
+            xsmi_optimizer_fault(t, err, "estimator '%s', batches of %llu: the weights depend on the number of threads",
+                                 f->estimator, (unsigned long long)f->batch);
+    }
+    rig_free(&several);
+    rig_free(&one);
+    return status;
+}
+
+/* Copies weights and memories. */
+static void copy_state(const rig *from, rig *to)
+{
+    xsm_model *a = from->model, *b = to->model;
+    memcpy(b->weight, a->weight, a->weight_count * sizeof *a->weight);
+    if (a->bias) {
+        memcpy(b->bias, a->bias, a->classes * sizeof *a->bias);
+    }
+    if (a->layer) {
+        memcpy(b->layer->weight, a->layer->weight, a->layer->weight_count * sizeof *a->weight);
+    }
+    xsm_state_tensor saved, restored;
+    bool negative;
+    for (uint32_t i = 0; xsmi_optimizer_tensor(from->optimizer, i, &saved, &negative); i++) {
+        xsmi_optimizer_tensor(to->optimizer, i, &restored, &negative);
+        memcpy(restored.data, saved.data, (size_t)(saved.lines * saved.width) * sizeof(float));
+    }
+    to->optimizer->steps = from->optimizer->steps;
+    to->estimator->position = from->estimator->position;
+}
+
+static xsm_status check_resumed(const xsmi_optimizer_trial *t, const form *f, xsm_error *err)
+{
+    rig whole, resumed = {.context = NULL};
+    xsm_status status = rig_new(t, f, NULL, 1, &whole, err);
+    status = status == XSM_OK ? take_steps(t, f, &whole, 0, STEPS, err) : status;
+    status = status == XSM_OK ? rig_new(t, f, NULL, 1, &resumed, err) : status;
+    if (status == XSM_OK) {
+        copy_state(&whole, &resumed);
+        status = take_steps(t, f, &whole, STEPS, STEPS, err);
+    }
+    status = status == XSM_OK ? take_steps(t, f, &resumed, STEPS, STEPS, err) : status;
+    if (status == XSM_OK && !same_models(whole.model, resumed.model)) {
+        status = xsmi_optimizer_fault(
+            t, err,
+            "with weights and memories restored, the next steps are others; all that a rule keeps must be in "
+            "its memories");
+    }
+    rig_free(&resumed);
+    rig_free(&whole);
+    return status;
+}
+
+/* The same gradients on both layouts, with sparse and with dense rows. */
+static xsm_status check_forms(const xsmi_optimizer_trial *t, const form *f, xsm_error *err)
+{
+    enum { FORMS = 4 };
+    rig rigs[FORMS] = {{.context = NULL}};
+    xsm_status status = XSM_OK;
+    for (int i = 0; i < FORMS && status == XSM_OK; i++) {
+        form own = *f;
+        own.layout = i & 1 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+        status = rig_new(t, &own, NULL, 1, &rigs[i], err);
+    }
+    for (uint64_t step = 0; step < STEPS && status == XSM_OK; step++) {
+        xsm_batch sparse = batch_at(t, f, step), dense = sparse;
+        dense.values = t->dense + (size_t)sparse.first * t->options->features;
+        dense.stride = dense.features = t->options->features;
+        status = xsm_estimator_gradient(rigs[0].estimator, &sparse, t->options->eta, rigs[0].gradient, err);
+        for (int i = 0; i < FORMS && status == XSM_OK; i++) {
+            const xsm_batch *rows = i & 2 ? &dense : &sparse;
+            status = xsm_optimizer_apply(rigs[i].optimizer, rows, rigs[0].gradient, t->options->eta, err);
+            if (status == XSM_OK && !same_models(rigs[0].model, rigs[i].model)) {
+                status = xsmi_optimizer_fault(t, err, "estimator '%s', batches of %llu: the weights depend on the %s",
+                                              f->estimator, (unsigned long long)f->batch,
+                                              i == 1   ? "layout of the model"
+                                              : i == 2 ? "form of the rows (dense or sparse)"
+                                                       : "layout and the form of the rows");
+            }
+        }
+    }
+    for (int i = 0; i < FORMS; i++) {
+        rig_free(&rigs[i]);
+    }
+    return status;
+}
+
+/* A trainer's windows of single steps, and the same steps one by one. */
+static xsm_status check_windows(const xsmi_optimizer_trial *t, xsm_error *err)
+{
+    const form f = {"ove", "negatives", "2", 1, XSM_LAYOUT_CLASS_MAJOR, false};
+    rig alone, trained = {.context = NULL};
+    xsm_trainer *trainer = NULL;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = options.batch = 1;
+    options.eta = t->options->eta;
+    options.order = XSM_ORDER_FILE;
+    xsm_status status = rig_new(t, &f, NULL, 1, &alone, err);
+    status = status == XSM_OK ? take_steps(t, &f, &alone, 0, ROWS, err) : status;
+    status = status == XSM_OK ? rig_new(t, &f, NULL, THREADS, &trained, err) : status;
+    if (status == XSM_OK) {
+        status = xsm_trainer_new(trained.context, trained.model, t->data, trained.estimator, trained.optimizer,
+                                 &options, &trainer, err);
+    }
+    status = status == XSM_OK ? xsm_trainer_run(trainer, err) : status;
+    if (status == XSM_OK && !same_models(alone.model, trained.model)) {
+        status =
+            xsmi_optimizer_fault(t, err, "a trainer's single steps give other weights than the same steps one by one");
+    }
+    xsm_trainer_free(trainer);
+    rig_free(&trained);
+    rig_free(&alone);
+    return status;
+}
+
+static xsm_status check_models(const xsmi_optimizer_trial *t, xsm_error *err)
+{
+    static const form forms[] = {
+        {"softmax", NULL, NULL, 1, 0, false},   {"softmax", NULL, NULL, 30, 0, false},
+        {"ove", "negatives", "3", 1, 0, false}, {"ove", "negatives", "3", 30, 0, false},
+        {"margin", NULL, NULL, 7, 0, false},    {"softmax", NULL, NULL, 30, 0, true},
+        {"ove", "negatives", "3", 7, 0, true},  {"sampled-softmax", "shared", "yes", 30, 0, true},
+    };
+    const bool equal = !(t->ops->flags & (XSM_OPTIMIZER_LINEAR | XSM_OPTIMIZER_RESTLESS));
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        form f = forms[i];
+        if (equal && !f.embedding) {
+            XSMI_TRY(check_forms(t, &f, err));
+        }
+        for (f.layout = 0; f.layout <= (f.embedding ? 0 : XSM_LAYOUT_FEATURE_MAJOR); f.layout++) {
+            XSMI_TRY(check_threads(t, &f, err));
+            XSMI_TRY(check_resumed(t, &f, err));
+        }
+    }
+    return check_windows(t, err);
+}
+
+/* -- the whole ----------------------------------------------------------------------------------------------------- */
+
+static xsm_status use_once(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const form f = {"softmax", NULL, NULL, 7, XSM_LAYOUT_CLASS_MAJOR, true};
+    rig r;
+    xsm_status status = rig_new(state, &f, ctx, 1, &r, err);
+    status = status == XSM_OK ? take_steps(state, &f, &r, 0, 2, err) : status;
+    rig_free(&r);
+    return status;
+}
+
+static xsm_status check_table(const xsmi_optimizer_trial *t, xsm_error *err)
+{
+    const form f = {"softmax", NULL, NULL, 1, XSM_LAYOUT_CLASS_MAJOR, false};
+    rig r;
+    xsm_status status = rig_new(t, &f, t->context, 1, &r, err);
+    if (status == XSM_OK && !r.optimizer->linear) {
+        status = xsmi_optimizer_try_rule(t, r.optimizer, err);
+    }
+    rig_free(&r);
+    XSMI_TRY(status);
+    XSMI_TRY(check_models(t, err));
+    return xsmi_trial_allocations(t->context, use_once, (void *)(uintptr_t)t, t->ops->name, err);
+}
+
+static xsm_status make_rows(xsmi_optimizer_trial *t, xsm_error *err)
+{
+    const uint32_t features = t->options->features;
+    const xsmi_trial_shape shape = {ROWS, features, t->options->classes, true, false};
+    XSMI_TRY(xsmi_trial_data(t->context, &shape, &t->data, err));
+    t->dense = xsmi_allocate_zero(t->context, (uint64_t)ROWS * features, sizeof *t->dense);
+    if (!t->dense) {
+        return xsmi_fail_memory(err, (uint64_t)ROWS * features * sizeof *t->dense, "the trial of an optimizer");
+    }
+    for (uint64_t i = 0; i < ROWS; i++) {
+        const xsmi_features x = xsmi_dataset_features(t->data, i);
+        for (size_t j = 0; j < x.count; j++) {
+            t->dense[i * features + x.index[j]] = x.values[j];
+        }
+    }
+    return XSM_OK;
+}
+
+xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *ops,
+                               const xsm_optimizer_check_options *given, xsm_error *err)
+{
+    if (!ops) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_check: the table is NULL");
+    }
+    xsm_optimizer_check_options o = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, given, "xsm_optimizer_check_options", err));
+    o.classes = o.classes ? o.classes : 40;
+    o.features = o.features ? o.features : 300;
+    o.eta = o.eta > 0 || o.eta < 0 ? o.eta : 0.1;
+    if (o.classes < 8 || o.classes > 1000 || o.features > 10000 || !(o.eta > 0 && o.eta < INFINITY)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "accepted are 8 to 1000 classes, 1 to 10000 features and a finite learning rate above 0");
+    }
+    xsmi_optimizer_trial t = {.ops = ops, .options = &o};
+    XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
+    xsm_optimizer *once = NULL; /* refuses a table that is not complete, before it is used */
+    xsm_status status = make_optimizer(&t, t.context, &once, err);
+    xsm_optimizer_free(once);
+    status = status == XSM_OK ? make_rows(&t, err) : status;
+    status = status == XSM_OK ? check_table(&t, err) : status;
+    xsmi_release(t.context, t.dense, (size_t)ROWS * o.features, sizeof *t.dense);
+    xsm_dataset_free(t.data);
+    xsm_context_free(t.context);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* The trial of an optimizer's rule on weights without a model, and how faults are reported. */
+#include "check/optimizer.h"
+
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+xsm_status xsmi_optimizer_fault(const xsmi_optimizer_trial *t, xsm_error *err, const char *format, ...)
+{
+    char what[240];
+    va_list args;
+    va_start(args, format);
+    xsmi_format_line(what, sizeof what, format, args);
+    va_end(args);
+    return xsmi_fail(err, XSM_ERROR_DATA, "optimizer '%s': %s", t->ops->name, what);
+}
+
+/* Weights and memories, each with a guard before and after. */
+enum { WEIGHTS = 300, ROOM = WEIGHTS + 2, ZERO_EVERY = 5 };
+#define GUARD 12345.0f
+
+typedef struct piece {
+    float numbers[1 + XSM_OPTIMIZER_MEMORIES][ROOM];
+} piece;
+
+static float number(uint64_t seed, size_t i)
+{
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, seed, XSMI_STREAM_CHECK, i);
+    return (float)(2 * xsmi_stream_uniform(&stream) - 1);
+}
+
+static void start(const xsm_optimizer *o, piece *p)
+{
+    for (uint32_t m = 0; m <= o->ops.memories; m++) {
+        const float initial = m > 0 && o->ops.initial ? o->ops.initial(o->state, m - 1) : 0;
+        for (size_t i = 0; i < ROOM; i++) {
+            p->numbers[m][i] = i == 0 || i == ROOM - 1 ? GUARD : m == 0 ? number(1, i) : initial;
+        }
+    }
+}
+
+static float *memories_at(piece *p, uint32_t memories, size_t i, float **memory)
+{
+    for (uint32_t m = 0; m < memories; m++) {
+        memory[m] = &p->numbers[m + 1][i + 1];
+    }
+    return &p->numbers[0][i + 1];
+}
+
+static void call_rule(const xsm_optimizer *o, piece *p, const float *sums, size_t first, size_t n, const xsm_step *step)
+{
+    float *memory[XSM_OPTIMIZER_MEMORIES], *weights = memories_at(p, o->ops.memories, first, memory);
+    o->ops.rule(o->state, weights, memory, sums + first, n, step);
+}
+
+static void call_scaled(const xsm_optimizer *o, piece *p, const xsm_scaled_gradient *g, const xsm_step *step)
+{
+    float *memory[XSM_OPTIMIZER_MEMORIES], *weights = memories_at(p, o->ops.memories, 0, memory);
+    o->ops.scaled(o->state, weights, memory, g, step);
+}
+
+static bool same(const xsm_optimizer *o, const piece *a, const piece *b)
+{
+    return memcmp(a->numbers, b->numbers, (1 + o->ops.memories) * sizeof a->numbers[0]) == 0;
+}
+
+/* Whether the sum of a weight is 0 in a step. */
+static bool is_zero(uint64_t step, size_t i)
+{
+    return i % ZERO_EVERY == step % ZERO_EVERY;
+}
+
+/* What a step did to the numbers that it should not touch, and whether they are finite. */
+static xsm_status check_numbers(const xsmi_optimizer_trial *t, const xsm_optimizer *o, uint64_t step,
+                                const piece *before, const piece *after, xsm_error *err)
+{
+    const bool restless = (o->ops.flags & XSM_OPTIMIZER_RESTLESS) != 0;
+    for (uint32_t m = 0; m <= o->ops.memories; m++) {
+        const float *was = before->numbers[m], *is = after->numbers[m];
+        if (is[0] != GUARD || is[ROOM - 1] != GUARD) {
+            return xsmi_optimizer_fault(t, err, "rule() writes beyond the n weights or their memories");
+        }
+        for (size_t i = 0; i < WEIGHTS; i++) {
+            if (!restless && is_zero(step, i) && memcmp(&was[i + 1], &is[i + 1], sizeof *is) != 0) {
+                return xsmi_optimizer_fault(
+                    t, err, "a sum of 0 changes %s from %g to %g; with XSM_OPTIMIZER_RESTLESS this is accepted",
+                    m == 0 ? "a weight" : o->ops.memory_names[m - 1], (double)was[i + 1], (double)is[i + 1]);
+            }
+            if (!isfinite(is[i + 1])) {
+                return xsmi_optimizer_fault(t, err, "%s is not finite after a step",
+                                            m == 0 ? "a weight" : o->ops.memory_names[m - 1]);
+            }
+            if (m > 0 && is[i + 1] < 0 && !(o->ops.signed_memories >> (m - 1) & 1)) {
+                return xsmi_optimizer_fault(t, err, "%s is below 0, and signed_memories does not have it",
+                                            o->ops.memory_names[m - 1]);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* scaled() against rule(): all weights, or those of a list in no order. */
+static xsm_status check_scaled(const xsmi_optimizer_trial *t, const xsm_optimizer *o, const piece *from,
+                               const xsm_step *step, xsm_error *err)
+{
+    const float factor = 0.37f;
+    piece own = *from, copy = *from, want = *from;
+    float values[WEIGHTS], sums[WEIGHTS];
+    uint32_t index[WEIGHTS];
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        values[i] = number(2, i);
+        sums[i] = factor * values[i];
+        index[i] = (uint32_t)(i * 7 % WEIGHTS); /* each once: 7 does not divide 300 */
+    }
+    call_rule(o, &want, sums, 0, WEIGHTS, step);
+    xsm_scaled_gradient g = {sizeof g, values, NULL, WEIGHTS, factor, 0};
+    call_scaled(o, &own, &g, step);
+    if (!same(o, &own, &want)) {
+        return xsmi_optimizer_fault(t, err, "scaled() gives other numbers than rule()");
+    }
+    float listed[WEIGHTS];
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        listed[i] = values[index[i]];
+    }
+    const size_t half = WEIGHTS / 2; /* in two calls, the second of which is short of whole vectors */
+    for (size_t first = 0, n = half + 3; first < WEIGHTS; first += n, n = WEIGHTS - first) {
+        xsm_scaled_gradient part = {sizeof part, listed + first, index + first, n, factor, 0};
+        call_scaled(o, &copy, &part, step);
+    }
+    return same(o, &copy, &want) ? XSM_OK
+                                 : xsmi_optimizer_fault(t, err, "scaled() with a list gives other numbers than rule()");
+}
+
+xsm_status xsmi_optimizer_try_rule(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
+{
+    piece whole, cut, before;
+    start(o, &whole);
+    before = whole;
+    XSMI_TRY(check_numbers(t, o, 0, &before, &whole, err));
+    for (uint64_t s = 1; s <= XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
+        const xsm_step step = {sizeof step, t->options->eta, s};
+        float sums[WEIGHTS], given[WEIGHTS];
+        for (size_t i = 0; i < WEIGHTS; i++) {
+            sums[i] = given[i] = is_zero(s, i) ? 0 : number(2 + s, i);
+        }
+        before = cut = whole;
+        call_rule(o, &whole, given, 0, WEIGHTS, &step);
+        if (memcmp(sums, given, sizeof sums) != 0) {
+            return xsmi_optimizer_fault(t, err, "rule() changes the sums");
+        }
+        XSMI_TRY(check_numbers(t, o, s, &before, &whole, err));
+        for (size_t first = 0, n = 0; first < WEIGHTS; first += n) {
+            n = n + 1 < WEIGHTS - first ? n + 1 : WEIGHTS - first;
+            call_rule(o, &cut, sums, first, n, &step);
+        }
+        if (!same(o, &cut, &whole)) {
+            return xsmi_optimizer_fault(t, err, "rule() gives other numbers when the weights come in pieces");
+        }
+        if (o->ops.scaled) {
+            XSMI_TRY(check_scaled(t, o, &before, &step, err));
+        }
+    }
+    return XSM_OK;
+}

@@ -1,0 +1,288 @@
+/*
+ * The suite for tables of optimizers: the built-in ones pass, rules of a host with none to three memories pass, and
+ * each kind of fault is found.
+ */
+#include "training.h"
+
+#include <xsoftmax/ext/optimizer.h>
+
+#include <math.h>
+#include <string.h>
+
+/* -- rules that keep the contract ---------------------------------------------------------------------------------- */
+
+/* RMSprop: s <- decay s + (1 - decay) t^2, w <- w - eta t / (sqrt(s) + 1e-6) */
+typedef struct rmsprop {
+    double decay;
+} rmsprop;
+
+static const xsm_option rmsprop_options[] = {
+    {"decay", XSM_OPTION_DOUBLE, offsetof(rmsprop, decay), "0.9", 0, 0.9999, NULL, "of the mean of squares"},
+};
+
+static float rms_step(float t, float *s, float decay, float eta)
+{
+    *s = decay * *s + (1 - decay) * t * t;
+    return eta * t / (sqrtf(*s) + 1e-6f);
+}
+
+static void rms_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+                     const xsm_step *step)
+{
+    const float decay = (float)((const rmsprop *)state)->decay;
+    for (size_t i = 0; i < n; i++) {
+        if (sum[i] != 0) {
+            weights[i] -= rms_step(sum[i], &memory[0][i], decay, (float)step->eta);
+        }
+    }
+}
+
+static void rms_scaled(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *g,
+                       const xsm_step *step)
+{
+    const float decay = (float)((const rmsprop *)state)->decay;
+    for (size_t i = 0; i < g->count; i++) {
+        const size_t at = g->index ? g->index[i] : i;
+        const float t = g->factor * g->values[i];
+        if (t != 0) {
+            weights[at] -= rms_step(t, &memory[0][at], decay, (float)step->eta);
+        }
+    }
+}
+
+static const char *const names[] = {"squares", "means", "counts"};
+
+static const xsm_optimizer_ops rms_table = {
+    .size = sizeof(xsm_optimizer_ops),
+    .abi = XSM_OPTIMIZER_ABI,
+    .name = "rmsprop",
+    .summary = "a test",
+    .state_size = sizeof(rmsprop),
+    .options = rmsprop_options,
+    .option_count = 1,
+    .option_size = sizeof(xsm_option),
+    .memory_names = names,
+    .memories = 1,
+    .rule = rms_rule,
+};
+
+/* Adam whose bias correction counts each weight's own steps: three memories, one of them signed. */
+static void adam_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+                      const xsm_step *step)
+{
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        const float t = sum[i];
+        if (t != 0) {
+            float *squares = &memory[0][i], *mean = &memory[1][i], *count = &memory[2][i];
+            *count += 1;
+            *mean = 0.9f * *mean + 0.1f * t;
+            *squares = 0.99f * *squares + 0.01f * t * t;
+            const float m = *mean / (1 - powf(0.9f, *count)), s = *squares / (1 - powf(0.99f, *count));
+            weights[i] -= (float)step->eta * m / (sqrtf(s) + 1e-6f);
+        }
+    }
+}
+
+/* The sign of the gradient, at a rate that falls with the number of the step. */
+static void sign_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+                      const xsm_step *step)
+{
+    (void)state;
+    (void)memory;
+    const float eta = (float)(step->eta / (double)step->number);
+    for (size_t i = 0; i < n; i++) {
+        weights[i] -= sum[i] > 0 ? eta : sum[i] < 0 ? -eta : 0;
+    }
+}
+
+/* Momentum, which moves weights without a gradient, too. */
+static void momentum_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+                          const xsm_step *step)
+{
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        memory[0][i] = 0.9f * memory[0][i] + sum[i];
+        weights[i] -= (float)step->eta * memory[0][i];
+    }
+}
+
+static void tables_that_keep_the_contract_pass(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; i < xsm_optimizer_count(); i++) {
+        assert_ok(xsm_optimizer_check(NULL, xsm_optimizer_at(i), NULL, &err), err);
+    }
+    xsm_optimizer_ops table = rms_table;
+    assert_ok(xsm_optimizer_check(NULL, &table, NULL, &err), err);
+    table.scaled = rms_scaled;
+    assert_ok(xsm_optimizer_check(NULL, &table, NULL, &err), err);
+    xsm_optimizer_check_options options = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
+    static const char *const set[] = {"decay=0.5", NULL};
+    options.set = set;
+    options.classes = 9;
+    options.features = 7;
+    options.eta = 0.01;
+    assert_ok(xsm_optimizer_check(NULL, &table, &options, &err), err);
+    table.rule = adam_rule;
+    table.scaled = NULL;
+    table.memories = 3;
+    table.signed_memories = 2;
+    assert_ok(xsm_optimizer_check(NULL, &table, NULL, &err), err);
+    table.rule = sign_rule;
+    table.memories = table.signed_memories = 0;
+    assert_ok(xsm_optimizer_check(NULL, &table, NULL, &err), err);
+    table.rule = momentum_rule;
+    table.memories = table.signed_memories = 1;
+    table.flags = XSM_OPTIMIZER_RESTLESS;
+    assert_ok(xsm_optimizer_check(NULL, &table, NULL, &err), err);
+}
+
+/* -- faults -------------------------------------------------------------------------------------------------------- */
+
+static void beyond_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+                        const xsm_step *step)
+{
+    rms_rule(state, weights, memory, sum, n, step);
+    weights[n] += 1;
+}
+
+/* A step that depends on the largest gradient of the piece. */
+static void pieces_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+                        const xsm_step *step)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++) {
+        most = fmaxf(most, fabsf(sum[i]));
+    }
+    (void)state;
+    (void)memory;
+    for (size_t i = 0; i < n; i++) {
+        weights[i] -= most > 0 ? (float)step->eta * sum[i] / most : 0;
+    }
+}
+
+static void infinite_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+                          const xsm_step *step)
+{
+    rms_rule(state, weights, memory, sum, n, step);
+    for (size_t i = 0; i < n; i++) {
+        weights[i] /= sum[i] == 0 ? 1 : 0;
+    }
+}
+
+static void other_scaled(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *g,
+                         const xsm_step *step)
+{
+    xsm_scaled_gradient wrong = *g;
+    wrong.factor = fabsf(g->factor) * 2;
+    rms_scaled(state, weights, memory, &wrong, step);
+}
+
+static void unlisted_scaled(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *g,
+                            const xsm_step *step)
+{
+    xsm_scaled_gradient wrong = *g;
+    wrong.index = NULL;
+    rms_scaled(state, weights, memory, &wrong, step);
+}
+
+static xsm_status bind_fails(void *state, xsm_context *context, xsm_error *err)
+{
+    (void)state;
+    (void)context;
+    err->status = XSM_ERROR_RANGE;
+    strcpy(err->message, "decay and beta do not go together");
+    return XSM_ERROR_RANGE;
+}
+
+static void faults_are_found(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*rule)(const void *, float *, float *const *, const float *, size_t, const xsm_step *);
+        void (*scaled)(const void *, float *, float *const *, const xsm_scaled_gradient *, const xsm_step *);
+        uint32_t memories, signed_memories;
+        xsm_status status;
+        const char *says;
+    } faults[] = {
+        {beyond_rule, NULL, 1, 0, XSM_ERROR_DATA, "beyond"},
+        {momentum_rule, NULL, 1, 1, XSM_ERROR_DATA, "XSM_OPTIMIZER_RESTLESS"},
+        {adam_rule, NULL, 3, 0, XSM_ERROR_DATA, "'rmsprop': means is below 0"},
+        {pieces_rule, NULL, 1, 0, XSM_ERROR_DATA, "in pieces"},
+        {infinite_rule, NULL, 1, 0, XSM_ERROR_DATA, "not finite"},
+        {rms_rule, other_scaled, 1, 0, XSM_ERROR_DATA, "scaled() gives"},
+        {rms_rule, unlisted_scaled, 1, 0, XSM_ERROR_DATA, "with a list"},
+        {NULL, NULL, 1, 0, XSM_ERROR_ARGUMENT, "needs name, summary and rule()"},
+        {rms_rule, NULL, 9, 0, XSM_ERROR_ARGUMENT, "up to 8 memories"},
+        {rms_rule, NULL, 1, 2, XSM_ERROR_ARGUMENT, "signed_memories"},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_optimizer_ops table = rms_table;
+        table.rule = faults[i].rule;
+        table.scaled = faults[i].scaled;
+        table.memories = faults[i].memories;
+        table.signed_memories = faults[i].signed_memories;
+        assert_fails(xsm_optimizer_check(NULL, &table, NULL, &err), faults[i].status, err);
+        if (!strstr(err.message, faults[i].says)) {
+            fail_msg("fault %zu: '%s' does not say '%s'", i, err.message, faults[i].says);
+        }
+    }
+}
+
+static void bad_tables_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_optimizer *o = NULL;
+    assert_fails(xsm_optimizer_check(NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_optimizer_new_from(NULL, NULL, &o, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_optimizer_new_from(NULL, &rms_table, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_optimizer_ops table = rms_table;
+    table.abi = 2;
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_STRUCT_NEW, err);
+    table = rms_table;
+    table.size = 20;
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_STRUCT_OLD, err);
+    table = rms_table;
+    table.flags = 4;
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
+    table = rms_table;
+    table.flags = XSM_OPTIMIZER_LINEAR; /* with a rule */
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
+    static const char *const twice[] = {"squares", "squares"}, *const bad[] = {"Squares", NULL};
+    table = rms_table;
+    table.memory_names = twice;
+    table.memories = 2;
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
+    table.memory_names = bad;
+    table.memories = 1;
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
+    table.memories = 2;
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
+    table.memory_names = NULL;
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
+    table = rms_table;
+    table.bind = bind_fails;
+    assert_fails(xsm_optimizer_check(NULL, &table, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "decay and beta"));
+    xsm_optimizer_check_options options = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
+    options.classes = 3;
+    assert_fails(xsm_optimizer_check(NULL, &rms_table, &options, &err), XSM_ERROR_RANGE, err);
+    options.classes = 0;
+    static const char *const set[] = {"beta=1", NULL};
+    options.set = set;
+    assert_fails(xsm_optimizer_check(NULL, &rms_table, &options, &err), XSM_ERROR_NAME, err);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_that_keep_the_contract_pass),
+        cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(bad_tables_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
