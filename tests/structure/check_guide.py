@@ -15,6 +15,7 @@ LIMIT = 1200
 HEAD = "#include <stdio.h>\n#include <xsoftmax.h>\n"
 NAMES = """
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 extern xsm_error err;
 extern xsm_context *context;
@@ -30,6 +31,7 @@ extern xsm_tuning_info info;
 extern xsm_corpus *corpus;
 extern xsm_model *input, *output;
 extern const xsm_estimator_ops my_estimator;
+extern const xsm_optimizer_ops my_optimizer;
 extern const xsm_sampler_ops my_sampler;
 extern double eta;
 extern uint32_t features, classes;
