@@ -73,7 +73,7 @@ xsm_status xsmi_group_set_int(const xsmi_option_group *group, const char *name, 
 /* Checks an object's own table like xsmi_option_check(), and that no name occurs twice or belongs to all objects of the
  * kind. */
 xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err);
-/* Prints an option's value as xsm_estimator_get() does. */
+/* Prints an option's value as xsm_estimator_get() does; group NULL: has no options. */
 size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *buffer, size_t size);
 
 /* The nearest of count names to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */
@@ -88,5 +88,77 @@ bool xsmi_parse_double(const char *text, double *value);
  * number, with a decimal point in every locale. Returns its length, as snprintf() does. */
 size_t xsmi_print_double(double value, int digits, char *buffer, size_t size);
 bool xsmi_parse_int(const char *text, int64_t *value);
+
+/* Defines xsm_KIND_ops_name(), _ops_summary() and _ops_option() by a function options_of(ops, common, state) that
+ * returns the group of options. */
+#define XSMI_DESCRIBE_OPS(kind)                                                                                        \
+    const char *xsm_##kind##_ops_name(const xsm_##kind##_ops *ops)                                                     \
+    {                                                                                                                  \
+        return ops ? ops->name : NULL;                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    const char *xsm_##kind##_ops_summary(const xsm_##kind##_ops *ops)                                                  \
+    {                                                                                                                  \
+        return ops ? ops->summary : NULL;                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    const xsm_option *xsm_##kind##_ops_option(const xsm_##kind##_ops *ops, size_t index)                               \
+    {                                                                                                                  \
+        if (!ops) {                                                                                                    \
+            return NULL;                                                                                               \
+        }                                                                                                              \
+        const xsmi_option_group group = options_of(ops, NULL, NULL);                                                   \
+        return xsmi_group_at(&group, index);                                                                           \
+    }
+
+/* Defines xsm_KIND_name(), _set(), _set_double(), _set_int() and _get() of an object with the members ops and state,
+ * and the values of common options at `common`, an expression with `object`. Options may be set while closed(object) is
+ * NULL, and must otherwise have been set when it says: "before the index is built". */
+#define XSMI_OBJECT_OPTIONS(kind, closed, common)                                                                      \
+    const char *xsm_##kind##_name(const xsm_##kind *object)                                                            \
+    {                                                                                                                  \
+        return object ? object->ops.name : NULL;                                                                       \
+    }                                                                                                                  \
+                                                                                                                       \
+    static xsm_status open_options(xsm_##kind *object, const char *name, xsmi_option_group *group, xsm_error *err)     \
+    {                                                                                                                  \
+        XSMI_TRY(xsmi_check_set(#kind, object, name, object ? closed(object) : NULL, err));                            \
+        *group = options_of(&object->ops, (common), object->state);                                                    \
+        return XSM_OK;                                                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    xsm_status xsm_##kind##_set(xsm_##kind *object, const char *name, const char *value, xsm_error *err)               \
+    {                                                                                                                  \
+        xsmi_option_group group;                                                                                       \
+        XSMI_TRY(open_options(object, name, &group, err));                                                             \
+        return xsmi_group_set_text(&group, name, value, err);                                                          \
+    }                                                                                                                  \
+                                                                                                                       \
+    xsm_status xsm_##kind##_set_double(xsm_##kind *object, const char *name, double value, xsm_error *err)             \
+    {                                                                                                                  \
+        xsmi_option_group group;                                                                                       \
+        XSMI_TRY(open_options(object, name, &group, err));                                                             \
+        return xsmi_group_set_double(&group, name, value, err);                                                        \
+    }                                                                                                                  \
+                                                                                                                       \
+    xsm_status xsm_##kind##_set_int(xsm_##kind *object, const char *name, int64_t value, xsm_error *err)               \
+    {                                                                                                                  \
+        xsmi_option_group group;                                                                                       \
+        XSMI_TRY(open_options(object, name, &group, err));                                                             \
+        return xsmi_group_set_int(&group, name, value, err);                                                           \
+    }                                                                                                                  \
+                                                                                                                       \
+    size_t xsm_##kind##_get(const xsm_##kind *object, const char *name, char *buffer, size_t size)                     \
+    {                                                                                                                  \
+        if (!object) {                                                                                                 \
+            return xsmi_group_get(NULL, name, buffer, size);                                                           \
+        }                                                                                                              \
+        const xsmi_option_group group = options_of(&object->ops, (void *)(uintptr_t)(common), object->state);          \
+        return xsmi_group_get(&group, name, buffer, size);                                                             \
+    }
+
+/* Whether an option may be set: refuses an object or a name that is NULL, and what `closed` says ("before the index is
+ * built") if it is not NULL. */
+xsm_status xsmi_check_set(const char *kind, const void *object, const char *name, const char *closed, xsm_error *err);
 
 #endif

@@ -114,8 +114,24 @@ xsm_status xsmi_fail_name(xsm_error *err, const char *kind, const char *name, si
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_%s_new: name is NULL", kind);
     }
     const char *near = xsmi_nearest(name, NULL, count, name_at);
-    return xsmi_fail(err, XSM_ERROR_NAME, "no %s '%s'%s%s%s", kind, name, near ? "; did you mean '" : "",
-                     near ? near : "", near ? "'?" : "");
+    if (near) {
+        return xsmi_fail(err, XSM_ERROR_NAME, "no %s '%s'; did you mean '%s'?", kind, name, near);
+    }
+    char names[sizeof err->message]; /* "'sgd' or 'adagrad'" */
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof names; i++) {
+        const char *before = i == 0 ? "" : i + 1 < count ? ", " : " or ";
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s'%s'", before, name_at(NULL, i));
+    }
+    return xsmi_fail(err, XSM_ERROR_NAME, "no %s '%s'; accepted is %s", kind, name, names);
+}
+
+xsm_status xsmi_check_set(const char *kind, const void *object, const char *name, const char *closed, xsm_error *err)
+{
+    if (!object || !name) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_%s_set: the %s is NULL", kind, object ? "name" : kind);
+    }
+    return closed ? xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set %s", name, closed) : XSM_OK;
 }
 
 xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err)
@@ -140,7 +156,7 @@ xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_err
 size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *buffer, size_t size)
 {
     void *values;
-    const xsm_option *option = name ? xsmi_group_find(group, name, &values) : NULL;
+    const xsm_option *option = group && name ? xsmi_group_find(group, name, &values) : NULL;
     size = buffer ? size : 0;
     if (!option) {
         if (size > 0) {

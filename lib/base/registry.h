@@ -6,6 +6,8 @@
 #ifndef XSMI_REGISTRY_H
 #define XSMI_REGISTRY_H
 
+#include "base/option.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -16,7 +18,7 @@
 /* The names of a list, ended by NULL, as options with choices take them: the inside of an array's braces. */
 #define XSMI_REGISTRY_NAMES(list) list(XSMI_REGISTRY_NAME) NULL
 
-/* Defines xsm_KIND_count(), xsm_KIND_at() and xsm_KIND_find() over the tables of a list. */
+/* Defines xsm_KIND_count(), xsm_KIND_at(), xsm_KIND_find() and xsm_KIND_new() over the tables of a list. */
 #define XSMI_REGISTRY(kind, tables)                                                                                    \
     static const xsm_##kind##_ops *const registry[] = {tables};                                                        \
                                                                                                                        \
@@ -38,6 +40,19 @@
             }                                                                                                          \
         }                                                                                                              \
         return NULL;                                                                                                   \
+    }                                                                                                                  \
+                                                                                                                       \
+    static const char *name_at(const void *list, size_t index)                                                         \
+    {                                                                                                                  \
+        (void)list;                                                                                                    \
+        return registry[index]->name;                                                                                  \
+    }                                                                                                                  \
+                                                                                                                       \
+    xsm_status xsm_##kind##_new(xsm_context *context, const char *name, xsm_##kind **out, xsm_error *err)              \
+    {                                                                                                                  \
+        const xsm_##kind##_ops *ops = xsm_##kind##_find(name);                                                         \
+        return ops ? xsm_##kind##_new_from(context, ops, out, err)                                                     \
+                   : xsmi_fail_name(err, #kind, name, xsm_##kind##_count(), name_at);                                  \
     }
 
 #endif

@@ -91,24 +91,7 @@ static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, 
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-const char *xsm_estimator_ops_name(const xsm_estimator_ops *ops)
-{
-    return ops ? ops->name : NULL;
-}
-
-const char *xsm_estimator_ops_summary(const xsm_estimator_ops *ops)
-{
-    return ops ? ops->summary : NULL;
-}
-
-const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t index)
-{
-    if (!ops) {
-        return NULL;
-    }
-    xsmi_option_group group = options_of(ops, NULL, NULL);
-    return xsmi_group_at(&group, index);
-}
+XSMI_DESCRIBE_OPS(estimator)
 
 /* The size of a table up to its last required member, in the first release. */
 #define FIRST_OPS_SIZE (offsetof(xsm_estimator_ops, gradient) + sizeof(((xsm_estimator_ops *)0)->gradient))

@@ -24,24 +24,7 @@ static xsmi_option_group options_of(const xsm_index_ops *ops, void *common, void
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-const char *xsm_index_ops_name(const xsm_index_ops *ops)
-{
-    return ops ? ops->name : NULL;
-}
-
-const char *xsm_index_ops_summary(const xsm_index_ops *ops)
-{
-    return ops ? ops->summary : NULL;
-}
-
-const xsm_option *xsm_index_ops_option(const xsm_index_ops *ops, size_t index)
-{
-    if (!ops) {
-        return NULL;
-    }
-    xsmi_option_group group = options_of(ops, NULL, NULL);
-    return xsmi_group_at(&group, index);
-}
+XSMI_DESCRIBE_OPS(index)
 
 /* A table of the first release. */
 #define FIRST_OPS_SIZE (offsetof(xsm_index_ops, info) + sizeof(((xsm_index_ops *)0)->info))
@@ -132,58 +115,14 @@ void xsm_index_free(xsm_index *x)
     }
 }
 
-const char *xsm_index_name(const xsm_index *x)
-{
-    return x ? x->ops.name : NULL;
-}
-
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* The options, if one of that name may be set now. */
-static xsm_status open_options(xsm_index *x, const char *name, xsmi_option_group *group, xsm_error *err)
+static const char *closed(const xsm_index *x)
 {
-    if (!x || !name) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_set: %s is NULL", x ? "the name" : "the index");
-    }
-    if (x->built) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the index is built", name);
-    }
-    *group = options_of(&x->ops, &x->common, x->state);
-    return XSM_OK;
+    return x->built ? "before the index is built" : NULL;
 }
 
-xsm_status xsm_index_set(xsm_index *x, const char *name, const char *value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(x, name, &group, err));
-    return xsmi_group_set_text(&group, name, value, err);
-}
-
-xsm_status xsm_index_set_double(xsm_index *x, const char *name, double value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(x, name, &group, err));
-    return xsmi_group_set_double(&group, name, value, err);
-}
-
-xsm_status xsm_index_set_int(xsm_index *x, const char *name, int64_t value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(x, name, &group, err));
-    return xsmi_group_set_int(&group, name, value, err);
-}
-
-size_t xsm_index_get(const xsm_index *x, const char *name, char *buffer, size_t size)
-{
-    if (!x) {
-        if (buffer && size > 0) {
-            buffer[0] = '\0';
-        }
-        return 0;
-    }
-    xsmi_option_group group = options_of(&x->ops, (void *)(uintptr_t)&x->common, (void *)(uintptr_t)x->state);
-    return xsmi_group_get(&group, name, buffer, size);
-}
+XSMI_OBJECT_OPTIONS(index, closed, &object->common)
 
 /* -- what is known ----------------------------------------------------------------------------------------------- */
 

@@ -6,21 +6,6 @@
 
 XSMI_REGISTRY(estimator, XSMI_ESTIMATORS(XSMI_REGISTRY_TABLE))
 
-static const char *estimator_name_at(const void *list, size_t index)
-{
-    (void)list;
-    return xsm_estimator_at(index)->name;
-}
-
-xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimator **out, xsm_error *err)
-{
-    const xsm_estimator_ops *ops = xsm_estimator_find(name);
-    if (!ops) {
-        return xsmi_fail_name(err, "estimator", name, xsm_estimator_count(), estimator_name_at);
-    }
-    return xsm_estimator_new_from(context, ops, out, err);
-}
-
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
 {
     if (e->exact && !(e->ops.flags & XSM_ESTIMATOR_ROW_STATE)) {

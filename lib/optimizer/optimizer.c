@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-static xsmi_option_group options_of(const xsm_optimizer_ops *ops, void *state)
+static xsmi_option_group options_of(const xsm_optimizer_ops *ops, const void *common, void *state)
 {
+    (void)common;
     xsmi_option_group group = {
         "optimizer",
         ops->name,
@@ -19,24 +20,7 @@ static xsmi_option_group options_of(const xsm_optimizer_ops *ops, void *state)
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-const char *xsm_optimizer_ops_name(const xsm_optimizer_ops *ops)
-{
-    return ops ? ops->name : NULL;
-}
-
-const char *xsm_optimizer_ops_summary(const xsm_optimizer_ops *ops)
-{
-    return ops ? ops->summary : NULL;
-}
-
-const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops, size_t index)
-{
-    if (!ops) {
-        return NULL;
-    }
-    xsmi_option_group group = options_of(ops, NULL);
-    return xsmi_group_at(&group, index);
-}
+XSMI_DESCRIBE_OPS(optimizer)
 
 /* A table of the first release. */
 #define FIRST_OPS_SIZE (offsetof(xsm_optimizer_ops, scaled) + sizeof(((xsm_optimizer_ops *)0)->scaled))
@@ -97,7 +81,7 @@ static xsm_status read_ops(const xsm_optimizer_ops *given, xsm_optimizer_ops *op
                          ops->name);
     }
     XSMI_TRY(check_memories(ops, err));
-    xsmi_option_group group = options_of(ops, NULL);
+    xsmi_option_group group = options_of(ops, NULL, NULL);
     return xsmi_group_check(&group, ops->state_size, err);
 }
 
@@ -124,7 +108,7 @@ xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops 
         xsm_context_free(ctx);
         return xsmi_fail_memory(err, ops.state_size, "an optimizer");
     }
-    xsmi_option_group group = options_of(&o->ops, o->state);
+    xsmi_option_group group = options_of(&o->ops, NULL, o->state);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], o->state);
     *out = o;
     return XSM_OK;
@@ -156,55 +140,14 @@ void xsm_optimizer_free(xsm_optimizer *o)
     }
 }
 
-const char *xsm_optimizer_name(const xsm_optimizer *o)
-{
-    return o ? o->ops.name : NULL;
-}
-
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* Opens the options if they can be set now. */
-static xsm_status open_options(xsm_optimizer *o, const char *name, xsmi_option_group *group, xsm_error *err)
+static const char *closed(const xsm_optimizer *o)
 {
-    if (!o || !name) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_set: %s is NULL", o ? "the name" : "the optimizer");
-    }
-    if (o->model) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the optimizer is bound", name);
-    }
-    *group = options_of(&o->ops, o->state);
-    return XSM_OK;
+    return o->model ? "before the optimizer is bound" : NULL;
 }
 
-xsm_status xsm_optimizer_set(xsm_optimizer *o, const char *name, const char *value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(o, name, &group, err));
-    return xsmi_group_set_text(&group, name, value, err);
-}
-
-xsm_status xsm_optimizer_set_double(xsm_optimizer *o, const char *name, double value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(o, name, &group, err));
-    return xsmi_group_set_double(&group, name, value, err);
-}
-
-xsm_status xsm_optimizer_set_int(xsm_optimizer *o, const char *name, int64_t value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(o, name, &group, err));
-    return xsmi_group_set_int(&group, name, value, err);
-}
-
-size_t xsm_optimizer_get(const xsm_optimizer *o, const char *name, char *buffer, size_t size)
-{
-    if (!o) {
-        return 0;
-    }
-    xsmi_option_group group = options_of(&o->ops, o->state);
-    return xsmi_group_get(&group, name, buffer, size);
-}
+XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */
 

@@ -24,24 +24,7 @@ static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, vo
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-const char *xsm_sampler_ops_name(const xsm_sampler_ops *ops)
-{
-    return ops ? ops->name : NULL;
-}
-
-const char *xsm_sampler_ops_summary(const xsm_sampler_ops *ops)
-{
-    return ops ? ops->summary : NULL;
-}
-
-const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, size_t index)
-{
-    if (!ops) {
-        return NULL;
-    }
-    xsmi_option_group group = options_of(ops, NULL, NULL);
-    return xsmi_group_at(&group, index);
-}
+XSMI_DESCRIBE_OPS(sampler)
 
 /* A table of the first release. */
 #define FIRST_OPS_SIZE offsetof(xsm_sampler_ops, sweep)
@@ -122,11 +105,6 @@ void xsm_sampler_free(xsm_sampler *s)
     }
 }
 
-const char *xsm_sampler_name(const xsm_sampler *s)
-{
-    return s ? s->ops.name : NULL;
-}
-
 uint32_t xsm_sampler_classes(const xsm_sampler *s)
 {
     return s && s->bound ? s->classes : 0;
@@ -134,48 +112,12 @@ uint32_t xsm_sampler_classes(const xsm_sampler *s)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
-/* The options, if one of that name may be set now. */
-static xsm_status open_options(xsm_sampler *s, const char *name, xsmi_option_group *group, xsm_error *err)
+static const char *closed(const xsm_sampler *s)
 {
-    if (!s || !name) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_set: %s is NULL", s ? "the name" : "the sampler");
-    }
-    if (s->bound) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the sampler is bound", name);
-    }
-    *group = options_of(&s->ops, &s->common, s->state);
-    return XSM_OK;
+    return s->bound ? "before the sampler is bound" : NULL;
 }
 
-xsm_status xsm_sampler_set(xsm_sampler *s, const char *name, const char *value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(s, name, &group, err));
-    return xsmi_group_set_text(&group, name, value, err);
-}
-
-xsm_status xsm_sampler_set_double(xsm_sampler *s, const char *name, double value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(s, name, &group, err));
-    return xsmi_group_set_double(&group, name, value, err);
-}
-
-xsm_status xsm_sampler_set_int(xsm_sampler *s, const char *name, int64_t value, xsm_error *err)
-{
-    xsmi_option_group group;
-    XSMI_TRY(open_options(s, name, &group, err));
-    return xsmi_group_set_int(&group, name, value, err);
-}
-
-size_t xsm_sampler_get(const xsm_sampler *s, const char *name, char *buffer, size_t size)
-{
-    if (!s) {
-        return 0;
-    }
-    xsmi_option_group group = options_of(&s->ops, (void *)(uintptr_t)&s->common, s->state);
-    return xsmi_group_get(&group, name, buffer, size);
-}
+XSMI_OBJECT_OPTIONS(sampler, closed, &object->common)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */
 
