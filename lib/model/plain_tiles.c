@@ -338,28 +338,39 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     }
 }
 
+static void score_input(const xsmi_tile_call *call, xsmi_plain_scratch *s)
+{
+    if (xsmi_tiles_packed(call->model, call->rows->sparse)) {
+        score_packed(call, s);
+    } else if (call->model->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        score_feature_major(call, s);
+    } else {
+        score_gathered(call, s);
+    }
+}
+
+/* Scores the rows' hidden vectors. */
+static void score_hidden(const xsmi_tile_call *call, xsmi_plain_scratch *s)
+{
+    const xsmi_tile_rows *rows = call->rows;
+    const size_t stride = hidden_stride(call->model);
+    xsmi_features hidden[XSMI_TILE_ROWS];
+    for (size_t b = 0; b < rows->blocks; b++) {
+        for (size_t l = b * XSMI_LANES; l < b * XSMI_LANES + rows->counts[b]; l++) {
+            hidden[l] = xsmi_model_forward(call->model, &rows->features[l], s->hidden + l * stride);
+        }
+    }
+    const xsmi_tile_rows input = {hidden, rows->counts, rows->blocks, false};
+    xsmi_tile_call of_hidden = *call;
+    of_hidden.rows = &input;
+    score_input(&of_hidden, s);
+}
+
 void xsmi_plain_score(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 {
-    const xsm_model *m = call->model;
-    const xsmi_tile_rows *rows = call->rows;
-    xsmi_features hidden[XSMI_TILE_ROWS];
-    xsmi_tile_rows input = *rows;
-    xsmi_tile_call inner = *call;
-    if (m->layer) {
-        for (size_t b = 0; b < rows->blocks; b++) {
-            for (size_t l = b * XSMI_LANES; l < b * XSMI_LANES + rows->counts[b]; l++) {
-                hidden[l] = xsmi_model_forward(m, &rows->features[l], s->hidden + l * hidden_stride(m));
-            }
-        }
-        input.features = hidden;
-        input.sparse = false;
-        inner.rows = &input;
-    }
-    if (xsmi_tiles_packed(m, input.sparse)) {
-        score_packed(&inner, s);
-    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        score_feature_major(&inner, s);
+    if (call->model->layer) {
+        score_hidden(call, s);
     } else {
-        score_gathered(&inner, s);
+        score_input(call, s);
     }
 }
