@@ -153,7 +153,7 @@ int main(int argc, char **argv)
     printf(
         "Accuracy is how often the best class is the true one; log-loss is -log of the probability of the true class,\n"
         "on average: smaller is better.\n\n");
-    printf("estimator   a step looks at             log-loss   accuracy   time to train, one thread\n");
+    printf("estimator   a step scores               log-loss   accuracy   time to train, one thread\n");
     printf("(guessing)                                 6.908      0.1 %%\n");
     for (size_t i = 0; i < METHODS; i++) {
         double start = seconds_now();

@@ -21,7 +21,7 @@ int cli_hidden_check(const cli_run *r)
                      : CLI_GO_ON;
     }
     if (r->bias == CLI_BIAS_ONLY) {
-        return cli_misuse("--bias only looks at no feature, so there is nothing for --hidden to do");
+        return cli_misuse("--bias only uses no feature, so there is nothing for --hidden to do");
     }
     if (r->time_budget > 0) {
         return cli_misuse("--hidden: --time-budget chooses among linear models");

@@ -211,7 +211,7 @@ int cli_train_prepare(cli_run *r)
     }
     r->bias = r->bias >= 0 ? r->bias : 1;
     if (r->bias == CLI_BIAS_ONLY && r->transform_text) {
-        return cli_misuse("--bias only looks at no feature, so --transform has nothing to do");
+        return cli_misuse("--bias only uses no feature, so --transform has nothing to do");
     }
     if (r->bias == CLI_BIAS_ONLY) {
         r->transform_text = "truncate=0";
@@ -236,7 +236,7 @@ int cli_train_prepare(cli_run *r)
     code = code == CLI_GO_ON ? check_score(r) : code;
     code = code == CLI_GO_ON ? cli_hidden_check(r) : code;
     if (code == CLI_GO_ON && r->pairs > 0 && r->bias == CLI_BIAS_ONLY) {
-        code = cli_misuse("--bias only looks at no feature, so there is nothing for --pairs to count");
+        code = cli_misuse("--bias only uses no feature, so there is nothing for --pairs to count");
     }
     if (code == CLI_GO_ON && r->pairs > 0 && r->estimator_name && cli_train_corrects(r->estimator_name)) {
         code = cli_misuse("--pairs: '%s' corrects the model's scores itself", r->estimator_name);
@@ -251,7 +251,7 @@ int cli_train_prepare(cli_run *r)
         code = cli_misuse("--evaluate-every needs --history CSV, which is where the results go");
     }
     if (code == CLI_GO_ON && r->unevaluated && (r->test || r->history_path)) {
-        code = cli_misuse("--no-evaluate: %s asks for figures", r->test ? "--test" : "--history");
+        code = cli_misuse("--no-evaluate: %s needs figures", r->test ? "--test" : "--history");
     }
     if (code == CLI_GO_ON && r->history_measures && !r->history_path) {
         code = cli_misuse("--history-measures needs --history CSV, which is where they go");

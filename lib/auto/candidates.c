@@ -4,7 +4,7 @@
  */
 #include "auto/choose.h"
 #include "base/order.h"
-#include "methods/method.h"
+#include "methods/registry.h"
 
 #include <string.h>
 

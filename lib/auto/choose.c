@@ -10,6 +10,8 @@
 
 #include "base/order.h"
 
+#include <xsoftmax/ext/optimizer.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -157,16 +159,22 @@ static const xsmi_scale rates = {-2 * PLACE_MOST, PLACE_MOST, 0, 1, 1, NULL, att
 static const xsmi_scale ridges = {-2 * PLACE_MOST, PLACE_MOST, 0, 1, 1, NULL, attempt_ridge, in_time};
 static const xsmi_scale more_ridges = {0, PLACE_MOST, 0, 0, 1, NULL, attempt_ridge, in_time};
 
+/* Whether an optimizer supports an L2 penalty (ridge). */
+static bool takes_ridge(const char *name)
+{
+    const xsm_optimizer_ops *ops = xsm_optimizer_find(name);
+    return ops && (ops->flags & XSM_OPTIMIZER_LINEAR) != 0;
+}
+
 /* Searches the numbers of the current candidate; `ahead` is the least loss of the previous ones. */
 static xsm_status search_candidate(xsmi_chooser *c, double ahead, xsm_error *err)
 {
     const xsmi_best *b = &c->best;
     const xsmi_candidate *way = b->candidate;
-    /* Only sgd and lbfgs are sure to support an L2 penalty (ridge). */
-    const bool open = c->ridge < 0 && way->own && (way->full || strcmp(way->optimizer, "sgd") == 0);
+    const bool open = c->ridge < 0 && way->own && (way->full || takes_ridge(way->optimizer));
     double value;
     if (way->full ? open : !(c->run.eta > 0)) {
-        XSMI_TRY(xsmi_search_run(&c->search, way->full ? &ridges : &rates, c, err));
+        XSMI_TRY(xsmi_scale_search_run(&c->search, way->full ? &ridges : &rates, c, err));
     } else {
         XSMI_TRY(attempt(c, c->run.eta, way->ridge, &value, err));
     }
@@ -179,7 +187,7 @@ static xsm_status search_candidate(xsmi_chooser *c, double ahead, xsm_error *err
         c->plan.transform = isfinite(value);
     }
     const bool penalised = open && way->exact && !way->full && c->plan.cheap && b->loss < ahead && !c->cut_short;
-    return penalised ? xsmi_search_run(&c->search, &more_ridges, c, err) : XSM_OK;
+    return penalised ? xsmi_scale_search_run(&c->search, &more_ridges, c, err) : XSM_OK;
 }
 
 static xsm_status search(xsmi_chooser *c, xsmi_best *found, xsm_error *err)

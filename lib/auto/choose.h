@@ -65,7 +65,7 @@ typedef struct xsmi_best {
 
 typedef struct xsmi_chooser {
     xsmi_runner runner;
-    xsmi_search search;
+    xsmi_scale_search search;
     const xsm_dataset *train;
     xsm_choose_options options;
     xsm_trainer_options run; /* 0: not given */

@@ -13,19 +13,20 @@
 
 #include <math.h>
 
-double xsmi_search_value(const xsmi_search *s, uint32_t round, int place)
+double xsmi_scale_search_value(const xsmi_scale_search *s, uint32_t round, int place)
 {
     return place < s->scale->least || place > s->scale->most ? (double)INFINITY
                                                              : s->value[round][place - s->scale->least];
 }
 
-int xsmi_search_second(const xsmi_search *s, uint32_t round)
+int xsmi_scale_search_second(const xsmi_scale_search *s, uint32_t round)
 {
     const int best = s->best[round];
-    return xsmi_search_value(s, round, best - 1) < xsmi_search_value(s, round, best + 1) ? best - 1 : best + 1;
+    return xsmi_scale_search_value(s, round, best - 1) < xsmi_scale_search_value(s, round, best + 1) ? best - 1
+                                                                                                     : best + 1;
 }
 
-static xsm_status attempt(xsmi_search *s, int place, xsm_error *err)
+static xsm_status attempt(xsmi_scale_search *s, int place, xsm_error *err)
 {
     double value = (double)INFINITY;
     XSMI_TRY(s->scale->attempt(s->user, place, &value, err));
@@ -33,18 +34,18 @@ static xsm_status attempt(xsmi_search *s, int place, xsm_error *err)
     s->low = XSMI_MIN(place, s->low);
     s->high = XSMI_MAX(place, s->high);
     int *best = &s->best[s->round];
-    const double least = xsmi_search_value(s, s->round, *best);
+    const double least = xsmi_scale_search_value(s, s->round, *best);
     *best = value < least || (value == least && isfinite(value) && place < *best) ? place : *best;
     return XSM_OK;
 }
 
 /* The trials that every round makes. */
-static xsm_status plan(xsmi_search *s, xsm_error *err)
+static xsm_status plan(xsmi_scale_search *s, xsm_error *err)
 {
     int first = s->scale->first, last = s->scale->last;
     if (s->round > 0) {
         const bool both = s->round + 1 < s->scale->rounds;
-        const int best = s->best[s->round - 1], second = xsmi_search_second(s, s->round - 1);
+        const int best = s->best[s->round - 1], second = xsmi_scale_search_second(s, s->round - 1);
         first = both || second < best ? best - 1 : best;
         last = both || second > best ? best + 1 : best;
         s->low = s->high = best;
@@ -59,7 +60,7 @@ static xsm_status plan(xsmi_search *s, xsm_error *err)
 }
 
 /* Tries places beyond the ends while the best is there, and below while all diverge. */
-static xsm_status extend(xsmi_search *s, xsm_error *err)
+static xsm_status extend(xsmi_scale_search *s, xsm_error *err)
 {
     for (;;) {
         const int best = s->best[s->round];
@@ -74,9 +75,9 @@ static xsm_status extend(xsmi_search *s, xsm_error *err)
     }
 }
 
-xsm_status xsmi_search_run(xsmi_search *s, const xsmi_scale *scale, void *user, xsm_error *err)
+xsm_status xsmi_scale_search_run(xsmi_scale_search *s, const xsmi_scale *scale, void *user, xsm_error *err)
 {
-    *s = (xsmi_search){.scale = scale, .user = user, .low = INT_MAX, .high = INT_MIN};
+    *s = (xsmi_scale_search){.scale = scale, .user = user, .low = INT_MAX, .high = INT_MIN};
     for (uint32_t round = 0; round < XSMI_SEARCH_ROUNDS; round++) {
         s->best[round] = XSMI_NOWHERE;
         for (int i = 0; i < XSMI_SEARCH_PLACES; i++) {

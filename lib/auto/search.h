@@ -23,20 +23,20 @@ typedef struct xsmi_scale {
     bool (*allows)(void *user, int place, bool planned);
 } xsmi_scale;
 
-typedef struct xsmi_search {
+typedef struct xsmi_scale_search {
     const xsmi_scale *scale;
     void *user;
     uint32_t round;               /* from 0 */
     int low, high;                /* the places that the round has tried */
     int best[XSMI_SEARCH_ROUNDS]; /* of equal ones the lowest; XSMI_NOWHERE = all diverged */
     double value[XSMI_SEARCH_ROUNDS][XSMI_SEARCH_PLACES];
-} xsmi_search;
+} xsmi_scale_search;
 
 /* Runs the rounds; a round whose trials all diverged is the last. */
-xsm_status xsmi_search_run(xsmi_search *s, const xsmi_scale *scale, void *user, xsm_error *err);
+xsm_status xsmi_scale_search_run(xsmi_scale_search *s, const xsmi_scale *scale, void *user, xsm_error *err);
 /* The value of a trial; infinite if there was none. */
-double xsmi_search_value(const xsmi_search *s, uint32_t round, int place);
+double xsmi_scale_search_value(const xsmi_scale_search *s, uint32_t round, int place);
 /* The neighbour of a round's best with the lower value. */
-int xsmi_search_second(const xsmi_search *s, uint32_t round);
+int xsmi_scale_search_second(const xsmi_scale_search *s, uint32_t round);
 
 #endif

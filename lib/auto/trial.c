@@ -7,8 +7,9 @@
 #include <xsoftmax/fit.h>
 
 #include <math.h>
+#include <string.h>
 
-/* The option by which estimators that sample can score all classes. */
+/* The option by which estimators that sample can score all classes, by its word "all". */
 #define NEGATIVES "negatives"
 /* Rows whose own loss is computed in one call. */
 enum { LOSS_ROWS = 32 };
@@ -40,6 +41,20 @@ static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset
     return XSM_OK;
 }
 
+/* Whether the estimator has an option `negatives` with the word "all"; a host's may mean something else by it. */
+static bool can_take_all(const xsm_estimator *e)
+{
+    const xsm_option *option;
+    for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)); i++) {
+        for (size_t w = 0; strcmp(option->name, NEGATIVES) == 0 && option->choices && option->choices[w]; w++) {
+            if (strcmp(option->choices[w], "all") == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* The mean of the estimator's own loss. If it samples its sum over the classes, the full sum is used: a few classes of
  * each row do not measure a model whose losses are in few classes. */
 static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *rows, xsmi_measured *out,
@@ -48,7 +63,7 @@ static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *
     char negatives[32];
     XSMI_TRY(r->losses ? XSM_OK : xsm_gradient_new(r->context, &r->losses, err));
     xsmi_estimator_unbind(e);
-    const bool sampled = xsm_estimator_get(e, NEGATIVES, negatives, sizeof negatives) > 0;
+    const bool sampled = can_take_all(e) && xsm_estimator_get(e, NEGATIVES, negatives, sizeof negatives) > 0;
     xsm_status status = sampled ? xsm_estimator_set(e, NEGATIVES, "all", err) : XSM_OK;
     status = status == XSM_OK ? sum_losses(r, e, rows, out, err) : status;
     xsmi_estimator_unbind(e);

@@ -166,7 +166,7 @@ static bool hopeless(const xsmi_tuner *t, int place)
 static bool allows(void *user, int place, bool planned)
 {
     const xsmi_tuner *t = user;
-    const xsmi_search *s = &t->search;
+    const xsmi_scale_search *s = &t->search;
     if (planned) {
         return !hopeless(t, place);
     }
@@ -234,9 +234,9 @@ static double choose(const xsmi_tuner *t, int *smaller)
         *smaller = choose_unbounded(t, best);
         return rates[*smaller];
     }
-    const int other = xsmi_search_second(&t->search, LAST);
-    const double value = xsmi_search_value(&t->search, LAST, best),
-                 behind = log(xsmi_search_value(&t->search, LAST, other) / value);
+    const int other = xsmi_scale_search_second(&t->search, LAST);
+    const double value = xsmi_scale_search_value(&t->search, LAST, best),
+                 behind = log(xsmi_scale_search_value(&t->search, LAST, other) / value);
     if (value > 0 && behind < CLOSE && behind < CLOSE_SHARE * log(t->untrained[LAST] / value)) {
         *smaller = other < best ? other : best;
         return BETWEEN * rates[*smaller];
@@ -304,7 +304,7 @@ static xsm_status tune(xsmi_tuner *t, xsm_error *err)
     }
     t->result->context = xsmi_context_retain(ctx);
     t->result->info.size = sizeof t->result->info;
-    XSMI_TRY(xsmi_search_run(&t->search, &scale, t, err));
+    XSMI_TRY(xsmi_scale_search_run(&t->search, &scale, t, err));
     if (t->search.round < XSMI_TUNE_ROUNDS) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
                          "training with estimator '%s' diverged with every learning rate from %g up; try rows of unit "

@@ -68,7 +68,7 @@ typedef struct xsmi_tune_busy {
 
 typedef struct xsmi_tuner {
     xsmi_runner runner; /* its model has only the chosen classes while trials are of some */
-    xsmi_search search;
+    xsmi_scale_search search;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsm_tune_options options;

@@ -99,7 +99,7 @@ void xsmi_tune_measure(xsmi_tuner *t)
         c->score_class = 0;
         c->score_few = SEARCH_SCORE * width;
     }
-    if (e->hierarchy) { /* the loss of a path is the log-loss, at less cost */
+    if (e->hierarchy && !own) { /* the loss of a path is the log-loss, at less cost */
         t->judge = XSMI_JUDGE_OWN;
         c->score_class = 0;
         c->score_few = PATH_SCORE * width;
@@ -230,7 +230,7 @@ static double busy_next(const xsmi_tuner *t, uint32_t round)
     if (round == 1) {
         return (busy_of(t, best) + busy_of(t, best - 1) + busy_of(t, best + 1)) / 3;
     }
-    return (busy_of(t, best) + busy_of(t, xsmi_search_second(&t->search, round - 1))) / 2;
+    return (busy_of(t, best) + busy_of(t, xsmi_scale_search_second(&t->search, round - 1))) / 2;
 }
 
 /* How busy steps are on the rows that judge a trial of the last round, at the best rate of a round: continues the

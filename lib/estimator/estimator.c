@@ -20,7 +20,7 @@ static const xsm_option searched_options[] = {
 };
 static const xsm_option hierarchy_options[] = {
     XSMI_OPTION_CHOICE("tree", xsmi_common_options, tree, xsmi_hierarchy_names, "huffman",
-                       "how the classes hang: huffman by how frequent they are, balanced in their order, or fitted as "
+                       "shape of the tree: huffman by how frequent classes are, balanced in their order, or fitted as "
                        "by the sampler 'tree'"),
 };
 
@@ -91,6 +91,7 @@ static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, 
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
+/* xsm_estimator_ops_name(), _ops_summary(), _ops_option() */
 XSMI_DESCRIBE_OPS(estimator)
 
 /* The size of a table up to its last required member, in the first release. */

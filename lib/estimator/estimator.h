@@ -110,16 +110,16 @@ static inline xsm_example xsmi_example_of(const xsm_estimator *e, const xsm_batc
     return example;
 }
 
-/* The prefetch queue that a table can serve while it waits for its own results, or NULL. */
-static inline xsm_prefetch_queue *xsmi_score_block_upcoming(const xsm_score_block *block)
-{
-    return block->size >= offsetof(xsm_score_block, upcoming) + sizeof block->upcoming ? block->upcoming : NULL;
-}
-
 /* The weight decay factor of the L2 penalty (ridge) in a step with eta. */
 static inline double xsmi_estimator_decay(const xsm_estimator *e, double eta)
 {
     return 1 / (1 + eta * e->decay_rate);
+}
+
+/* The same for weights that the library itself decays, whatever the table does: first layers and joint batches. */
+static inline double xsmi_estimator_own_decay(const xsm_estimator *e, double eta)
+{
+    return 1 / (1 + eta * e->common.ridge / (double)e->examples);
 }
 
 /* Whether the scored rows differ from the rows of the training data: they come with their batches, or are hidden
@@ -186,7 +186,7 @@ xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model,
                                        uint64_t most_labels, xsm_error *err);
 void xsmi_estimator_unbind_sampler(xsm_estimator *e);
 
-/* -- indexes (searched.c) ------------------------------------------------------------------------------------------ */
+/* -- indexes (indexes.c) ------------------------------------------------------------------------------------------ */
 
 /* Makes the index that the option names and replaces the present one. */
 xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);

@@ -98,7 +98,7 @@ static xsm_status take(const xsmi_pass *p, uint64_t *rows, bool *flags, xsmi_out
         XSMI_TRY(xsmi_spans_new(e->context, e->train, e->model->kernels, e->fixed_batches, &e->spans, err));
     }
     XSMI_TRY(xsmi_spans_get(e->spans, rows, (size_t)n, &coordinates, &rank, err));
-    g->decay = 1 / (1 + p->eta * e->common.ridge / (double)e->examples);
+    g->decay = xsmi_estimator_own_decay(e, p->eta);
     xsm_score_block block = {
         .size = sizeof block,
         .examples = g->example,

@@ -50,7 +50,7 @@ static xsm_status take_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm
     XSMI_TRY(xsmi_gradient_reserve_layer(g, batch->count, stride, err));
     g->work.rows.values = g->layer.hidden;
     g->work.rows.stride = stride;
-    g->layer.decay = 1 / (1 + eta * e->common.ridge / (double)e->examples);
+    g->layer.decay = xsmi_estimator_own_decay(e, eta);
     return xsmi_model_hidden(m, batch, g->layer.hidden, stride, err);
 }
 

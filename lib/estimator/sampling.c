@@ -57,7 +57,7 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     if (plan.size != sizeof plan || plan.reserved != 0 || e->width > XSM_CLASSES_MAX ||
         (plan.exclude_labels && plan.label_probabilities)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "estimator '%s': plan() asks for %u draws beside %llu labels, or for what cannot be had "
+                         "estimator '%s': plan() wants %u draws beside %llu labels, or what cannot be had "
                          "together; accepted is up to %u",
                          e->ops.name, plan.count, (unsigned long long)most_labels, XSM_CLASSES_MAX);
     }

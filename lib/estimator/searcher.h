@@ -55,7 +55,7 @@ struct xsmi_searcher {
     char (*names)[24];    /* [blocks] */
 };
 
-/* For a model, with indexes like `like`, which is not built. `most_labels` of a row. */
+/* For a model, with indexes like `like`, which is not built; `rows` of the data. */
 xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_search_plan *plan,
                              const xsm_model *model, uint64_t rows, xsmi_searcher **out, xsm_error *err);
 void xsmi_searcher_free(xsmi_searcher *s);

@@ -101,6 +101,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *s, 
     const bool fits = xsmi_multiply(each, s->threads, &bytes) && reserve_entries(g, s, entries, bytes);
     g->examples = 0;
     g->work.rows.values = NULL;
+    g->layered = false;
     g->work.coded = false;
     xsmi_gradient_forget_shared(g);
     if (!fits) {
@@ -125,6 +126,7 @@ xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_
         return xsmi_fail_memory(err, 2 * count * sizeof *g->layer.hidden, "hidden vectors");
     }
     g->layer.stride = stride;
+    g->layered = true;
     return XSM_OK;
 }
 
@@ -134,6 +136,20 @@ xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_erro
     return xsmi_reserve(g->context, &w->outcomes, &w->outcome_capacity, jobs, sizeof *w->outcomes)
                ? XSM_OK
                : xsmi_fail_memory(err, jobs * sizeof *w->outcomes, "a batch");
+}
+
+void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient *from, uint64_t i)
+{
+    const uint64_t source = i * from->width, target = to * g->width;
+    g->example[to] = from->example[i];
+    g->lengths[to] = from->lengths[i];
+    for (uint32_t j = 0; j < from->lengths[i]; j++) {
+        g->classes[target + j] = from->classes[source + j];
+    }
+    for (uint32_t j = 0; from->work.draws && j < from->lengths[i]; j++) {
+        g->work.draws[target + j] = from->work.draws[source + j];
+        g->work.log_expected[target + j] = from->work.log_expected[source + j];
+    }
 }
 
 /* -- shared classes ------------------------------------------------------------------------------------------------ */

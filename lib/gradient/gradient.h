@@ -8,17 +8,11 @@
 #ifndef XSMI_GRADIENT_H
 #define XSMI_GRADIENT_H
 
+#include "gradient/limits.h"
 #include "gradient/work.h"
 #include "model/correction.h"
 
 #include <xsoftmax/ext/estimator.h>
-
-/* Larger scores and steps are reported as divergence. The limit is far above any meaningful number, and small enough
- * that a step divided by the smallest scales of a row is still a float32. */
-#define XSMI_STEP_LIMIT 1e15
-/* The limit of weight gradients, for every learning rate: squares of larger numbers, which optimizers sum, exceed
- * float32. */
-#define XSMI_GRADIENT_LIMIT 1e18
 
 typedef enum xsmi_gradient_form {
     XSMI_GRADIENT_LISTED, /* each example lists its classes, and the entries are theirs */
@@ -59,6 +53,7 @@ struct xsm_gradient {
     double *losses;       /* [examples] */
     xsmi_shared_classes shared;
     xsmi_layer_gradient layer;
+    bool layered;                /* `layer` is in use: the examples' rows are its hidden vectors */
     xsmi_correction *correction; /* the correction that the model needs, or NULL */
     xsmi_hierarchy *hierarchy;   /* the hierarchy that the model needs, or NULL */
     double decay;                /* weight decay factor of all weights */
@@ -89,9 +84,11 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *sha
 xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err);
 /* Frees a gradient's arrays, but not the gradient itself. */
 void xsmi_gradient_clear(xsm_gradient *g);
-/* Frees the arrays of shared classes, and the marks of those of the last batch. */
+/* Copies an example with its list and draws, before it has coefficients. */
+void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient *from, uint64_t i);
 /* Reserves memory for that many shared classes. */
 xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_error *err);
+/* Frees the arrays of shared classes; forgets those of the last batch. */
 void xsmi_gradient_clear_shared(xsm_gradient *g);
 void xsmi_gradient_forget_shared(xsm_gradient *g);
 /* Reserves memory for the hidden vectors of n examples. */

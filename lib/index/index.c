@@ -24,6 +24,7 @@ static xsmi_option_group options_of(const xsm_index_ops *ops, void *common, void
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
+/* xsm_index_ops_name(), _ops_summary(), _ops_option() */
 XSMI_DESCRIBE_OPS(index)
 
 /* A table of the first release. */
@@ -122,6 +123,7 @@ static const char *closed(const xsm_index *x)
     return x->built ? "before the index is built" : NULL;
 }
 
+/* xsm_index_name(), _set(), _set_double(), _set_int(), _get() */
 XSMI_OBJECT_OPTIONS(index, closed, &object->common)
 
 /* -- what is known ----------------------------------------------------------------------------------------------- */

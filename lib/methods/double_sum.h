@@ -30,7 +30,7 @@ typedef struct xsmi_double_sum {
 #define XSMI_DOUBLE_SUM_NEGATIVES                                                                                      \
     XSMI_OPTION_INT_OR(                                                                                                \
         "negatives", xsmi_double_sum, negatives_option, xsmi_negatives_words, "0", 0, XSM_CLASSES_MAX,                 \
-        "other classes that a step looks at, m, or all of them; 0 = 5, or all the others if there are fewer")
+        "other classes that a step scores, m, or all of them; 0 = 5, or all the others if there are fewer")
 #define XSMI_DOUBLE_SUM_OPTIONS                                                                                        \
     XSMI_DOUBLE_SUM_NEGATIVES,                                                                                         \
         XSMI_OPTION_CHOICE(                                                                                            \

@@ -4,7 +4,12 @@
 #ifndef XSMI_METHOD_H
 #define XSMI_METHOD_H
 
-#include "estimator/estimator.h"
+#include "base/base.h"
+#include "base/option.h"
+#include "gradient/limits.h"
+#include "sampler/sampler.h"
+
+#include <xsoftmax/ext/estimator.h>
 
 /* Fills a negative-sampling estimator's lists: the label, then `negatives` other classes without replacement. */
 void xsmi_select_others(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, uint32_t negatives,
@@ -17,6 +22,12 @@ void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, 
 extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
+/* The prefetch queue that a table can serve while it waits for its own results, or NULL. */
+static inline xsm_prefetch_queue *xsmi_score_block_upcoming(const xsm_score_block *block)
+{
+    return block->size >= offsetof(xsm_score_block, upcoming) + sizeof block->upcoming ? block->upcoming : NULL;
+}
+
 /* The first members of every built-in table, for a state of that type; and the name of an array of options. */
 #define XSMI_ESTIMATOR_OF(type) .size = sizeof(xsm_estimator_ops), .abi = XSM_ESTIMATOR_ABI, .state_size = sizeof(type)
 #define XSMI_ESTIMATOR_OPTIONS(array)                                                                                  \
@@ -27,9 +38,6 @@ typedef struct xsmi_kernels_state {
     const xsmi_kernels *kernels;
 } xsmi_kernels_state;
 xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err);
-
-/* Refuses a bound estimator whose gradient over all rows is not the gradient of the whole objective. */
-xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
 
 /* The built-in estimators: a new one is its file and a line here. */
 /* clang-format off */

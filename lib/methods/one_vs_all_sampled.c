@@ -17,7 +17,7 @@ typedef struct sampled_state {
 
 static const xsm_option options[] = {
     XSMI_OPTION_INT_OR("negatives", sampled_state, negatives_option, xsmi_negatives_words, "0", 0, XSM_CLASSES_MAX,
-                       "classes beside the labels that a step looks at, m; all makes the estimator exact; 0 = 5, or "
+                       "classes beside the labels that a step scores, m; all makes the estimator exact; 0 = 5, or "
                        "all if there are fewer"),
 };
 

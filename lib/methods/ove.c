@@ -34,7 +34,7 @@ static const char *const all_word[] = {"all", NULL};
 
 static const xsm_option options[] = {
     XSMI_OPTION_INT_OR("negatives", ove_state, negatives_option, xsmi_negatives_words, "0", 0, XSM_CLASSES_MAX,
-                       "other classes that a step looks at, m, besides those of 'tight'; all makes the estimator "
+                       "other classes that a step scores, m, besides those of 'tight'; all makes the estimator "
                        "exact; 0 = 5, or all if there are fewer"),
     XSMI_OPTION_INT_OR("tight", ove_state, tight_option, all_word, "0", 0, XSM_CLASSES_MAX,
                        "so many of the most frequent classes are always looked at, and bounded by their softmax; all "

@@ -25,7 +25,7 @@ typedef struct ove_searched_state {
 static const xsm_option options[] = {
     XSMI_OPTION_INT_OR(
         "negatives", ove_searched_state, negatives_option, xsmi_negatives_words, "0", 0, XSM_CLASSES_MAX,
-        "other classes that a step looks at, m, besides those found, or all of them; 0 = 5, or all if there are fewer"),
+        "other classes that a step scores, m, besides those found, or all of them; 0 = 5, or all if there are fewer"),
     XSMI_OPTION_INT(
         "candidates", ove_searched_state, candidates_option, "0", 0, XSM_CLASSES_MAX,
         "Q, classes that are searched for, and bounded by their softmax; 0 = 20, or all if there are fewer"),

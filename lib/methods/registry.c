@@ -1,9 +1,11 @@
 /* The functions that look up built-in estimators by name; XSMI_ESTIMATORS lists them. */
 #include "base/registry.h"
 #include "methods/method.h"
+#include "methods/registry.h"
 
 #include <stdio.h>
 
+/* xsm_estimator_count(), _at(), _find(), _new() */
 XSMI_REGISTRY(estimator, XSMI_ESTIMATORS(XSMI_REGISTRY_TABLE))
 
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
@@ -22,8 +24,7 @@ xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
                                      exact ? "" : " with negatives=all");
         }
     }
-    return xsmi_fail(
-        err, XSM_ERROR_UNSUPPORTED,
-        "estimator '%s' looks at some classes only; all rows at once take one that looks at every class: %s",
-        e->ops.name, accepted);
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                     "estimator '%s' scores some classes only; all rows at once take one that scores every class: %s",
+                     e->ops.name, accepted);
 }

@@ -160,6 +160,16 @@ void xsmi_model_set_hierarchy(xsm_model *m, xsmi_hierarchy *h)
     }
 }
 
+void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_hierarchy *h)
+{
+    if (c) {
+        xsmi_model_set_correction(m, c);
+    }
+    if (h) {
+        xsmi_model_set_hierarchy(m, h);
+    }
+}
+
 const char *xsm_model_correction(const xsm_model *m)
 {
     return !m || xsmi_model_is_plain(m) ? "none" : m->hierarchy ? "hierarchy" : m->correction->kind->name;

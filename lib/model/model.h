@@ -141,6 +141,8 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
 /* Sets the model's correction, or its hierarchy, in place of either; NULL = none. The model takes a reference. */
 void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
 void xsmi_model_set_hierarchy(xsm_model *m, xsmi_hierarchy *h);
+/* Sets what training has found that the model needs: either may be NULL, which leaves the model's as it is. */
+void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_hierarchy *h);
 /* Whether a model's scores are those of its weights alone. */
 static inline bool xsmi_model_is_plain(const xsm_model *m)
 {

@@ -230,10 +230,10 @@ static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, con
     XSMI_TRY(xsmi_optimizer_check(o, g->proximal, g->decay != 1, g->row_bound > 0, err));
     if (m->score != XSM_SCORE_LINEAR && (g->proximal || g->decay != 1 || g->row_bound > 0)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the gradient asks for rows to be scaled, and those of a model whose scores are distances are "
+                         "the gradient scales rows of weights, and those of a model whose scores are distances are "
                          "not");
     }
-    if (m->layer && (!g->layer.hidden || g->work.rows.values != g->layer.hidden)) {
+    if (m->layer && !g->layered) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has a first layer, and the gradient is not of such a model");
     }
     if (m->layer && m->layer->tied && g->row_bound > 0) {
@@ -247,7 +247,7 @@ static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, con
 static void use_hidden(xsm_batch *batch, const xsm_model *m, const xsm_gradient *g)
 {
     batch->values = g->layer.hidden;
-    batch->stride = g->work.rows.stride;
+    batch->stride = g->layer.stride;
     batch->features = m->features;
     batch->offsets = NULL; /* dense, whatever form the rows have */
     batch->index = NULL;
@@ -330,12 +330,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(m, given, &s.batch, err));
     XSMI_TRY(check_step(o, &s.batch, g, eta, err));
-    if (g->correction) {
-        xsmi_model_set_correction(m, g->correction);
-    }
-    if (g->hierarchy) {
-        xsmi_model_set_hierarchy(m, g->hierarchy);
-    }
+    xsmi_model_set_scoring(m, g->correction, g->hierarchy);
     const xsm_batch rows = s.batch;
     if (m->layer) {
         use_hidden(&s.batch, m, g);

@@ -51,8 +51,8 @@ static void run_rule(const layer_job *job, size_t piece, float *sums)
             prefetch(o, list->found[f + FEATURES_AHEAD * job->pieces]);
         }
         float factor;
-        const float *sum = xsmi_feature_list_sum(list, f, o->model->kernels, s->g->layer.gradient,
-                                                 s->g->work.rows.stride, hidden, sums, &factor);
+        const float *sum = xsmi_feature_list_sum(list, f, o->model->kernels, s->g->layer.gradient, s->g->layer.stride,
+                                                 hidden, sums, &factor);
         const xsmi_row row = row_of(o, list->found[f]);
         xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, hidden}, factor, &s->step);
         if (sum == sums) {
@@ -72,7 +72,7 @@ static void run_piece(void *state, size_t piece, uint32_t thread)
     }
     for (size_t i = 0; i < job->rows->count; i++) {
         xsmi_features x = xsmi_batch_features(job->rows, i);
-        xsmi_layer_step(o->model, &x, s->g->layer.gradient + i * s->g->work.rows.stride, s->step.eta, job->alpha, piece,
+        xsmi_layer_step(o->model, &x, s->g->layer.gradient + i * s->g->layer.stride, s->step.eta, job->alpha, piece,
                         job->pieces);
     }
 }

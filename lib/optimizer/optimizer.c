@@ -20,6 +20,7 @@ static xsmi_option_group options_of(const xsm_optimizer_ops *ops, const void *co
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
+/* xsm_optimizer_ops_name(), _ops_summary(), _ops_option() */
 XSMI_DESCRIBE_OPS(optimizer)
 
 /* A table of the first release. */
@@ -147,6 +148,7 @@ static const char *closed(const xsm_optimizer *o)
     return o->model ? "before the optimizer is bound" : NULL;
 }
 
+/* xsm_optimizer_name(), _set(), _set_double(), _set_int(), _get() */
 XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */

@@ -62,12 +62,12 @@ static xsm_status fail(const xsmi_reader *r, const char *text, size_t length, xs
     char quote[XSMI_QUOTE_SIZE], known[400];
     if (text) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
-                                "the format cannot be told from %s; known are %s; a header line has a column %s",
+                                "the format cannot be recognised from %s; known are %s; a header line has a column %s",
                                 xsmi_quote(quote, text, length), known_forms(known, sizeof known),
                                 xsmi_reader_label_column(r));
     }
     return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, 1, 1,
-                            "the format cannot be told, as no line has a feature; known are %s; or set "
+                            "the format cannot be recognised, as no line has a feature; known are %s; or set "
                             "xsm_read_options.format",
                             known_forms(known, sizeof known));
 }

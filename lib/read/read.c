@@ -296,7 +296,7 @@ static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_er
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
     if (wanted > 0 && wanted < d->features && !drops) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %u features; xsm_read_options.features asks for %u", path,
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %u features; xsm_read_options.features wants %u", path,
                          d->features, wanted);
     }
     if (wanted > d->features && !d->sparse) {

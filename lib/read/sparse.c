@@ -145,7 +145,7 @@ static void set_limits(xsmi_sparse *s)
         s->kept = wanted;
     } else if (wanted < s->limit) {
         s->limit = wanted;
-        s->limit_by = "xsm_read_options.features asks for";
+        s->limit_by = "xsm_read_options.features wants";
     }
 }
 

@@ -295,8 +295,8 @@ static xsm_status set_features(text *t, uint64_t features, uint64_t *kept, xsm_e
     uint32_t wanted = xsmi_reader_features(t->r, &drops);
     if (wanted > 0 && wanted < features && !drops) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "%s: %llu features (words and buckets); xsm_read_options.features asks for %u",
-                         t->r->source.name, (unsigned long long)features, wanted);
+                         "%s: %llu features (words and buckets); xsm_read_options.features wants %u", t->r->source.name,
+                         (unsigned long long)features, wanted);
     }
     t->r->features = wanted ? wanted : (uint32_t)features;
     *kept = t->r->features;

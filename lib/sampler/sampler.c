@@ -24,6 +24,7 @@ static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, vo
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
+/* xsm_sampler_ops_name(), _ops_summary(), _ops_option() */
 XSMI_DESCRIBE_OPS(sampler)
 
 /* A table of the first release. */
@@ -117,6 +118,7 @@ static const char *closed(const xsm_sampler *s)
     return s->bound ? "before the sampler is bound" : NULL;
 }
 
+/* xsm_sampler_name(), _set(), _set_double(), _set_int(), _get() */
 XSMI_OBJECT_OPTIONS(sampler, closed, &object->common)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */

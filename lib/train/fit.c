@@ -2,7 +2,7 @@
  * Full-batch training by libLBFGS on the whole objective. Reports and judges its iterations and, if rounding stops it
  * before the tolerance is reached, starts it once more.
  */
-#include "methods/method.h"
+#include "methods/registry.h"
 #include "train/objective.h"
 
 #include <xsoftmax/fit.h>

@@ -274,15 +274,7 @@ static uint64_t fill(const run *r, uint64_t i)
             }
             classes += length;
         }
-        g->example[n] = r->drawn->example[s];
-        g->lengths[n] = length;
-        for (uint32_t j = 0; j < length; j++) {
-            g->classes[n * width + j] = own[j];
-        }
-        for (uint32_t j = 0; r->drawn->work.draws && j < length; j++) {
-            g->work.draws[n * width + j] = r->drawn->work.draws[s * width + j];
-            g->work.log_expected[n * width + j] = r->drawn->work.log_expected[s * width + j];
-        }
+        xsmi_gradient_copy_example(g, n, r->drawn, s);
     }
     return n;
 }

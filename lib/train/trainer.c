@@ -91,12 +91,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
     XSMI_TRY(estimator->fixed_batches ? xsmi_estimator_check_joint(estimator, err) : XSM_OK);
-    if (estimator->correction) {
-        xsmi_model_set_correction(model, estimator->correction);
-    }
-    if (estimator->hierarchy) {
-        xsmi_model_set_hierarchy(model, estimator->hierarchy);
-    }
+    xsmi_model_set_scoring(model, estimator->correction, estimator->hierarchy);
     XSMI_TRY(xsmi_optimizer_check(optimizer, (estimator->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0,
                                   estimator->decay_rate > 0, estimator->row_bound > 0, err));
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));

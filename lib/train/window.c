@@ -372,7 +372,7 @@ static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
     }
     if (!xsmi_window_fits(e, w->optimizer->model)) {
         return xsmi_fail(err, XSM_ERROR_STATE,
-                         "estimator '%s' was bound anew so that it looks at all classes or searches for them; the "
+                         "estimator '%s' was bound anew so that it scores all classes or searches for them; the "
                          "trainer was made for one that does not",
                          e->ops.name);
     }

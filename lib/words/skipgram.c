@@ -150,7 +150,7 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
     XSMI_TRY(xsm_estimator_bind(e, t->output, t->rows, err));
     if (e->exact) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' looks at every class; skip-gram training takes one that draws them",
+                         "estimator '%s' scores every class; skip-gram training takes one that draws them",
                          e->ops.name);
     }
     if (e->searcher) {
@@ -210,11 +210,8 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
         xsm_skipgram_free(t);
         return status;
     }
-    if (estimator && estimator->correction) {
-        xsmi_model_set_correction(output, estimator->correction);
-    }
-    if (estimator && estimator->hierarchy) {
-        xsmi_model_set_hierarchy(output, estimator->hierarchy);
+    if (estimator) {
+        xsmi_model_set_scoring(output, estimator->correction, estimator->hierarchy);
     }
     *out = t;
     return XSM_OK;

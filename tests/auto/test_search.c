@@ -54,15 +54,15 @@ static void halves(void **state)
     static const int grid[] = {6, 7, 8, 9, 10, 11}, second[] = {10, 9, 11}, third[] = {10, 11, 9};
     script s = {.minimum = 10.4, .diverges_from = 99, .forbidden = 99};
     xsm_error err = XSM_ERROR_INIT;
-    xsmi_search search;
+    xsmi_scale_search search;
     (void)state;
-    assert_ok(xsmi_search_run(&search, &scale, &s, &err), err);
+    assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_tried(&s, 0, grid, 6);
     assert_tried(&s, 1, second, 3);
     assert_tried(&s, 2, third, 3);
     assert_int_equal(search.best[2], 10);
-    assert_int_equal(xsmi_search_second(&search, 2), 11);
-    assert_true(isinf(xsmi_search_value(&search, 2, 8)) && isinf(xsmi_search_value(&search, 0, -1)));
+    assert_int_equal(xsmi_scale_search_second(&search, 2), 11);
+    assert_true(isinf(xsmi_scale_search_value(&search, 2, 8)) && isinf(xsmi_scale_search_value(&search, 0, -1)));
 }
 
 static void brackets(void **state)
@@ -70,19 +70,19 @@ static void brackets(void **state)
     static const xsmi_scale scale = {-20, 10, 0, 1, 1, NULL, attempt, allows};
     static const int down[] = {0, 1, -1, -2, -3, -4}, up[] = {0, 1, 2, 3, 4}, shut[] = {0, 1, 2};
     xsm_error err = XSM_ERROR_INIT;
-    xsmi_search search;
+    xsmi_scale_search search;
     (void)state;
     script s = {.minimum = -3, .diverges_from = -1, .forbidden = 99};
-    assert_ok(xsmi_search_run(&search, &scale, &s, &err), err);
+    assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_tried(&s, 0, down, 6);
     s = (script){.minimum = 3, .diverges_from = 4, .forbidden = 99};
-    assert_ok(xsmi_search_run(&search, &scale, &s, &err), err);
+    assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_tried(&s, 0, up, 5);
     s = (script){.minimum = 8, .diverges_from = 99, .forbidden = 3};
-    assert_ok(xsmi_search_run(&search, &scale, &s, &err), err);
+    assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_tried(&s, 0, shut, 3);
     s = (script){.minimum = 0, .diverges_from = -20, .forbidden = 99};
-    assert_ok(xsmi_search_run(&search, &scale, &s, &err), err);
+    assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_int_equal(search.best[0], XSMI_NOWHERE);
     assert_int_equal(s.count[0], 22); /* down to the least place */
 }
@@ -92,9 +92,9 @@ static void of_equal_ones_the_lowest(void **state)
     static const xsmi_scale scale = {0, 3, 0, 3, 1, NULL, attempt, allows};
     script s = {.minimum = 1.5, .diverges_from = 99, .forbidden = 99};
     xsm_error err = XSM_ERROR_INIT;
-    xsmi_search search;
+    xsmi_scale_search search;
     (void)state;
-    assert_ok(xsmi_search_run(&search, &scale, &s, &err), err);
+    assert_ok(xsmi_scale_search_run(&search, &scale, &s, &err), err);
     assert_int_equal(search.best[0], 1);
 }
 

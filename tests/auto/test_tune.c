@@ -657,10 +657,12 @@ static void growth_is_foreseen(void **state)
     }
 }
 
-/* A logarithm tells nothing of them, but they are no divergence, and better than positive ones. */
+/* A logarithm tells nothing of them, but they are no divergence, and better than positive ones. An option of the host's
+ * may have any name: this one is not about classes that are drawn. */
 static void negative_losses_do_not_diverge(void **state)
 {
     (void)state;
+    const xsm_option negatives = {"negatives", XSM_OPTION_INT, 0, "1000", 0, 1e6, NULL, "what is taken off the loss"};
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(false);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
@@ -669,12 +671,18 @@ static void negative_losses_do_not_diverge(void **state)
     ops.name = "negative";
     ops.flags |= XSM_ESTIMATOR_OTHER_LOSS;
     ops.gradient = negative_gradient;
+    ops.options = &negatives;
+    ops.option_count = 1;
+    ops.option_size = sizeof negatives;
     xsm_estimator *e = NULL;
     assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
     xsm_tuning *tuning = NULL;
     assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
     /* Large rates make them positive, which is worse. */
     assert_true(info_of(tuning).eta > 0 && info_of(tuning).eta <= 10 && trial_of(tuning, 0).objective < 0);
+    char text[16];
+    assert_int_equal(xsm_estimator_get(e, "negatives", text, sizeof text), 4);
+    assert_string_equal(text, "1000");
     xsm_tuning_free(tuning);
     xsm_estimator_free(e);
     xsm_optimizer_free(o);

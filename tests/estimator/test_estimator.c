@@ -4,6 +4,7 @@
  */
 #include "training.h"
 
+#include "estimator/estimator.h"
 #include "methods/double_sum.h"
 
 #include <math.h>
@@ -404,7 +405,7 @@ static void scores_out_of_range_are_divergence(void **state)
             xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.1, 1);
             xsm_parameters w = XSM_PARAMETERS_INIT;
             assert_ok(xsm_model_parameters(m, &w, &err), err);
-            /* a row that the example looks at: its class's, or the root's */
+            /* a row that the example scores: its class's, or the root's */
             uint32_t row = xsm_estimator_at(n)->kind == XSM_ESTIMATOR_HIERARCHY ? 0 : p.labels[9];
             for (uint32_t j = 0; j < FEATURES; j++) {
                 w.weight[row * w.class_step + j] = wrong[i];

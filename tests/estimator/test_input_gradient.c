@@ -5,6 +5,7 @@
  */
 #include "training.h"
 
+#include "estimator/estimator.h"
 #include "methods/double_sum.h"
 
 #include <xsoftmax/predict.h>

@@ -151,7 +151,7 @@ done <<END
 2|--seed: '-1' is not a whole number|$good --seed -1
 2|--threads: '0' is out of range|$good --threads 0
 2|--threads: '5000' is out of range|$good --threads 5000
-2|--bias only looks at no feature|$good --bias only --transform unit
+2|--bias only uses no feature|$good --bias only --transform unit
 2|--bias: 'true' is not known; no, yes or only is accepted|$good --bias true
 2|--order: 'random' is not known; shuffle or file|$good --order random
 2|--labels: 'last' is not known; all, first or smallest|$good --labels last
@@ -183,7 +183,7 @@ done <<END
 2|--pool is for embedding models|$good --pool mean
 2|--tied is for embedding models|$good --tied
 2|--pairs: 'negative-sampling' corrects the model's scores itself|train --data train.txt --estimator negative-sampling --pairs 2
-2|--bias only looks at no feature, so there is nothing for --pairs|$good --pairs 2 --bias only
+2|--bias only uses no feature, so there is nothing for --pairs|$good --pairs 2 --bias only
 2|--hidden: '0' is out of range; a whole number from 1 to 65536|$good --hidden 0
 2|--activation: 'cosine' is not known; identity, relu or tanh is accepted|$good --hidden 4 --activation cosine
 2|--score: 'cosine' is not known; linear or euclidean is accepted|$good --score cosine
@@ -197,14 +197,14 @@ done <<END
 2|solves its steps for linear scores|train --data train.txt --estimator implicit --eta 1 --score euclidean
 2|a ridge of 2 pulls|train --data train.txt --estimator softmax --eta 1 --ridge 2 --score euclidean
 2|--hidden: lbfgs takes linear models|train --data train.txt --optimizer lbfgs --estimator softmax --hidden 4
-2|--bias only looks at no feature, so there is nothing for --hidden|$good --hidden 4 --bias only
+2|--bias only uses no feature, so there is nothing for --hidden|$good --hidden 4 --bias only
 1|--tied: the features must be the classes, but there are 20 features and|$good --hidden 4 --tied
 2|takes a batch of several rows as a whole|$good --hidden 4 --batch 2 --eta 1
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
 2|'adagrad' takes models with linear scores|train --data train.txt --estimator softmax --eta 1 --optimizer adagrad --score euclidean
 2|so that rows cannot share their draws|train --data train.txt --estimator nce --set sampler=tree --set shared=yes
 2|its nodes look at features, and the rows have none|train --data train.txt --estimator nce --set sampler=tree --bias only --eta 1
-2|looks at some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
+2|scores some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
 1|without a non-zero feature|$good --transform truncate=0
 2|--transform: |$good --transform truncate=x
@@ -928,7 +928,7 @@ run 0 predict --model words.model --data bare.csv --top 1
 says stdout 'blue:'
 refuse 1 "no column 'label' (--label-column); the columns are 'a', 'b', 'c'" 'predict --model dense.model --data wide.csv --format csv'
 refuse 1 "line 1, column 1: numbers where the names of columns are expected: '0.5', '1'" 'predict --model dense.model --data headless.csv --format csv'
-refuse 1 'headless.csv, line 1, column 1: the format cannot be told' 'predict --model dense.model --data headless.csv'
+refuse 1 'headless.csv, line 1, column 1: the format cannot be recognised' 'predict --model dense.model --data headless.csv'
 refuse 1 'the column of labels is --label-column NAME' 'evaluate --model dense.model --data bare.csv'
 refuse 1 "no column 'label' (--label-column)" 'train --data bare.csv --format csv'
 run 0 info dense.csv

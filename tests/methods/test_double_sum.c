@@ -6,6 +6,7 @@
  */
 #include "training.h"
 
+#include "estimator/estimator.h"
 #include "methods/double_sum.h"
 
 #include <xsoftmax/metrics.h>

@@ -4,6 +4,7 @@
  */
 #include "training.h"
 
+#include "estimator/estimator.h"
 #include "methods/double_sum.h"
 
 #include <math.h>

@@ -9,6 +9,7 @@
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
 
+#include "estimator/estimator.h"
 #include "methods/method.h"
 
 #include <math.h>

@@ -1,0 +1,11 @@
+/* What the built-in estimators are asked as a whole. */
+#ifndef XSMI_METHODS_REGISTRY_H
+#define XSMI_METHODS_REGISTRY_H
+
+#include "estimator/estimator.h"
+
+/* Refuses a bound estimator whose gradient over all rows is not the gradient of the whole objective, and names those
+ * whose is. */
+xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err);
+
+#endif
