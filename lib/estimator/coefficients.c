@@ -7,7 +7,6 @@
 #include "estimator/sifted.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Smaller coefficients are set to 0. They change only weights that are as small, and make weights denormal floats,
  * with which scores and steps are several times slower. */
@@ -110,33 +109,21 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
         .upcoming = g->work.upcoming,
     };
     e->ops.gradient(e->state, &block);
-    const uint64_t good = xsmi_estimator_take_mean(&block, outcome);
+    const uint64_t good = xsmi_estimator_take_mean(m->kernels, &block, outcome);
     if (sifted) {
         xsmi_sift_spread(g, first, count);
     }
     return good;
 }
 
-uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, xsmi_outcome *outcome)
+uint64_t xsmi_estimator_take_mean(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome)
 {
     uint64_t good = block->count;
     float mean = 1 / (float)block->batch;
     for (uint64_t i = 0; i < block->count; i++) {
         uint64_t length = block->lengths ? block->lengths[i] : block->width;
-        float *c = block->coefficients + i * block->width;
-        uint32_t most_bits = 0;
-        for (uint64_t j = 0; j < length; j++) {
-            c[j] *= mean;
-            c[j] = fabsf(c[j]) < COEFFICIENT_LEAST ? 0 : c[j];
-            /* Sizes of floats compare as their bits do, with infinity and NaN above all others; compilers can vectorise
-             * this. */
-            uint32_t bits;
-            memcpy(&bits, &c[j], sizeof bits);
-            bits &= 0x7fffffff;
-            most_bits = bits > most_bits ? bits : most_bits;
-        }
-        float most;
-        memcpy(&most, &most_bits, sizeof most);
+        const float most =
+            kernels->row_scaled_max(block->coefficients + i * block->width, (size_t)length, mean, COEFFICIENT_LEAST);
         /* The 1 is for the bias, and because a row of zeros times infinity would be NaN. */
         double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
         outcome->largest = reach > outcome->largest ? reach : outcome->largest;

@@ -214,7 +214,7 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
 
 /* Completes a block of the gradient that the table has filled: takes the mean over the batch, and returns how many
  * examples are finite, as above. lengths NULL: all entries. */
-uint64_t xsmi_estimator_take_mean(const xsm_score_block *block, xsmi_outcome *outcome);
+uint64_t xsmi_estimator_take_mean(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome);
 
 /* -- hierarchies (hierarchy.c) ------------------------------------------------------------------------------------- */
 

@@ -118,7 +118,7 @@ static xsm_status take(const xsmi_pass *p, uint64_t *rows, bool *flags, xsmi_out
         .decay = g->decay,
     };
     XSMI_TRY(e->ops.joint(e->state, &block, err));
-    xsmi_estimator_take_mean(&block, outcome);
+    xsmi_estimator_take_mean(e->model->kernels, &block, outcome);
     return XSM_OK;
 }
 

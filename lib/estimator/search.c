@@ -146,7 +146,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
     };
     xsmi_outcome *outcome = &job->outcomes[index];
     *outcome = (xsmi_outcome){.finite = true};
-    xsmi_estimator_take_mean(&taken, outcome);
+    xsmi_estimator_take_mean(p->estimator->model->kernels, &taken, outcome);
     if (p->input && outcome->finite) {
         outcome->finite = xsmi_pass_backward(p, at, 1);
     }

@@ -198,6 +198,9 @@ typedef struct xsmi_kernels {
 
     /* The largest of z[0..n), -INFINITY if n = 0; NaN if any is NaN. */
     float (*row_max)(const float *z, size_t n);
+    /* y[i] = a*y[i], or 0 if that is smaller than `least`. Returns the largest |y[i]|, 0 if n = 0; NaN if any is NaN.
+     */
+    float (*row_scaled_max)(float *y, size_t n, float a, float least);
     /* Sum of expf0(z[i] - max), with partial sums like dot's, but in float within runs of 4096 terms and in double
      * across runs. */
     double (*row_sum_exp)(const float *z, size_t n, float max);

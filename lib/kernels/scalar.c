@@ -212,6 +212,17 @@ static float row_max(const float *z, size_t n)
     return max + 0.0f; /* as in reduce_tile */
 }
 
+static float row_scaled_max(float *y, size_t n, float a, float least)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float scaled = a * y[i], size = fabsf(scaled);
+        y[i] = size < least ? 0 : scaled;
+        most = size < least || size <= most || most != most ? most : size; /* NaN is kept */
+    }
+    return most;
+}
+
 static double row_sum_exp(const float *z, size_t n, float max)
 {
     double total = 0.0;
@@ -340,6 +351,7 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .reduce_tile = reduce_tile,
     .rank_update = rank_update,
     .row_max = row_max,
+    .row_scaled_max = row_scaled_max,
     .row_sum_exp = row_sum_exp,
     .row_softmax = row_softmax,
     .log_branches = log_branches,

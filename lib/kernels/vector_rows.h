@@ -533,6 +533,32 @@ static float row_max(const float *z, size_t n)
     return v_most(acc[0]) + 0.0f;
 }
 
+/* Scales a vector in place and raises *most to the largest size; *nan collects the lanes that are NaN. */
+XSMI_INLINE vf scale_vector(vf y, vf a, vf least, vf *most, vm *nan)
+{
+    const vf scaled = v_mul(a, y), size = v_max(scaled, v_sub(v_set(0.0f), scaled));
+    const vf kept = v_select(m_less(size, least), v_set(0.0f), scaled);
+    *nan = m_or(*nan, m_unordered(scaled, scaled));
+    *most = v_max(size, *most);
+    return kept;
+}
+
+static float row_scaled_max(float *y, size_t n, float a, float least)
+{
+    const vf factor = v_set(a), bar = v_set(least);
+    vf most = v_set(0.0f);
+    vm nan = m_unordered(most, most);
+    size_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        v_store(y + i, scale_vector(v_load(y + i), factor, bar, &most, &nan));
+    }
+    if (i < n) {
+        v_store_first(y + i, scale_vector(v_load_first(y + i, n - i), factor, bar, &most, &nan), n - i);
+    }
+    const float largest = v_most(most);
+    return m_any(nan) ? NAN : largest < least ? 0 : largest;
+}
+
 static double row_sum_exp(const float *z, size_t n, float max)
 {
     const vf shift = v_set(max);

@@ -449,9 +449,9 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .sparse_scatter_update = sparse_scatter_update, .column_sums = column_sums, .column_update = column_update,    \
         .pack = pack, .score_tile = score_tile, .score_lanes = score_lanes, .score_few = score_few,                    \
         .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile, .rank_update = rank_update,    \
-        .row_max = row_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax, .log_branches = log_branches,      \
-        .logistics = logistics, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve,                  \
-        .philox = philox,                                                                                              \
+        .row_max = row_max, .row_scaled_max = row_scaled_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,  \
+        .log_branches = log_branches, .logistics = logistics, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad,    \
+        .solve = solve, .philox = philox,                                                                              \
     }
 
 #endif

@@ -95,6 +95,11 @@ static void run_row_max(bench *b)
     b->sink = b->k->row_max(next_piece(b, piece_size(b)), piece_size(b));
 }
 
+static void run_row_scaled_max(bench *b)
+{
+    b->sink = b->k->row_scaled_max(next_piece(b, piece_size(b)), piece_size(b), -1.0f, 0.0f);
+}
+
 static void run_row_sum_exp(bench *b)
 {
     b->sink = (float)b->k->row_sum_exp(next_piece(b, piece_size(b)), piece_size(b), 1.0f);
@@ -240,6 +245,7 @@ static const bench_case cases[] = {
     {"axpby", run_axpby, UPDATE, 0, 0},
     {"scale", run_scale, UPDATE, 0, 0},
     {"row_max", run_row_max, READ, 0, 0},
+    {"row_scaled_max", run_row_scaled_max, UPDATE, 0, 0},
     {"row_sum_exp", run_row_sum_exp, READ, 0, 0},
     {"row_softmax", run_row_softmax, UPDATE, 0, 0},
     {"gather_scores, 6 rows, d 512", run_gather_scores, READ, L2_FLOATS, 4.0 * SOME_ROWS *dim},

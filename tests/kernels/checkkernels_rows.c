@@ -413,6 +413,12 @@ static void test_row_reductions(void **state)
             ref->row_softmax(want.at, n, 0.1f, factor, want.at);
             k->row_softmax(got.at, n, 0.1f, factor, got.at);
             expect_arrays(&got, &want, "row_softmax in place", n);
+            const float least = random_below(2) ? 0.0f : fabsf(random_unit());
+            array_copy(&want, &z);
+            array_copy(&got, &z);
+            const float most = ref->row_scaled_max(want.at, n, factor, least);
+            expect_float(k->row_scaled_max(got.at, n, factor, least), most, "row_scaled_max", n);
+            expect_arrays(&got, &want, "row_scaled_max", n);
         }
     }
     /* The sign of a zero maximum does not depend on the order of the comparisons. */
@@ -431,6 +437,10 @@ static void test_row_reductions(void **state)
         assert_true(isnan(k->row_max(z.at, n)));
         z.at[at] = 2.0f;
         assert_true(k->row_max(z.at, n) == 2.0f);
+        z.at[at] = NAN;
+        assert_true(isnan(k->row_scaled_max(z.at, n, 1, 0)));
+        z.at[at] = -INFINITY;
+        assert_true(k->row_scaled_max(z.at, n, 1, 0) == INFINITY);
         z.at[at] = value;
     }
     array_close(&z);
@@ -445,7 +455,7 @@ const named_test row_tests[] = {
     {"sparse_gather_scores, sparse_scatter_update", test_sparse},
     {"column_sums, column_update", test_columns},
     {"sparse kernels with far indexes", test_sparse_far},
-    {"row_max, row_sum_exp, row_softmax", test_row_reductions},
+    {"row_max, row_scaled_max, row_sum_exp, row_softmax", test_row_reductions},
     {"adagrad", test_adagrad},
     {"log_branches", test_log_branches},
     {"logistics", test_logistics},
