@@ -14,7 +14,7 @@ static uint64_t chunk_of(const xsm_gradient *g)
 }
 
 /* The scores of the examples first..first+count; those of all classes were computed with the whole batch. */
-static bool take_scores(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+static bool take_scores(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     const xsm_estimator *e = p->estimator;
     xsm_gradient *g = p->gradient;
@@ -22,16 +22,26 @@ static bool take_scores(const xsmi_pass *p, uint64_t first, uint64_t count, uint
         return true;
     }
     xsmi_estimator_select(e, g, first, count);
-    return g->form == XSMI_GRADIENT_SHARED ? xsmi_shared_scores(e, g, first, count, thread)
-                                           : xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL);
+    return xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL);
 }
 
-static bool take_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+static void take_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_outcome *outcome)
 {
     if (p->gradient->form == XSMI_GRADIENT_SHARED) {
-        return xsmi_shared_backward(p, first, count, thread);
+        xsmi_shared_coefficients(p, piece, outcome);
+        return;
     }
-    return !p->input || xsmi_pass_backward(p, first, count);
+    xsmi_pass_take_examples(p, piece->first, piece->count);
+    outcome->finite = take_scores(p, piece->first, piece->count);
+    if (outcome->finite) {
+        xsmi_estimator_coefficients(p->estimator, p->gradient, piece, outcome);
+    }
+}
+
+static bool take_backward(const xsmi_pass *p, const xsmi_piece *piece)
+{
+    return p->gradient->form == XSMI_GRADIENT_SHARED ? xsmi_shared_backward(p, piece)
+                                                     : !p->input || xsmi_pass_backward(p, piece->first, piece->count);
 }
 
 static void run_chunk(void *state, size_t index, uint32_t thread)
@@ -41,12 +51,9 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
     const uint64_t count = rest < chunk ? rest : chunk;
     const xsmi_piece piece = {first, count, p->batch->count, p->eta, thread};
     xsmi_outcome *outcome = &p->gradient->work.outcomes[index];
-    xsmi_pass_take_examples(p, first, count);
-    *outcome = (xsmi_outcome){.finite = take_scores(p, first, count, thread)};
-    if (outcome->finite) {
-        xsmi_estimator_coefficients(p->estimator, p->gradient, &piece, outcome);
-    }
-    outcome->finite = outcome->finite && take_backward(p, first, count, thread);
+    *outcome = (xsmi_outcome){.finite = true};
+    take_coefficients(p, &piece, outcome);
+    outcome->finite = outcome->finite && take_backward(p, &piece);
     if (p->estimator->model->layer && outcome->finite) {
         xsmi_pass_take_layer(p, first, count, outcome);
     }
@@ -64,11 +71,14 @@ static bool may_repeat(xsm_context *ctx, const xsm_batch *batch)
     return repeats;
 }
 
-/* The scores of all classes, for estimators that take them. */
+/* The scores of classes that all examples have. */
 static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
+    if (g->form == XSMI_GRADIENT_SHARED) {
+        return xsmi_shared_score(p, err);
+    }
     if (g->form == XSMI_GRADIENT_SIFTED) {
         xsmi_pass_take_examples(p, 0, p->batch->count);
         return xsmi_sift(p->estimator, g, p->batch, err);
@@ -95,7 +105,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     const uint32_t threads = xsm_context_threads(e->context);
     XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, threads, false, err));
     XSMI_TRY(xsmi_pass_take_rows(&p, err));
-    XSMI_TRY(xsmi_shared_draw(e, g, p.batch->count, threads, err));
+    XSMI_TRY(xsmi_shared_draw(&p, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;
     XSMI_TRY(score_all(&p, err));
@@ -140,7 +150,7 @@ static xsm_status run_pass(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error 
 }
 
 static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
-                           const xsmi_input_gradient *input, xsm_error *err)
+                           const xsmi_input_gradient *input, bool lists, xsm_error *err)
 {
     if (!e || !given || !g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient: %s is NULL",
@@ -157,7 +167,8 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
                          e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
     }
-    const xsmi_pass pass = {e, g, &batch, eta, input};
+    /* Bounded rows are changed one by one. */
+    const xsmi_pass pass = {e, g, &batch, eta, input, lists || e->row_bound > 0 || e->model->row_length};
     xsmi_outcome outcome = {.finite = true};
     XSMI_TRY(run_pass(&pass, &outcome, err));
     if (!outcome.finite) {
@@ -179,7 +190,13 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
 
 xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
 {
-    return gradient(e, batch, eta, g, NULL, err);
+    return gradient(e, batch, eta, g, NULL, true, err);
+}
+
+xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
+                                        xsm_error *err)
+{
+    return gradient(e, batch, eta, g, NULL, false, err);
 }
 
 xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
@@ -199,5 +216,5 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
             "no further down");
     }
     xsmi_input_gradient input = {input_gradient, stride};
-    return gradient(e, batch, eta, g, &input, err);
+    return gradient(e, batch, eta, g, &input, true, err);
 }

@@ -75,21 +75,18 @@ bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     return finite;
 }
 
-uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome)
+xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece)
 {
-    const uint64_t first = piece->first, count = piece->count;
+    const uint64_t first = piece->first;
     const xsm_model *m = e->model;
     uint64_t width = g->width, start = first * width;
     const bool lists = xsmi_gradient_has_lists(g), exact = xsmi_gradient_is_exact(g), sifted = exact && lists;
     const bool drawn = e->sampler && !exact;
     const float *scores = (lists ? g->work.scores : g->coefficients) + start;
-    for (uint64_t j = 0; g->proximal && j < count * width; j++) {
-        g->shrinks[start + j] = 1;
-    }
-    xsm_score_block block = {
-        .size = sizeof block,
+    return (xsm_score_block){
+        .size = sizeof(xsm_score_block),
         .examples = g->example + first,
-        .count = count,
+        .count = piece->count,
         .batch = piece->batch,
         .width = width,
         .lengths = lists ? g->lengths + first : NULL,
@@ -108,10 +105,18 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
         .turns = e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? g->work.draws + start : NULL,
         .upcoming = g->work.upcoming,
     };
+}
+
+uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome)
+{
+    const xsm_score_block block = xsmi_estimator_block(e, g, piece);
+    for (uint64_t j = 0; g->proximal && j < block.count * block.width; j++) {
+        block.shrinks[j] = 1;
+    }
     e->ops.gradient(e->state, &block);
-    const uint64_t good = xsmi_estimator_take_mean(m->kernels, &block, outcome);
-    if (sifted) {
-        xsmi_sift_spread(g, first, count);
+    const uint64_t good = xsmi_estimator_take_mean(e->model->kernels, &block, outcome);
+    if (g->form == XSMI_GRADIENT_SIFTED) {
+        xsmi_sift_spread(g, piece->first, piece->count);
     }
     return good;
 }

@@ -190,6 +190,11 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e);
 
 /* Makes the index that the option names and replaces the present one. */
 xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err);
+/* As xsm_estimator_gradient(), for callers that only apply the gradient, to the same model: classes that the batch
+ * shares are not listed for each example. */
+xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
+                                        xsm_error *err);
+
 /* -- a batch's examples -------------------------------------------------------------------------------------------- */
 
 /* Lists the classes of the examples first..first+count of a gradient, for estimators that are not exact. */
@@ -208,6 +213,8 @@ typedef struct xsmi_piece {
     uint32_t thread;
 } xsmi_piece;
 
+/* What the estimator's table sees of them. */
+xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece);
 /* Calls the estimator to turn the scores of those examples into coefficients. Returns the number of examples before the
  * first with a coefficient that is not finite or too large. */
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome);

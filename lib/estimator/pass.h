@@ -19,6 +19,7 @@ typedef struct xsmi_pass {
     const xsm_batch *batch; /* checked */
     double eta;
     const xsmi_input_gradient *input; /* where the gradient of the rows goes; NULL = nowhere */
+    bool lists;                       /* also of classes that an optimizer finds in the shared matrix */
 } xsmi_pass;
 
 /* The largest |g| ||(x,1)|| so far, and whether all numbers are finite. */

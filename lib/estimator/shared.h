@@ -16,14 +16,28 @@
 
 /* Refuses a sampler whose draws depend on the row. */
 xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err);
-/* Draws for a batch of n examples, whose rows g has already, and reserves memory for `threads` threads. With dense rows
- * the gradient's form is then XSMI_GRADIENT_SHARED. Does nothing if draws are not shared, or for a single example. */
-xsm_status xsmi_shared_draw(const xsm_estimator *e, xsm_gradient *g, uint64_t n, uint32_t threads, xsm_error *err);
+/* Draws for a batch whose rows the gradient has already. With dense rows the gradient's form is then
+ * XSMI_GRADIENT_SHARED. Does nothing if draws are not shared, or for a single example. */
+xsm_status xsmi_shared_draw(const xsmi_pass *p, xsm_error *err);
 /* Fills the lists of the examples first..first+count. */
 void xsmi_shared_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
-/* For gradients of that form, these replace xsmi_estimator_scores() and xsmi_pass_backward(), for at most
- * XSMI_SHARED_ROWS examples. Without `input` no gradient of the rows is computed, but still the optimizer's matrix. */
-bool xsmi_shared_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, uint32_t thread);
-bool xsmi_shared_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread);
+/* Writes an example's labels as the head of a list. */
+void xsmi_shared_put_labels(const xsm_estimator *e, const xsm_gradient *g, const xsm_example *example,
+                            uint32_t *classes, uint32_t *draws, double *log_expected);
+/* The first column from `from` on that is a label of the example, or |S|. The classes between two such columns are in
+ * the example's list. Labels are in rising order, but their columns need not be; there are few. */
+uint32_t xsmi_shared_next_label(const xsmi_shared_classes *s, const xsm_example *example, uint32_t from);
+
+/* -- products of matrices (shared_product.c), for gradients of that form --------------------------------------------
+ */
+
+/* Reserves their memory. */
+xsm_status xsmi_shared_reserve(const xsmi_pass *p, xsm_error *err);
+/* Fills the examples of the batch, and scores S for all of them. */
+xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err);
+/* The coefficients of some examples, in the matrix; in the gradient those of labels, and with p->lists all. */
+void xsmi_shared_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_outcome *outcome);
+/* As xsmi_pass_backward(), for at most XSMI_SHARED_ROWS examples. */
+bool xsmi_shared_backward(const xsmi_pass *p, const xsmi_piece *piece);
 
 #endif

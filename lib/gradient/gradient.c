@@ -11,7 +11,8 @@
 #define HIDDEN(l) XSMI_ARRAYS(XSMI_ARRAY((l)->hidden), XSMI_ARRAY((l)->gradient))
 #define SHARED(g)                                                                                                      \
     XSMI_ARRAYS(XSMI_ARRAY((g)->shared.classes), XSMI_ARRAY((g)->work.shared.draws),                                   \
-                XSMI_ARRAY((g)->work.shared.log_expected), XSMI_ARRAY((g)->work.shared.bias))
+                XSMI_ARRAY((g)->work.shared.log_expected), XSMI_ARRAY((g)->work.shared.bias),                          \
+                XSMI_ARRAY((g)->work.shared.rows))
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
@@ -173,9 +174,7 @@ void xsmi_gradient_clear_shared(xsm_gradient *g)
     xsmi_shared_draws *d = &g->work.shared;
     xsmi_release_all(g->context, SHARED(g), &d->class_capacity);
     xsmi_release(g->context, g->shared.column, d->column_capacity, sizeof *g->shared.column);
-    xsmi_release(g->context, g->shared.matrix, d->matrix_capacity, sizeof *g->shared.matrix);
-    xsmi_release(g->context, d->rows, d->row_capacity, sizeof *d->rows);
-    xsmi_release(g->context, d->scratch, d->scratch_capacity, sizeof *d->scratch);
+    xsmi_release(g->context, d->memory, d->memory_capacity, 1);
     g->shared = (xsmi_shared_classes){.count = 0};
     *d = (xsmi_shared_draws){.draws = NULL};
 }

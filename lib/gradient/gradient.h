@@ -27,6 +27,7 @@ typedef struct xsmi_shared_classes {
     uint32_t *classes; /* [count], each once */
     uint32_t *column;  /* [K] index in `classes`, XSMI_NO_CLASS = not shared */
     float *matrix;     /* [examples][stride] coefficients, those of labels among the shared classes included */
+    bool listed;       /* the examples' lists are complete; otherwise they have labels only, but their full lengths */
     size_t stride;
 } xsmi_shared_classes;
 

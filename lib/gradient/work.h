@@ -21,12 +21,17 @@ typedef struct xsmi_work_rows {
 typedef struct xsmi_shared_draws {
     uint32_t *draws;      /* [count] */
     double *log_expected; /* [count] */
-    float *rows;          /* [count][stride] their weights, with the scales multiplied in */
     float *bias;          /* [count] */
-    size_t stride;
-    float *scratch; /* [threads][scratch_each] */
+    const float **rows;   /* [count] their weights, with the scales multiplied in */
+    float *scaled;        /* [count][scaled_stride] copies of the weights, for models with scales */
+    size_t scaled_stride;
+    size_t front;           /* columns before those of the matrix, for labels */
+    float *packed;          /* [blocks of examples][features][XSMI_LANES] the rows of the batch */
+    float *scores;          /* [examples][stride of the matrix]; the column of a class is that of the matrix */
+    unsigned char *scratch; /* [threads][scratch_each] */
     size_t scratch_each;
-    size_t class_capacity, column_capacity, row_capacity, matrix_capacity, scratch_capacity;
+    unsigned char *memory; /* all of these from `scaled` on, and the matrix */
+    size_t class_capacity, column_capacity, memory_capacity;
 } xsmi_shared_draws;
 
 /* What became of some examples. */

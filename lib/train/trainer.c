@@ -344,7 +344,7 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     const uint64_t count = XSMI_MIN(t->rows - t->place, t->options.batch);
     xsm_batch batch = xsm_batch_rows(t->train, t->order + t->place, count);
     double eta = eta_at(t, t->epoch, t->place);
-    xsm_status status = xsm_estimator_gradient(t->estimator, &batch, eta, t->gradient, err);
+    xsm_status status = xsmi_estimator_step_gradient(t->estimator, &batch, eta, t->gradient, err);
     if (status == XSM_OK) {
         status = xsm_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
     }

@@ -214,7 +214,7 @@ static xsm_status add_group(group *g, double *loss, xsm_error *err)
     given.labels = g->counts->contexts + g->counts->offsets[row];
     given.label_offsets = offsets;
     XSMI_TRY(xsmi_estimator_read_batch(s->estimator, &given, &batch, err));
-    const xsmi_pass pass = {s->estimator, s->gradient, &batch, 1, NULL};
+    const xsmi_pass pass = {s->estimator, s->gradient, &batch, 1, NULL, true};
     xsmi_outcome outcome = {.finite = true};
     XSMI_TRY(xsmi_pass_search(&pass, &outcome, err));
     xsmi_searcher_change_none(s->estimator->searcher); /* there was no step yet */

@@ -1,0 +1,322 @@
+/*
+ * Draws that a batch shares, for dense rows: scores (logits) and gradients as products of matrices.
+ *
+ * The scores and the coefficients of an example are rows of two matrices, whose columns are S. Before its first column
+ * a row has slots for the labels, so that labels and S lie together, as a table of an estimator expects them; what else
+ * a table reads of S is the same for all examples. Only an example with a label in S needs a list of its own.
+ */
+#include "estimator/shared.h"
+
+#include "base/arena.h"
+#include "base/order.h"
+
+#include <math.h>
+#include <string.h>
+
+/* FEATURES: features given to a kernel together. ROWS_AHEAD: classes whose weights are prefetched ahead. LABELS_AHEAD:
+ * examples whose labels' weights are. */
+enum { FEATURES = 128, ROWS_AHEAD = 3, LABELS_AHEAD = 4 };
+
+/* -- memory -------------------------------------------------------------------------------------------------------- */
+
+/* What a table reads of labels and S, with the labels before `front`. */
+typedef struct frame {
+    uint32_t *classes, *draws;
+    double *log_expected;
+    float *linear;
+    float *turned; /* [count][XSMI_LANES] the coefficients of some examples, or packed weights */
+} frame;
+
+static frame take_frame(const xsm_gradient *g, const xsm_model *m, xsmi_arena *arena)
+{
+    const uint64_t columns = (uint64_t)g->work.shared.front + g->shared.count;
+    const uint64_t turned = XSMI_MAX(g->shared.count, m->features);
+    frame f;
+    f.classes = xsmi_arena_take(arena, columns, sizeof *f.classes);
+    f.draws = xsmi_arena_take(arena, columns, sizeof *f.draws);
+    f.log_expected = xsmi_arena_take(arena, columns, sizeof *f.log_expected);
+    f.linear = xsmi_arena_take(arena, columns, sizeof *f.linear);
+    f.turned = xsmi_arena_take(arena, turned, XSMI_LANES * sizeof *f.turned);
+    return f;
+}
+
+static frame frame_of(const xsmi_pass *p, uint32_t thread)
+{
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    xsmi_arena arena = {d->scratch + thread * d->scratch_each, 0};
+    return take_frame(p->gradient, p->estimator->model, &arena);
+}
+
+static bool is_scaled(const xsm_model *m)
+{
+    return m->row_scale || m->alpha != 1;
+}
+
+/* Divides memory for a batch; NULL: only counts. Returns the bytes. */
+static size_t divide(const xsmi_pass *p, unsigned char *memory)
+{
+    const xsm_model *m = p->estimator->model;
+    xsmi_shared_classes *s = &p->gradient->shared;
+    xsmi_shared_draws *d = &p->gradient->work.shared;
+    const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
+    const size_t row = s->stride * sizeof *s->matrix;
+    xsmi_arena each = {NULL, 0}, all = {memory, 0};
+    (void)take_frame(p->gradient, m, &each);
+    d->scratch_each = each.used;
+    d->scaled = xsmi_arena_take(&all, is_scaled(m) ? s->count : 0, d->scaled_stride * sizeof *d->scaled);
+    d->packed = xsmi_arena_take(&all, blocks, m->features * XSMI_LANES * sizeof *d->packed);
+    d->scores = xsmi_arena_take(&all, n, row);
+    s->matrix = xsmi_arena_take(&all, n, row);
+    d->scratch = xsmi_arena_take(&all, xsm_context_threads(p->gradient->context), each.used);
+    return each.used == SIZE_MAX ? SIZE_MAX : all.used;
+}
+
+xsm_status xsmi_shared_reserve(const xsmi_pass *p, xsm_error *err)
+{
+    xsm_gradient *g = p->gradient;
+    xsmi_shared_draws *d = &g->work.shared;
+    d->front = (size_t)((p->estimator->most_labels + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE);
+    d->scaled_stride = xsmi_row_stride(p->estimator->model->features);
+    g->shared.stride = xsmi_row_stride(d->front + g->shared.count);
+    const size_t bytes = divide(p, NULL);
+    if (bytes == SIZE_MAX || !xsmi_reserve(g->context, &d->memory, &d->memory_capacity, bytes, 1)) {
+        return xsmi_fail_memory(err, bytes, "the scores of a batch");
+    }
+    (void)divide(p, d->memory);
+    d->scores += d->front;
+    g->shared.matrix += d->front;
+    g->shared.listed = p->lists;
+    return XSM_OK;
+}
+
+/* -- scores -------------------------------------------------------------------------------------------------------- */
+
+/* Fills some examples and packs their rows. */
+static void pack_examples(void *state, size_t block, uint32_t thread)
+{
+    const xsmi_pass *p = state;
+    const xsm_model *m = p->estimator->model;
+    const uint64_t first = block * XSMI_LANES, count = XSMI_MIN(p->batch->count - first, XSMI_LANES);
+    const float *x[XSMI_LANES] = {NULL};
+    (void)thread;
+    xsmi_pass_take_examples(p, first, count);
+    for (uint64_t i = 0; i < count; i++) {
+        x[i] = xsmi_gradient_features(p->estimator, p->gradient, first + i).values;
+    }
+    m->kernels->pack(x, (size_t)count, m->features, p->gradient->work.shared.packed + first * m->features);
+}
+
+/* Finds the weights of class c of S. */
+static void find_row(const xsm_model *m, xsm_gradient *g, size_t c)
+{
+    const xsmi_shared_classes *s = &g->shared;
+    xsmi_shared_draws *d = &g->work.shared;
+    const uint32_t k = s->classes[c];
+    d->rows[c] = m->weight + (size_t)k * m->stride;
+    d->bias[c] = m->bias ? m->bias[k] : 0;
+    if (c + ROWS_AHEAD < s->count) {
+        xsmi_prefetch_row(m->weight + (size_t)s->classes[c + ROWS_AHEAD] * m->stride, m->features);
+    }
+    if (is_scaled(m)) {
+        float *to = d->scaled + c * d->scaled_stride;
+        memcpy(to, d->rows[c], m->features * sizeof *to);
+        m->kernels->scale(to, m->features, (float)(m->row_scale ? m->alpha * m->row_scale[k] : m->alpha));
+        d->rows[c] = to;
+    }
+}
+
+/* Scores some of S for all examples: examples are the rows of this product, and features its sum. */
+static void score_classes(void *state, size_t block, uint32_t thread)
+{
+    const xsmi_pass *p = state;
+    const xsm_model *m = p->estimator->model;
+    const xsmi_shared_classes *s = &p->gradient->shared;
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const size_t c = block * XSMI_LANES, some = XSMI_MIN(s->count - c, XSMI_LANES);
+    float *packed = frame_of(p, thread).turned, *scores = d->scores + c;
+    for (size_t j = c; j < c + some; j++) {
+        find_row(m, p->gradient, j);
+    }
+    m->kernels->pack((const float *const *)d->rows + c, some, m->features, packed);
+    for (uint64_t i = 0; i < p->batch->count; i++) {
+        memset(scores + i * s->stride, 0, some * sizeof *scores);
+    }
+    for (size_t from = 0; from < m->features; from += FEATURES) {
+        const float *rows[FEATURES];
+        const size_t n = XSMI_MIN(m->features - from, FEATURES);
+        for (size_t j = 0; j < n; j++) {
+            rows[j] = packed + (from + j) * XSMI_LANES;
+        }
+        for (uint64_t i = 0; i < p->batch->count; i += XSMI_LANES) {
+            const float *x = d->packed + i * m->features + from * XSMI_LANES;
+            m->kernels->rank_update(scores + i * s->stride, s->stride,
+                                    (size_t)XSMI_MIN(p->batch->count - i, XSMI_LANES), x, XSMI_LANES, rows, n, some, 1);
+        }
+    }
+    for (uint64_t i = 0; m->bias && i < p->batch->count; i++) {
+        m->kernels->axpby(scores + i * s->stride, d->bias + c, some, 1, 1);
+    }
+}
+
+xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
+{
+    const size_t n = (size_t)p->batch->count, count = p->gradient->shared.count;
+    XSMI_TRY(
+        xsmi_run(p->gradient->context, pack_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err));
+    return xsmi_run(p->gradient->context, score_classes, (void *)(uintptr_t)p, (count + XSMI_LANES - 1) / XSMI_LANES,
+                    err);
+}
+
+/* -- coefficients -------------------------------------------------------------------------------------------------- */
+
+/* Calls the table for one example, whose lists and scores of S the block has; scores its labels before. */
+static void take_example(const xsmi_pass *p, const xsm_score_block *b, float *scores, float *linear,
+                         xsmi_outcome *outcome)
+{
+    const xsm_estimator *e = p->estimator;
+    const xsm_model *m = e->model;
+    const xsmi_features x = xsmi_gradient_features(e, p->gradient, (uint64_t)(b->examples - p->gradient->example));
+    xsmi_model_score_classes(m, &x, b->classes, (size_t)b->examples->label_count, m->alpha, scores, NULL);
+    for (uint32_t j = 0; m->bias && j < b->lengths[0]; j++) {
+        linear[j] = scores[j] - m->bias[b->classes[j]];
+    }
+    /* False for NaN, too. */
+    outcome->finite &= m->kernels->row_scaled_max(scores, b->lengths[0], 1, 0) < (float)XSMI_STEP_LIMIT;
+    if (outcome->finite) {
+        e->ops.gradient(e->state, b);
+        (void)xsmi_estimator_take_mean(m->kernels, b, outcome);
+    }
+}
+
+/* An example with its own lists. */
+static void take_listed(const xsmi_pass *p, const xsmi_piece *one, xsmi_outcome *outcome)
+{
+    xsm_gradient *g = p->gradient;
+    const xsmi_shared_classes *s = &g->shared;
+    const xsm_score_block b = xsmi_estimator_block(p->estimator, g, one);
+    const xsm_example *example = b.examples;
+    const uint64_t start = one->first * g->width;
+    const float *from = g->work.shared.scores + one->first * s->stride;
+    float *scores = g->work.scores + start, *to = s->matrix + one->first * s->stride;
+    xsmi_shared_select(p->estimator, g, one->first, 1);
+    size_t place = (size_t)example->label_count;
+    for (uint32_t at = 0, end; at < s->count; at = end + 1) {
+        end = xsmi_shared_next_label(s, example, at);
+        memcpy(scores + place, from + at, (end - at) * sizeof *scores);
+        place += end - at;
+    }
+    take_example(p, &b, scores, g->work.linear + start, outcome);
+    place = (size_t)example->label_count;
+    for (uint32_t at = 0, end; at < s->count; at = end + 1) {
+        end = xsmi_shared_next_label(s, example, at);
+        memcpy(to + at, b.coefficients + place, (end - at) * sizeof *to);
+        place += end - at;
+    }
+    for (uint64_t j = 0; j < example->label_count; j++) {
+        const uint32_t c = s->column[example->labels[j]];
+        if (c != XSMI_NO_CLASS) {
+            to[c] = b.coefficients[j];
+        }
+    }
+}
+
+/* An example without labels in S. */
+static void take_unlisted(const xsmi_pass *p, const xsmi_piece *one, const frame *f, xsmi_outcome *outcome)
+{
+    xsm_gradient *g = p->gradient;
+    const xsmi_shared_classes *s = &g->shared;
+    const uint64_t labels = g->example[one->first].label_count, start = one->first * g->width;
+    const size_t at = g->work.shared.front - (size_t)labels;
+    float *scores = g->work.shared.scores + one->first * s->stride - labels;
+    xsm_score_block b = xsmi_estimator_block(p->estimator, g, one);
+    xsmi_shared_put_labels(p->estimator, g, b.examples, f->classes + at, f->draws + at, f->log_expected + at);
+    g->lengths[one->first] = (uint32_t)labels + s->count;
+    b.classes = f->classes + at;
+    b.draws = f->draws + at;
+    b.log_expected = f->log_expected + at;
+    b.scores = scores;
+    b.linear = p->estimator->model->bias ? f->linear + at : scores;
+    b.coefficients = s->matrix + one->first * s->stride - labels;
+    take_example(p, &b, scores, f->linear + at, outcome);
+    memcpy(g->classes + start, b.classes, (size_t)labels * sizeof *g->classes);
+    memcpy(g->coefficients + start, b.coefficients, (size_t)labels * sizeof *g->coefficients);
+}
+
+static void prefetch_labels(const xsmi_pass *p, uint64_t i)
+{
+    const xsm_model *m = p->estimator->model;
+    const xsm_example *example = &p->gradient->example[i];
+    for (uint64_t j = 0; j < example->label_count; j++) {
+        xsmi_prefetch_row(m->weight + (size_t)example->labels[j] * m->stride, m->features);
+    }
+}
+
+static bool has_drawn_label(const xsmi_shared_classes *s, const xsm_example *example)
+{
+    return xsmi_shared_next_label(s, example, 0) < s->count;
+}
+
+void xsmi_shared_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_outcome *outcome)
+{
+    const xsm_gradient *g = p->gradient;
+    const xsmi_shared_classes *s = &g->shared;
+    const xsmi_shared_draws *d = &g->work.shared;
+    const uint64_t end = piece->first + piece->count;
+    const frame f = frame_of(p, piece->thread);
+    memcpy(f.classes + d->front, s->classes, s->count * sizeof *s->classes);
+    memcpy(f.draws + d->front, d->draws, s->count * sizeof *d->draws);
+    memcpy(f.log_expected + d->front, d->log_expected, s->count * sizeof *d->log_expected);
+    for (uint64_t i = piece->first; i < end; i++) {
+        const xsmi_piece one = {i, 1, piece->batch, piece->eta, piece->thread};
+        if (i + LABELS_AHEAD < end) {
+            prefetch_labels(p, i + LABELS_AHEAD);
+        }
+        if (s->listed || has_drawn_label(s, &g->example[i])) {
+            take_listed(p, &one, outcome);
+        } else {
+            take_unlisted(p, &one, &f, outcome);
+        }
+    }
+}
+
+/* -- the gradient of the rows -------------------------------------------------------------------------------------- */
+
+/* Adds what labels outside S contribute; returns whether all is finite. */
+static bool add_labels(const xsmi_pass *p, uint64_t i)
+{
+    const xsm_model *m = p->estimator->model;
+    const xsm_gradient *g = p->gradient;
+    const xsm_example *example = &g->example[i];
+    float *row = p->input->values + i * p->input->stride;
+    for (uint64_t j = 0; j < example->label_count; j++) {
+        if (g->shared.column[example->labels[j]] == XSMI_NO_CLASS) {
+            xsmi_model_backward(m, &example->labels[j], 0, g->coefficients + i * g->width + j, 1, row);
+        }
+    }
+    return m->kernels->row_scaled_max(row, m->features, 1, 0) < INFINITY; /* false for NaN, too */
+}
+
+bool xsmi_shared_backward(const xsmi_pass *p, const xsmi_piece *piece)
+{
+    const xsm_model *m = p->estimator->model;
+    const xsmi_input_gradient *input = p->input;
+    const xsmi_shared_classes *s = &p->gradient->shared;
+    const size_t count = (size_t)piece->count;
+    if (!input) {
+        return true;
+    }
+    const float *coefficients[XSMI_LANES] = {NULL};
+    float *turned = frame_of(p, piece->thread).turned, *out = input->values + piece->first * input->stride;
+    for (size_t i = 0; i < count; i++) {
+        coefficients[i] = s->matrix + (piece->first + i) * s->stride;
+        memset(out + i * input->stride, 0, m->features * sizeof *out);
+    }
+    m->kernels->pack(coefficients, count, s->count, turned);
+    m->kernels->rank_update(out, input->stride, count, turned, XSMI_LANES,
+                            (const float *const *)p->gradient->work.shared.rows, s->count, m->features, 1);
+    bool finite = true;
+    for (size_t i = 0; i < count; i++) {
+        finite &= add_labels(p, piece->first + i);
+    }
+    return finite;
+}
