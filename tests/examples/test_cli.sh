@@ -219,8 +219,8 @@ done <<END
 2|--time-budget: '0' is out of range|$good --time-budget 0
 2|--set seed: use --seed alone|$good --set seed=1
 2|--set ridge: use --ridge alone|$good --ridge 1 --set ridge=1
-2|--no-evaluate: --test asks|train --estimator implicit --data train.txt --test test.txt --no-evaluate
-2|--no-evaluate: --history asks|train --estimator implicit --data train.txt --history out.csv --no-evaluate
+2|--no-evaluate: --test needs|train --estimator implicit --data train.txt --test test.txt --no-evaluate
+2|--no-evaluate: --history needs|train --estimator implicit --data train.txt --history out.csv --no-evaluate
 2|--history-measures needs --history|train --estimator implicit --data train.txt --history-measures psp
 2|'recall' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,recall
 2|'' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,
