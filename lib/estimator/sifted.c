@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Classes of a range: whole tiles of either kind, and enough that the restart for each range costs nothing. */
-#define RANGE (128 * XSMI_CLASS_TILE)
+/* Classes of a range: whole runs, and enough that the restart for each range costs nothing. */
+#define RANGE (5 * XSMI_RUN_CLASSES)
 /* Scores of a row's tile that are skipped together if none is above the bar. */
 #define RUN 64
 /* The length of a list that first raises the bar; later it is twice the length after the last raise plus this. */

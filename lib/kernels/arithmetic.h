@@ -37,9 +37,6 @@
 /* Below this the result is 0; above it no result is a subnormal number, which some processors handle slowly. */
 #define XSMI_EXP_LEAST -87.0f
 
-/* Terms of row_sum_exp that are summed in float before the sum is added to the double. */
-#define XSMI_SUM_RUN 4096
-
 /* expf0() of the contract, for x up to 88. NaN gives NaN. */
 static inline float xsmi_expf0(float x)
 {

@@ -27,10 +27,15 @@
 #define XSMI_QUAD_ROWS 16
 /* Partial sums of a dot product. */
 #define XSMI_PARTIALS 64
-/* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it, so that the partial
- * sums of exponentials are joined in the same order whatever the thread count. A multiple of 14 (AVX-512) and 6 (AVX2,
- * NEON). */
+/* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it from the start of a run,
+ * so that the partial sums of exponentials are joined in the same order whatever the thread count. A multiple of 14
+ * (AVX-512) and 6 (AVX2, NEON). */
 #define XSMI_CLASS_TILE 168
+/* Classes of a run. A sum over all classes starts anew at every multiple of this number, and the sums of the runs are
+ * joined in rising order. So a run's sum is the same wherever it is computed, and classes can be divided between
+ * machines at these borders without another bit in any result. A run is long enough that starting anew costs nothing,
+ * and short enough to be summed in float. Tiles do not cross the border of a run: the last of its tiles is shorter. */
+#define XSMI_RUN_CLASSES 4096
 /* No class: an empty slot of a top list, or a target that is not among the classes. */
 #define XSMI_NO_CLASS UINT32_MAX
 
@@ -143,9 +148,7 @@ typedef struct xsmi_kernels {
      * ones; bias NULL: out = s*sum. classes <= XSMI_CLASS_TILE. `packed` and `out` are 64-byte aligned.
      * The order for a batch: for each tile of classes, for each block of examples, score_tile and reduce_tile. The
      * tile's weights are then read from memory once, prefetched (the rows after the tile's too), and stay in the
-     * second-level cache beside the packed batch; at d = 512 eight blocks fit 1 MiB. Threads split the blocks, or runs
-     * of tiles whose length does not depend on the number of threads and whose reductions are merged in rising order:
-     * sums over other runs round differently. */
+     * second-level cache beside the packed batch; at d = 512 eight blocks fit 1 MiB. */
     void (*score_tile)(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
                        const float *row_scale, const float *bias, float *out);
     /* The same scores, to the bit, of the first n lanes, n >= 1; the other lanes of `out` then have no meaning. Half a
@@ -201,8 +204,8 @@ typedef struct xsmi_kernels {
     /* y[i] = a*y[i], or 0 if that is smaller than `least`. Returns the largest |y[i]|, 0 if n = 0; NaN if any is NaN.
      */
     float (*row_scaled_max)(float *y, size_t n, float a, float least);
-    /* Sum of expf0(z[i] - max), with partial sums like dot's, but in float within runs of 4096 terms and in double
-     * across runs. */
+    /* Sum of expf0(z[i] - max), with partial sums like dot's, but in float within runs of XSMI_RUN_CLASSES terms and in
+     * double across runs. */
     double (*row_sum_exp)(const float *z, size_t n, float max);
     /* out[i] = scale * exp(z[i] - shift), for z[i] <= shift up to rounding (arguments above 0 are clamped to 0);
      * out may be z. */

@@ -226,9 +226,9 @@ static float row_scaled_max(float *y, size_t n, float a, float least)
 static double row_sum_exp(const float *z, size_t n, float max)
 {
     double total = 0.0;
-    for (size_t run = 0; run < n; run += XSMI_SUM_RUN) {
+    for (size_t run = 0; run < n; run += XSMI_RUN_CLASSES) {
         float partial[XSMI_PARTIALS] = {0};
-        for (size_t i = run; i < n && i < run + XSMI_SUM_RUN; i++) {
+        for (size_t i = run; i < n && i < run + XSMI_RUN_CLASSES; i++) {
             partial[i % XSMI_PARTIALS] += xsmi_expf0(z[i] - max);
         }
         total += (double)xsmi_join_partials(partial);

@@ -563,8 +563,8 @@ static double row_sum_exp(const float *z, size_t n, float max)
 {
     const vf shift = v_set(max);
     double total = 0.0;
-    for (size_t run = 0; run < n; run += XSMI_SUM_RUN) {
-        size_t end = n - run < XSMI_SUM_RUN ? n : run + XSMI_SUM_RUN;
+    for (size_t run = 0; run < n; run += XSMI_RUN_CLASSES) {
+        size_t end = n - run < XSMI_RUN_CLASSES ? n : run + XSMI_RUN_CLASSES;
         vf acc[PARTS];
         XSMI_UNROLL
         for (size_t k = 0; k < PARTS; k++) {

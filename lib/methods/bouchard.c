@@ -3,13 +3,16 @@
  * <= alpha + sum_m log(1 + e^(z_m - alpha)) for every alpha. Each example uses the alpha of the tightest bound, the
  * root of sum_m sigma(z_m - alpha) = 1. There the gradient of the bound is sigma(z_m - alpha); the dependence of alpha
  * on the scores contributes nothing.
+ *
+ * All sums over the classes are by runs (XSMI_RUN_CLASSES), which are added in rising order.
  */
 #include "methods/method.h"
+#include "base/order.h"
 #include "math/omega.h"
 
 /* The number of classes whose logistics are computed at a time, and the number of partial sums, which a compiler can
  * keep in vectors. */
-#define RUN 512
+#define TOGETHER 512
 #define PARTS 8
 /* After a relative move below this, Newton's method continues in double: the next move is near the accuracy of
  * floats. */
@@ -21,11 +24,11 @@
 /* The largest error by which the logarithm of a sum of exponentials in float is too small. */
 #define SUM_ERROR 1e-5
 
-/* Adds the sigma(z_k - shift) of n <= RUN classes to rest[], and their derivatives to slope[]. */
+/* Adds the sigma(z_k - shift) of n <= TOGETHER classes to rest[], and their derivatives to slope[]. */
 static void add_logistics(const xsmi_kernels *kernels, const float *z, size_t n, double shift, double rest[PARTS],
                           double slope[PARTS])
 {
-    float t[RUN], unlikely[RUN], likely[RUN];
+    float t[TOGETHER], unlikely[TOGETHER], likely[TOGETHER];
     if (n == 0) {
         return;
     }
@@ -46,29 +49,64 @@ static void add_logistics(const xsmi_kernels *kernels, const float *z, size_t n,
     }
 }
 
-/* The sums of sigma(z_k - shift), and of their derivatives, over all classes but one. */
-static void sum_logistics(const xsmi_kernels *kernels, const float *z, uint64_t count, uint64_t but, double shift,
-                          double *rest, double *slope)
+/* The scores of an example, and the class of the largest. */
+typedef struct scores {
+    const xsmi_kernels *kernels;
+    const float *z;
+    uint64_t count, top;
+} scores;
+
+static uint64_t run_end(const scores *s, uint64_t run)
 {
-    double r[PARTS] = {0}, s[PARTS] = {0};
-    for (uint64_t k = 0; k < count;) {
-        uint64_t left = (k <= but ? but : count) - k, n = left < RUN ? left : RUN;
-        add_logistics(kernels, z + k, (size_t)n, shift, r, s);
-        k += n + (k + n == but);
-    }
-    *rest = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-    *slope = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+    return XSMI_MIN(s->count - run, XSMI_RUN_CLASSES) + run;
 }
 
-/* The same sums, each term rounded as a double. */
-static void sum_precisely(const float *z, uint64_t count, uint64_t but, double shift, double *rest, double *slope)
+/* The top class if the run has it, otherwise the run's end. */
+static uint64_t top_in(const scores *s, uint64_t run)
 {
-    *rest = *slope = 0;
-    for (uint64_t k = 0; k < count; k++) {
-        double s = k != but ? xsmi_sigmoid((double)z[k] - shift) : 0;
-        *rest += s;
-        *slope += s * (1 - s);
+    const uint64_t end = run_end(s, run);
+    return s->top >= run && s->top < end ? s->top : end;
+}
+
+/* Adds the sums of sigma(z_k - shift), and of their derivatives, over all classes of a run but the top one. */
+static void add_run(const scores *s, uint64_t run, double shift, double *rest, double *slope)
+{
+    double r[PARTS] = {0}, d[PARTS] = {0};
+    const uint64_t end = run_end(s, run), but = top_in(s, run);
+    for (uint64_t k = run; k < end;) {
+        uint64_t left = (k <= but ? but : end) - k, n = XSMI_MIN(left, TOGETHER);
+        add_logistics(s->kernels, s->z + k, (size_t)n, shift, r, d);
+        k += n + (k + n == but);
     }
+    *rest += ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+    *slope += ((d[0] + d[1]) + (d[2] + d[3])) + ((d[4] + d[5]) + (d[6] + d[7]));
+}
+
+/* The same, each term rounded as a double. */
+static void add_run_precisely(const scores *s, uint64_t run, double shift, double *rest, double *slope)
+{
+    double r = 0, d = 0;
+    const float *z = s->z;
+    const uint64_t end = run_end(s, run), top = s->top;
+    for (uint64_t k = run; k < end; k++) {
+        double likely = k != top ? xsmi_sigmoid((double)z[k] - shift) : 0;
+        r += likely;
+        d += likely * (1 - likely);
+    }
+    *rest += r;
+    *slope += d;
+}
+
+/* The sum of e^(z_k - shift) over all classes but the top one, for a shift that no other score exceeds. */
+static double sum_others(const scores *s, float shift)
+{
+    double sum = 0;
+    for (uint64_t run = 0; run < s->count; run = run_end(s, run)) {
+        const uint64_t end = run_end(s, run), but = top_in(s, run), above = XSMI_MIN(but + 1, end);
+        sum += s->kernels->row_sum_exp(s->z + run, (size_t)(but - run), shift) +
+               s->kernels->row_sum_exp(s->z + above, (size_t)(end - above), shift);
+    }
+    return sum;
 }
 
 /*
@@ -80,24 +118,21 @@ static void sum_precisely(const float *z, uint64_t count, uint64_t but, double s
  * The bounds of the root: the largest two scores alone have the root (z_second - z_top)/2, and more terms only increase
  * it; with e^t in place of sigma(t) < e^t the equation is quadratic in e^a.
  */
-static double tightest(const xsmi_kernels *kernels, const float *z, uint64_t count, uint64_t top)
+static double tightest(const scores *s)
 {
-    const float *above = z + top + 1;
-    const size_t below_count = (size_t)top, above_count = (size_t)(count - top - 1);
-    const float second = fmaxf(kernels->row_max(z, below_count), kernels->row_max(above, above_count));
-    const double sum = kernels->row_sum_exp(z, below_count, second) + kernels->row_sum_exp(above, above_count, second);
-    double low = ((double)second - (double)z[top]) / 2;
-    double b = (double)second - (double)z[top] + log(sum) + SUM_ERROR, half = exp(b / 2);
+    const double top = (double)s->z[s->top];
+    const float second = fmaxf(s->kernels->row_max(s->z, (size_t)s->top),
+                               s->kernels->row_max(s->z + s->top + 1, (size_t)(s->count - s->top - 1)));
+    double low = ((double)second - top) / 2;
+    double b = (double)second - top + log(sum_others(s, second)) + SUM_ERROR, half = exp(b / 2);
     /* y^2 - e^b y - e^b = 0, divided by e^b: y = e^(b/2) (e^(b/2) + sqrt(e^b + 4)) / 2 */
     double high = b / 2 + log((half + sqrt(half * half + 4)) / 2);
     double a = high;
     bool precise = false, done = false;
     for (int step = 0; step < 60 && high > low && !done; step++) {
-        double rest, slope;
-        if (precise) {
-            sum_precisely(z, count, top, (double)z[top] + a, &rest, &slope);
-        } else {
-            sum_logistics(kernels, z, count, top, (double)z[top] + a, &rest, &slope);
+        double rest = 0, slope = 0;
+        for (uint64_t run = 0; run < s->count; run = run_end(s, run)) {
+            (precise ? add_run_precisely : add_run)(s, run, top + a, &rest, &slope);
         }
         if (!(rest > 0)) {
             done = precise; /* the largest is so far ahead that the others contribute nothing at any a between the
@@ -124,6 +159,22 @@ static double tightest(const xsmi_kernels *kernels, const float *z, uint64_t cou
     return a;
 }
 
+/* Sets g to sigma(z - alpha), which may be in the same memory; returns the sum of log(1 + e^(z - alpha)). */
+static double softplus(const scores *s, double alpha, float *g)
+{
+    const float *z = s->z;
+    double sum = 0;
+    for (uint64_t run = 0, end; run < s->count; run = end) {
+        xsmi_softplus_sum part = XSMI_SOFTPLUS_SUM_INIT;
+        end = run_end(s, run);
+        for (uint64_t k = run; k < end; k++) {
+            g[k] = (float)xsmi_softplus_add(&part, (double)z[k] - alpha);
+        }
+        sum += xsmi_softplus_total(&part);
+    }
+    return sum;
+}
+
 static void gradient(void *state, const xsm_score_block *block)
 {
     const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
@@ -144,12 +195,9 @@ static void gradient(void *state, const xsm_score_block *block)
         for (uint64_t k = 1; k < block->width; k++) {
             top = z[k] > z[top] ? k : top;
         }
-        double alpha = (double)z[top] + tightest(kernels, z, block->width, top);
-        xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
-        for (uint64_t k = 0; k < block->width; k++) {
-            g[k] = (float)xsmi_softplus_add(&softplus, (double)z[k] - alpha);
-        }
-        block->losses[i] = alpha - target + xsmi_softplus_total(&softplus);
+        const scores all = {kernels, z, block->width, top};
+        double alpha = (double)z[top] + tightest(&all);
+        block->losses[i] = alpha - target + softplus(&all, alpha, g);
         for (uint64_t j = 0; j < example->label_count; j++) {
             g[example->labels[j]] -= (float)share;
         }

@@ -2,21 +2,22 @@
  * One-vs-all: a binary logistic regression for each class, with any number of labels a row.
  *     loss = sum over k of log(1 + e^(z_k)) - sum over P of z_k,   g_k = sigma(z_k) - [k in P].
  * The logarithm is computed of products of the factors 1 + e^-|z_k|, each between 1 and 2: one logarithm for a few
- * hundred classes.
+ * hundred classes. The loss is summed by runs of classes (XSMI_RUN_CLASSES).
  */
 #include "methods/method.h"
+#include "base/order.h"
 
 #include <math.h>
 
-/* Classes whose factors share one logarithm: their product is below 2^512. */
-#define RUN 512
+/* Classes whose factors share one logarithm: their product is below 2^512. They divide a run. */
+#define FACTORS 512
 /* Partial sums and products, which a compiler can keep in vectors. */
 #define PARTS 8
 
-/* g[k] = sigma(z[k]) for n <= RUN classes; g may be z. Returns the sum of log(1 + e^z). */
+/* g[k] = sigma(z[k]) for n <= FACTORS classes; g may be z. Returns the sum of log(1 + e^z). */
 static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, float *g)
 {
-    float far[RUN], part[RUN];
+    float far[FACTORS], part[FACTORS];
     double sums[PARTS] = {0}, factors[PARTS] = {1, 1, 1, 1, 1, 1, 1, 1};
     for (size_t k = 0; k < n; k++) {
         far[k] = -fabsf(z[k]);
@@ -45,6 +46,21 @@ static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, fl
     return sum + log(factor);
 }
 
+/* The same for any number of classes. */
+static double all_logistic(const xsmi_kernels *kernels, const float *z, size_t count, float *g)
+{
+    double loss = 0;
+    for (size_t run = 0; run < count; run += XSMI_RUN_CLASSES) {
+        const size_t end = XSMI_MIN(count, run + XSMI_RUN_CLASSES);
+        double sum = 0;
+        for (size_t k = run; k < end; k += FACTORS) {
+            sum += logistic(kernels, z + k, XSMI_MIN(end - k, FACTORS), g + k);
+        }
+        loss += sum;
+    }
+    return loss;
+}
+
 static void gradient(void *state, const xsm_score_block *block)
 {
     const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
@@ -56,10 +72,7 @@ static void gradient(void *state, const xsm_score_block *block)
         for (uint64_t j = 0; j < example->label_count; j++) {
             loss -= (double)z[example->labels[j]]; /* before writing g, which may be the same memory */
         }
-        for (uint64_t k = 0; k < block->width; k += RUN) {
-            uint64_t n = block->width - k < RUN ? block->width - k : RUN;
-            loss += logistic(kernels, z + k, (size_t)n, g + k);
-        }
+        loss += all_logistic(kernels, z, (size_t)block->width, g);
         for (uint64_t j = 0; j < example->label_count; j++) {
             g[example->labels[j]] -= 1;
         }

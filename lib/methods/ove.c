@@ -240,36 +240,67 @@ double xsmi_ove_gradient(const float *z, uint32_t soft, uint32_t length, uint32_
 
 /* -- all classes --------------------------------------------------------------------------------------------------- */
 
+/* The sum of e^(z_k - most) over C, by runs of classes (XSMI_RUN_CLASSES). */
+static double sum_inside(const ove_state *s, const float *z, double most)
+{
+    double sum = 0, part = 0;
+    for (uint32_t j = 0; j < s->inside_count; j++) {
+        if (j > 0 && s->inside[j] / XSMI_RUN_CLASSES != s->inside[j - 1] / XSMI_RUN_CLASSES) {
+            sum += part;
+            part = 0;
+        }
+        part += exp((double)z[s->inside[j]] - most);
+    }
+    return sum + part;
+}
+
+/* The gradient of the classes other than y, summed by runs of classes (XSMI_RUN_CLASSES). */
+typedef struct full_sums {
+    double own, most, sum; /* z_y; the softmax over C and y */
+    uint32_t y, next;      /* the first of C that is not done */
+    double loss, out;      /* of the classes outside of C: their terms, and the sum of their coefficients */
+} full_sums;
+
+static void add_run(const ove_state *s, full_sums *o, uint32_t first, uint32_t end, const float *z, float *g)
+{
+    xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
+    double out = 0;
+    for (uint32_t k = first; k < end; k++) {
+        if (o->next < s->inside_count && s->inside[o->next] == k) {
+            o->next++;
+            g[k] = (float)(exp((double)z[k] - o->most) / o->sum);
+        } else if (k != o->y) {
+            double c = xsmi_softplus_add(&softplus, (double)z[k] - o->own);
+            out += c;
+            g[k] = (float)c;
+        }
+    }
+    o->loss += xsmi_softplus_total(&softplus);
+    o->out += out;
+}
+
 /* g may be z. */
 static double full_gradient(const ove_state *s, uint32_t y, const float *z, float *g)
 {
-    double own = (double)z[y], most = own, sum = 0, out = 0;
+    double own = (double)z[y], most = own;
     bool inside = is_inside(s, y);
     for (uint32_t j = 0; j < s->inside_count; j++) {
         most = (double)z[s->inside[j]] > most ? (double)z[s->inside[j]] : most;
     }
-    for (uint32_t j = 0; j < s->inside_count; j++) {
-        sum += exp((double)z[s->inside[j]] - most);
-    }
+    double sum = sum_inside(s, z, most);
     double rest = exp(own - most), loss = 0;
     sum += inside ? 0 : rest;
     if (s->inside_count > 0) {
         loss = most + log(sum) - own;
     }
-    xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
-    uint32_t next = 0;
-    for (uint32_t k = 0; k < s->classes; k++) {
-        if (next < s->inside_count && s->inside[next] == k) {
-            next++;
-            g[k] = (float)(exp((double)z[k] - most) / sum);
-        } else if (k != y) {
-            double c = xsmi_softplus_add(&softplus, (double)z[k] - own);
-            out += c;
-            g[k] = (float)c;
-        }
+    full_sums o = {own, most, sum, y, 0, 0, 0};
+    for (uint32_t first = 0; first < s->classes;) {
+        const uint32_t end = XSMI_MIN(s->classes - first, XSMI_RUN_CLASSES) + first;
+        add_run(s, &o, first, end, z, g);
+        first = end;
     }
-    g[y] = (float)(rest / sum - 1 - out);
-    return loss + xsmi_softplus_total(&softplus);
+    g[y] = (float)(rest / sum - 1 - o.out);
+    return loss + o.loss;
 }
 
 static void gradient(void *state, const xsm_score_block *block)

@@ -2,8 +2,8 @@
  * Exact scores (logits): log-sum-exp over all classes, the target's score and the best classes, for blocks of rows.
  *
  * The sums of a row's tiles are added in rising order of classes, in double precision, each relative to the largest
- * score so far. Tile borders are fixed, so that a row's result has the same bits whatever rows are scored with it and
- * on any number of threads.
+ * score of the run so far (XSMI_RUN_CLASSES); the sums of runs are joined in rising order. Tile borders are fixed, so
+ * that a row's result has the same bits whatever rows are scored with it and on any number of threads.
  */
 #include "model/score.h"
 #include "model/tiles.h"
@@ -11,6 +11,7 @@
 #include "base/top.h"
 #include "kernels/arithmetic.h"
 #include "base/order.h"
+#include "math/log_sum.h"
 
 #include <math.h>
 
@@ -22,8 +23,9 @@
 typedef struct exact_state {
     const xsm_model *model;
     xsmi_exact *blocks;
-    float *max;          /* [blocks][XSMI_LANES] */
-    double *sum;         /* [blocks][XSMI_LANES] */
+    float *max;          /* [blocks][XSMI_LANES] of the run */
+    double *sum;         /* [blocks][XSMI_LANES] of the run */
+    xsmi_log_sum *total; /* [blocks][XSMI_LANES] of the runs before */
     float *target_score; /* [blocks][XSMI_LANES] targets' scores */
     uint32_t *target;    /* [blocks][XSMI_LANES] their classes, XSMI_NO_CLASS without a row or a target */
     /* Packed tiles with short top lists: [blocks][top][XSMI_LANES]. Otherwise the lists are made in the results. */
@@ -42,6 +44,7 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint3
     size_t rows = blocks * XSMI_LANES;
     s->max = xsmi_arena_take(arena, rows, sizeof *s->max);
     s->sum = xsmi_arena_take(arena, rows, sizeof *s->sum);
+    s->total = xsmi_arena_take(arena, rows, sizeof *s->total);
     s->target_score = xsmi_arena_take(arena, rows, sizeof *s->target_score);
     s->target = xsmi_arena_take(arena, rows, sizeof *s->target);
     if (lists_in_lanes(m, sparse, top)) {
@@ -136,12 +139,28 @@ static void reduce_row(exact_state *s, const xsmi_tile *tile)
     }
 }
 
+/* Adds the runs of some rows to their totals, and starts the next ones. */
+static void end_runs(exact_state *s, size_t place, size_t rows)
+{
+    for (size_t i = place; i < place + rows; i++) {
+        const xsmi_log_sum run = {s->max[i], s->sum[i]};
+        xsmi_log_sum_join(&s->total[i], &run);
+        s->max[i] = -INFINITY;
+        s->sum[i] = 0;
+    }
+}
+
 static void reduce_tile(void *state, const xsmi_tile *tile)
 {
+    exact_state *s = state;
+    const size_t place = tile->block * XSMI_LANES;
     if (tile->lanes) {
-        reduce_lanes(state, tile);
+        reduce_lanes(s, tile);
     } else {
-        reduce_row(state, tile);
+        reduce_row(s, tile);
+    }
+    if ((tile->first + tile->count) % XSMI_RUN_CLASSES == 0) {
+        end_runs(s, tile->lanes ? place : place + tile->row, tile->lanes ? s->blocks[tile->block].rows : 1);
     }
 }
 
@@ -154,6 +173,7 @@ static void start(exact_state *s, size_t count, bool in_lanes)
         for (size_t row = 0; row < XSMI_LANES; row++) {
             bool wanted = block->target && row < block->rows;
             s->target[b * XSMI_LANES + row] = wanted ? block->target[row] : XSMI_NO_CLASS;
+            s->total[b * XSMI_LANES + row] = (xsmi_log_sum)XSMI_LOG_SUM_INIT;
         }
         for (size_t row = 0; !in_lanes && block->top && row < block->rows; row++) {
             xsmi_top list = row_list(block, row);
@@ -166,9 +186,10 @@ static void finish(exact_state *s, size_t count, bool in_lanes)
 {
     for (size_t b = 0; b < count; b++) {
         xsmi_exact *block = &s->blocks[b];
+        end_runs(s, b * XSMI_LANES, block->rows);
         for (size_t row = 0; row < block->rows; row++) {
             size_t place = b * XSMI_LANES + row;
-            block->log_sum_exp[row] = (double)s->max[place] + log(s->sum[place]);
+            block->log_sum_exp[row] = (double)s->total[place].max + log(s->total[place].sum);
             if (block->target) {
                 block->target_score[row] = s->target_score[place];
             }

@@ -110,7 +110,7 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     }
     const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
-        count = XSMI_MIN(call->end - tile, XSMI_CLASS_TILE);
+        count = xsmi_tile_classes(tile, call->end, XSMI_CLASS_TILE);
         set_scales(m, tile, count, s->scales);
         for (uint32_t c = 0; c < count; c += piece) {
             uint32_t some = XSMI_MIN(count - c, piece);
@@ -159,7 +159,7 @@ static void score_feature_major(const xsmi_tile_call *call, xsmi_plain_scratch *
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
-        count = XSMI_MIN(call->end - tile, XSMI_ROW_TILE);
+        count = xsmi_tile_classes(tile, call->end, XSMI_ROW_TILE);
         set_scales(m, tile, count, s->scales);
         for (size_t b = 0; b < rows->blocks; b++) {
             for (size_t l = 0; l < rows->counts[b]; l++) {
@@ -324,7 +324,7 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         (void)list_features(m, s, &next);
     }
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
-        count = XSMI_MIN(call->end - tile, XSMI_ROW_TILE);
+        count = xsmi_tile_classes(tile, call->end, XSMI_ROW_TILE);
         sum_gathered(&g, tile, count);
         set_scales(m, tile, count, s->scales);
         for (size_t b = 0; b < rows->blocks; b++) {

@@ -4,6 +4,7 @@
 #ifndef XSMI_TILE_H
 #define XSMI_TILE_H
 
+#include "base/order.h"
 #include "data/dataset.h"
 
 /* Blocks of XSMI_LANES rows that are scored together, so that a tile of weights is used while it is in the cache. */
@@ -28,5 +29,12 @@ typedef struct xsmi_tile {
     uint32_t first, count;
     const float *scores; /* scales and bias included */
 } xsmi_tile;
+
+/* Classes of the tile that starts at class `first`: at most `most`, none from `end` on, and none of the next run. */
+static inline uint32_t xsmi_tile_classes(uint32_t first, uint32_t end, uint32_t most)
+{
+    const uint32_t run = XSMI_RUN_CLASSES - first % XSMI_RUN_CLASSES;
+    return XSMI_MIN(XSMI_MIN(end - first, run), most);
+}
 
 #endif

@@ -119,7 +119,7 @@ static void pass_swept(const xsmi_tile_call *call, size_t block, const float *lo
     const bool lanes = xsmi_tiles_packed(call->model, call->rows->sparse);
     const uint32_t most = lanes ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
-        count = XSMI_MIN(call->end - tile, most);
+        count = xsmi_tile_classes(tile, call->end, most);
         const float *from = log_p + (size_t)tile * XSMI_LANES;
         if (lanes) {
             xsmi_tile t = {block, 0, true, tile, count, from};

@@ -2,8 +2,9 @@
  * The scores (logits) of a few hundred rows against a range of classes, tile by tile, for exact scoring, evaluation and
  * prediction. The N x K matrix of scores never exists; a callback gets each tile.
  *
- * A score has the same bits whatever other rows and classes are scored with it. The borders of the tiles of a range are
- * fixed too, so that sums over tiles do not depend on the grouping of rows.
+ * A score has the same bits whatever other rows and classes are scored with it. Tiles do not cross the border of a run
+ * (XSMI_RUN_CLASSES), and the borders of the tiles of a run are fixed, so that the sum over a run depends neither on
+ * the grouping of rows nor on the range that the run is scored with, as long as ranges start at borders of runs.
  */
 #ifndef XSMI_MODEL_TILES_H
 #define XSMI_MODEL_TILES_H

@@ -35,8 +35,18 @@ typedef struct bits_rows {
 } bits_rows;
 
 /* Which rows: those of the forms, rows with more classes than a tile of scores has, rows with classes enough that a
- * search leaves some out, and rows with as many features as classes. */
-enum { BITS_DENSE_ROWS, BITS_SPARSE_ROWS, BITS_WIDE_ROWS, BITS_SEARCH_ROWS, BITS_TIED_ROWS, BITS_SETS };
+ * search leaves some out, rows with as many features as classes, and rows with classes enough for three runs, over each
+ * of which sums start anew. */
+enum {
+    BITS_DENSE_ROWS,
+    BITS_SPARSE_ROWS,
+    BITS_WIDE_ROWS,
+    BITS_SEARCH_ROWS,
+    BITS_TIED_ROWS,
+    BITS_LONG_ROWS,
+    BITS_LONG_SPARSE_ROWS,
+    BITS_SETS
+};
 
 typedef struct bits_machine {
     const char *name;
@@ -122,8 +132,16 @@ typedef struct bits_training {
     double eta;
 } bits_training;
 
+/* Estimators that sum over all classes, with their settings; the last name is NULL. */
+typedef struct bits_sum {
+    const char *name, *estimator, *settings;
+} bits_sum;
+extern const bits_sum bits_sums[];
+
 /* Rows and settings that most runs have: one label, batches of 5, two epochs, a bias, weights that are not zero. */
 bits_training bits_training_of(const char *estimator, int form);
+/* The same with rows of three runs of classes. */
+bits_training bits_training_long(const bits_sum *sum, int form);
 
 typedef struct bits_rig {
     xsm_model *model;

@@ -158,6 +158,12 @@ static void wide_inputs_of(const char *name)
     bits_record(run_loop, &l, "input %s, wide, dL/dx, batches of 100", name);
 }
 
+static void long_inputs_of(const bits_sum *sum, int form)
+{
+    loop l = {.t = bits_training_long(sum, form), .input = true};
+    bits_record(run_loop, &l, "input %s, %s, long", sum->name, bits_forms[form]);
+}
+
 void bits_of_loops(void)
 {
     const xsm_estimator_ops *ops;
@@ -166,5 +172,9 @@ void bits_of_loops(void)
             loops_of(xsm_estimator_ops_name(ops), form);
         }
         wide_inputs_of(xsm_estimator_ops_name(ops));
+    }
+    for (const bits_sum *sum = bits_sums; sum->name; sum++) {
+        long_inputs_of(sum, BITS_DENSE);
+        long_inputs_of(sum, BITS_SPARSE);
     }
 }

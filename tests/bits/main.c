@@ -426,7 +426,8 @@ static void make_runs(void)
     bits_rows *rows[BITS_SETS] = {
         bits_rows_new(120, 70, 75, false, 1),   bits_rows_new(120, 300, 75, true, 2),
         bits_rows_new(100, 12, 4500, false, 3), bits_rows_new(60, 12, 600, false, 5),
-        bits_rows_new(120, 90, 90, true, 4),
+        bits_rows_new(120, 90, 90, true, 4),    bits_rows_new(21, 6, 9001, false, 6),
+        bits_rows_new(21, 27, 9001, true, 7),
     };
     for (int i = 0; i < MACHINES; i++) {
         memcpy(machines[i].rows, rows, sizeof rows);

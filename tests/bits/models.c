@@ -273,6 +273,23 @@ static void several_models(const char *form, bits_training base)
     }
 }
 
+/* Sums over several runs of classes, of every kind of tile. */
+static void long_models(void)
+{
+    static const char *const estimators[] = {"softmax", "hierarchical", "negative-sampling"};
+    for (size_t i = 0; i < sizeof estimators / sizeof *estimators; i++) {
+        for (int form = 0; form < BITS_FORMS; form++) {
+            char name[96];
+            const bits_sum sum = {estimators[i], estimators[i], i == 2 ? "sampler=frequency" : NULL};
+            made_model k = {.t = bits_training_long(&sum, form), .name = name};
+            snprintf(name, sizeof name, "long %s, %s", bits_forms[form], estimators[i]);
+            bits_record(figures, &k, "figures %s", name);
+            bits_record(ranks, &k, "ranks %s", name);
+            bits_record(predictions, &k, "predictions %s", name);
+        }
+    }
+}
+
 void bits_of_models(void)
 {
     const xsm_estimator_ops *ops;
@@ -288,4 +305,5 @@ void bits_of_models(void)
     wide.t.form = BITS_EMBEDDING;
     wide.name = "wide embedding, nce";
     computed_with(wide);
+    long_models();
 }

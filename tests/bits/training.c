@@ -27,6 +27,26 @@ bits_training bits_training_of(const char *estimator, int form)
     return t;
 }
 
+const bits_sum bits_sums[] = {
+    {"softmax", "softmax", NULL},
+    {"bouchard", "bouchard", NULL},
+    {"one-vs-all", "one-vs-all", NULL},
+    {"margin", "margin", NULL},
+    {"ove of all", "ove", "negatives=all"},
+    {"ove of all, tight", "ove", "tight=5000 negatives=all"},
+    {NULL, NULL, NULL},
+};
+
+bits_training bits_training_long(const bits_sum *sum, int form)
+{
+    bits_training t = bits_training_of(sum->estimator, form);
+    t.settings = sum->settings;
+    t.set = form == BITS_DENSE ? BITS_LONG_ROWS : BITS_LONG_SPARSE_ROWS;
+    t.epochs = 1;
+    t.batch = 7;
+    return t;
+}
+
 /* Numbers that are not zero, for a step to depend on. */
 static xsm_status fill(xsm_model *m)
 {
@@ -243,6 +263,14 @@ static void wide_of(const char *name, int form)
     bits_record(weights, &t, "wide %s, %s", name, bits_forms[form]);
 }
 
+/* Sums over several runs of classes. */
+static void long_of(const bits_sum *sum, int form)
+{
+    const bits_training t = bits_training_long(sum, form);
+    bits_record(weights, &t, "long %s, %s", sum->name, bits_forms[form]);
+    bits_record(losses, &t, "long %s, %s, losses", sum->name, bits_forms[form]);
+}
+
 static void schedules_of(const char *name)
 {
     static const char *const schedules[] = {"constant", "step", "inverse", "inverse-sqrt"};
@@ -329,6 +357,11 @@ void bits_of_training(void)
         }
         wide_of(name, BITS_DENSE);
         wide_of(name, BITS_EMBEDDING);
+    }
+    for (const bits_sum *sum = bits_sums; sum->name; sum++) {
+        for (int form = 0; form < BITS_FORMS; form++) {
+            long_of(sum, form);
+        }
     }
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         schedules_of(some[i]);
