@@ -8,11 +8,16 @@
  */
 #include "estimator/pass.h"
 
+#include "base/order.h"
+#include "gradient/shards.h"
+
 #include <math.h>
 #include <string.h>
 
 /* Classes whose coefficients are applied together. */
 #define GROUP 64
+/* Floats of scratch of a thread, unless one row needs more. */
+#define SCRATCH_FLOATS ((size_t)1 << 20)
 
 /* Adds sum_k g_k s_k (w_k - eta g_k x). */
 static void add_proximal(const xsm_estimator *e, const xsm_gradient *g, double eta, uint64_t i, float *out)
@@ -38,31 +43,127 @@ static void add_proximal(const xsm_estimator *e, const xsm_gradient *g, double e
     }
 }
 
-bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count)
+/* The rows of a call from `row` on, and their sums over the classes. */
+typedef struct input_sums {
+    const xsmi_pass *pass;
+    uint64_t row, rows;
+    uint32_t next; /* sifted: the first entry of the list, behind the labels, that is not done */
+} input_sums;
+
+/* Every class: one run of classes for each row in turn, so that their weights are in the cache. */
+static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
 {
-    const xsmi_input_gradient *input = p->input;
-    const xsm_estimator *e = p->estimator;
-    const xsm_gradient *g = p->gradient;
-    const bool lists = xsmi_gradient_has_lists(g);
-    const size_t d = e->model->features;
-    bool finite = true;
-    for (uint64_t i = first; i < first + count; i++) {
-        memset(input->values + i * input->stride, 0, d * sizeof *input->values);
-        if (g->proximal) {
-            add_proximal(e, g, p->eta, i, input->values + i * input->stride);
-        } else if (lists) {
-            const float *listed = ((g->form == XSMI_GRADIENT_SIFTED) ? g->work.scores : g->coefficients) + i * g->width;
-            xsmi_model_backward(e->model, g->classes + i * g->width, 0, listed, g->lengths[i],
-                                input->values + i * input->stride);
+    const input_sums *s = state;
+    const xsm_gradient *g = s->pass->gradient;
+    const xsm_model *m = s->pass->estimator->model;
+    for (uint64_t i = 0; i < s->rows; i++) {
+        memset(out + i * stride, 0, m->features * sizeof *out);
+    }
+    for (uint32_t k = first; k < end; k += GROUP) {
+        const size_t some = XSMI_MIN(end - k, GROUP);
+        for (uint64_t i = 0; i < s->rows; i++) {
+            xsmi_model_backward(m, NULL, k, g->coefficients + (s->row + i) * g->width + k, some, out + i * stride);
         }
     }
-    /* Every class: one run of classes for each row in turn, so that their weights are in the cache. */
-    for (uint32_t k = 0; !lists && k < g->width; k += GROUP) {
-        size_t some = g->width - k < GROUP ? (size_t)(g->width - k) : GROUP;
-        for (uint64_t i = first; i < first + count; i++) {
-            xsmi_model_backward(e->model, NULL, k, g->coefficients + i * g->width + k, some,
-                                input->values + i * input->stride);
-        }
+    return true;
+}
+
+/* The number of labels at the head of a sifted list; those whose coefficient is 0 are not in it. */
+static uint32_t listed_labels(const xsm_gradient *g, uint64_t row)
+{
+    const xsm_example *example = &g->example[row];
+    const uint32_t *classes = g->classes + row * g->width;
+    uint32_t count = 0;
+    for (uint64_t l = 0; l < example->label_count; l++) {
+        count += count < g->lengths[row] && classes[count] == example->labels[l];
+    }
+    return count;
+}
+
+/* The labels among the classes first..end, then the other listed classes among them. One row. */
+static bool sum_sifted(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
+{
+    input_sums *s = state;
+    const xsm_gradient *g = s->pass->gradient;
+    const xsm_model *m = s->pass->estimator->model;
+    const uint32_t *classes = g->classes + s->row * g->width, start = s->next, labels = listed_labels(g, s->row);
+    const float *listed = g->work.scores + s->row * g->width;
+    bool any = false;
+    (void)stride;
+    while (s->next < g->lengths[s->row] && classes[s->next] < end) {
+        s->next++;
+    }
+    for (uint32_t j = 0; j < labels; j++) {
+        any |= classes[j] >= first && classes[j] < end;
+    }
+    if (!any && s->next == start) {
+        return false;
+    }
+    memset(out, 0, m->features * sizeof *out);
+    for (uint32_t j = 0; j < labels; j++) {
+        xsmi_model_backward(m, classes + j, 0, listed + j, classes[j] >= first && classes[j] < end, out);
+    }
+    xsmi_model_backward(m, classes + start, 0, listed + start, s->next - start, out);
+    return true;
+}
+
+/* Rows that are summed together: their scratch is not much more than a cache. */
+static uint64_t rows_together(const xsm_model *m, uint64_t rows)
+{
+    const size_t each = xsmi_shard_scratch(m->classes) * m->features;
+    return each * rows <= SCRATCH_FLOATS ? rows : XSMI_MAX(SCRATCH_FLOATS / each, 1);
+}
+
+size_t xsmi_pass_backward_scratch(const xsmi_pass *p)
+{
+    const xsm_model *m = p->estimator->model;
+    const uint64_t rows = p->gradient->form == XSMI_GRADIENT_SIFTED ? 1 : rows_together(m, XSMI_EXAMPLE_CHUNK);
+    return p->input && xsmi_gradient_is_exact(p->gradient) ? (size_t)rows * xsmi_shard_scratch(m->classes) * m->features
+                                                           : 0;
+}
+
+/* Classes that all have a coefficient, or might have one: sums by shards. */
+static void sum_exact(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+{
+    const xsm_gradient *g = p->gradient;
+    const xsm_model *m = p->estimator->model;
+    const bool sifted = g->form == XSMI_GRADIENT_SIFTED;
+    const uint64_t together = sifted ? 1 : rows_together(m, XSMI_EXAMPLE_CHUNK);
+    float *scratch = g->work.shards + thread * g->work.shards_each;
+    for (uint64_t i = first, rows; i < first + count; i += rows) {
+        rows = XSMI_MIN(first + count - i, together);
+        input_sums state = {p, i, rows, sifted ? listed_labels(g, i) : 0};
+        const xsmi_shard_sums sums = {
+            m->kernels, m->classes, (size_t)rows, m->features, sifted ? sum_sifted : sum_dense, &state};
+        xsmi_shard_all(&sums, p->input->values + i * p->input->stride, p->input->stride, scratch);
+    }
+}
+
+/* Classes of lists: one after another. */
+static void sum_listed(const xsmi_pass *p, uint64_t i)
+{
+    const xsm_gradient *g = p->gradient;
+    const xsm_model *m = p->estimator->model;
+    float *out = p->input->values + i * p->input->stride;
+    memset(out, 0, m->features * sizeof *out);
+    if (g->proximal) {
+        add_proximal(p->estimator, g, p->eta, i, out);
+    } else {
+        xsmi_model_backward(m, g->classes + i * g->width, 0, g->coefficients + i * g->width, g->lengths[i], out);
+    }
+}
+
+bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+{
+    const xsmi_input_gradient *input = p->input;
+    const size_t d = p->estimator->model->features;
+    const bool exact = xsmi_gradient_is_exact(p->gradient);
+    bool finite = true;
+    if (exact) {
+        sum_exact(p, first, count, thread);
+    }
+    for (uint64_t i = first; !exact && i < first + count; i++) {
+        sum_listed(p, i);
     }
     for (uint64_t i = first; i < first + count; i++) {
         for (size_t j = 0; j < d; j++) {

@@ -40,8 +40,9 @@ static void take_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_
 
 static bool take_backward(const xsmi_pass *p, const xsmi_piece *piece)
 {
-    return p->gradient->form == XSMI_GRADIENT_SHARED ? xsmi_shared_backward(p, piece)
-                                                     : !p->input || xsmi_pass_backward(p, piece->first, piece->count);
+    return p->gradient->form == XSMI_GRADIENT_SHARED
+               ? xsmi_shared_backward(p, piece)
+               : !p->input || xsmi_pass_backward(p, piece->first, piece->count, piece->thread);
 }
 
 static void run_chunk(void *state, size_t index, uint32_t thread)
@@ -108,6 +109,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     XSMI_TRY(xsmi_shared_draw(&p, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;
+    XSMI_TRY(xsmi_gradient_reserve_shards(g, xsmi_pass_backward_scratch(&p), threads, err));
     XSMI_TRY(score_all(&p, err));
     const size_t chunks = (size_t)((p.batch->count + chunk_of(g) - 1) / chunk_of(g));
     XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));

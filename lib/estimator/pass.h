@@ -43,9 +43,11 @@ void xsmi_pass_take_layer(const xsmi_pass *p, uint64_t first, uint64_t count, xs
 
 /* -- the ways through ---------------------------------------------------------------------------------------------- */
 
-/* Computes dL/dx of the examples first..first+count from their coefficients; returns false if one is not finite
- * (backward.c). */
-bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count);
+/* Computes dL/dx of the examples first..first+count from their coefficients; returns false if one is not finite. Where
+ * every class has a coefficient, the gradient's work has xsmi_pass_backward_scratch() floats of `shards` for each
+ * thread. (backward.c) */
+bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread);
+size_t xsmi_pass_backward_scratch(const xsmi_pass *p);
 /* Several examples as a whole: the table's joint(). Refuses batches for which that is not supported (joint.c). */
 xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* A batch whose classes are searched (search.c). */

@@ -148,7 +148,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
     *outcome = (xsmi_outcome){.finite = true};
     xsmi_estimator_take_mean(p->estimator->model->kernels, &taken, outcome);
     if (p->input && outcome->finite) {
-        outcome->finite = xsmi_pass_backward(p, at, 1);
+        outcome->finite = xsmi_pass_backward(p, at, 1, thread);
     }
 }
 

@@ -39,6 +39,7 @@ static void clear_work(xsm_context *ctx, xsmi_work *w)
     xsmi_release(ctx, w->sieve, w->sieve_bytes, 1);
     xsmi_release(ctx, w->codes, w->code_capacity, sizeof *w->codes);
     xsmi_release(ctx, w->outcomes, w->outcome_capacity, sizeof *w->outcomes);
+    xsmi_release(ctx, w->shards, w->shard_capacity, sizeof *w->shards);
     xsmi_score_scratch_free(ctx, &w->score_scratch);
 }
 
@@ -129,6 +130,17 @@ xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_
     g->layer.stride = stride;
     g->layered = true;
     return XSM_OK;
+}
+
+xsm_status xsmi_gradient_reserve_shards(xsm_gradient *g, size_t each, uint32_t threads, xsm_error *err)
+{
+    xsmi_work *w = &g->work;
+    size_t count;
+    w->shards_each = each;
+    return xsmi_multiply(each, threads, &count) &&
+                   xsmi_reserve(g->context, &w->shards, &w->shard_capacity, count, sizeof *w->shards)
+               ? XSM_OK
+               : xsmi_fail_memory(err, each * sizeof *w->shards, "the gradient of the rows, for each thread");
 }
 
 xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err)

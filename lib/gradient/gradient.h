@@ -81,6 +81,8 @@ typedef struct xsmi_gradient_shape {
 
 /* Reserves memory for a shape. The gradient is not valid until `examples` is set. */
 xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *shape, xsm_error *err);
+/* Reserves memory for sums over shards of the classes, `each` floats for each thread. */
+xsm_status xsmi_gradient_reserve_shards(xsm_gradient *g, size_t each, uint32_t threads, xsm_error *err);
 /* Reserves memory for the outcomes of so many jobs. */
 xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err);
 /* Frees a gradient's arrays, but not the gradient itself. */

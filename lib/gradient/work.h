@@ -56,6 +56,8 @@ typedef struct xsmi_work {
     unsigned char *sieve;
     size_t sieve_bytes;
     xsmi_score_scratch score_scratch;
+    float *shards; /* [threads][shards_each], for sums over all classes (gradient/shards.h) */
+    size_t shards_each, shard_capacity;
     xsmi_outcome *outcomes; /* by job */
     size_t list_capacity, linear_capacity, draw_capacity, outcome_capacity;
 } xsmi_work;

@@ -105,6 +105,24 @@ static const struct sum_case {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
+/* dL/dx is sum_k g_k w_k. */
+static void check_input(const xsm_model *m, const xsm_gradient *g, size_t rows, const float *input)
+{
+    const xsm_gradient_view v = test_view(g);
+    for (size_t i = 0; i < rows; i++) {
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            long double wanted = 0, size = 0;
+            for (uint32_t k = 0; k < m->classes; k++) {
+                const long double term =
+                    (long double)v.coefficients[i * v.width + k] * (long double)test_weight(m, k, j);
+                wanted += term;
+                size += fabsl(term);
+            }
+            assert_true(fabsl((long double)input[i * FEATURES + j] - wanted) <= 1e-5L * size);
+        }
+    }
+}
+
 static void losses_are_sums(void **state)
 {
     (void)state;
@@ -114,14 +132,16 @@ static void losses_are_sums(void **state)
         float *z = malloc(2 * borders[b] * sizeof *z);
         assert_non_null(z);
         test_all_scores(m, p.data, z);
-        for (size_t c = 0; cases[c].wanted && c < CASES; c++) {
+        for (size_t c = 0; c < CASES; c++) {
             xsm_error err = XSM_ERROR_INIT;
             xsm_estimator *e = test_estimator(NULL, cases[c].name, cases[c].options);
             xsm_gradient *g = test_gradient(NULL);
             const xsm_batch batch = xsm_batch_range(p.data, 0, 2);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-            assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &err), err);
-            for (size_t i = 0; i < 2; i++) {
+            float input[2 * FEATURES];
+            assert_ok(xsm_estimator_gradient_input(e, &batch, 0.1, g, input, FEATURES, &err), err);
+            check_input(m, g, 2, input);
+            for (size_t i = 0; cases[c].wanted && i < 2; i++) {
                 const double wanted = (double)cases[c].wanted(z + i * borders[b], borders[b], p.labels[i]);
                 assert_true(fabs(g->losses[i] - wanted) < 1e-6 * (1 + fabs(wanted)));
             }

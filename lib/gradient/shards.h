@@ -1,0 +1,42 @@
+/*
+ * Sums of vectors over all classes, such as dL/dphi = sum_k g_k w_k, in an order that several machines can keep.
+ *
+ * The runs of classes (XSMI_RUN_CLASSES) are divided into XSMI_SHARDS contiguous shards, whatever computes them: shard
+ * s of R runs is the runs from R*s/XSMI_SHARDS on. Within a shard vectors are added one after another. The sums of the
+ * shards are joined by a balanced binary tree: a node's sum is its left half's plus its right half's, and a half
+ * without classes is left out. Who computes a whole node needs nothing of other shards, so that any contiguous groups
+ * of shards give the same bits. Up to XSMI_RUN_CLASSES classes are one shard.
+ */
+#ifndef XSMI_SHARDS_H
+#define XSMI_SHARDS_H
+
+#include "kernels/kernels.h"
+
+#include <stdbool.h>
+
+/* A power of two. */
+#define XSMI_SHARDS 64
+
+typedef struct xsmi_shard_sums {
+    const xsmi_kernels *kernels;
+    uint32_t classes;
+    size_t rows, width; /* vectors and their length */
+    /* Sets the vectors in `out`, `stride` floats apart, to the sums over the classes first..end in their order. Returns
+     * false if none of them contributes; `out` then has no meaning. For each node the calls come in rising order. */
+    bool (*sum)(void *state, uint32_t first, uint32_t end, float *out, size_t stride);
+    void *state;
+} xsmi_shard_sums;
+
+/* The first class of a shard; for XSMI_SHARDS the number of classes. */
+uint32_t xsmi_shard_start(uint32_t classes, uint32_t shard);
+/* Vectors of scratch for each vector of a sum. */
+size_t xsmi_shard_scratch(uint32_t classes);
+/* Sets the vectors in `out`, `stride` floats apart, to the sum of the node that has `count` shards (a power of two)
+ * from `shard` on (a multiple of it). `scratch` has rows * width * xsmi_shard_scratch() floats. Returns false as sum().
+ */
+bool xsmi_shard_node(const xsmi_shard_sums *s, uint32_t shard, uint32_t count, float *out, size_t stride,
+                     float *scratch);
+/* The sum over all shards; zeros if no class contributes. */
+void xsmi_shard_all(const xsmi_shard_sums *s, float *out, size_t stride, float *scratch);
+
+#endif
