@@ -242,7 +242,7 @@ static void take_unlisted(const xsmi_pass *p, const xsmi_piece *one, const frame
     memcpy(g->coefficients + start, b.coefficients, (size_t)labels * sizeof *g->coefficients);
 }
 
-static void prefetch_labels(const xsmi_pass *p, uint64_t i)
+XSMI_PREFETCHER void prefetch_labels(const xsmi_pass *p, uint64_t i)
 {
     const xsm_model *m = p->estimator->model;
     const xsm_example *example = &p->gradient->example[i];

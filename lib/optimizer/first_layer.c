@@ -31,7 +31,7 @@ static xsmi_row row_of(const xsm_optimizer *o, size_t feature)
     return row;
 }
 
-static void prefetch(const xsm_optimizer *o, size_t feature)
+XSMI_PREFETCHER void prefetch(const xsm_optimizer *o, size_t feature)
 {
     const xsmi_row row = row_of(o, feature);
     xsmi_prefetch_row(row.weights, o->model->features);

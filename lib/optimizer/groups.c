@@ -48,7 +48,7 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
     }
 }
 
-static void prefetch(const group_job *job, size_t i)
+XSMI_PREFETCHER void prefetch(const group_job *job, size_t i)
 {
     const xsm_optimizer *o = job->step->optimizer;
     const xsm_model *m = o->model;

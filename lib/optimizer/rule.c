@@ -216,7 +216,7 @@ void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries
 
 /* -- tiles of a feature-major model -------------------------------------------------------------------------------- */
 
-static void prefetch_at(const xsm_optimizer *o, size_t feature, const xsmi_class_tile *tile)
+XSMI_PREFETCHER void prefetch_at(const xsm_optimizer *o, size_t feature, const xsmi_class_tile *tile)
 {
     const xsmi_row row = xsmi_row_at(o, feature, tile->first);
     xsmi_prefetch_row(row.weights, tile->count);
