@@ -13,9 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-/* FEATURES: features given to a kernel together. ROWS_AHEAD: classes whose weights are prefetched ahead. LABELS_AHEAD:
- * examples whose labels' weights are. */
-enum { FEATURES = 128, ROWS_AHEAD = 3, LABELS_AHEAD = 4 };
+/* FEATURES and GROUP: features and classes given to a kernel together. LABELS_AHEAD: examples whose labels' weights are
+ * prefetched ahead. */
+enum { FEATURES = 128, GROUP = 128, LABELS_AHEAD = 4 };
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
 
@@ -106,26 +106,48 @@ static void pack_examples(void *state, size_t block, uint32_t thread)
     m->kernels->pack(x, (size_t)count, m->features, p->gradient->work.shared.packed + first * m->features);
 }
 
-/* Finds the weights of class c of S. */
-static void find_row(const xsm_model *m, xsm_gradient *g, size_t c)
+static size_t lines_of(const xsm_model *m)
 {
-    const xsmi_shared_classes *s = &g->shared;
-    xsmi_shared_draws *d = &g->work.shared;
-    const uint32_t k = s->classes[c];
-    d->rows[c] = m->weight + (size_t)k * m->stride;
-    d->bias[c] = m->bias ? m->bias[k] : 0;
-    if (c + ROWS_AHEAD < s->count) {
-        xsmi_prefetch_row(m->weight + (size_t)s->classes[c + ROWS_AHEAD] * m->stride, m->features);
-    }
-    if (is_scaled(m)) {
-        float *to = d->scaled + c * d->scaled_stride;
-        memcpy(to, d->rows[c], m->features * sizeof *to);
-        m->kernels->scale(to, m->features, (float)(m->row_scale ? m->alpha * m->row_scale[k] : m->alpha));
-        d->rows[c] = to;
-    }
+    return (m->features + (size_t)XSMI_LINE - 1) / XSMI_LINE;
 }
 
-/* Scores some of S for all examples: examples are the rows of this product, and features its sum. */
+/* Where the model has the weights of a block of S. */
+static xsmi_prefetch_queue weights_of(const xsmi_pass *p, size_t block, const float **rows)
+{
+    const xsm_model *m = p->estimator->model;
+    const xsmi_shared_classes *s = &p->gradient->shared;
+    const size_t first = XSMI_MIN(block * XSMI_LANES, s->count), count = XSMI_MIN(s->count - first, XSMI_LANES);
+    for (size_t c = 0; c < count; c++) {
+        rows[c] = m->weight + (size_t)s->classes[first + c] * m->stride;
+    }
+    return (xsmi_prefetch_queue){rows, count, lines_of(m), 0, 0};
+}
+
+/* Finds the weights of a block of S, and packs them. */
+static void pack_classes(const xsmi_pass *p, size_t block, float *packed)
+{
+    const xsm_model *m = p->estimator->model;
+    const xsmi_shared_classes *s = &p->gradient->shared;
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const float **rows = d->rows + block * XSMI_LANES;
+    xsmi_prefetch_queue weights = weights_of(p, block, rows);
+    xsmi_prefetch_queued(&weights, SIZE_MAX);
+    for (size_t j = 0; j < weights.count; j++) {
+        const size_t c = block * XSMI_LANES + j;
+        const uint32_t k = s->classes[c];
+        d->bias[c] = m->bias ? m->bias[k] : 0;
+        if (is_scaled(m)) {
+            float *to = d->scaled + c * d->scaled_stride;
+            memcpy(to, rows[j], m->features * sizeof *to);
+            m->kernels->scale(to, m->features, (float)(m->row_scale ? m->alpha * m->row_scale[k] : m->alpha));
+            rows[j] = to;
+        }
+    }
+    m->kernels->pack((const float *const *)rows, weights.count, m->features, packed);
+}
+
+/* Scores some of S for all examples: examples are the rows of this product, and features its sum. Meanwhile it
+ * prefetches the weights of the thread's next block. */
 static void score_classes(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
@@ -133,11 +155,10 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     const xsmi_shared_classes *s = &p->gradient->shared;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const size_t c = block * XSMI_LANES, some = XSMI_MIN(s->count - c, XSMI_LANES);
+    const float *next[XSMI_LANES];
+    xsmi_prefetch_queue queue = weights_of(p, block + xsm_context_threads(p->gradient->context), next);
     float *packed = frame_of(p, thread).turned, *scores = d->scores + c;
-    for (size_t j = c; j < c + some; j++) {
-        find_row(m, p->gradient, j);
-    }
-    m->kernels->pack((const float *const *)d->rows + c, some, m->features, packed);
+    pack_classes(p, block, packed);
     for (uint64_t i = 0; i < p->batch->count; i++) {
         memset(scores + i * s->stride, 0, some * sizeof *scores);
     }
@@ -150,7 +171,8 @@ static void score_classes(void *state, size_t block, uint32_t thread)
         for (uint64_t i = 0; i < p->batch->count; i += XSMI_LANES) {
             const float *x = d->packed + i * m->features + from * XSMI_LANES;
             m->kernels->rank_update(scores + i * s->stride, s->stride,
-                                    (size_t)XSMI_MIN(p->batch->count - i, XSMI_LANES), x, XSMI_LANES, rows, n, some, 1);
+                                    (size_t)XSMI_MIN(p->batch->count - i, XSMI_LANES), x, XSMI_LANES, rows, n, some, 1,
+                                    &queue);
         }
     }
     for (uint64_t i = 0; m->bias && i < p->batch->count; i++) {
@@ -312,8 +334,13 @@ bool xsmi_shared_backward(const xsmi_pass *p, const xsmi_piece *piece)
         memset(out + i * input->stride, 0, m->features * sizeof *out);
     }
     m->kernels->pack(coefficients, count, s->count, turned);
-    m->kernels->rank_update(out, input->stride, count, turned, XSMI_LANES,
-                            (const float *const *)p->gradient->work.shared.rows, s->count, m->features, 1);
+    for (size_t c = 0, some; c < s->count; c += some) {
+        const float *const *rows = (const float *const *)p->gradient->work.shared.rows + c;
+        some = XSMI_MIN(s->count - c, GROUP);
+        xsmi_prefetch_queue next = {rows + some, XSMI_MIN(s->count - c - some, GROUP), lines_of(m), 0, 0};
+        m->kernels->rank_update(out, input->stride, count, turned + c * XSMI_LANES, XSMI_LANES, rows, some, m->features,
+                                1, &next);
+    }
     bool finite = true;
     for (size_t i = 0; i < count; i++) {
         finite &= add_labels(p, piece->first + i);

@@ -179,9 +179,9 @@ typedef struct xsmi_kernels {
     size_t (*sift_tile)(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found);
     /* Row c of w = decay*row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto decay*row; c <
      * classes, i < n. The update of a dense minibatch. Any number of classes; the features are copied once per call, so
-     * a call should have many classes. */
+     * a call should have many classes. Meanwhile the rows of `queue` (NULL = none) are prefetched. */
     void (*rank_update)(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
-                        size_t n, size_t d, float decay);
+                        size_t n, size_t d, float decay, xsmi_prefetch_queue *queue);
 
     /* -- implicit steps, lanes over steps ------------------------------------------------------------------------- */
 

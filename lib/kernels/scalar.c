@@ -189,8 +189,9 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
 }
 
 static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
-                        size_t n, size_t d, float decay)
+                        size_t n, size_t d, float decay, xsmi_prefetch_queue *queue)
 {
+    (void)queue;
     for (size_t c = 0; c < classes; c++) {
         float *row = w + c * stride;
         scale(row, d, decay);

@@ -359,11 +359,15 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
 /* Examples whose features are copied together for rank_update: with RANK_LANES features each they fill half of a small
  * L1 cache. */
 #define RANK_EXAMPLES 128
+/* The lines of a queue that are prefetched in so many steps of a block: no more than memory delivers meanwhile. */
+#define RANK_STEPS 16
+#define RANK_QUEUED (RANK_CLASSES / 2 + 1)
 
 /* `classes` x RANK_LANES weights stay in registers for n examples; `used` of the features exist, all of them if
  * `whole`. */
 XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, size_t stride, const float *g,
-                            size_t g_stride, const float *x, size_t n, size_t used, const float *decay)
+                            size_t g_stride, const float *x, size_t n, size_t used, const float *decay,
+                            xsmi_prefetch_queue *queue)
 {
     vf acc[BLOCK_MOST][BLOCK_VECTORS];
     XSMI_UNROLL
@@ -376,8 +380,14 @@ XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, si
             }
         }
     }
-    for (size_t i = 0; i < n; i++) {
-        outer_product(classes, RANK_VECTORS, g + i * g_stride, 1, x + i * RANK_LANES, acc);
+    for (size_t i = 0, end; i < n; i = end) {
+        end = n - i < RANK_STEPS ? n : i + RANK_STEPS;
+        if (queue) {
+            xsmi_prefetch_queued(queue, RANK_QUEUED);
+        }
+        for (size_t j = i; j < end; j++) {
+            outer_product(classes, RANK_VECTORS, g + j * g_stride, 1, x + j * RANK_LANES, acc);
+        }
     }
     XSMI_UNROLL
     for (size_t c = 0; c < classes; c++) {
@@ -394,19 +404,19 @@ XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, si
 
 /* rank_block() over all classes. */
 XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t classes, const float *g, size_t g_stride,
-                             const float *x, size_t n, size_t used, const float *decay)
+                             const float *x, size_t n, size_t used, const float *decay, xsmi_prefetch_queue *queue)
 {
     size_t c = 0;
     for (; c + RANK_CLASSES <= classes; c += RANK_CLASSES) {
         float *rows = w + c * stride;
         prefetch_rows(rows + RANK_CLASSES * stride, stride, classes - c - RANK_CLASSES, used);
-        rank_block(RANK_CLASSES, whole, rows, stride, g + c, g_stride, x, n, used, decay);
+        rank_block(RANK_CLASSES, whole, rows, stride, g + c, g_stride, x, n, used, decay, queue);
     }
     for (; c + 4 <= classes; c += 4) {
-        rank_block(4, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay);
+        rank_block(4, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay, queue);
     }
     for (; c < classes; c++) {
-        rank_block(1, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay);
+        rank_block(1, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay, queue);
     }
 }
 
@@ -415,7 +425,7 @@ XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t c
  * which evicts them from the first-level cache; so they are copied together, once for all classes.
  */
 static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
-                        size_t n, size_t d, float decay)
+                        size_t n, size_t d, float decay, xsmi_prefetch_queue *queue)
 {
     _Alignas(64) float together[RANK_EXAMPLES * RANK_LANES];
     for (size_t at = 0; at < d; at += RANK_LANES) {
@@ -433,9 +443,9 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
             const float *gf = g + from * g_stride;
             const float *factor = from == 0 ? &decay : NULL;
             if (used == RANK_LANES) {
-                rank_blocks(true, w + at, stride, classes, gf, g_stride, together, some, used, factor);
+                rank_blocks(true, w + at, stride, classes, gf, g_stride, together, some, used, factor, queue);
             } else {
-                rank_blocks(false, w + at, stride, classes, gf, g_stride, together, some, used, factor);
+                rank_blocks(false, w + at, stride, classes, gf, g_stride, together, some, used, factor, queue);
             }
             from += some;
         } while (from < n);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* CLASSES: classes of a group, a multiple of every kernel's block size; their gradients stay in the second cache. ROWS:
- * rows given to the kernel together. CLASSES_AHEAD: classes whose weights are prefetched before their step. */
-enum { CLASSES = 84, ROWS = 128, CLASSES_AHEAD = 3 };
+ * rows given to the kernel together. */
+enum { CLASSES = 84, ROWS = 128 };
 
 typedef struct group_job {
     const xsmi_step *step;
@@ -29,12 +29,29 @@ static uint32_t class_at(const xsmi_class_matrix *matrix, size_t i)
     return matrix->classes ? matrix->classes[i] : (uint32_t)i;
 }
 
-/* The gradients of a group's classes, and of their biases. */
+/* The rows that a group's step changes. */
+static xsmi_prefetch_queue rows_of(const group_job *job, size_t first, size_t classes, const float **rows)
+{
+    const xsm_optimizer *o = job->step->optimizer;
+    size_t n = 0;
+    for (size_t c = first; c < first + classes; c++) {
+        const xsmi_row row = xsmi_row_of_class(o, class_at(job->matrix, c));
+        rows[n++] = row.weights;
+        for (uint32_t i = 0; i < o->ops.memories; i++) {
+            rows[n++] = row.memory[i];
+        }
+    }
+    return (xsmi_prefetch_queue){rows, n, (o->model->features + (size_t)XSMI_LINE - 1) / XSMI_LINE, 0, 0};
+}
+
+/* The gradients of a group's classes, and of their biases. Meanwhile it prefetches the rows that they will change. */
 static void sum_group(const group_job *job, size_t first, size_t classes, float *sums, float *bias)
 {
     const xsm_model *m = job->step->optimizer->model;
     const xsmi_class_matrix *matrix = job->matrix;
     const uint64_t examples = job->step->g->examples;
+    const float *rows[CLASSES * (1 + XSM_OPTIMIZER_MEMORIES)];
+    xsmi_prefetch_queue queue = rows_of(job, first, classes, rows);
     for (uint64_t start = 0; start < examples; start += ROWS) {
         const float *x[ROWS], *g = matrix->coefficients + start * matrix->stride + first;
         const size_t n = (size_t)XSMI_MIN(examples - start, (uint64_t)ROWS);
@@ -44,18 +61,9 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
                 bias[c] += g[i * matrix->stride + c];
             }
         }
-        m->kernels->rank_update(sums, job->stride, classes, g, matrix->stride, x, n, m->features, 1);
+        m->kernels->rank_update(sums, job->stride, classes, g, matrix->stride, x, n, m->features, 1, &queue);
     }
-}
-
-XSMI_PREFETCHER void prefetch(const group_job *job, size_t i)
-{
-    const xsm_optimizer *o = job->step->optimizer;
-    const xsm_model *m = o->model;
-    const uint32_t class = class_at(job->matrix, i);
-    const xsmi_features all = {m->weight, NULL, m->features};
-    xsmi_prefetch_row(m->weight + (size_t) class * m->stride, m->features);
-    xsmi_optimizer_fetch(o, &all, 1, &class);
+    xsmi_prefetch_queued(&queue, SIZE_MAX); /* what few examples left no time for */
 }
 
 static void run_group(const group_job *job, size_t first, float *sums)
@@ -70,9 +78,6 @@ static void run_group(const group_job *job, size_t first, float *sums)
     for (size_t c = 0; c < classes; c++) {
         const uint32_t class = class_at(matrix, first + c);
         const float *sum = sums + c * job->stride;
-        if (c + CLASSES_AHEAD < classes) {
-            prefetch(job, first + c + CLASSES_AHEAD);
-        }
         if (o->linear) {
             xsmi_linear_sum(s, class, sum, bias[c]);
         } else {

@@ -208,7 +208,7 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
                 }
             }
             m->kernels->rank_update(m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts,
-                                    RANGE_CLASSES, x, n, m->features, 1);
+                                    RANGE_CLASSES, x, n, m->features, 1, NULL);
         }
     }
     memset(amounts, 0, (size_t)XSMI_MIN(examples, (uint64_t)RANGE_EXAMPLES) * RANGE_CLASSES * sizeof *amounts);

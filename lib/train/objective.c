@@ -243,7 +243,7 @@ static void add_dense(const xsmi_objective *o, const piece *p)
         }
         o->model->kernels->rank_update(p->sums + p->class * o->stride, o->stride, p->classes,
                                        g->coefficients + start * g->width + p->class, g->width, x, n,
-                                       o->model->features, 1);
+                                       o->model->features, 1, NULL);
     }
 }
 

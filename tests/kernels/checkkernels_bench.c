@@ -173,7 +173,7 @@ static void run_reduce_tile(bench *b)
 
 static void run_rank_update(bench *b)
 {
-    b->k->rank_update(b->big, dim, classes, b->other, classes, b->row, examples, dim, 0.999f);
+    b->k->rank_update(b->big, dim, classes, b->other, classes, b->row, examples, dim, 0.999f, NULL);
 }
 
 /* A class tile against a batch of 256: the weights come once, from memory if `floats` says so. */

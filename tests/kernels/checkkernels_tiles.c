@@ -299,8 +299,8 @@ static void test_rank_update(void **state)
             array_fill(&want, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
             array_copy(&got, &want);
             float decay = random_below(2) ? 1.0f : random_unit();
-            ref->rank_update(want.at, stride, classes, g.at, g_stride, row, n, d, decay);
-            k->rank_update(got.at, stride, classes, g.at, g_stride, row, n, d, decay);
+            ref->rank_update(want.at, stride, classes, g.at, g_stride, row, n, d, decay, NULL);
+            k->rank_update(got.at, stride, classes, g.at, g_stride, row, n, d, decay, NULL);
             expect_arrays(&got, &want, "rank_update", classes * 1000 + d);
         }
     }
