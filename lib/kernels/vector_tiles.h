@@ -363,6 +363,20 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
 #define RANK_STEPS 16
 #define RANK_QUEUED (RANK_CLASSES / 2 + 1)
 
+/* Prefetches the next RANK_QUEUED lines, or the rest of a row. */
+XSMI_PREFETCHER void prefetch_some(xsmi_prefetch_queue *queue)
+{
+    if (queue->row < queue->count) {
+        const float *row = queue->rows[queue->row];
+        const size_t left = queue->lines - queue->line, end = queue->line + (left < RANK_QUEUED ? left : RANK_QUEUED);
+        for (size_t line = queue->line; line < end; line++) {
+            xsmi_prefetch_line(row + line * XSMI_LINE);
+        }
+        queue->row += end == queue->lines;
+        queue->line = end == queue->lines ? 0 : end;
+    }
+}
+
 /* `classes` x RANK_LANES weights stay in registers for n examples; `used` of the features exist, all of them if
  * `whole`. */
 XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, size_t stride, const float *g,
@@ -381,9 +395,9 @@ XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, si
         }
     }
     for (size_t i = 0, end; i < n; i = end) {
-        end = n - i < RANK_STEPS ? n : i + RANK_STEPS;
+        end = !queue || n - i < RANK_STEPS ? n : i + RANK_STEPS;
         if (queue) {
-            xsmi_prefetch_queued(queue, RANK_QUEUED);
+            prefetch_some(queue);
         }
         for (size_t j = i; j < end; j++) {
             outer_product(classes, RANK_VECTORS, g + j * g_stride, 1, x + j * RANK_LANES, acc);
@@ -410,13 +424,14 @@ XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t c
     for (; c + RANK_CLASSES <= classes; c += RANK_CLASSES) {
         float *rows = w + c * stride;
         prefetch_rows(rows + RANK_CLASSES * stride, stride, classes - c - RANK_CLASSES, used);
+        queue = queue && queue->row < queue->count ? queue : NULL;
         rank_block(RANK_CLASSES, whole, rows, stride, g + c, g_stride, x, n, used, decay, queue);
     }
     for (; c + 4 <= classes; c += 4) {
-        rank_block(4, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay, queue);
+        rank_block(4, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay, NULL);
     }
     for (; c < classes; c++) {
-        rank_block(1, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay, queue);
+        rank_block(1, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay, NULL);
     }
 }
 
