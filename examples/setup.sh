@@ -5,8 +5,9 @@
 
 # A package and a probe that shows whether it is already installed, in whatever way: a command (meson), a header that
 # the C compiler finds (zlib.h), a pkg-config module (jansson.pc), a module of Debian's Python (numpy.py), or a file.
+# Without dpkg-architecture Meson does not know Debian's libdir, and installs into lib64, where no linker looks.
 # shellcheck disable=SC2034
-build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config gcc:gcc g++:g++ libc6-dev:stdio.h
+build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config dpkg-dev:dpkg-architecture gcc:gcc g++:g++ libc6-dev:stdio.h
     zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
 # shellcheck disable=SC2034
 test_packages='libcmocka-dev:cmocka.pc libhnswlib-dev:/usr/include/hnswlib/hnswlib.h python3:python3 python3-numpy:numpy.py'
