@@ -116,7 +116,7 @@ xsm_status cli_checkpoint_resume(cli_run *r, xsm_error *err)
 }
 
 /* Saves a checkpoint; training continues if that fails. */
-static int save(cli_run *r)
+static void save(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     r->checkpoint_failed = xsm_trainer_checkpoint(r->trainer, r->checkpoint_path, &err) != XSM_OK;
@@ -125,17 +125,18 @@ static int save(cli_run *r)
         cli_note_clear();
         cli_fail("no checkpoint: %s", err.message);
     }
-    return r->checkpoint_failed ? CLI_FAILED : CLI_GO_ON;
 }
 
 void cli_checkpoint_tick(cli_run *r)
 {
     if (r->checkpoint_path && r->trainer && cli_clock() - r->checkpoint_saved >= r->checkpoint_every) {
-        (void)save(r);
+        save(r);
     }
 }
 
-int cli_checkpoint_finish(cli_run *r)
+void cli_checkpoint_finish(cli_run *r)
 {
-    return r->checkpoint_path ? save(r) : CLI_GO_ON;
+    if (r->checkpoint_path) {
+        save(r);
+    }
 }

@@ -48,9 +48,7 @@ static int finish(cli_run *r, char **json)
         }
         code = cli_train_evaluate(r);
     }
-    if (code == CLI_GO_ON) {
-        code = cli_history_close(&r->history);
-    }
+    r->history_failed = code == CLI_GO_ON && cli_history_close(&r->history) != CLI_GO_ON; /* the model is kept */
     if (code == CLI_GO_ON && r->model_path && save_last) {
         code = save_model(r);
     }
@@ -67,6 +65,19 @@ static int finish(cli_run *r, char **json)
     free(stopped_json);
     free(message);
     return code;
+}
+
+/* The exit code of a run that ended, after a message if a checkpoint or history could not be written. */
+static int ended(const cli_run *r)
+{
+    if (!r->checkpoint_failed && !r->history_failed) {
+        return CLI_DONE;
+    }
+    const char *lost = !r->history_failed      ? "the last checkpoint is"
+                       : !r->checkpoint_failed ? "the history is"
+                                               : "the last checkpoint and the history are";
+    return r->model_path ? cli_fail("the model is saved in %s; %s not", r->model_path, lost)
+                         : cli_fail("%s not saved; no --model was given", lost);
 }
 
 static void release(cli_run *r)
@@ -109,14 +120,14 @@ static int train(cli_run *r)
             cli_train_report(r);
         }
         if (r->stopped) {
+            const char *checkpoint = r->checkpoint_failed ? NULL : r->checkpoint_path;
             cli_buffer done, all;
             fprintf(stderr, "xsoftmax: stopped after %s of %s%s; %s%s%s\n", cli_grouped(r->end.step, &done),
                     cli_grouped(r->end.steps, &all), r->full ? " iterations at most" : " steps",
-                    r->model_path        ? "the model so far is saved"
-                    : r->checkpoint_path ? "no --model was given"
-                                         : "no --model was given, so nothing is kept",
-                    r->checkpoint_path ? "; the same command goes on with --resume " : "",
-                    r->checkpoint_path ? r->checkpoint_path : "");
+                    r->model_path ? "the model so far is saved"
+                    : checkpoint  ? "no --model was given"
+                                  : "no --model was given, so nothing is kept",
+                    checkpoint ? "; the same command goes on with --resume " : "", checkpoint ? checkpoint : "");
         }
         if (r->spent && !r->stopped) {
             cli_buffer done, all, seconds;
@@ -124,7 +135,7 @@ static int train(cli_run *r)
                     cli_seconds(r->time_budget, &seconds), cli_grouped(r->end.step, &done),
                     cli_grouped(r->end.steps, &all), r->full ? " iterations at most" : " steps");
         }
-        code = CLI_DONE;
+        code = ended(r);
     }
     free(json);
     return code;

@@ -73,6 +73,7 @@ typedef struct cli_run {
     double checkpoint_every; /* seconds; below 0 until the flags are read */
     double checkpoint_saved; /* when, by cli_clock() */
     int checkpoint_failed;   /* the last checkpoint */
+    int history_failed;
     int eta_recalled;        /* the learning rate comes from the checkpoint */
     uint32_t new_classes;    /* from the warm start */
 
@@ -162,8 +163,8 @@ int cli_checkpoint_recall_options(const cli_run *run, const char *prefix, cli_se
 xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
 /* Saves a checkpoint if it is due; called by the progress callback. A failure is reported, and the run continues. */
 void cli_checkpoint_tick(cli_run *run);
-/* Saves the last one, when training has ended or was stopped. */
-int cli_checkpoint_finish(cli_run *run);
+/* Saves the last one, when training has ended or was stopped. After a failure the model is still saved. */
+void cli_checkpoint_finish(cli_run *run);
 
 /* --warm-start (warm.c). Checks the flags and loads the model. */
 int cli_warm_prepare(cli_run *run);

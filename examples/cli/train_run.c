@@ -180,9 +180,7 @@ int cli_train_run(cli_run *r)
         return cli_train_refused(r, &err);
     }
     r->stopped = status == XSM_CANCELLED && (!r->spent || cli_stop_requested());
-    if (cli_checkpoint_finish(r) != CLI_GO_ON) {
-        return CLI_FAILED;
-    }
+    cli_checkpoint_finish(r);
     if (cli_train_note_whole(r, r->full ? "iterations" : "epochs", r->end.epoch, &err) != XSM_OK ||
         (!r->full && cli_train_note_whole(r, "steps", r->end.step, &err) != XSM_OK)) {
         return cli_library_failed(&err);

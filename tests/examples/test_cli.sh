@@ -250,7 +250,6 @@ done <<END
 1|kind|train --estimator implicit --data dense.tsv --label-column king --model out.model
 1|label|train --estimator implicit --data dense.tsv --model out.model
 1|/dev/full|train --estimator implicit --data train.txt --epochs 1 --eta 1 --model /dev/full
-1|/dev/full: cannot write the history: No space left|train --estimator implicit --data train.txt --epochs 1 --eta 1 --model out.model --history /dev/full
 2|--test-labels-from needs --test|$good --test-labels-from train.txt
 2|from 0 to 9007199254740992 is|$good --seed -1
 2|--to-index-base is of --to libsvm, not xc|convert --data train.txt --to xc --output out.model --to-index-base 0
@@ -1028,6 +1027,19 @@ says stderr 'lbfgs takes all rows at once'
 run 2 train --estimator implicit --data train.txt --checkpoint train.txt
 says stderr 'would replace a file that is read'
 run 1 train --estimator implicit --data train.txt --checkpoint missing-folder/x --model m
+# What cannot be written beside the model does not cost the model.
+for option in 'the last checkpoint is|--checkpoint /dev/full' 'the history is|--history /dev/full' \
+    'the last checkpoint and the history are|--history /dev/full --checkpoint /dev/full'; do
+    rm -f kept.model
+    # shellcheck disable=SC2086
+    run 1 train --estimator implicit --data train.txt --epochs 1 --eta 1 --model kept.model ${option#*|}
+    says stderr '/dev/full: cannot write'
+    says stderr "xsoftmax: the model is saved in kept.model; ${option%|*} not"
+    says stdout 'saved      kept.model'
+    run 0 evaluate --model kept.model --data train.txt
+done
+run 1 train --estimator implicit --data train.txt --epochs 1 --eta 1 --checkpoint /dev/full
+says stderr 'the last checkpoint is not saved; no --model was given'
 env --default-signal=INT "$xsoftmax" train --estimator implicit --data train.txt --epochs 100000000 --schedule constant --eta 0.1 \
     --checkpoint stop.checkpoint --checkpoint-every 0 >stdout 2>stderr </dev/null &
 process=$!
