@@ -4,7 +4,12 @@
  */
 #include "cli/cli.h"
 
+#include <signal.h>
+
 int main(int argc, char **argv)
 {
+#ifdef SIGXFSZ
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of file sizes then fails with a message */
+#endif
     return cli_main(argc, argv);
 }

@@ -1056,6 +1056,19 @@ says stderr 'the same command goes on with --resume stop.checkpoint'
 run 0 info stop.checkpoint
 rm -f ./*.checkpoint whole.model part.model resumed.model
 
+# A limit on file sizes is an error with a message, and leaves nothing behind.
+awk 'BEGIN { for (i = 1; i <= 300; i++) print i " " i ":1" }' >limit.svm
+checks=$((checks + 1))
+code=0
+(
+    ulimit -f 16
+    exec "$xsoftmax" train --data limit.svm --estimator softmax --epochs 1 --eta 1 --model limit.model --history limit.csv
+) >stdout 2>stderr </dev/null || code=$?
+[ "$code" -eq 1 ] || wrong "exit code $code beyond the limit of file sizes"
+says stderr 'cannot write: File too large'
+expect 'nothing is left' test "$(find . -name 'limit.*' | wc -l)" -eq 1
+rm -f limit.*
+
 # --- warm starts ------------------------------------------------------------------------------------------------------------
 printf '3 1:1 2:0.5\n8 2:1\n3 1:0.7\n8 2:0.9 3:0.1\n' >old.svm
 printf '5 4:1\n8 2:1\n1 6:1\n5 4:0.8\n' >new.svm
