@@ -228,6 +228,16 @@ static int tell_beam(prediction *p, uint64_t rows)
     return code;
 }
 
+/* Such rows all get the same prediction, from the biases: often the features are numbered or named otherwise. */
+static void tell_unknown(const prediction *p, const xsm_dataset_info *info)
+{
+    cli_buffer a, b;
+    if (info->empty > 0 && xsm_model_features(p->model) > 0) {
+        fprintf(stderr, "xsoftmax: %s of %s row%s %s no feature that the model knows\n", cli_grouped(info->empty, &a),
+                cli_grouped(info->rows, &b), info->rows == 1 ? "" : "s", info->empty == 1 ? "has" : "have");
+    }
+}
+
 static int predict(prediction *p)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -244,6 +254,7 @@ static int predict(prediction *p)
     if (xsm_model_get_classes(p->model, &map, &err) != XSM_OK || xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
+    tell_unknown(p, &info);
     code = p->index.index                  ? build_index(p, info.rows)
            : p->beam > 0 && !p->tree_alone ? tell_beam(p, info.rows)
                                            : CLI_GO_ON;
