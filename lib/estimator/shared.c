@@ -39,10 +39,7 @@ xsm_status xsmi_shared_draw(const xsmi_pass *p, xsm_error *err)
     for (uint32_t c = 0; c < s->count; c++) {
         s->column[s->classes[c]] = c;
     }
-    if (is_product(e, g)) {
-        XSMI_TRY(xsmi_shared_reserve(p, err));
-        g->form = XSMI_GRADIENT_SHARED;
-    }
+    g->form = is_product(e, g) ? XSMI_GRADIENT_SHARED : g->form;
     return XSM_OK;
 }
 

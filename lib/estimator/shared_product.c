@@ -71,7 +71,7 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     return each.used == SIZE_MAX ? SIZE_MAX : all.used;
 }
 
-xsm_status xsmi_shared_reserve(const xsmi_pass *p, xsm_error *err)
+static xsm_status reserve(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     xsmi_shared_draws *d = &g->work.shared;
@@ -183,6 +183,7 @@ static void score_classes(void *state, size_t block, uint32_t thread)
 xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
 {
     const size_t n = (size_t)p->batch->count, count = p->gradient->shared.count;
+    XSMI_TRY(reserve(p, err));
     XSMI_TRY(
         xsmi_run(p->gradient->context, pack_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err));
     return xsmi_run(p->gradient->context, score_classes, (void *)(uintptr_t)p, (count + XSMI_LANES - 1) / XSMI_LANES,
