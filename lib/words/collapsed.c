@@ -9,6 +9,7 @@
 #include "words/collapsed_search.h"
 
 #include "base/order.h"
+#include "gradient/shards.h"
 
 #include <math.h>
 #include <string.h>
@@ -30,6 +31,8 @@ struct xsmi_collapsed {
     size_t dimension, stride, score_stride;
     float *scores;   /* [GROUP][score_stride], without an estimator */
     float *gradient; /* [V][stride] */
+    float *shards;   /* [threads][shards_each], without an estimator */
+    size_t shards_each;
     double losses[GROUP];
     uint64_t *pairs[2]; /* [V] pairs of each word as centre, as context */
     uint64_t all;
@@ -58,12 +61,14 @@ xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit
     c->score_stride = c->task.estimator ? 0 : xsmi_row_stride(c->words);
     if (!c->task.estimator) {
         c->scores = xsmi_allocate(ctx, (uint64_t)GROUP * c->score_stride, sizeof *c->scores);
+        c->shards_each = xsmi_shard_scratch(c->words) * c->dimension;
+        c->shards = xsmi_allocate(ctx, xsm_context_threads(ctx), c->shards_each * sizeof *c->shards);
     }
     c->gradient = xsmi_allocate(ctx, (uint64_t)c->words * c->stride, sizeof *c->gradient);
     c->pairs[0] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     c->pairs[1] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     xsm_status status = XSM_OK;
-    if ((!c->scores && !c->task.estimator) || !c->gradient || !c->pairs[0] || !c->pairs[1]) {
+    if (((!c->scores || !c->shards) && !c->task.estimator) || !c->gradient || !c->pairs[0] || !c->pairs[1]) {
         status = xsmi_fail_memory(err, c->words * c->stride * sizeof *c->gradient, "the collapsed objective");
     }
     if (status == XSM_OK) {
@@ -90,6 +95,7 @@ void xsmi_collapsed_free(xsmi_collapsed *c)
         xsmi_cooccurrence_clear(&c->counts);
         xsm_dataset_free(c->rows);
         xsmi_release(ctx, c->scores, GROUP * c->score_stride, sizeof *c->scores);
+        xsmi_release(ctx, c->shards, xsm_context_threads(ctx), c->shards_each * sizeof *c->shards);
         xsmi_release(ctx, c->gradient, c->words * c->stride, sizeof *c->gradient);
         xsmi_release(ctx, c->pairs[0], c->words, sizeof(uint64_t));
         xsmi_release(ctx, c->pairs[1], c->words, sizeof(uint64_t));
@@ -117,6 +123,24 @@ typedef struct group {
     uint32_t first, count;
 } group;
 
+/* A centre's coefficients of all words. */
+typedef struct centre {
+    const xsmi_collapsed *collapsed;
+    const float *coefficients;
+} centre;
+
+static bool sum_words(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
+{
+    const centre *s = state;
+    const xsmi_collapsed *c = s->collapsed;
+    const xsm_model *m = c->task.output;
+    (void)stride;
+    memset(out, 0, c->dimension * sizeof *out);
+    c->kernels->column_sums(m->weight + first * m->stride, m->stride, NULL, s->coefficients + first, end - first,
+                            c->dimension, out);
+    return true;
+}
+
 /* Converts a centre's scores to n_x p_k - n_xk and computes its loss, and its own gradient if requested. */
 static void turn_row(void *state, size_t index, uint32_t thread)
 {
@@ -125,7 +149,6 @@ static void turn_row(void *state, size_t index, uint32_t thread)
     const xsmi_cooccurrence *n = &c->counts;
     const uint32_t word = g->first + (uint32_t)index, row = word - n->first;
     float *z = c->scores + index * c->score_stride, *gradient = c->gradient + word * c->stride;
-    (void)thread;
     const double total = (double)c->pairs[XSMI_INPUT][word];
     double scores = 0;
     for (uint64_t i = n->offsets[row]; i < n->offsets[row + 1]; i++) {
@@ -141,8 +164,9 @@ static void turn_row(void *state, size_t index, uint32_t thread)
     if (g->side == XSMI_INPUT) {
         memset(gradient, 0, c->dimension * sizeof *gradient);
         if (total > 0) {
-            c->kernels->column_sums(c->task.output->weight, c->task.output->stride, NULL, z, c->words, c->dimension,
-                                    gradient);
+            centre own = {c, z};
+            const xsmi_shard_sums sums = {c->kernels, c->words, 1, c->dimension, sum_words, &own};
+            xsmi_shard_all(&sums, gradient, c->dimension, c->shards + thread * c->shards_each);
             c->kernels->scale(gradient, c->dimension, (float)(1 / total));
         }
     }
