@@ -105,6 +105,16 @@ typedef struct class_job {
     size_t groups, each;
 } class_job;
 
+/* For a rule, whose memories have not been read with the scores. */
+XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class)
+{
+    if (s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(&s->batch)) {
+        xsmi_row row;
+        xsmi_row_of_class(s->optimizer, class, &row);
+        xsmi_prefetch_weights(s->optimizer, &row, s->optimizer->model->features);
+    }
+}
+
 static void run_classes(void *state, size_t index, uint32_t thread)
 {
     const class_job *job = state;
@@ -117,6 +127,9 @@ static void run_classes(void *state, size_t index, uint32_t thread)
         if (s->optimizer->linear) {
             xsmi_linear_class(s, class, entries, count);
         } else {
+            if (i + 1 < end) {
+                prefetch_class(s, xsmi_gradient_class(s->g, job->entries[job->starts[i + 1]]));
+            }
             xsmi_rule_class(s, class, entries, count, thread);
         }
     }

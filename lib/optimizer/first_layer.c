@@ -18,25 +18,14 @@ typedef struct layer_job {
     size_t pieces;
 } layer_job;
 
-static xsmi_row row_of(const xsm_optimizer *o, size_t feature)
+static void row_of(const xsm_optimizer *o, size_t feature, xsmi_row *row)
 {
     const xsm_model *m = o->model;
     const xsmi_layer *l = m->layer;
-    xsmi_row row;
-    row.weights = l->tied ? m->weight + feature * m->stride : l->weight + feature * l->stride;
-    row.apart = 1;
+    row->weights = l->tied ? m->weight + feature * m->stride : l->weight + feature * l->stride;
+    row->apart = 1;
     for (uint32_t i = 0; i < o->ops.memories; i++) {
-        row.memory[i] = o->memory[i].layer + feature * o->memory[i].layer_stride;
-    }
-    return row;
-}
-
-XSMI_PREFETCHER void prefetch(const xsm_optimizer *o, size_t feature)
-{
-    const xsmi_row row = row_of(o, feature);
-    xsmi_prefetch_row(row.weights, o->model->features);
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        xsmi_prefetch_row(row.memory[i], o->model->features);
+        row->memory[i] = o->memory[i].layer + feature * o->memory[i].layer_stride;
     }
 }
 
@@ -46,14 +35,16 @@ static void run_rule(const layer_job *job, size_t piece, float *sums)
     const xsm_optimizer *o = s->optimizer;
     const xsmi_feature_list *list = &o->rows;
     const size_t hidden = o->model->features;
+    xsmi_row row;
     for (size_t f = piece; f < list->founds; f += job->pieces) {
         if (f + FEATURES_AHEAD * job->pieces < list->founds) {
-            prefetch(o, list->found[f + FEATURES_AHEAD * job->pieces]);
+            row_of(o, list->found[f + FEATURES_AHEAD * job->pieces], &row);
+            xsmi_prefetch_weights(o, &row, hidden);
         }
         float factor;
         const float *sum = xsmi_feature_list_sum(list, f, o->model->kernels, s->g->layer.gradient, s->g->layer.stride,
                                                  hidden, sums, &factor);
-        const xsmi_row row = row_of(o, list->found[f]);
+        row_of(o, list->found[f], &row);
         xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, hidden}, factor, &s->step);
         if (sum == sums) {
             memset(sums, 0, hidden * sizeof *sums);

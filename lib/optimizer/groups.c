@@ -34,8 +34,9 @@ static xsmi_prefetch_queue rows_of(const group_job *job, size_t first, size_t cl
 {
     const xsm_optimizer *o = job->step->optimizer;
     size_t n = 0;
+    xsmi_row row;
     for (size_t c = first; c < first + classes; c++) {
-        const xsmi_row row = xsmi_row_of_class(o, class_at(job->matrix, c));
+        xsmi_row_of_class(o, class_at(job->matrix, c), &row);
         rows[n++] = row.weights;
         for (uint32_t i = 0; i < o->ops.memories; i++) {
             rows[n++] = row.memory[i];
@@ -74,6 +75,7 @@ static void run_group(const group_job *job, size_t first, float *sums)
     const size_t features = o->model->features;
     const size_t classes = XSMI_MIN(matrix->count - first, (size_t)CLASSES);
     float bias[CLASSES] = {0};
+    xsmi_row row;
     sum_group(job, first, classes, sums, bias);
     for (size_t c = 0; c < classes; c++) {
         const uint32_t class = class_at(matrix, first + c);
@@ -81,16 +83,32 @@ static void run_group(const group_job *job, size_t first, float *sums)
         if (o->linear) {
             xsmi_linear_sum(s, class, sum, bias[c]);
         } else {
-            const xsmi_row row = xsmi_row_of_class(o, class);
+            xsmi_row_of_class(o, class, &row);
             xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, features}, 1, &s->step);
         }
     }
     if (!o->linear && o->model->bias) {
-        const xsmi_row row = xsmi_row_of_bias(o, matrix->classes ? 0 : (uint32_t)first);
         const uint32_t *index = matrix->classes ? matrix->classes + first : NULL;
-        xsmi_rule_row(o, &row, &(xsmi_features){bias, index, classes}, 1, &s->step);
+        xsmi_rule_bias(o, index ? 0 : (uint32_t)first, &(xsmi_features){bias, index, classes}, &s->step);
     }
     memset(sums, 0, classes * job->stride * sizeof *sums);
+}
+
+/* A rule's step on a batch of one example needs no sums. */
+static void run_one(const group_job *job, size_t first, size_t end)
+{
+    const xsm_optimizer *o = job->step->optimizer;
+    const xsm_step *step = &job->step->step;
+    const float *coefficients = job->matrix->coefficients;
+    const xsmi_features x = xsmi_batch_features(&job->step->batch, 0);
+    xsmi_row row;
+    for (size_t i = first; i < end; i++) {
+        xsmi_row_of_class(o, class_at(job->matrix, i), &row);
+        xsmi_rule_row(o, &row, &x, coefficients[i], step);
+    }
+    if (o->model->bias) {
+        xsmi_rule_bias(o, (uint32_t)first, &(xsmi_features){coefficients + first, NULL, end - first}, step);
+    }
 }
 
 static void run_groups(void *state, size_t index, uint32_t thread)
@@ -99,6 +117,10 @@ static void run_groups(void *state, size_t index, uint32_t thread)
     const xsm_optimizer *o = job->step->optimizer;
     const size_t start = index * job->each * CLASSES;
     const size_t end = XSMI_MIN(job->matrix->count, start + job->each * CLASSES);
+    if (!o->linear && job->step->g->examples == 1 && !job->matrix->classes) {
+        run_one(job, start, end);
+        return;
+    }
     for (size_t first = start; first < end; first += CLASSES) {
         run_group(job, first, o->sums + thread * o->sums_each);
     }

@@ -9,40 +9,6 @@ enum { PIECE = 128 };
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-xsmi_row xsmi_row_at(const xsm_optimizer *o, size_t line, size_t column)
-{
-    const xsm_model *m = o->model;
-    xsmi_row row;
-    row.weights = m->weight + line * m->stride + column;
-    row.apart = 1;
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        const xsm_model *s = o->memory[i].output;
-        row.memory[i] = s->weight + line * s->stride + column;
-    }
-    return row;
-}
-
-xsmi_row xsmi_row_of_class(const xsm_optimizer *o, uint32_t class)
-{
-    if (o->model->layout == XSM_LAYOUT_CLASS_MAJOR) {
-        return xsmi_row_at(o, class, 0);
-    }
-    xsmi_row row = xsmi_row_at(o, 0, class);
-    row.apart = o->model->stride;
-    return row;
-}
-
-xsmi_row xsmi_row_of_bias(const xsm_optimizer *o, uint32_t first)
-{
-    xsmi_row row;
-    row.weights = o->model->bias + first;
-    row.apart = 1;
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        row.memory[i] = o->memory[i].output->bias + first;
-    }
-    return row;
-}
-
 /* Weights that are not next to each other are copied and written back. */
 static void rule_on_copies(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                            const xsm_step *step)
@@ -107,6 +73,15 @@ void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_featu
     }
 }
 
+void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features *x, const xsm_step *step)
+{
+    xsmi_row row = {.weights = o->model->bias + first, .apart = 1};
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        row.memory[i] = o->memory[i].output->bias + first;
+    }
+    xsmi_rule_row(o, &row, x, 1, step);
+}
+
 void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes)
 {
     for (uint32_t i = 0; i < o->ops.memories; i++) {
@@ -130,13 +105,19 @@ void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32
 
 void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s)
 {
+    xsmi_row row;
+    xsm_scaled_gradient g = {sizeof g, s->x->values, s->x->index, s->x->count, 0, 0};
     for (uint32_t j = 0; j < s->count; j++) {
-        const xsmi_row row = xsmi_row_of_class(o, s->classes[j]);
-        xsmi_rule_row(o, &row, s->x, s->coefficients[j], &s->step);
+        xsmi_row_of_class(o, s->classes[j], &row);
+        if (row.apart == 1 && o->ops.scaled) { /* the inner loop of single steps */
+            g.factor = s->coefficients[j];
+            o->ops.scaled(o->state, row.weights, row.memory, &g, &s->step);
+        } else {
+            xsmi_rule_row(o, &row, s->x, s->coefficients[j], &s->step);
+        }
     }
     if (o->model->bias) {
-        const xsmi_row row = xsmi_row_of_bias(o, 0);
-        xsmi_rule_row(o, &row, &(xsmi_features){s->coefficients, s->classes, s->count}, 1, &s->step);
+        xsmi_rule_bias(o, 0, &(xsmi_features){s->coefficients, s->classes, s->count}, &s->step);
     }
 }
 
@@ -194,15 +175,15 @@ static void rule_dense(const xsmi_step *s, const xsmi_row *row, const uint64_t *
 void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count, uint32_t thread)
 {
     const xsm_optimizer *o = s->optimizer;
-    const xsmi_row row = xsmi_row_of_class(o, class);
+    xsmi_row row;
     float *sums = o->sums + thread * o->sums_each, bias = 0;
     for (size_t j = 0; o->model->bias && j < count; j++) {
         bias += s->g->coefficients[entry_at(s->g, class, entries, j)];
     }
     if (o->model->bias) {
-        const xsmi_row own = xsmi_row_of_bias(o, class);
-        xsmi_rule_row(o, &own, &(xsmi_features){&bias, NULL, 1}, 1, &s->step);
+        xsmi_rule_bias(o, class, &(xsmi_features){&bias, NULL, 1}, &s->step);
     }
+    xsmi_row_of_class(o, class, &row);
     if (count == 1) {
         const uint64_t entry = entry_at(s->g, class, entries, 0);
         xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
@@ -216,37 +197,29 @@ void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries
 
 /* -- tiles of a feature-major model -------------------------------------------------------------------------------- */
 
-XSMI_PREFETCHER void prefetch_at(const xsm_optimizer *o, size_t feature, const xsmi_class_tile *tile)
-{
-    const xsmi_row row = xsmi_row_at(o, feature, tile->first);
-    xsmi_prefetch_row(row.weights, tile->count);
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        xsmi_prefetch_row(row.memory[i], tile->count);
-    }
-}
-
 void xsmi_rule_tile(const xsmi_step *s, const xsmi_class_tile *tile, uint32_t thread)
 {
     const xsm_optimizer *o = s->optimizer;
     const xsmi_kernels *kernels = o->model->kernels;
     const xsmi_feature_list *list = tile->list;
+    xsmi_row row;
     float *sums = o->sums + thread * o->sums_each;
     if (o->model->bias) {
         for (uint64_t i = 0; i < tile->examples; i++) {
             kernels->axpby(sums, tile->coefficients + i * tile->stride, tile->count, 1, 1);
         }
-        const xsmi_row row = xsmi_row_of_bias(o, tile->first);
-        xsmi_rule_row(o, &row, &(xsmi_features){sums, NULL, tile->count}, 1, &s->step);
+        xsmi_rule_bias(o, tile->first, &(xsmi_features){sums, NULL, tile->count}, &s->step);
         memset(sums, 0, tile->count * sizeof *sums);
     }
     for (size_t f = 0; f < list->founds; f++) {
         if (f + 1 < list->founds) {
-            prefetch_at(o, list->found[f + 1], tile);
+            xsmi_row_at(o, list->found[f + 1], tile->first, &row);
+            xsmi_prefetch_weights(o, &row, tile->count);
         }
         float factor;
         const float *sum =
             xsmi_feature_list_sum(list, f, kernels, tile->coefficients, tile->stride, tile->count, sums, &factor);
-        const xsmi_row row = xsmi_row_at(o, list->found[f], tile->first);
+        xsmi_row_at(o, list->found[f], tile->first, &row);
         xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, tile->count}, factor, &s->step);
         if (sum == sums) {
             memset(sums, 0, tile->count * sizeof *sums);

@@ -84,14 +84,40 @@ typedef struct xsmi_row {
     size_t apart;
 } xsmi_row;
 
-/* `count` weights from a place of the layout on; a class's weights; the biases of the classes from `first` on. */
-xsmi_row xsmi_row_at(const xsm_optimizer *o, size_t line, size_t column);
-xsmi_row xsmi_row_of_class(const xsm_optimizer *o, uint32_t class);
-xsmi_row xsmi_row_of_bias(const xsm_optimizer *o, uint32_t first);
+/* The weights from a place of the layout on. */
+static inline void xsmi_row_at(const xsm_optimizer *o, size_t line, size_t column, xsmi_row *row)
+{
+    const xsm_model *m = o->model;
+    row->weights = m->weight + line * m->stride + column;
+    row->apart = 1;
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        const xsm_model *s = o->memory[i].output;
+        row->memory[i] = s->weight + line * s->stride + column;
+    }
+}
+
+/* A class's weights. */
+static inline void xsmi_row_of_class(const xsm_optimizer *o, uint32_t class, xsmi_row *row)
+{
+    const bool class_major = o->model->layout == XSM_LAYOUT_CLASS_MAJOR;
+    xsmi_row_at(o, class_major ? class : 0, class_major ? 0 : class, row);
+    row->apart = class_major ? 1 : o->model->stride;
+}
+
+/* Prefetches the first n weights. */
+XSMI_PREFETCHER void xsmi_prefetch_weights(const xsm_optimizer *o, const xsmi_row *row, size_t n)
+{
+    xsmi_prefetch_row(row->weights, n);
+    for (uint32_t i = 0; i < o->ops.memories; i++) {
+        xsmi_prefetch_row(row->memory[i], n);
+    }
+}
 
 /* The rule for weights whose gradient is factor*x. */
 void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                    const xsm_step *step);
+/* The rule for the biases first + index[i], or first + i, with the gradients of x. */
+void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features *x, const xsm_step *step);
 void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s);
 /* As xsmi_linear_class(); entries NULL: the entry of the class in each of `count` examples. */
 void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries, size_t count, uint32_t thread);
