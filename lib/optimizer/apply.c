@@ -339,13 +339,17 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         return xsmi_fail(err, XSM_ERROR_STATE, "optimizer '%s' is not bound", o->ops.name);
     }
     xsm_model *m = o->model;
-    xsmi_step s = {.optimizer = o, .g = g, .step = {sizeof s.step, eta, o->steps + 1}};
+    xsmi_step s;
+    xsm_batch rows;
+    s.optimizer = o;
+    s.g = g;
+    s.step = (xsm_step){sizeof s.step, eta, o->steps + 1};
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(m, given, &s.batch, err));
     XSMI_TRY(check_step(o, &s.batch, g, eta, err));
     xsmi_model_set_scoring(m, g->correction, g->hierarchy);
-    const xsm_batch rows = s.batch;
     if (m->layer) {
+        rows = s.batch;
         use_hidden(&s.batch, m, g);
     }
     XSMI_TRY(xsmi_optimizer_prepare(o, g, err));
