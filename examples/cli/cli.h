@@ -207,7 +207,7 @@ extern const char *const cli_base_words[];
 
 /* Refuses rows if none of them has a label; the message says how `path` could have provided labels. */
 int cli_need_labels(const char *path, const xsm_dataset *rows);
-/* Replaces the library's names of settings in a message by those of the flags. */
+/* Replaces the library's names of settings and things in a message by those of the command. */
 void cli_name_flags(xsm_error *err);
 /* Refuses flags that apply to none of the rows read (some may be NULL), because those have other formats. */
 int cli_data_used(const cli_data *data, const xsm_dataset *const *read, size_t count);

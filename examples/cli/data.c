@@ -122,7 +122,8 @@ void cli_name_flags(xsm_error *err)
 {
     static const struct {
         const char *member, *flag;
-    } names[] = {{"xsm_read_options.format", "--format"},
+    } names[] = {{"the class map", "the model"},
+                 {"xsm_read_options.format", "--format"},
                  {"xsm_read_options.index_base", "--index-base"},
                  {"xsm_read_options.label_column", "--label-column"},
                  {"xsm_read_options.labels_path", "--labels-from"},

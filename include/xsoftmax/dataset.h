@@ -48,10 +48,11 @@ enum {
  *
  *  #XSM_FORMAT_AUTO detects the format from the first line that identifies it. If line 1 has three integers and nothing
  *  else, the file is XC text with its header. A header line with the label column, separated by commas or tabs, means
- *  CSV or TSV; so does, with a class map, a header line with as many columns as the map has features. A line with a
- *  feature `f:v` means LIBSVM. A line that starts with the label prefix means text. XC text without its header looks
- *  like LIBSVM, so its format must be set explicitly. Blank lines, comments and lines with labels only are skipped; any
- *  other line is an error. A byte order mark is skipped. If the class map has a vocabulary, the format is always text.
+ *  CSV or TSV; so does a header line of names alone or, with a class map, with as many columns as the map has features.
+ *  A line with a feature `f:v` means LIBSVM. A line that starts with the label prefix means text. XC text without its
+ *  header looks like LIBSVM, so its format must be set explicitly. Blank lines, comments and lines with labels only are
+ *  skipped; any other line is an error. A byte order mark is skipped. If the class map has a vocabulary, the format is
+ *  always text.
  *
  *  Values are finite decimal numbers with a decimal point in any locale; they are correctly rounded to float32. Labels
  *  are 64-bit integers; in CSV and TSV they may be words. The features of a row may be in any order, each at most once;

@@ -51,19 +51,20 @@ static bool is_dense_header(const char *text, size_t length, char separator, con
     return false;
 }
 
-/* Whether a header line has as many columns as a class map has features, so that there are no labels. A line of numbers
- * is no header. */
+/* Whether a line without the label column is a header all the same: it has as many columns as a class map has features,
+ * so that there are no labels, or names alone, so that reading it says what is missing. */
 static bool is_bare_header(const xsmi_reader *r, const char *text, size_t length, char separator)
 {
     size_t fields = 0;
-    bool names = false, drops;
-    for (size_t at = 0; r->has_map && at <= length; fields++) {
+    size_t names = 0;
+    bool drops;
+    for (size_t at = 0; at <= length; fields++) {
         const char *stop = memchr(text + at, separator, length - at);
         size_t end = stop ? (size_t)(stop - text) : length;
-        names |= !is_number(text + at, end - at);
+        names += end > at && !is_number(text + at, end - at);
         at = end + 1;
     }
-    return names && fields > 1 && fields == xsmi_reader_features(r, &drops);
+    return fields > 1 && (names == fields || (names > 0 && r->has_map && fields == xsmi_reader_features(r, &drops)));
 }
 
 static xsmi_match match_header(const xsmi_reader *r, const xsmi_early_line *line, char separator)
@@ -249,9 +250,18 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
                         : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
                                            "numbers where the names of columns are expected: %s", k->found);
     }
+    if (!have && c->r->has_map) {
+        return xsmi_reader_fail(
+            c->r, err, XSM_ERROR_FORMAT, first_line, 1,
+            "no column '%s' (xsm_read_options.label_column), and the class map has %u features, the "
+            "file %zu column%s: %s",
+            wanted, (unsigned)xsmi_reader_features(c->r, &drops), k->count, k->count == 1 ? "" : "s", k->found);
+    }
     if (!have) {
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
-                                "no column '%s' (xsm_read_options.label_column); the columns are %s", wanted, k->found);
+                                "no column '%s'; the columns, with %s between, are %s; name the label's with "
+                                "xsm_read_options.label_column",
+                                wanted, c->separator == ',' ? "commas" : "tabs", k->found);
     }
     if (k->count == 1) {
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
@@ -271,9 +281,15 @@ static xsm_status set_features(record *c, const columns *k, uint64_t line, xsm_e
         return xsmi_reader_fail(r, err, XSM_ERROR_LIMIT, line, 1, "%zu columns of features; at most %u are supported",
                                 features, (unsigned)XSM_FEATURES_MAX);
     }
-    if (wanted > 0 && (features < wanted || (features > wanted && !drops))) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1, "%zu columns of features; %u are expected (%s)",
-                                features, wanted, drops ? "those of the class map" : "xsm_read_options.features");
+    if (drops && features < wanted) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1,
+                                "the class map has %u features, the file %zu column%s of features", wanted, features,
+                                features == 1 ? "" : "s");
+    }
+    if (wanted > 0 && !drops && features != wanted) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1,
+                                "%zu columns of features; %u are expected (xsm_read_options.features)", features,
+                                wanted);
     }
     r->features = wanted ? wanted : (uint32_t)features;
     r->stride = xsmi_dataset_stride(r->features);

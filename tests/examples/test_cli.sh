@@ -930,11 +930,13 @@ run 0 predict --model dense.model --data bare.tsv --format tsv
 run 0 train --data words.csv --estimator softmax --epochs 20 --eta 1 --model words.model
 run 0 predict --model words.model --data bare.csv --top 1
 says stdout 'blue:'
-refuse 1 "no column 'label' (--label-column); the columns are 'a', 'b', 'c'" 'predict --model dense.model --data wide.csv --format csv'
+refuse 1 "no column 'label' (--label-column), and the model has 2 features, the file 3 columns: 'a', 'b', 'c'" 'predict --model dense.model --data wide.csv'
+printf 'a,label\n1,2\n' >narrow.csv
+refuse 1 'the model has 2 features, the file 1 column of features' 'predict --model dense.model --data narrow.csv'
 refuse 1 "line 1, column 1: numbers where the names of columns are expected: '0.5', '1'" 'predict --model dense.model --data headless.csv --format csv'
 refuse 1 'headless.csv, line 1, column 1: the format cannot be recognised' 'predict --model dense.model --data headless.csv'
 refuse 1 'the column of labels is --label-column NAME' 'evaluate --model dense.model --data bare.csv'
-refuse 1 "no column 'label' (--label-column)" 'train --data bare.csv --format csv'
+refuse 1 "no column 'label'; the columns, with commas between, are 'a', 'b'; name the label's with --label-column" 'train --data bare.csv'
 run 0 info dense.csv
 says stdout 'CSV, dense'
 # A path of more bytes than a message has leaves the file's name and the reason.
