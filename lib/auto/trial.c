@@ -23,8 +23,8 @@ static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset
     const xsm_gradient *g = r->losses;
     double sum = 0;
     XSMI_TRY(xsm_estimator_bind(e, r->model, rows, err));
-    if (e->searcher) {
-        xsmi_searcher_set_startup(e->searcher, 0);
+    if (e->search.searcher) {
+        xsmi_searcher_set_startup(e->search.searcher, 0);
     }
     for (uint64_t first = 0; first < rows->rows; first += LOSS_ROWS) {
         uint64_t count = 0;
@@ -158,8 +158,8 @@ static xsm_status start_steps(xsmi_auto_trial *t, xsm_error *err)
     o.progress = on_progress;
     o.progress_user = t;
     XSMI_TRY(xsm_trainer_new(r->context, r->model, t->rows, e, t->setting.optimizer, &o, &t->trainer, err));
-    if (e->searcher && t->budget.startup != UINT64_MAX) {
-        xsmi_searcher_set_startup(e->searcher, t->budget.startup);
+    if (e->search.searcher && t->budget.startup != UINT64_MAX) {
+        xsmi_searcher_set_startup(e->search.searcher, t->budget.startup);
     }
     xsmi_trainer_stretch(t->trainer, t->budget.stretch);
     t->outcome.marked = t->budget.marked && xsmi_trainer_mark(t->trainer, r->marks);

@@ -88,8 +88,8 @@ void xsmi_tune_measure(xsmi_tuner *t)
     const bool sifted = e->exact && e->ops.sift;
     *c = (xsmi_tune_costs){.step = 1 + (e->exact ? EXACT_STEP * classes : width),
                            .width = (double)e->width,
-                           .startup = e->searcher ? (double)xsmi_searcher_startup(e->searcher) : 0,
-                           .searched = e->searcher != NULL,
+                           .startup = e->search.searcher ? (double)xsmi_searcher_startup(e->search.searcher) : 0,
+                           .searched = e->search.searcher != NULL,
                            .idle_far = sifted && far && t->run.train->sparse};
     c->idle = sifted ? (c->idle_far ? IDLE_FAR : IDLE) * EXACT_STEP * classes : 0;
     c->score_class = !e->exact && far ? SCORE_FAR : EXACT_STEP;

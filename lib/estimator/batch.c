@@ -147,8 +147,9 @@ static xsm_status run_pass(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error 
     if (xsmi_estimator_is_joint(e, p->batch->count)) {
         return xsmi_pass_joint(p, outcome, err);
     }
-    return e->searcher && xsmi_searcher_begun(e->searcher, e->position) ? xsmi_pass_search(p, outcome, err)
-                                                                        : one_by_one(p, outcome, err);
+    return e->search.searcher && xsmi_searcher_begun(e->search.searcher, e->position)
+               ? xsmi_pass_search(p, outcome, err)
+               : one_by_one(p, outcome, err);
 }
 
 static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,

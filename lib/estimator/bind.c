@@ -186,7 +186,7 @@ static xsm_status bind_classes(xsm_estimator *e, const xsm_model *model, const x
     if (e->ops.kind == XSM_ESTIMATOR_HIERARCHY) {
         return xsmi_estimator_bind_hierarchy(e, model, train, err);
     }
-    if (e->sampler) {
+    if (e->sampling.sampler) {
         return xsmi_estimator_bind_sampler(e, model, train, e->most_labels, err);
     }
     e->width = e->ops.width(e->state);
@@ -199,7 +199,7 @@ static xsm_status bind_classes(xsm_estimator *e, const xsm_model *model, const x
 
 static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
-    if (!e->index) {
+    if (!e->search.index) {
         return XSM_OK;
     }
     if (model->layer && model->layer->tied) {
@@ -210,7 +210,7 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
     }
     xsm_search_plan plan = {.size = sizeof plan};
     e->ops.search_plan(e->state, &plan);
-    return xsmi_searcher_new(e->context, e->index, &plan, model, e->examples, &e->searcher, err);
+    return xsmi_searcher_new(e->context, e->search.index, &plan, model, e->examples, &e->search.searcher, err);
 }
 
 static xsm_status bind_parts(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)

@@ -38,7 +38,7 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
         .model_classes = e->model->classes,
         .proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0 && !joint,
         .linear = !e->exact && e->model->bias,
-        .draws = !e->exact && (e->sampler || e->ops.kind == XSM_ESTIMATOR_HIERARCHY),
+        .draws = !e->exact && (e->sampling.sampler || e->ops.kind == XSM_ESTIMATOR_HIERARCHY),
         .scratch_each = e->ops.scratch ? e->ops.scratch(e->state) : 0,
         .threads = threads,
     };
@@ -81,7 +81,7 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
     const xsm_model *m = e->model;
     uint64_t width = g->width, start = first * width;
     const bool lists = xsmi_gradient_has_lists(g), exact = xsmi_gradient_is_exact(g), sifted = exact && lists;
-    const bool drawn = e->sampler && !exact;
+    const bool drawn = e->sampling.sampler && !exact;
     const float *scores = (lists ? g->work.scores : g->coefficients) + start;
     return (xsm_score_block){
         .size = sizeof(xsm_score_block),

@@ -228,12 +228,12 @@ void xsmi_estimator_release(xsm_estimator *e)
         e->ops.unbind(e->state);
     }
     xsmi_spans_free(e->spans);
-    xsmi_searcher_free(e->searcher);
+    xsmi_searcher_free(e->search.searcher);
     xsmi_estimator_unbind_sampler(e);
     xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
     xsmi_stream_free(e->stream);
     e->spans = NULL;
-    e->searcher = NULL;
+    e->search.searcher = NULL;
     e->norms = NULL;
     e->stream = NULL;
 }
@@ -252,9 +252,9 @@ void xsm_estimator_free(xsm_estimator *e)
     if (e) {
         xsm_context *ctx = e->context;
         xsmi_estimator_unbind(e);
-        xsm_sampler_free(e->own_sampler);
-        xsm_index_free(e->index != e->own_index ? e->index : NULL);
-        xsm_index_free(e->own_index);
+        xsm_sampler_free(e->sampling.own);
+        xsm_index_free(e->search.index != e->search.own ? e->search.index : NULL);
+        xsm_index_free(e->search.own);
         const xsmi_option_table own = options_of(&e->ops, NULL, NULL).table[XSMI_OPTIONS_OWN];
         for (size_t i = 0; i < own.count; i++) {
             const xsm_option *option = xsmi_option_at(&own, i);
@@ -284,9 +284,10 @@ uint64_t xsm_estimator_batch_limit(const xsm_estimator *e)
  * NULL. */
 static const char *part_key(const xsm_estimator *e, const char *name)
 {
-    const char *prefix = e->sampler ? "sampler." : "index.";
+    const char *prefix = e->sampling.sampler ? "sampler." : "index.";
     size_t length = strlen(prefix);
-    return (e->sampler || e->index) && name && strncmp(name, prefix, length) == 0 ? name + length : NULL;
+    return (e->sampling.sampler || e->search.index) && name && strncmp(name, prefix, length) == 0 ? name + length
+                                                                                                  : NULL;
 }
 
 /* Opens the options if one of that name may be set now. Options "sampler.KEY" and "index.KEY" belong to the sampler and
@@ -302,9 +303,9 @@ static xsm_status open_options(xsm_estimator *e, const char *name, xsmi_option_g
         return xsmi_fail(err, XSM_ERROR_STATE, "option '%s' must be set before the estimator is bound", name);
     }
     *key = part_key(e, name);
-    if (*key && (e->sampler != e->own_sampler || e->index != e->own_index)) {
+    if (*key && (e->sampling.sampler != e->sampling.own || e->search.index != e->search.own)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "option '%s': estimator '%s' has a%s of the host's; set its options",
-                         name, e->ops.name, e->sampler ? " sampler" : "n index");
+                         name, e->ops.name, e->sampling.sampler ? " sampler" : "n index");
     }
     *group = options_of(&e->ops, &e->common, e->state);
     return XSM_OK;
@@ -318,8 +319,8 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
     void *values;
     XSMI_TRY(open_options(e, name, &group, &key, err));
     if (key) {
-        return e->sampler ? xsm_sampler_set(e->own_sampler, key, value, err)
-                          : xsm_index_set(e->own_index, key, value, err);
+        return e->sampling.sampler ? xsm_sampler_set(e->sampling.own, key, value, err)
+                                   : xsm_index_set(e->search.own, key, value, err);
     }
     XSMI_TRY(xsmi_group_want(&group, name, &option, &values, err));
     if (value && option->type == XSM_OPTION_CLASSES) {
@@ -358,9 +359,9 @@ xsm_status xsm_estimator_set_double(xsm_estimator *e, const char *name, double v
     xsmi_option_group group;
     const char *key;
     XSMI_TRY(open_options(e, name, &group, &key, err));
-    return !key         ? xsmi_group_set_double(&group, name, value, err)
-           : e->sampler ? xsm_sampler_set_double(e->own_sampler, key, value, err)
-                        : xsm_index_set_double(e->own_index, key, value, err);
+    return !key                  ? xsmi_group_set_double(&group, name, value, err)
+           : e->sampling.sampler ? xsm_sampler_set_double(e->sampling.own, key, value, err)
+                                 : xsm_index_set_double(e->search.own, key, value, err);
 }
 
 xsm_status xsm_estimator_set_int(xsm_estimator *e, const char *name, int64_t value, xsm_error *err)
@@ -368,9 +369,9 @@ xsm_status xsm_estimator_set_int(xsm_estimator *e, const char *name, int64_t val
     xsmi_option_group group;
     const char *key;
     XSMI_TRY(open_options(e, name, &group, &key, err));
-    return !key         ? xsmi_group_set_int(&group, name, value, err)
-           : e->sampler ? xsm_sampler_set_int(e->own_sampler, key, value, err)
-                        : xsm_index_set_int(e->own_index, key, value, err);
+    return !key                  ? xsmi_group_set_int(&group, name, value, err)
+           : e->sampling.sampler ? xsm_sampler_set_int(e->sampling.own, key, value, err)
+                                 : xsm_index_set_int(e->search.own, key, value, err);
 }
 
 size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer, size_t size)
@@ -380,13 +381,14 @@ size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer,
     }
     const char *key = part_key(e, name);
     if (key) {
-        return e->sampler ? xsm_sampler_get(e->sampler, key, buffer, size) : xsm_index_get(e->index, key, buffer, size);
+        return e->sampling.sampler ? xsm_sampler_get(e->sampling.sampler, key, buffer, size)
+                                   : xsm_index_get(e->search.index, key, buffer, size);
     }
-    if (e->index != e->own_index && name && strcmp(name, "index") == 0) {
-        return (size_t)snprintf(buffer, buffer ? size : 0, "%s", e->index->ops.name);
+    if (e->search.index != e->search.own && name && strcmp(name, "index") == 0) {
+        return (size_t)snprintf(buffer, buffer ? size : 0, "%s", e->search.index->ops.name);
     }
-    if (e->sampler && e->sampler != e->own_sampler && name && strcmp(name, "sampler") == 0) {
-        return (size_t)snprintf(buffer, buffer ? size : 0, "%s", e->sampler->ops.name);
+    if (e->sampling.sampler && e->sampling.sampler != e->sampling.own && name && strcmp(name, "sampler") == 0) {
+        return (size_t)snprintf(buffer, buffer ? size : 0, "%s", e->sampling.sampler->ops.name);
     }
     xsmi_option_group group = options_of(&e->ops, (void *)(uintptr_t)&e->common, e->state);
     return xsmi_group_get(&group, name, buffer, size);

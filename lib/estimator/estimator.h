@@ -29,6 +29,22 @@ typedef struct xsmi_common_options {
 
 typedef struct xsmi_stream_rows xsmi_stream_rows;
 
+/* The sampler of an estimator. */
+typedef struct xsmi_sampling {
+    xsm_sampler *own;     /* the sampler of the options */
+    xsm_sampler *sampler; /* the sampler in use: `own` or the host's */
+    xsmi_draw_rule rule;
+    float *codes; /* [code_count] of the training rows while bound */
+    size_t code_count;
+} xsmi_sampling;
+
+/* The index of an estimator. */
+typedef struct xsmi_searching {
+    xsm_index *own;          /* the index of the options, never built */
+    xsm_index *index;        /* the prototype of the indexes: `own` or a copy of the host's */
+    xsmi_searcher *searcher; /* while bound */
+} xsmi_searching;
+
 struct xsm_estimator {
     xsm_context *context;
     xsm_estimator_ops ops; /* a copy; members missing in the host's table are NULL */
@@ -52,19 +68,10 @@ struct xsm_estimator {
     xsmi_spans *spans;  /* of joint batches; made with the first one */
     double row_bound;   /* maximum row norm; 0 = none */
 
-    /* Of estimators with a sampler. */
-    xsm_sampler *own_sampler; /* the sampler of the options */
-    xsm_sampler *sampler;     /* the sampler in use: own_sampler or the host's */
-    xsmi_draw_rule rule;
     xsmi_correction *correction; /* the correction that the model needs, or NULL */
     xsmi_hierarchy *hierarchy;   /* the hierarchy that the model needs, or NULL */
-    float *codes;                /* [code_count] of the training rows while bound */
-    size_t code_count;
-
-    /* Of estimators that search. */
-    xsm_index *own_index;    /* the index of the options, never built */
-    xsm_index *index;        /* the prototype of the indexes: own_index or a copy of the host's */
-    xsmi_searcher *searcher; /* while bound */
+    xsmi_sampling sampling;      /* of estimators with a sampler */
+    xsmi_searching search;       /* of estimators that search */
 };
 
 /* Releases what binding has made so far; the options stay. xsmi_estimator_unbind() does so if it is bound. */

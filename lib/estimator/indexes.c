@@ -5,11 +5,11 @@ xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err)
 {
     xsm_index *made;
     XSMI_TRY(xsm_index_new(e->context, xsmi_index_names[e->common.index], &made, err));
-    if (e->index == e->own_index) {
-        e->index = made;
+    if (e->search.index == e->search.own) {
+        e->search.index = made;
     }
-    xsm_index_free(e->own_index);
-    e->own_index = made;
+    xsm_index_free(e->search.own);
+    e->search.own = made;
     return XSM_OK;
 }
 
@@ -18,7 +18,7 @@ xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_
     if (!e) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_index: the estimator is NULL");
     }
-    if (!e->own_index) {
+    if (!e->search.own) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);
     }
     if (e->model || (like && like->built)) {
@@ -26,12 +26,12 @@ xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_
                          e->model ? "the index must be set before the estimator is bound"
                                   : "the index is built; one that is not is wanted");
     }
-    xsm_index *made = e->own_index;
+    xsm_index *made = e->search.own;
     if (like) {
         XSMI_TRY(xsmi_index_new_like(like, &made, err));
     }
-    xsm_index_free(e->index != e->own_index ? e->index : NULL);
-    e->index = made;
+    xsm_index_free(e->search.index != e->search.own ? e->search.index : NULL);
+    e->search.index = made;
     return XSM_OK;
 }
 
@@ -40,15 +40,15 @@ xsm_status xsm_estimator_index_info(const xsm_estimator *e, uint32_t block, xsm_
     if (!e) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_index_info: the estimator is NULL");
     }
-    if (!e->own_index) {
+    if (!e->search.own) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' does not search", e->ops.name);
     }
-    if (!e->searcher) {
+    if (!e->search.searcher) {
         return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
     }
-    if (block >= e->searcher->blocks) {
+    if (block >= e->search.searcher->blocks) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "block %u; estimator '%s' has %u", block, e->ops.name,
-                         e->searcher->blocks);
+                         e->search.searcher->blocks);
     }
-    return xsm_index_get_info(e->searcher->parts[block].index, info, err);
+    return xsm_index_get_info(e->search.searcher->parts[block].index, info, err);
 }

@@ -27,7 +27,7 @@ xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *gi
 
 static xsm_status take_codes(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
 {
-    const size_t length = e->sampler && !e->exact && batch->values ? e->sampler->code_length : 0;
+    const size_t length = e->sampling.sampler && !e->exact && batch->values ? e->sampling.sampler->code_length : 0;
     size_t count;
     if (!xsmi_multiply((size_t)batch->count, length, &count)) {
         return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
@@ -37,7 +37,7 @@ static xsm_status take_codes(const xsm_estimator *e, xsm_gradient *g, const xsm_
     }
     g->work.coded = length > 0;
     for (size_t i = 0; length > 0 && i < batch->count; i++) {
-        xsmi_sampler_encode_batch(e->sampler, batch, i, g->work.codes + i * length);
+        xsmi_sampler_encode_batch(e->sampling.sampler, batch, i, g->work.codes + i * length);
     }
     return XSM_OK;
 }

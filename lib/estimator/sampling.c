@@ -5,11 +5,11 @@ xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
 {
     xsm_sampler *made;
     XSMI_TRY(xsm_sampler_new(e->context, xsmi_sampler_names[e->common.sampler], &made, err));
-    if (e->sampler == e->own_sampler) {
-        e->sampler = made;
+    if (e->sampling.sampler == e->sampling.own) {
+        e->sampling.sampler = made;
     }
-    xsm_sampler_free(e->own_sampler);
-    e->own_sampler = made;
+    xsm_sampler_free(e->sampling.own);
+    e->sampling.own = made;
     return XSM_OK;
 }
 
@@ -18,39 +18,39 @@ xsm_status xsm_estimator_set_sampler(xsm_estimator *e, xsm_sampler *sampler, xsm
     if (!e) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_sampler: the estimator is NULL");
     }
-    if (!e->own_sampler) {
+    if (!e->sampling.own) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes no sampler", e->ops.name);
     }
     if (e->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the sampler must be set before the estimator is bound");
     }
-    e->sampler = sampler ? sampler : e->own_sampler;
+    e->sampling.sampler = sampler ? sampler : e->sampling.own;
     return XSM_OK;
 }
 
 const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *e)
 {
-    return e ? e->sampler : NULL;
+    return e ? e->sampling.sampler : NULL;
 }
 
 void xsmi_estimator_unbind_sampler(xsm_estimator *e)
 {
-    xsmi_release(e->context, e->codes, e->code_count, sizeof *e->codes);
-    e->codes = NULL;
-    e->code_count = 0;
+    xsmi_release(e->context, e->sampling.codes, e->sampling.code_count, sizeof *e->sampling.codes);
+    e->sampling.codes = NULL;
+    e->sampling.code_count = 0;
     xsmi_correction_release(e->correction);
     e->correction = NULL;
     xsmi_hierarchy_release(e->hierarchy);
     e->hierarchy = NULL;
-    if (e->own_sampler) {
-        xsmi_sampler_unbind(e->own_sampler); /* so that its options can be set again */
+    if (e->sampling.own) {
+        xsmi_sampler_unbind(e->sampling.own); /* so that its options can be set again */
     }
 }
 
 static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, uint64_t most_labels,
                                xsm_error *err)
 {
-    xsm_sampler *s = e->sampler;
+    xsm_sampler *s = e->sampling.sampler;
     xsm_draw_plan plan = {.size = sizeof plan};
     e->ops.plan(e->state, &plan);
     e->width = most_labels + plan.count;
@@ -61,9 +61,9 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
                          "together; accepted is up to %u",
                          e->ops.name, plan.count, (unsigned long long)most_labels, XSM_CLASSES_MAX);
     }
-    e->rule.count = plan.count;
-    e->rule.exclude_labels = plan.exclude_labels != 0;
-    e->rule.label_probabilities = plan.label_probabilities != 0;
+    e->sampling.rule.count = plan.count;
+    e->sampling.rule.exclude_labels = plan.exclude_labels != 0;
+    e->sampling.rule.label_probabilities = plan.label_probabilities != 0;
     if (!s->bound) {
         XSMI_TRY(xsm_sampler_bind(s, train, err));
         if (train->rows == 0 && s->code_length > 0) {
@@ -96,12 +96,12 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
         return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
     }
     if (count > 0) {
-        e->codes = xsmi_allocate(e->context, count, sizeof *e->codes);
-        if (!e->codes) {
-            return xsmi_fail_memory(err, count * sizeof *e->codes, "what the sampler knows of each row");
+        e->sampling.codes = xsmi_allocate(e->context, count, sizeof *e->sampling.codes);
+        if (!e->sampling.codes) {
+            return xsmi_fail_memory(err, count * sizeof *e->sampling.codes, "what the sampler knows of each row");
         }
-        e->code_count = count;
-        XSMI_TRY(xsmi_sampler_encode_all(s, e->context, train, e->codes, err));
+        e->sampling.code_count = count;
+        XSMI_TRY(xsmi_sampler_encode_all(s, e->context, train, e->sampling.codes, err));
     }
     return XSM_OK;
 }
@@ -122,7 +122,7 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         xsmi_hierarchy_select(e, g, first, count);
         return;
     }
-    if (!e->sampler) {
+    if (!e->sampling.sampler) {
         e->ops.select(e->state, g->example + first, count, g->classes + first * g->width, g->lengths + first);
         return;
     }
@@ -130,15 +130,15 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
         xsmi_shared_select(e, g, first, count);
         return;
     }
-    const size_t length = e->sampler->code_length;
+    const size_t length = e->sampling.sampler->code_length;
     for (uint64_t start = first, n; start < first + count; start += n) {
         xsmi_draw_list lists[XSM_SAMPLER_LANES];
         n = first + count - start < XSM_SAMPLER_LANES ? first + count - start : XSM_SAMPLER_LANES;
         for (uint64_t i = start; i < start + n; i++) {
             const xsm_example *example = &g->example[i];
-            const float *code = g->work.coded ? g->work.codes + i * length
-                                : e->codes    ? e->codes + example->row * length
-                                              : NULL;
+            const float *code = g->work.coded       ? g->work.codes + i * length
+                                : e->sampling.codes ? e->sampling.codes + example->row * length
+                                                    : NULL;
             const uint64_t place = i * g->width;
             lists[i - start] = (xsmi_draw_list){
                 code,
@@ -154,6 +154,6 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
                 __builtin_prefetch(code + at, 0, 3);
             }
         }
-        xsmi_sampler_lists(e->sampler, &e->rule, (uint64_t)e->common.seed, lists, (uint32_t)n);
+        xsmi_sampler_lists(e->sampling.sampler, &e->sampling.rule, (uint64_t)e->common.seed, lists, (uint32_t)n);
     }
 }

@@ -186,7 +186,7 @@ static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *
 
 static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
 {
-    xsmi_searcher *s = p->estimator->searcher;
+    xsmi_searcher *s = p->estimator->search.searcher;
     search_job job = {.pass = p, .searcher = s};
     const size_t jobs = (size_t)pieces_of(s, (uint32_t)s->query_capacity) * s->blocks;
     job.status = xsmi_allocate(s->context, jobs, sizeof *job.status);
@@ -208,7 +208,7 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;
     xsm_error unsaid = XSM_ERROR_INIT;
-    const xsm_status updated = xsmi_searcher_update(e->searcher, &unsaid);
+    const xsm_status updated = xsmi_searcher_update(e->search.searcher, &unsaid);
     if (updated == XSM_ERROR_DIVERGED) { /* rows are not finite: the caller reports it, as for scores */
         outcome->finite = false;
         return XSM_OK;
@@ -216,11 +216,11 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     if (updated != XSM_OK) {
         return xsmi_fail_copy(err, &unsaid);
     }
-    XSMI_TRY(xsmi_searcher_reserve(e->searcher, p.batch->count, err));
+    XSMI_TRY(xsmi_searcher_reserve(e->search.searcher, p.batch->count, err));
     XSMI_TRY(search(&p, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
     if (outcome->finite && e->model->layer) {
         xsmi_pass_take_layer(&p, 0, p.batch->count, outcome);
     }
-    return outcome->finite ? xsmi_searcher_note(e->searcher, g, p.batch->count, err) : XSM_OK;
+    return outcome->finite ? xsmi_searcher_note(e->search.searcher, g, p.batch->count, err) : XSM_OK;
 }

@@ -6,11 +6,11 @@
 
 xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err)
 {
-    if (e->common.shared && e->sampler->code_length > 0) {
+    if (e->common.shared && e->sampling.sampler->code_length > 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s': sampler '%s' draws by the features of a row, so that rows cannot share their "
                          "draws; 'uniform' and 'frequency' go with shared",
-                         e->ops.name, e->sampler->ops.name);
+                         e->ops.name, e->sampling.sampler->ops.name);
     }
     return XSM_OK;
 }
@@ -30,12 +30,12 @@ xsm_status xsmi_shared_draw(const xsmi_pass *p, xsm_error *err)
     xsm_gradient *g = p->gradient;
     xsmi_shared_classes *s = &g->shared;
     xsmi_shared_draws *d = &g->work.shared;
-    if (!e->sampler || e->exact || !e->common.shared || p->batch->count < 2 || e->rule.count == 0) {
+    if (!e->sampling.sampler || e->exact || !e->common.shared || p->batch->count < 2 || e->sampling.rule.count == 0) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_gradient_reserve_shared(g, e->rule.count, err));
+    XSMI_TRY(xsmi_gradient_reserve_shared(g, e->sampling.rule.count, err));
     const xsmi_draw_list list = {NULL, e->position, NULL, 0, s->classes, d->log_expected, d->draws, &s->count};
-    xsmi_sampler_lists(e->sampler, &e->rule, (uint64_t)e->common.seed, &list, 1);
+    xsmi_sampler_lists(e->sampling.sampler, &e->sampling.rule, (uint64_t)e->common.seed, &list, 1);
     for (uint32_t c = 0; c < s->count; c++) {
         s->column[s->classes[c]] = c;
     }
@@ -59,16 +59,17 @@ void xsmi_shared_put_labels(const xsm_estimator *e, const xsm_gradient *g, const
                             uint32_t *classes, uint32_t *draws, double *log_expected)
 {
     const xsmi_shared_draws *d = &g->work.shared;
-    const double log_count = e->rule.label_probabilities ? log((double)e->rule.count) : 0;
+    const double log_count = e->sampling.rule.label_probabilities ? log((double)e->sampling.rule.count) : 0;
     for (uint64_t j = 0; j < example->label_count; j++) {
         const uint32_t k = example->labels[j], c = g->shared.column[k];
         const bool drawn = c != XSMI_NO_CLASS;
         classes[j] = k;
-        draws[j] = drawn && !e->rule.exclude_labels ? d->draws[c] : 0;
-        log_expected[j] = drawn ? d->log_expected[c]
-                          : e->rule.label_probabilities
-                              ? log_count + e->sampler->ops.log_probability(e->sampler->state, NULL, k)
-                              : 0;
+        draws[j] = drawn && !e->sampling.rule.exclude_labels ? d->draws[c] : 0;
+        log_expected[j] =
+            drawn ? d->log_expected[c]
+            : e->sampling.rule.label_probabilities
+                ? log_count + e->sampling.sampler->ops.log_probability(e->sampling.sampler->state, NULL, k)
+                : 0;
     }
 }
 

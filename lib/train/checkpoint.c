@@ -48,8 +48,8 @@ typedef struct contents {
 
 static void forget_search(const xsm_trainer *t)
 {
-    if (t->estimator->searcher) {
-        xsmi_searcher_forget(t->estimator->searcher);
+    if (t->estimator->search.searcher) {
+        xsmi_searcher_forget(t->estimator->search.searcher);
     }
 }
 
@@ -81,7 +81,7 @@ static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm
     memset(tensor, 0, sizeof *tensor);
     tensor->size = sizeof *tensor;
     if (of == OF_SEARCH) {
-        *found = t->estimator->searcher && xsmi_searcher_tensor(t->estimator->searcher, index, tensor);
+        *found = t->estimator->search.searcher && xsmi_searcher_tensor(t->estimator->search.searcher, index, tensor);
         return XSM_OK;
     }
     *found = xsmi_optimizer_tensor(t->optimizer, index, tensor, &negative);
@@ -105,8 +105,8 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
     xsm_state_tensor s;
     bool found;
     size_t count = 2;
-    if (t->estimator->searcher) {
-        XSMI_TRY(xsmi_searcher_copy(t->estimator->searcher, err));
+    if (t->estimator->search.searcher) {
+        XSMI_TRY(xsmi_searcher_copy(t->estimator->search.searcher, err));
     }
     for (int of = 0; of < OWNERS; of++) {
         uint32_t index = 0;
@@ -323,9 +323,10 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
     XSMI_TRY(find_lengths(c, t->model->classes, &squares, &ages, err));
     XSMI_TRY(check_place(t, c, err));
     XSMI_TRY(xsmi_model_from_container(t->context, c->file, c->path, loaded, err));
-    xsmi_searcher *searcher = t->estimator->searcher;
+    xsmi_searcher *searcher = t->estimator->search.searcher;
     if (searcher) {
-        XSMI_TRY(xsmi_searcher_restore(searcher, t->estimator->index, *loaded, c->found + c->search, c->indexes, err));
+        XSMI_TRY(xsmi_searcher_restore(searcher, t->estimator->search.index, *loaded, c->found + c->search, c->indexes,
+                                       err));
     }
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     XSMI_TRY(xsmi_model_restore(t->model, *loaded, squares, ages, err));

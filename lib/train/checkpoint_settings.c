@@ -99,14 +99,15 @@ static xsm_status add_estimator(xsmi_settings *s, const xsm_estimator *e, xsm_er
     for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)) != NULL; i++) {
         XSMI_TRY(add_option(s, PREFIX "estimator.", option, e, get_of_estimator, err));
     }
-    for (size_t i = 0; e->sampler && (option = xsm_sampler_ops_option(&e->sampler->ops, i)) != NULL; i++) {
-        XSMI_TRY(add_option(s, PREFIX "estimator.sampler.", option, e->sampler, get_of_sampler, err));
+    for (size_t i = 0; e->sampling.sampler && (option = xsm_sampler_ops_option(&e->sampling.sampler->ops, i)) != NULL;
+         i++) {
+        XSMI_TRY(add_option(s, PREFIX "estimator.sampler.", option, e->sampling.sampler, get_of_sampler, err));
     }
-    if (e->index) {
-        XSMI_TRY(add(s, PREFIX "estimator.index.table", "", e->index->ops.name, err));
+    if (e->search.index) {
+        XSMI_TRY(add(s, PREFIX "estimator.index.table", "", e->search.index->ops.name, err));
     }
-    for (size_t i = 0; e->index && (option = xsm_index_ops_option(&e->index->ops, i)) != NULL; i++) {
-        XSMI_TRY(add_option(s, PREFIX "estimator.index.", option, e->index, get_of_index, err));
+    for (size_t i = 0; e->search.index && (option = xsm_index_ops_option(&e->search.index->ops, i)) != NULL; i++) {
+        XSMI_TRY(add_option(s, PREFIX "estimator.index.", option, e->search.index, get_of_index, err));
     }
     return XSM_OK;
 }
@@ -114,11 +115,11 @@ static xsm_status add_estimator(xsmi_settings *s, const xsm_estimator *e, xsm_er
 /* A hash of a sampler's draws for some rows: a host's sampler may have been made elsewhere. */
 static uint64_t probe(const xsm_estimator *e)
 {
-    const xsm_sampler *s = e->sampler;
+    const xsm_sampler *s = e->sampling.sampler;
     uint64_t hash = 0, rows = e->train->rows;
     for (uint64_t i = 0; i < PROBE_ROWS && i < rows; i++) {
         uint64_t row = rows < PROBE_ROWS ? i : rows / PROBE_ROWS * i;
-        const float *code = s->code_length > 0 ? e->codes + row * s->code_length : NULL;
+        const float *code = s->code_length > 0 ? e->sampling.codes + row * s->code_length : NULL;
         uint32_t classes[PROBE_DRAWS];
         double log_probabilities[PROBE_DRAWS];
         xsm_random random;
@@ -163,7 +164,7 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     if (file > 0) {
         XSMI_TRY(add_whole(s, PREFIX "file_bytes", file, err));
     }
-    if (e->sampler && !e->exact) {
+    if (e->sampling.sampler && !e->exact) {
         XSMI_TRY(add_hash(s, PREFIX "draws", probe(e), err));
     }
     return XSM_OK;

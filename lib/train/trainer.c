@@ -200,7 +200,8 @@ void xsmi_trainer_extend(xsm_trainer *t, uint64_t epochs)
 
 double xsmi_trainer_active(const xsm_trainer *t)
 {
-    return (t->estimator->exact || t->estimator->searcher) && t->examples > 0 ? t->active / (double)t->examples : 1;
+    return (t->estimator->exact || t->estimator->search.searcher) && t->examples > 0 ? t->active / (double)t->examples
+                                                                                     : 1;
 }
 
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)

@@ -113,7 +113,7 @@ void xsmi_collapsed_search_free(xsmi_collapsed_search *s)
 
 xsm_status xsmi_collapsed_search_moved(xsmi_collapsed_search *s, xsm_error *err)
 {
-    return xsmi_searcher_change_all(s->estimator->searcher, err);
+    return xsmi_searcher_change_all(s->estimator->search.searcher, err);
 }
 
 /* -- centres ------------------------------------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ static xsm_status add_group(group *g, double *loss, xsm_error *err)
     const xsmi_pass pass = {s->estimator, s->gradient, &batch, 1, NULL, true};
     xsmi_outcome outcome = {.finite = true};
     XSMI_TRY(xsmi_pass_search(&pass, &outcome, err));
-    xsmi_searcher_change_none(s->estimator->searcher); /* there was no step yet */
+    xsmi_searcher_change_none(s->estimator->search.searcher); /* there was no step yet */
     if (!outcome.finite) {
         *loss = (double)NAN;
         return XSM_OK;

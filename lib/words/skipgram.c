@@ -153,7 +153,7 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
                          "estimator '%s' scores every class; skip-gram training takes one that draws them",
                          e->ops.name);
     }
-    if (e->searcher) {
+    if (e->search.searcher) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' searches for classes; skip-gram training takes one that draws them, and "
                          "xsm_skipgram_fit() takes full gradients by searching",
