@@ -49,6 +49,22 @@ static const char *grouped(uint64_t value, text out)
     return out; /* which was zeros */
 }
 
+/* " 20 classes": a number and what it counts, in the singular if it is 1. */
+static void say_count(words *w, uint64_t count, const char *one, const char *many)
+{
+    say(w, " %s %s", GROUPED(count), count == 1 ? one : many);
+}
+
+/* " 20 classes and 140 features a row" */
+static void say_size(words *w, const xsmi_chooser *c)
+{
+    const double features = c->survey.nonzeros;
+    say_count(w, c->train->classes, "class", "classes");
+    say(w, " and");
+    say_count(w, features > 1 ? (uint64_t)(features + 0.5) : 1, "feature", "features");
+    say(w, " a row");
+}
+
 static void tell_method(const xsmi_chooser *c, const xsmi_candidate *way, words w)
 {
     char m[32] = "", shared[8] = "";
@@ -57,24 +73,28 @@ static void tell_method(const xsmi_chooser *c, const xsmi_candidate *way, words 
     say(&w, "%s", e->ops.name);
     if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !way->exact) {
         (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
-        say(&w, " with %s classes%s%s a %s", m, sampler ? " by " : "", sampler ? sampler : "",
-            strcmp(shared, "yes") == 0 ? "batch" : "row");
+        say(&w, " with %s %s%s%s a %s", m, strcmp(m, "1") == 0 ? "class" : "classes", sampler ? " by " : "",
+            sampler ? sampler : "", strcmp(shared, "yes") == 0 ? "batch" : "row");
     }
     if (way->hidden) {
         say(&w, ", on vectors of %u", (unsigned)way->hidden);
     }
-    say(&w, ", by %s: ", c->result->info.optimizer);
+    say(&w, ", by %s:", c->result->info.optimizer);
     if (c->options.estimator) {
-        say(&w, "as given");
+        say(&w, " as given");
     } else if (way->full) {
-        say(&w, "%s rows and %s classes are few enough for all at once", GROUPED(c->train->rows),
-            GROUPED(c->train->classes));
+        say_count(&w, c->train->rows, "row", "rows");
+        say(&w, " and");
+        say_count(&w, c->train->classes, "class", "classes");
+        say(&w, " are few enough for all at once");
     } else if (way->exact) {
-        say(&w, "%s classes and %s features a row are few enough to score every class", GROUPED(c->train->classes),
-            NUMBER(c->survey.nonzeros, 2));
+        say_size(&w, c);
+        say(&w, " are few enough to score every class");
     } else {
-        say(&w, "%s rows, %s classes and %s features a row are too much to score every class", GROUPED(c->train->rows),
-            GROUPED(c->train->classes), NUMBER(c->survey.nonzeros, 2));
+        say_count(&w, c->train->rows, "row", "rows");
+        say(&w, ",");
+        say_size(&w, c);
+        say(&w, " are too much to score every class");
     }
 }
 
