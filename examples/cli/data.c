@@ -239,3 +239,11 @@ int cli_load(xsm_context *context, const char *path, xsm_model **out)
     cli_note_clear();
     return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
+
+int cli_load_for_data(xsm_context *context, const char *path, const char *data, xsm_model **out)
+{
+    if (access(path, R_OK) == 0 && !cli_looks_like_model(path) && cli_looks_like_model(data)) {
+        return cli_fail("%s is no model file, but %s is one; did you swap --model and --data?", path, data);
+    }
+    return cli_load(context, path, out);
+}

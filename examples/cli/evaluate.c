@@ -210,7 +210,7 @@ static int evaluate(evaluation *e)
     options.propensity_b = e->propensity_b;
     int code = cli_context(e->threads, &e->context);
     code = code == CLI_GO_ON ? cli_index_make(e->context, &e->index, e->beam > 0 || e->tree_alone) : code;
-    code = code == CLI_GO_ON ? cli_load(e->context, e->model_path, &e->model) : code;
+    code = code == CLI_GO_ON ? cli_load_for_data(e->context, e->model_path, e->data, &e->model) : code;
     code = code == CLI_GO_ON ? read_rows(e) : code;
     if (code != CLI_GO_ON) {
         return code;

@@ -8,7 +8,7 @@
 
 /* A safetensors file starts with the length of its header, eight bytes, and the opening brace of the header. The
  * metadata come first; in a cache of data they say that it is one. */
-static int looks_like_model(const char *path)
+int cli_looks_like_model(const char *path)
 {
     char start[1024];
     FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "rbe");
@@ -134,7 +134,7 @@ int cli_info(const cli_command *command, int argc, char **argv)
     xsm_context *context = NULL;
     code = cli_context(0, &context);
     if (code == CLI_GO_ON) {
-        code = looks_like_model(path) ? show_model(context, path, &format) : show_data(context, path, &format);
+        code = cli_looks_like_model(path) ? show_model(context, path, &format) : show_data(context, path, &format);
     }
     xsm_context_free(context);
     return code;

@@ -245,7 +245,7 @@ static int predict(prediction *p)
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     int code = cli_context(p->threads, &p->context);
     code = code == CLI_GO_ON ? make_index(p) : code;
-    code = code == CLI_GO_ON ? cli_load(p->context, p->model_path, &p->model) : code;
+    code = code == CLI_GO_ON ? cli_load_for_data(p->context, p->model_path, p->data, &p->model) : code;
     code = code == CLI_GO_ON ? cli_read_for_model(p->context, p->data, &p->format, p->model, &p->rows) : code;
     code = code == CLI_GO_ON ? cli_data_used(&p->format, (const xsm_dataset *const[]){p->rows}, 1) : code;
     if (code != CLI_GO_ON) {

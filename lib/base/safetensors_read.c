@@ -44,10 +44,12 @@ static xsm_status parse_header(xsmi_container *c, size_t *length, xsm_error *err
     if (c->size < LENGTH_BYTES + 2) {
         return FAIL(c, err, "%zu bytes are too few for a safetensors file", c->size);
     }
+    if (c->bytes[LENGTH_BYTES] != '{') {
+        return FAIL_AS(c, err, XSM_ERROR_FORMAT, "%s", "is no model file (safetensors)");
+    }
     *length = read_length(c->bytes);
     if (*length > c->size - LENGTH_BYTES) {
-        return FAIL(c, err,
-                    "not a safetensors file, or cut short: its header would take %zu bytes, the whole file has %zu",
+        return FAIL(c, err, "not a safetensors file, or cut short: its header would take %zu bytes, the whole file has %zu",
                     *length, c->size);
     }
     if (*length > XSMI_HEADER_MAX) {

@@ -265,7 +265,9 @@ done <<END
 2|unknown option '--top'|evaluate --model model --data test.txt --top 3
 1|missing: |evaluate --model missing --data test.txt
 1|missing.txt: |evaluate --model model --data missing.txt
-1|train.txt: |evaluate --model train.txt --data test.txt
+1|train.txt: is no model file (safetensors)|evaluate --model train.txt --data test.txt
+1|train.txt is no model file, but model is one; did you swap --model and --data?|predict --model train.txt --data model
+1|train.txt is no model file, but model is one; did you swap --model and --data?|evaluate --model train.txt --data model
 1|empty.txt: |evaluate --model empty.txt --data test.txt
 1|unlabelled.txt: |evaluate --model model --data unlabelled.txt
 1|broken.txt, line 2, column 6: |evaluate --model model --data broken.txt
