@@ -73,7 +73,7 @@ tell() {
 # shellcheck disable=SC2086
 need_packages $build_packages || fail "the packages above are needed"
 say "Building in $build ..."
-build_tree "$build" -Dtests=false || fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+build_tree "$build" -Dtests=false || build_failed "$build" -Dtests=false
 for program in "$xsoftmax" "$build/examples/quickstart"; do
     [ -x "$program" ] || fail "$build was configured without $program: remove that folder and run this again"
 done

@@ -7,8 +7,9 @@
 # the C compiler finds (zlib.h), a pkg-config module (jansson.pc), a module of Debian's Python (numpy.py), or a file.
 # Without dpkg-architecture Meson does not know Debian's libdir, and installs into lib64, where no linker looks.
 # shellcheck disable=SC2034
-build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config dpkg-dev:dpkg-architecture gcc:gcc g++:g++ libc6-dev:stdio.h
-    zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
+build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config dpkg-dev:dpkg-architecture
+    gcc:gcc g++:g++ libc6-dev:stdio.h zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc
+    librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
 # shellcheck disable=SC2034
 test_packages='libcmocka-dev:cmocka.pc libhnswlib-dev:/usr/include/hnswlib/hnswlib.h python3:python3 python3-numpy:numpy.py'
 
@@ -82,9 +83,16 @@ need_packages() {
     say "Installing$missing ..."
     # The lists may be absent or too old to name files that still exist: update only once the first try has failed.
     # shellcheck disable=SC2086
-    if ! apt_install $missing >/dev/null 2>&1 </dev/null; then
-        quietly apt_update || return 1
-        quietly apt_install $missing || return 1
+    if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null 2>&1; then
+        printf '%s: root or sudo is needed; ask an administrator to run:\n    %s%s\n' "${0##*/}" \
+            'apt-get update && apt-get install --no-install-recommends' "$missing" >&2
+        return 1
+    fi
+    # shellcheck disable=SC2086
+    if ! apt_install $missing >/dev/null 2>&1 </dev/null && ! { quietly apt_update && quietly apt_install $missing; }; then
+        printf '%s: apt-get cannot install%s: a network is needed, or a proxy (http_proxy, or Acquire::http::Proxy of apt)\n' \
+            "${0##*/}" "$missing" >&2
+        return 1
     fi
     for spec in "$@"; do
         if ! is_there "${spec#*:}"; then
@@ -92,6 +100,16 @@ need_packages() {
             return 1
         fi
     done
+}
+
+# build_failed DIRECTORY [MESON-OPTION...]: ends the script with the command that repeats the step that failed.
+build_failed() {
+    failed_directory=$1
+    shift
+    if [ -f "$failed_directory/build.ninja" ]; then
+        fail "the build failed; its last lines are above. Again by hand: ninja -C $failed_directory"
+    fi
+    fail "the set-up failed; its last lines are above. Again by hand: meson setup $failed_directory $root${*:+ $*}"
 }
 
 # build_tree DIRECTORY [MESON-OPTION...]: configures the directory the first time, and builds it. The options count

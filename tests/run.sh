@@ -16,7 +16,7 @@ need_packages $build_packages $test_packages || fail "the packages above are nee
 
 build=$root/build-tests
 say "Building in $build ..."
-build_tree "$build" "$@" || fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+build_tree "$build" "$@" || build_failed "$build" "$@"
 
 log=$build/meson-logs/run.txt
 say "Running the tests ..."
