@@ -64,13 +64,11 @@ static void gradient(void *state, const xsm_score_block *block)
         const float most = s->kernels->row_max(e.g, e.length);
         s->kernels->row_softmax(e.g, e.length, most, 1, e.g);
         for (uint32_t j = e.labels; j < e.length; j++) {
-            e.g[j] *= (float)e.draws[j];
+            e.g[j] *= (float)(int32_t)e.draws[j]; /* processors convert these faster than unsigned numbers */
         }
         const double sum = sum_of(e.g, e.length);
         const float share = (float)(1 / sum);
-        for (uint32_t j = e.labels; j < e.length; j++) {
-            e.g[j] *= share;
-        }
+        s->kernels->scale(e.g + e.labels, e.length - e.labels, share);
         for (uint32_t j = 0; j < e.labels; j++) { /* a share of nearly 1 leaves a small difference */
             e.g[j] = (float)((double)e.g[j] / sum - 1 / (double)e.labels);
         }

@@ -307,12 +307,23 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
 /* Rows of one job. */
 #define JOB_ROWS 16
 
+/* The most features of the next row whose vectors are prefetched. */
+#define FEATURES_AHEAD 32
+
 typedef struct hidden_job {
     const xsm_model *model;
     const xsm_batch *batch;
     float *out;
     size_t stride;
 } hidden_job;
+
+XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x)
+{
+    const xsmi_layer *l = m->layer;
+    for (size_t j = 0; !l->tied && j < x->count && j < FEATURES_AHEAD; j++) {
+        xsmi_prefetch_row(l->weight + (x->index ? x->index[j] : j) * l->stride, m->features);
+    }
+}
 
 static void run_hidden(void *state, size_t index, uint32_t thread)
 {
@@ -321,6 +332,10 @@ static void run_hidden(void *state, size_t index, uint32_t thread)
     (void)thread;
     for (size_t i = first; i < first + XSMI_MIN(rest, JOB_ROWS); i++) {
         xsmi_features x = xsmi_batch_features(job->batch, i);
+        if (i + 1 < job->batch->count) {
+            const xsmi_features next = xsmi_batch_features(job->batch, i + 1);
+            prefetch_vectors(job->model, &next);
+        }
         xsmi_layer_hidden(job->model, &x, job->out + i * job->stride);
     }
 }

@@ -3,7 +3,7 @@
 
 /* The largest ratio of the model's features to the entries of the rows at which scanning all features is the faster way
  * of sorting those found. */
-#define FEATURES_AN_ENTRY 16
+#define FEATURES_AN_ENTRY 4
 
 /* Arrays that share a capacity. */
 #define BY_FEATURE(l) XSMI_ARRAYS(XSMI_ARRAY((l)->place), XSMI_ARRAY((l)->found), XSMI_ARRAY((l)->starts))

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* How many features ahead of its step a vector is prefetched. */
-enum { FEATURES_AHEAD = 2 };
+enum { FEATURES_AHEAD = 4 };
 
 typedef struct layer_job {
     const xsmi_step *step;
