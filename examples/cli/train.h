@@ -61,12 +61,13 @@ typedef struct cli_run {
     int score;       /* an XSM_SCORE_* value, -1 = not given */
     int unevaluated; /* --no-evaluate */
     cli_hidden hidden;
-    double time_budget;  /* seconds; 0 = none */
-    double pairs;        /* their strength; 0: no pairs; < 0: not given */
-    int full;            /* all rows at once: lbfgs */
-    int choose;          /* settings that were not given are chosen from the rows */
-    int transform_asked; /* --transform was given, or features are not used */
-    char *schedule_made; /* the text of a chosen schedule */
+    double time_budget;   /* seconds; 0 = none */
+    double pairs;         /* their strength; 0: no pairs; < 0: not given */
+    int full;             /* all rows at once: lbfgs */
+    int choose;           /* settings that were not given are chosen from the rows */
+    int first_by_default; /* which labels to keep was not given */
+    int transform_asked;  /* --transform was given, or features are not used */
+    char *schedule_made;  /* the text of a chosen schedule */
     int32_t schedule;
     double factor;
 
@@ -74,8 +75,8 @@ typedef struct cli_run {
     double checkpoint_saved; /* when, by cli_clock() */
     int checkpoint_failed;   /* the last checkpoint */
     int history_failed;
-    int eta_recalled;        /* the learning rate comes from the checkpoint */
-    uint32_t new_classes;    /* from the warm start */
+    int eta_recalled;     /* the learning rate comes from the checkpoint */
+    uint32_t new_classes; /* from the warm start */
 
     xsm_context *context;
     xsm_estimator *estimator;

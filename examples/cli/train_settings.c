@@ -174,6 +174,7 @@ static int make_estimator(cli_run *r)
     int multi = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_MULTI_LABEL) != 0;
     if (r->format.labels < 0) {
         r->format.labels = multi ? XSM_LABELS_ALL : XSM_LABELS_FIRST;
+        r->first_by_default = !multi;
     } else if (r->format.labels == XSM_LABELS_ALL && !multi) {
         return cli_misuse("--labels all: '%s' takes one label a row; first or smallest is accepted", r->estimator_name);
     }
@@ -266,6 +267,7 @@ int cli_train_prepare(cli_run *r)
     code = code == CLI_GO_ON && r->estimator_name ? make_estimator(r) : code;
     if (r->format.labels < 0) {
         r->format.labels = XSM_LABELS_FIRST;
+        r->first_by_default = 1;
     }
     if (code == CLI_GO_ON && r->transform_text &&
         xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {

@@ -643,6 +643,18 @@ run 0 train --estimator implicit --data train.txt --test test.txt --epochs 1 --h
 expect 'the history has what was asked for' test "$(head -n 1 h3.csv | cut -d , -f 8-)" = \
     'test_error,ndcg_1,ndcg_3,ndcg_5,ndcg_10,psndcg_1,psndcg_3,psndcg_5,psndcg_10'
 same_measures h3.csv ndcg psndcg
+# Of several labels the first is kept, and the report says so; the model is that of --labels first.
+run 0 train --estimator implicit --data many.txt --epochs 1 --eta 1 --model default.model
+says stdout 'rows have 2.33 labels; --labels all with an estimator such as one-vs-all keeps them'
+run 0 train --estimator implicit --data many.txt --epochs 1 --eta 1 --labels first --model first.model
+expect 'nothing is said of what was given' test "$(grep -c 'labels; ' stdout)" -eq 0
+expect 'the first label by default' cmp -s default.model first.model
+printf '__label__b __label__a x y\n__label__c __label__d y z\n__label__a __label__c z x\n' >labels.txt
+run 0 train --estimator implicit --set negatives=1 --data labels.txt --epochs 1 --eta 1 --model default.model
+run 0 train --estimator implicit --set negatives=1 --data labels.txt --epochs 1 --eta 1 --labels first --model first.model
+expect 'the first label by default, of text' cmp -s default.model first.model
+run 0 train --data labels.txt
+says stdout 'rows have 2 labels; --labels all keeps them'
 # Several labels a row: all measures, the last line being what the run ends with.
 run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 3 --eta 1 --history h3.csv --json
 expect 'rows of several labels have all measures' test "$(head -n 1 h3.csv | awk -F, '{ print NF }')" -eq 24
