@@ -44,21 +44,19 @@ static xsm_status parse_header(xsmi_container *c, size_t *length, xsm_error *err
     if (c->size < LENGTH_BYTES + 2) {
         return FAIL(c, err, "%zu bytes are too few for a safetensors file", c->size);
     }
-    if (c->bytes[LENGTH_BYTES] != '{') {
-        return FAIL_AS(c, err, XSM_ERROR_FORMAT, "%s", "is no model file (safetensors)");
-    }
+    const char *text = (const char *)c->bytes + LENGTH_BYTES;
     *length = read_length(c->bytes);
+    if (*length == 0 || text[0] != '{') {
+        return FAIL(c, err, "is no model file (safetensors): its header does not begin with '%c'", '{');
+    }
     if (*length > c->size - LENGTH_BYTES) {
-        return FAIL(c, err, "not a safetensors file, or cut short: its header would take %zu bytes, the whole file has %zu",
+        return FAIL(c, err,
+                    "not a safetensors file, or cut short: its header would take %zu bytes, the whole file has %zu",
                     *length, c->size);
     }
     if (*length > XSMI_HEADER_MAX) {
         return FAIL_AS(c, err, XSM_ERROR_LIMIT, "a header of %zu bytes; at most %zu are read", *length,
                        XSMI_HEADER_MAX);
-    }
-    const char *text = (const char *)c->bytes + LENGTH_BYTES;
-    if (*length == 0 || text[0] != '{') {
-        return FAIL(c, err, "not a safetensors file: its header does not begin with '%c'", '{');
     }
     json_error_t reason;
     c->header = json_loadb(text, *length, JSON_REJECT_DUPLICATES, &reason);
