@@ -98,8 +98,6 @@ static inline bool xsmi_tune_tried(const xsmi_tuner *t, uint32_t round, int plac
 void xsmi_tune_measure(xsmi_tuner *t);
 /* Sets the size of a round's trials. */
 void xsmi_tune_plan(xsmi_tuner *t, uint32_t round);
-/* The approximate number of classes of the planned trials. */
-double xsmi_tune_classes(const xsmi_tuner *t);
 /* The least number of classes for a trial of some. */
 double xsmi_tune_classes_least(const xsmi_tuner *t);
 /* Reduces the rounds from `round` on to the work that is left, and plans this round. */

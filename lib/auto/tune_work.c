@@ -111,7 +111,8 @@ double xsmi_tune_classes_least(const xsmi_tuner *t)
     return CLASSES_EACH * t->costs.width;
 }
 
-double xsmi_tune_classes(const xsmi_tuner *t)
+/* The approximate number of classes of the planned trials. */
+static double classes_of(const xsmi_tuner *t)
 {
     const xsm_dataset *d = t->run.train;
     const double share = (double)t->size.rows / (double)d->rows;
@@ -130,7 +131,7 @@ void xsmi_tune_plan(xsmi_tuner *t, uint32_t round)
     const double rows = ceil(passes / (double)s->epochs * (double)n);
     s->rows = XSMI_MIN(XSMI_MAX((uint64_t)rows, rounds[round].rows), n);
     s->batch = few ? XSMI_MAX((uint64_t)((double)batch * (double)s->rows / (double)n + 0.5), 1) : batch;
-    s->judging = 1 + t->costs.score_few + t->costs.score_class * xsmi_tune_classes(t);
+    s->judging = 1 + t->costs.score_few + t->costs.score_class * classes_of(t);
     const double judged = narrow ? NARROW_JUDGED : 1;
     const double enough =
         judged * rounds[round].evaluation * (double)s->rows * (double)s->epochs * t->costs.step / s->judging;
@@ -154,7 +155,7 @@ static double lines_of_class(const xsmi_tuner *t)
 static double lines_of_model(const xsmi_tuner *t)
 {
     const xsm_model *m = t->runner.model;
-    return t->rows.narrow ? xsmi_tune_classes(t) * (double)m->stride / XSMI_MARK_FLOATS : (double)xsmi_model_marks(m);
+    return t->rows.narrow ? classes_of(t) * (double)m->stride / XSMI_MARK_FLOATS : (double)xsmi_model_marks(m);
 }
 
 /* The number of classes that a trial's steps change, each time counted. */

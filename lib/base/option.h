@@ -62,9 +62,7 @@ typedef struct xsmi_option_group {
 
 /* Option number `index`, NULL past the last. */
 const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index);
-/* The option of that name and the memory of its table's values; NULL if it does not exist. */
-const xsm_option *xsmi_group_find(const xsmi_option_group *group, const char *name, void **values);
-/* The same, or an error that names the nearest. */
+/* The option of that name and the memory of its table's values, or an error that names the nearest. */
 xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, const xsm_option **option, void **values,
                            xsm_error *err);
 xsm_status xsmi_group_set_text(const xsmi_option_group *group, const char *name, const char *value, xsm_error *err);

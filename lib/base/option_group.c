@@ -17,7 +17,8 @@ const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index)
     return NULL;
 }
 
-const xsm_option *xsmi_group_find(const xsmi_option_group *group, const char *name, void **values)
+/* The option of that name and the memory of its table's values; NULL if it does not exist. */
+static const xsm_option *find_option(const xsmi_option_group *group, const char *name, void **values)
 {
     for (int i = 0; i < XSMI_OPTION_TABLES; i++) {
         const xsm_option *option = xsmi_option_find(&group->table[i], name);
@@ -65,7 +66,7 @@ xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, con
                            xsm_error *err)
 {
     *values = NULL;
-    *option = xsmi_group_find(group, name, values);
+    *option = find_option(group, name, values);
     if (!*option) {
         const size_t count = count_of(group);
         const char *near = xsmi_nearest(name, group, count, group_name_at);
@@ -156,7 +157,7 @@ xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_err
 size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *buffer, size_t size)
 {
     void *values;
-    const xsm_option *option = group && name ? xsmi_group_find(group, name, &values) : NULL;
+    const xsm_option *option = group && name ? find_option(group, name, &values) : NULL;
     size = buffer ? size : 0;
     if (!option) {
         if (size > 0) {

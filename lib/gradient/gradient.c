@@ -43,27 +43,27 @@ static void clear_work(xsm_context *ctx, xsmi_work *w)
     xsmi_score_scratch_free(ctx, &w->score_scratch);
 }
 
-void xsmi_gradient_clear(xsm_gradient *g)
+static void clear_shared(xsm_context *ctx, xsm_gradient *g)
 {
-    xsm_context *ctx = g->context;
-    xsmi_release_all(ctx, BY_EXAMPLE(g), &g->example_capacity);
-    xsmi_release(ctx, g->coefficients, g->entry_capacity, sizeof *g->coefficients);
-    xsmi_release(ctx, g->classes, g->list_capacity, sizeof *g->classes);
-    xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
-    xsmi_release_all(ctx, HIDDEN(&g->layer), &g->layer.capacity);
-    xsmi_correction_release(g->correction);
-    xsmi_hierarchy_release(g->hierarchy);
-    xsmi_gradient_clear_shared(g);
-    clear_work(ctx, &g->work);
-    memset(g, 0, sizeof *g);
-    g->context = ctx;
+    xsmi_shared_draws *d = &g->work.shared;
+    xsmi_release_all(ctx, SHARED(g), &d->class_capacity);
+    xsmi_release(ctx, g->shared.column, d->column_capacity, sizeof *g->shared.column);
+    xsmi_release(ctx, d->memory, d->memory_capacity, 1);
 }
 
 void xsm_gradient_free(xsm_gradient *g)
 {
     if (g) {
         xsm_context *ctx = g->context;
-        xsmi_gradient_clear(g);
+        xsmi_release_all(ctx, BY_EXAMPLE(g), &g->example_capacity);
+        xsmi_release(ctx, g->coefficients, g->entry_capacity, sizeof *g->coefficients);
+        xsmi_release(ctx, g->classes, g->list_capacity, sizeof *g->classes);
+        xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
+        xsmi_release_all(ctx, HIDDEN(&g->layer), &g->layer.capacity);
+        xsmi_correction_release(g->correction);
+        xsmi_hierarchy_release(g->hierarchy);
+        clear_shared(ctx, g);
+        clear_work(ctx, &g->work);
         xsmi_release(ctx, g, 1, sizeof *g);
         xsm_context_free(ctx);
     }
@@ -86,6 +86,17 @@ static bool reserve_entries(xsm_gradient *g, const xsmi_gradient_shape *s, size_
            xsmi_reserve(ctx, &w->scratch, &w->scratch_bytes, scratch_bytes, 1);
 }
 
+/* Forgets which classes the last batch shared. */
+static void forget_shared(xsm_gradient *g)
+{
+    xsmi_shared_classes *s = &g->shared;
+    for (uint32_t c = 0; c < s->count; c++) {
+        s->column[s->classes[c]] = XSMI_NO_CLASS;
+    }
+    s->count = 0;
+    g->form = g->form == XSMI_GRADIENT_SHARED ? XSMI_GRADIENT_LISTED : g->form;
+}
+
 xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *s, xsm_error *err)
 {
     size_t entries, bytes;
@@ -105,7 +116,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *s, 
     g->work.rows.values = NULL;
     g->layered = false;
     g->work.coded = false;
-    xsmi_gradient_forget_shared(g);
+    forget_shared(g);
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",
                          (unsigned long long)s->examples, (unsigned long long)s->width);
@@ -179,26 +190,6 @@ xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_err
         }
     }
     return fits ? XSM_OK : xsmi_fail_memory(err, count * sizeof *d->log_expected, "the classes that a batch shares");
-}
-
-void xsmi_gradient_clear_shared(xsm_gradient *g)
-{
-    xsmi_shared_draws *d = &g->work.shared;
-    xsmi_release_all(g->context, SHARED(g), &d->class_capacity);
-    xsmi_release(g->context, g->shared.column, d->column_capacity, sizeof *g->shared.column);
-    xsmi_release(g->context, d->memory, d->memory_capacity, 1);
-    g->shared = (xsmi_shared_classes){.count = 0};
-    *d = (xsmi_shared_draws){.draws = NULL};
-}
-
-void xsmi_gradient_forget_shared(xsm_gradient *g)
-{
-    xsmi_shared_classes *s = &g->shared;
-    for (uint32_t c = 0; c < s->count; c++) {
-        s->column[s->classes[c]] = XSMI_NO_CLASS;
-    }
-    s->count = 0;
-    g->form = g->form == XSMI_GRADIENT_SHARED ? XSMI_GRADIENT_LISTED : g->form;
 }
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */

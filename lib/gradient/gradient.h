@@ -85,15 +85,10 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *sha
 xsm_status xsmi_gradient_reserve_shards(xsm_gradient *g, size_t each, uint32_t threads, xsm_error *err);
 /* Reserves memory for the outcomes of so many jobs. */
 xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err);
-/* Frees a gradient's arrays, but not the gradient itself. */
-void xsmi_gradient_clear(xsm_gradient *g);
 /* Copies an example with its list and draws, before it has coefficients. */
 void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient *from, uint64_t i);
 /* Reserves memory for that many shared classes. */
 xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_error *err);
-/* Frees the arrays of shared classes; forgets those of the last batch. */
-void xsmi_gradient_clear_shared(xsm_gradient *g);
-void xsmi_gradient_forget_shared(xsm_gradient *g);
 /* Reserves memory for the hidden vectors of n examples. */
 xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_t stride, xsm_error *err);
 

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-bool xsmi_metadata_reserved(const char *key)
+/* Whether the library uses a key itself (model_file.h). */
+static bool is_reserved(const char *key)
 {
     static const char *const keys[] = {
         XSMI_KEY_VERSION,    XSMI_KEY_CHECKSUM,      XSMI_KEY_TRANSFORM,  XSMI_KEY_INPUT_FEATURES, XSMI_KEY_LIBRARY,
@@ -87,7 +88,7 @@ xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *val
     if (*key == '\0') {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the key of a metadata entry is empty");
     }
-    if (xsmi_metadata_reserved(key)) {
+    if (is_reserved(key)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the metadata entry '%s' is the library's own", key);
     }
     if (!xsmi_model_is_text(key)) {
@@ -139,7 +140,7 @@ xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *containe
     const xsmi_entry *entry;
     size_t count = 0;
     for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
-        count += !xsmi_metadata_reserved(entry->key);
+        count += !is_reserved(entry->key);
     }
     if (count == 0) {
         return XSM_OK;
@@ -151,7 +152,7 @@ xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *containe
     m->metadata_count = count; /* entries not filled stay NULL, which the release accepts */
     count = 0;
     for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
-        if (xsmi_metadata_reserved(entry->key)) {
+        if (is_reserved(entry->key)) {
             continue;
         }
         xsmi_metadata *copy = &m->metadata[count++];

@@ -91,9 +91,9 @@ static uint64_t *sort_entries(const xsm_gradient *g, uint64_t *halves, size_t n,
         for (size_t i = 0; i < n; i++) {
             to[counts[(xsmi_gradient_class(g, from[i]) >> shift) & 255]++] = from[i];
         }
-        uint64_t *held = from;
-        from = to;
-        to = held;
+        uint64_t *sorted = to;
+        to = from;
+        from = sorted;
     }
     return from;
 }

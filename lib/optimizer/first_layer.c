@@ -23,7 +23,7 @@ static void row_of(const xsm_optimizer *o, size_t feature, xsmi_row *row)
     const xsm_model *m = o->model;
     const xsmi_layer *l = m->layer;
     row->weights = l->tied ? m->weight + feature * m->stride : l->weight + feature * l->stride;
-    row->apart = 1;
+    row->stride = 1;
     for (uint32_t i = 0; i < o->ops.memories; i++) {
         row->memory[i] = o->memory[i].layer + feature * o->memory[i].layer_stride;
     }

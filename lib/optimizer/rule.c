@@ -19,7 +19,7 @@ static void rule_on_copies(const xsm_optimizer *o, const xsmi_row *row, const xs
     for (size_t start = 0, n; start < x->count; start += n) {
         n = XSMI_MIN(x->count - start, (size_t)PIECE);
         for (size_t i = 0; i < n; i++) {
-            at[i] = (x->index ? x->index[start + i] : start + i) * row->apart;
+            at[i] = (x->index ? x->index[start + i] : start + i) * row->stride;
             sums[i] = factor * x->values[start + i];
             weights[i] = row->weights[at[i]];
         }
@@ -60,7 +60,7 @@ static void rule_scaled(const xsm_optimizer *o, const xsmi_row *row, const xsmi_
 void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                    const xsm_step *step)
 {
-    const bool together = row->apart == 1;
+    const bool together = row->stride == 1;
     if (together && !x->index && factor == 1) {
         o->ops.rule(o->state, row->weights, row->memory, x->values, x->count, step);
     } else if (together && o->ops.scaled) {
@@ -75,7 +75,7 @@ void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_featu
 
 void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features *x, const xsm_step *step)
 {
-    xsmi_row row = {.weights = o->model->bias + first, .apart = 1};
+    xsmi_row row = {.weights = o->model->bias + first, .stride = 1};
     for (uint32_t i = 0; i < o->ops.memories; i++) {
         row.memory[i] = o->memory[i].output->bias + first;
     }
@@ -109,7 +109,7 @@ void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s)
     xsm_scaled_gradient g = {sizeof g, s->x->values, s->x->index, s->x->count, 0, 0};
     for (uint32_t j = 0; j < s->count; j++) {
         xsmi_row_of_class(o, s->classes[j], &row);
-        if (row.apart == 1 && o->ops.scaled) { /* the inner loop of single steps */
+        if (row.stride == 1 && o->ops.scaled) { /* the inner loop of single steps */
             g.factor = s->coefficients[j];
             o->ops.scaled(o->state, row.weights, row.memory, &g, &s->step);
         } else {

@@ -78,10 +78,10 @@ void xsmi_linear_tile(const xsmi_step *s, const xsmi_class_tile *tile);
 
 /* -- changing weights: rules (rule.c) ------------------------------------------------------------------------------ */
 
-/* Weights with their memories: weight i is weights[i*apart]. */
+/* Weights with their memories: weight i is weights[i*stride]. */
 typedef struct xsmi_row {
     float *weights, *memory[XSM_OPTIMIZER_MEMORIES];
-    size_t apart;
+    size_t stride;
 } xsmi_row;
 
 /* The weights from a place of the layout on. */
@@ -89,7 +89,7 @@ static inline void xsmi_row_at(const xsm_optimizer *o, size_t line, size_t colum
 {
     const xsm_model *m = o->model;
     row->weights = m->weight + line * m->stride + column;
-    row->apart = 1;
+    row->stride = 1;
     for (uint32_t i = 0; i < o->ops.memories; i++) {
         const xsm_model *s = o->memory[i].output;
         row->memory[i] = s->weight + line * s->stride + column;
@@ -101,7 +101,7 @@ static inline void xsmi_row_of_class(const xsm_optimizer *o, uint32_t class, xsm
 {
     const bool class_major = o->model->layout == XSM_LAYOUT_CLASS_MAJOR;
     xsmi_row_at(o, class_major ? class : 0, class_major ? 0 : class, row);
-    row->apart = class_major ? 1 : o->model->stride;
+    row->stride = class_major ? 1 : o->model->stride;
 }
 
 /* Prefetches the first n weights. */
