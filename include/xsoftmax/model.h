@@ -238,8 +238,9 @@ XSM_API int32_t xsm_model_score(const xsm_model *model);
  *  probabilities and metrics include it. A model trained by `hierarchical` stores its tree in the same way: its rows of
  *  weights are those of inner nodes, and its scores are log p(k|x), which the tree computes from them.
  *  xsm_model_add_pairs() adds a number for each pair of a feature and a class.
- *  @return "none"; "classes": one number for each class; "tree": a tree over the classes; "hierarchy": rows of weights
- *          are those of the nodes of a tree; "pairs": one number for each feature and class that occur together. Static
+ *  @return "none"; "classes": one number for each class; "tree": a tree over the classes; "sampler": log q of a
+ *          host's sampler that depends on the row, with which xsm_model_save() refuses the model; "hierarchy": rows of
+ *          weights are those of the nodes of a tree; "pairs": one number for each feature and class that occur together. Static
  *          string. */
 XSM_API const char *xsm_model_correction(const xsm_model *model);
 /** Removes the correction: the scores are then those of the weights alone. Without its hierarchy, a model trained by

@@ -2,7 +2,12 @@
 #include "sampler/arrays.h"
 #include "check/sampler.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Rows whose log-probabilities are compared with those of a tree. */
+enum { TREE_ROWS = 8 };
 
 /* A sampler from those arrays, without training rows. */
 static xsm_status load(const xsmi_sampler_trial *t, xsm_context *ctx, const xsm_array_reader *reader, xsm_sampler **out,
@@ -68,6 +73,39 @@ static xsm_status use_loaded(void *state, xsm_context *ctx, xsm_error *err)
     return XSM_OK;
 }
 
+/* The tree that save() hands over against log_probability(). */
+static xsm_status check_tree(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
+{
+    xsmi_tree tree;
+    xsm_error said = XSM_ERROR_INIT;
+    memset(&tree, 0, sizeof tree);
+    float *code = xsmi_allocate(t->context, s->code_length, sizeof *code), *own = NULL;
+    xsm_status status = code ? xsmi_sampler_tree(s, &tree, &said)
+                             : xsmi_fail_memory(&said, s->code_length * sizeof *code, "the trial of a sampler");
+    own = status == XSM_OK ? xsmi_allocate(t->context, tree.dims, sizeof *own) : NULL;
+    if (status != XSM_OK && status != XSM_ERROR_MEMORY) {
+        status = xsmi_sampler_fault(t, err, "XSM_SAMPLER_TREE, but save() writes no such tree: %s", said.message);
+    } else if (!own) {
+        status = xsmi_fail_memory(err, tree.dims * sizeof *own, "the trial of a sampler");
+    }
+    for (uint64_t row = 0; row < TREE_ROWS && status == XSM_OK; row++) {
+        const xsmi_features x = xsmi_dataset_features(t->data, row);
+        xsmi_sampler_encode(s, &x, code);
+        xsmi_tree_encode(&tree, &x, own);
+        for (uint32_t k = 0; k < t->shape.classes && status == XSM_OK; k++) {
+            const double q = s->ops.log_probability(s->state, code, k), want = xsmi_tree_log_probability(&tree, own, k);
+            if (!(fabs(q - want) <= t->options->tolerance * (1 + fabs(q)))) {
+                status = xsmi_sampler_fault(
+                    t, err, "class %u has log-probability %.9g, and %.9g by the tree that save() writes", k, q, want);
+            }
+        }
+    }
+    xsmi_release(t->context, own, tree.dims, sizeof *own);
+    xsmi_release(t->context, code, s->code_length, sizeof *code);
+    xsmi_tree_clear(&tree);
+    return status;
+}
+
 /* `s` has drawn classes[0] and logs[0]. */
 xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
@@ -85,6 +123,7 @@ xsm_status xsmi_sampler_trial_saved(const xsmi_sampler_trial *t, const xsm_sampl
     }
     status = status == XSM_OK ? xsmi_sampler_trial_draw(t, loaded, 1, false, err) : status;
     status = status == XSM_OK ? xsmi_sampler_trial_same(t, "when it was saved and loaded", err) : status;
+    status = status == XSM_OK && (s->ops.flags & XSM_SAMPLER_TREE) ? check_tree(t, s, err) : status;
     status = status == XSM_OK ? check_damage(t, &w, &reader, err) : status;
     if (status == XSM_OK) {
         char who[160];

@@ -17,6 +17,8 @@ static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_h
 {
     xsm_sampler *sampler = NULL;
     uint32_t *order = NULL;
+    xsmi_tree tree;
+    memset(&tree, 0, sizeof tree);
     XSMI_TRY(xsm_sampler_new(e->context, "tree", &sampler, err));
     xsm_status status = xsm_sampler_set_int(sampler, "seed", e->common.seed, err);
     status = status == XSM_OK ? xsm_sampler_bind(sampler, train, err) : status;
@@ -25,15 +27,18 @@ static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_h
         status = order ? XSM_OK : xsmi_fail_memory(err, train->classes * sizeof *order, "an order of the classes");
     }
     if (status == XSM_OK) {
-        const xsmi_tree *t = xsmi_sampler_tree(sampler);
+        status = xsmi_sampler_tree(sampler, &tree, err);
+    }
+    if (status == XSM_OK) {
         uint32_t count = 0;
-        for (size_t leaf = 0; leaf < xsmi_tree_leaves(t); leaf++) {
-            if (t->leaf_class[leaf] != XSMI_NO_CLASS) {
-                order[count++] = t->leaf_class[leaf];
+        for (size_t leaf = 0; leaf < xsmi_tree_leaves(&tree); leaf++) {
+            if (tree.leaf_class[leaf] != XSMI_NO_CLASS) {
+                order[count++] = tree.leaf_class[leaf];
             }
         }
         status = xsmi_hierarchy_balanced(e->context, order, train->classes, h, err);
     }
+    xsmi_tree_clear(&tree);
     xsmi_release(e->context, order, train->classes, sizeof *order);
     xsm_sampler_free(sampler);
     return status;

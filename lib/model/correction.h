@@ -37,7 +37,7 @@ typedef struct xsmi_correction_kind {
     /* Adds the correction to a tile of that block. */
     void (*tile)(const xsmi_correction *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
                  const void *prepared, float *scores);
-    /* Its tensors in a model's file; NULL at the end. */
+    /* Its tensors in a model's file; NULL at the end. A kind without save() cannot be saved. */
     const char *const *tensor_names;
     /* Lists them with their data; returns their number. */
     size_t (*save)(const xsmi_correction *c, xsmi_tensor *tensors);

@@ -341,6 +341,14 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
 
 static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_extras *extras, xsm_error *err)
 {
+    if (m->correction && !m->correction->kind->save) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "%s: the model's scores are made with %s of the host's, which no file can hold; a sampler with "
+            "XSM_SAMPLER_TREE, one that does not depend on the row, or xsm_model_clear_correction() is "
+            "accepted",
+            path, m->correction->kind->described);
+    }
     contents c = {.extras = extras, .capacity = MODEL_TENSORS + (extras ? extras->tensor_count : 0)};
     c.tensors = xsmi_allocate(m->context, c.capacity, sizeof *c.tensors);
     if (!c.tensors) {

@@ -48,26 +48,6 @@ void xsmi_tree_clear(xsmi_tree *t)
     memset(t, 0, sizeof *t);
 }
 
-xsm_status xsmi_tree_copy(xsm_context *ctx, const xsmi_tree *from, xsmi_tree *to, xsm_error *err)
-{
-    const xsmi_pca *p = &from->pca;
-    memset(to, 0, sizeof *to);
-    XSMI_TRY(xsmi_pca_start(ctx, p->features, p->components, &to->pca, err));
-    memcpy(to->pca.direction, p->direction, (size_t)p->features * p->components * sizeof *p->direction);
-    memcpy(to->pca.mean, p->mean, p->features * sizeof *p->mean);
-    memcpy(to->pca.offset, p->offset, p->components * sizeof *p->offset);
-    memcpy(to->pca.variance, p->variance, p->components * sizeof *p->variance);
-    xsm_status status = xsmi_tree_start(ctx, from->classes, to, err);
-    if (status != XSM_OK) {
-        xsmi_pca_clear(&to->pca);
-        return status;
-    }
-    memcpy(to->nodes, from->nodes, xsmi_tree_leaves(from) * from->dims * sizeof *from->nodes);
-    memcpy(to->leaf_class, from->leaf_class, xsmi_tree_leaves(from) * sizeof *from->leaf_class);
-    memcpy(to->class_leaf, from->class_leaf, from->classes * sizeof *from->class_leaf);
-    return XSM_OK;
-}
-
 bool xsmi_tree_set_leaves(xsmi_tree *t)
 {
     for (uint32_t k = 0; k < t->classes; k++) {

@@ -39,8 +39,6 @@ static inline size_t xsmi_tree_leaves(const xsmi_tree *t)
  * On failure t is empty except for the pca. */
 xsm_status xsmi_tree_start(xsm_context *ctx, uint32_t classes, xsmi_tree *t, xsm_error *err);
 void xsmi_tree_clear(xsmi_tree *t);
-/* Copies a tree into an empty one. */
-xsm_status xsmi_tree_copy(xsm_context *ctx, const xsmi_tree *from, xsmi_tree *to, xsm_error *err);
 /* Fills leaf_class from class_leaf; false unless each class has its own leaf. */
 bool xsmi_tree_set_leaves(xsmi_tree *t);
 

@@ -31,6 +31,16 @@ const xsmi_tensor *xsmi_array_get(const xsm_array_reader *r, const char *name)
     return NULL;
 }
 
+xsm_status xsmi_array_tree(const xsm_array_reader *r, const xsm_sampler_problem *problem, xsmi_tree *tree,
+                           xsm_error *err)
+{
+    xsmi_tensor_source source = {problem->context, r->name, problem->classes, problem->features, {NULL}};
+    for (size_t i = 0; i < XSMI_TREE_TENSORS; i++) {
+        source.tensors[i] = xsmi_array_get(r, xsmi_tree_tensor_names[i]);
+    }
+    return xsmi_tree_restore(&source, tree, err);
+}
+
 xsm_status xsmi_array_put(xsm_array_writer *w, const xsmi_tensor *tensor, xsm_error *err)
 {
     if (w->count == w->capacity) {

@@ -28,6 +28,9 @@ const xsmi_tensor *xsmi_array_get(const xsm_array_reader *r, const char *name);
 
 /* Calls save() of a bound sampler's table. */
 xsm_status xsmi_sampler_arrays(const xsm_sampler *s, xsm_array_writer *w, xsm_error *err);
+/* Fills an empty tree from the arrays of model/tree_file.h. On failure call xsmi_tree_clear(). */
+xsm_status xsmi_array_tree(const xsm_array_reader *r, const xsm_sampler_problem *problem, xsmi_tree *tree,
+                           xsm_error *err);
 /* Binds an unbound sampler from its arrays. */
 xsm_status xsmi_sampler_restore(xsm_sampler *s, const xsm_array_reader *r, uint32_t classes, uint32_t features,
                                 xsm_error *err);

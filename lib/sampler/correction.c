@@ -1,24 +1,159 @@
-/* The correction of scores learnt with a sampler, as a part of models. */
+/*
+ * The correction of scores learnt with a sampler, log q(k|x), as a part of models: a number per class, a tree, or for
+ * other samplers that depend on the row a sampler of the correction's own, restored from the saved arrays. Files have
+ * no place for a table, so that a model with the last cannot be saved.
+ */
+#include "base/arena.h"
+#include "sampler/arrays.h"
 #include "sampler/sampler.h"
 
 #include <math.h>
+#include <string.h>
+
+_Static_assert(XSM_SAMPLER_LANES == XSMI_LANES, "the rows of a sweep are those of a block");
+
+typedef struct of_sampler {
+    xsmi_correction base;
+    xsm_sampler *sampler;
+} of_sampler;
+
+/* What is computed for a block of rows. */
+typedef struct block {
+    float *codes; /* [XSMI_LANES][code length] */
+    float *log_q; /* [classes][XSMI_LANES] */
+    float *one;   /* [classes] of one row, for tables without sweep() */
+    void *sweep;  /* scratch of a sweep */
+} block;
+
+static block divide(const xsm_sampler *s, xsmi_arena *arena)
+{
+    const bool sweeps = s->ops.sweep != NULL;
+    block b;
+    b.codes = xsmi_arena_take(arena, (size_t)s->code_length * XSMI_LANES, sizeof *b.codes);
+    b.log_q = xsmi_arena_take(arena, (size_t)s->classes * XSMI_LANES, sizeof *b.log_q);
+    b.one = xsmi_arena_take(arena, sweeps ? 0 : s->classes, sizeof *b.one);
+    b.sweep = xsmi_arena_take(arena, sweeps && s->ops.sweep_scratch ? s->ops.sweep_scratch(s->state) : 0, 1);
+    return b;
+}
+
+static const xsm_sampler *sampler_of(const xsmi_correction *c)
+{
+    return ((const of_sampler *)c)->sampler;
+}
+
+static void clear(xsmi_correction *c)
+{
+    xsm_sampler_free(((of_sampler *)c)->sampler);
+}
+
+static void add_chosen(const xsmi_correction *c, const xsmi_features *x, const uint32_t *classes, size_t count,
+                       float *scores, float *scratch)
+{
+    const xsm_sampler *s = sampler_of(c);
+    xsmi_sampler_encode(s, x, scratch);
+    for (size_t j = 0; j < count; j++) {
+        scores[j] = (float)((double)scores[j] + s->ops.log_probability(s->state, scratch, classes[j]));
+    }
+}
+
+static void prepare(const xsmi_correction *c, const xsmi_kernels *kernels, const xsmi_features *rows, size_t count,
+                    void *prepared)
+{
+    const xsm_sampler *s = sampler_of(c);
+    xsmi_arena arena = {prepared, 0};
+    const block b = divide(s, &arena);
+    const float *codes[XSMI_LANES] = {NULL};
+    (void)kernels;
+    for (size_t l = 0; l < count; l++) {
+        float *code = b.codes + l * s->code_length;
+        xsmi_sampler_encode(s, &rows[l], code);
+        codes[l] = code;
+    }
+    if (s->ops.sweep) {
+        s->ops.sweep(s->state, codes, (uint32_t)count, b.log_q, b.sweep);
+        return;
+    }
+    for (size_t l = 0; l < count; l++) {
+        xsmi_sampler_log_range(s, codes[l], 0, s->classes, b.one);
+        for (size_t k = 0; k < s->classes; k++) {
+            b.log_q[k * XSMI_LANES + l] = b.one[k];
+        }
+    }
+}
+
+/* Lanes without a row have any scores. */
+static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi_features *rows, size_t count,
+                     const void *prepared, float *scores)
+{
+    xsmi_arena arena = {(unsigned char *)(uintptr_t)prepared, 0};
+    const float *log_q = divide(sampler_of(c), &arena).log_q + (size_t)tile->first * XSMI_LANES;
+    (void)rows;
+    for (size_t k = 0; k < tile->count; k++) {
+        for (size_t l = 0; tile->lanes && l < count; l++) {
+            scores[k * XSMI_LANES + l] += log_q[k * XSMI_LANES + l];
+        }
+        if (!tile->lanes) {
+            scores[k] += log_q[k * XSMI_LANES + tile->row];
+        }
+    }
+}
+
+static const xsmi_correction_kind sampler_correction = {
+    .name = "sampler",
+    .described = "a sampler that depends on the row",
+    .size = sizeof(of_sampler),
+    .drawn = true,
+    .clear = clear,
+    .chosen = add_chosen,
+    .prepare = prepare,
+    .tile = add_tile,
+};
+
+static xsm_status correct_by_sampler(const xsm_sampler *s, xsmi_correction **out, xsm_error *err)
+{
+    xsmi_correction *c = NULL;
+    XSMI_TRY(xsmi_correction_new(s->context, &sampler_correction, s->classes, &c, err));
+    xsm_sampler **own = &((of_sampler *)c)->sampler;
+    xsm_status status = xsmi_sampler_copy(s, own, err);
+    if (status != XSM_OK) {
+        xsmi_correction_release(c);
+        return status;
+    }
+    xsmi_arena arena = {NULL, 0};
+    (void)divide(*own, &arena);
+    c->code = (*own)->code_length;
+    c->block = arena.used;
+    *out = c;
+    return XSM_OK;
+}
+
+static xsm_status correct_by_tree(const xsm_sampler *s, xsmi_correction **out, xsm_error *err)
+{
+    xsmi_tree tree;
+    memset(&tree, 0, sizeof tree);
+    xsm_status status = xsmi_sampler_tree(s, &tree, err);
+    if (status == XSM_OK) {
+        status = xsmi_correction_of_tree(s->context, &tree, out, err);
+    }
+    xsmi_tree_clear(&tree);
+    return status;
+}
 
 xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, xsm_error *err)
 {
-    const xsmi_tree *tree = xsmi_sampler_tree(s);
-    if (tree) {
-        xsmi_tree copy;
-        XSMI_TRY(xsmi_tree_copy(s->context, tree, &copy, err));
-        xsm_status status = xsmi_correction_of_tree(s->context, &copy, out, err);
-        xsmi_tree_clear(&copy);
-        return status;
+    *out = NULL;
+    if (s->ops.flags & XSM_SAMPLER_TREE) {
+        return correct_by_tree(s, out, err);
+    }
+    if (s->code_length > 0 && !s->ops.save) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "sampler '%s' depends on the row, and its table has no save() and load(), by which the model "
+                         "would get log q of its own: the sampler's bias would stay in the scores; nce, "
+                         "sampled-softmax and importance take it, which correct for it as they learn",
+                         s->ops.name);
     }
     if (s->code_length > 0) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "sampler '%s' depends on the row, and of such samplers a model carries the tree alone: its "
-                         "bias would stay in "
-                         "the scores; nce, sampled-softmax and importance take it, which correct for it as they learn",
-                         s->ops.name);
+        return correct_by_sampler(s, out, err);
     }
     float *log_q = xsmi_allocate(s->context, s->classes, sizeof *log_q);
     if (!log_q) {
@@ -37,7 +172,6 @@ xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, 
                           s->ops.name, k);
         }
     }
-    *out = NULL;
     if (status == XSM_OK && !constant) {
         status = xsmi_correction_of_classes(s->context, log_q, s->classes, out, err);
     }

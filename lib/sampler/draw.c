@@ -218,6 +218,17 @@ static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *s
     }
 }
 
+void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t first, uint32_t count, float *out)
+{
+    if (s->ops.log_probabilities) {
+        s->ops.log_probabilities(s->state, code, first, count, out);
+        return;
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        out[k] = (float)s->ops.log_probability(s->state, code, first + k);
+    }
+}
+
 static void run_row(void *state, size_t i, uint32_t thread)
 {
     const draw_job *job = state;
@@ -225,14 +236,7 @@ static void run_row(void *state, size_t i, uint32_t thread)
     float *code = job->codes + thread * (size_t)s->code_length;
     xsmi_sampler_encode_batch(s, job->batch, i, code);
     if (job->many_log_probabilities) {
-        float *out = job->many_log_probabilities + i * job->count;
-        if (s->ops.log_probabilities) {
-            s->ops.log_probabilities(s->state, code, job->first, job->count, out);
-        } else {
-            for (uint32_t k = 0; k < job->count; k++) {
-                out[k] = (float)s->ops.log_probability(s->state, code, job->first + k);
-            }
-        }
+        xsmi_sampler_log_range(s, code, job->first, job->count, job->many_log_probabilities + i * job->count);
         return;
     }
     struct xsm_random random;

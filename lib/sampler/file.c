@@ -27,6 +27,26 @@ xsm_status xsmi_sampler_arrays(const xsm_sampler *s, xsm_array_writer *w, xsm_er
     return s->ops.save(s->state, w, err);
 }
 
+/* Named in messages about arrays that are in memory. */
+static xsm_array_reader reader_of(const xsm_sampler *s, const xsm_array_writer *w)
+{
+    return (xsm_array_reader){w->tensors, w->count, s->ops.name};
+}
+
+xsm_status xsmi_sampler_tree(const xsm_sampler *s, xsmi_tree *tree, xsm_error *err)
+{
+    xsm_array_writer w = {.context = s->context};
+    xsm_status status = xsmi_sampler_arrays(s, &w, err);
+    if (status == XSM_OK) {
+        const xsm_array_reader reader = reader_of(s, &w);
+        const xsm_sampler_problem problem = {
+            .size = sizeof problem, .context = s->context, .classes = s->classes, .features = s->features};
+        status = xsmi_array_tree(&reader, &problem, tree, err);
+    }
+    xsmi_array_writer_clear(&w);
+    return status;
+}
+
 /* Larger elements first, so that every array begins at a multiple of its element size. */
 static int compare_sizes(const void *a, const void *b)
 {
@@ -133,6 +153,43 @@ xsm_status xsmi_sampler_restore(xsm_sampler *s, const xsm_array_reader *r, uint3
     s->classes = classes;
     s->features = features;
     s->code_length = s->ops.code_length ? s->ops.code_length(s->state) : 0;
+    return XSM_OK;
+}
+
+static xsm_status copy_options(const xsm_sampler *from, xsm_sampler *to, xsm_error *err)
+{
+    const xsm_option *option;
+    xsm_status status = XSM_OK;
+    for (size_t i = 0; status == XSM_OK && (option = xsm_sampler_ops_option(&from->ops, i)); i++) {
+        const size_t size = xsm_sampler_get(from, option->name, NULL, 0) + 1;
+        char *value = xsmi_allocate(from->context, size, 1);
+        if (!value) {
+            return xsmi_fail_memory(err, size, "the options of a sampler");
+        }
+        xsm_sampler_get(from, option->name, value, size);
+        status = xsm_sampler_set(to, option->name, value, err);
+        xsmi_release(from->context, value, size, 1);
+    }
+    return status;
+}
+
+xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error *err)
+{
+    xsm_sampler *copy;
+    XSMI_TRY(xsm_sampler_new_from(s->context, &s->ops, &copy, err));
+    xsm_array_writer w = {.context = s->context};
+    xsm_status status = copy_options(s, copy, err);
+    status = status == XSM_OK ? xsmi_sampler_arrays(s, &w, err) : status;
+    if (status == XSM_OK) {
+        const xsm_array_reader reader = reader_of(s, &w);
+        status = xsmi_sampler_restore(copy, &reader, s->classes, s->features, err);
+    }
+    xsmi_array_writer_clear(&w);
+    if (status != XSM_OK) {
+        xsm_sampler_free(copy);
+        return status;
+    }
+    *out = copy;
     return XSM_OK;
 }
 

@@ -43,14 +43,19 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
                          "sampler '%s': the table needs name, summary, bind(), draw() and log_probability()",
                          ops->name ? ops->name : "?");
     }
-    if (ops->flags) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "sampler '%s': flags 0x%x are not known", ops->name, ops->flags);
+    if (ops->flags & ~(uint32_t)XSM_SAMPLER_TREE) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "sampler '%s': flags 0x%x are not known", ops->name,
+                         ops->flags & ~(uint32_t)XSM_SAMPLER_TREE);
     }
     if (!ops->code_length != !ops->encode) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "sampler '%s': code_length() and encode() go together", ops->name);
     }
     if (!ops->save != !ops->load) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "sampler '%s': save() and load() go together", ops->name);
+    }
+    if ((ops->flags & XSM_SAMPLER_TREE) && (!ops->save || !ops->code_length)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "sampler '%s': XSM_SAMPLER_TREE needs code_length(), encode(), save() and load()", ops->name);
     }
     xsmi_option_group group = options_of(ops, NULL, NULL);
     return xsmi_group_check(&group, ops->state_size, err);
@@ -154,6 +159,15 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
 }
 
 /* -- codes --------------------------------------------------------------------------------------------------------- */
+
+void xsmi_sampler_encode(const xsm_sampler *s, const xsmi_features *x, float *code)
+{
+    xsm_row view = XSM_ROW_INIT;
+    view.values = x->values;
+    view.index = x->index;
+    view.count = x->count;
+    s->ops.encode(s->state, &view, code);
+}
 
 void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code)
 {

@@ -35,17 +35,24 @@ struct xsm_random {
 
 /* Unbinds; options can be set again. */
 void xsmi_sampler_unbind(xsm_sampler *s);
-/* The code of a batch's i-th row, code_length floats. */
+/* Makes a bound sampler of the same table, options and distribution; the table must have save() and load(). */
+xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error *err);
+/* The code of a row without labels, code_length floats; that of a batch's i-th row. */
+void xsmi_sampler_encode(const xsm_sampler *s, const xsmi_features *x, float *code);
 void xsmi_sampler_encode_batch(const xsm_sampler *s, const xsm_batch *batch, size_t i, float *code);
 /* Codes of all rows, [rows][code_length], in parallel. */
 xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const xsm_dataset *data, float *codes,
                                    xsm_error *err);
 
-/* The correction of scores learnt with a bound sampler's classes; NULL if it is one constant. Refused: a host's
- * distribution that depends on the row, which could not be saved, and classes of probability 0. */
+/* log q(k|x) of the classes [first, first+count) by a code. */
+void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t first, uint32_t count, float *out);
+/* The correction of scores learnt with a bound sampler's classes; NULL if it is one constant. Refused: a distribution
+ * that depends on the row, of a table without save() and load(), and one number per class of which one is minus
+ * infinity. */
 xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, xsm_error *err);
-/* The tree of a bound sampler `tree`; NULL for other samplers. */
-const xsmi_tree *xsmi_sampler_tree(const xsm_sampler *s);
+/* Copies the tree of a bound sampler whose table has XSM_SAMPLER_TREE into an empty one. On failure call
+ * xsmi_tree_clear(). */
+xsm_status xsmi_sampler_tree(const xsm_sampler *s, xsmi_tree *tree, xsm_error *err);
 
 /* How classes are drawn for an estimator. */
 typedef struct xsmi_draw_rule {

@@ -289,16 +289,13 @@ static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *e
 
 static xsm_status load(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err)
 {
-    xsmi_tensor_source source = {problem->context, reader->name, problem->classes, problem->features, {NULL}};
-    for (size_t i = 0; i < XSMI_TREE_TENSORS; i++) {
-        source.tensors[i] = xsmi_array_get(reader, xsmi_tree_tensor_names[i]);
-    }
-    return xsmi_tree_restore(&source, &((tree_state *)state)->tree, err);
+    return xsmi_array_tree(reader, problem, &((tree_state *)state)->tree, err);
 }
 
 const xsm_sampler_ops xsmi_tree_ops = {
     .size = sizeof(xsm_sampler_ops),
     .abi = XSM_SAMPLER_ABI,
+    .flags = XSM_SAMPLER_TREE,
     .name = "tree",
     .summary = "a tree fitted to the rows, which draws classes hard to tell from the label (Bamler and Mandt 2020)",
     .state_size = sizeof(tree_state),
@@ -317,8 +314,3 @@ const xsm_sampler_ops xsmi_tree_ops = {
     .load = load,
     .draw_rows = draw_rows,
 };
-
-const xsmi_tree *xsmi_sampler_tree(const xsm_sampler *s)
-{
-    return s->ops.bind == bind ? &((const tree_state *)s->state)->tree : NULL;
-}

@@ -97,6 +97,7 @@ enum {
     LOAD_DIFFERS,
     LOAD_CARELESS,
     LOAD_LEAKS,
+    TREE_NOT_SAVED,
     FAULTS
 };
 static int fault;
@@ -329,6 +330,9 @@ static void faults_are_found(void **state)
         if (fault == MANY_DIFFER) {
             ops.sweep = NULL;
         }
+        if (fault == TREE_NOT_SAVED) {
+            ops.flags = XSM_SAMPLER_TREE;
+        }
         if (fault == RIGHT) {
             assert_ok(xsm_sampler_check(NULL, &ops, NULL, &err), err);
             continue;
@@ -340,6 +344,34 @@ static void faults_are_found(void **state)
         print_message("%d: %s\n", fault, err.message);
     }
     fault = RIGHT;
+}
+
+static void half_encode(const void *state, const xsm_row *row, float *code)
+{
+    xsm_sampler_find("tree")->encode(state, row, code);
+    code[0] *= 0.5f;
+}
+
+/* The table of the built-in tree is one of a host's like any other, and what it says of its tree must hold. */
+static void a_tree_is_what_is_saved(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_sampler_ops ops = *xsm_sampler_find("tree");
+    ops.name = "half-tree";
+    assert_ok(xsm_sampler_check(NULL, &ops, NULL, &err), err);
+    ops.encode = half_encode;
+    assert_fails(xsm_sampler_check(NULL, &ops, NULL, &err), XSM_ERROR_DATA, err);
+    assert_non_null(strstr(err.message, "by the tree that save() writes"));
+    ops.flags = 0;
+    assert_ok(xsm_sampler_check(NULL, &ops, NULL, &err), err);
+    xsm_sampler *s = NULL;
+    ops.flags = 2;
+    assert_fails(xsm_sampler_new_from(NULL, &ops, &s, &err), XSM_ERROR_ARGUMENT, err);
+    ops.flags = XSM_SAMPLER_TREE;
+    ops.save = NULL;
+    ops.load = NULL;
+    assert_fails(xsm_sampler_new_from(NULL, &ops, &s, &err), XSM_ERROR_ARGUMENT, err);
 }
 
 /* Draws that are wrong by so little that a looser false alarm passes them: the rate is what is asked for. */
@@ -390,11 +422,9 @@ static void what_cannot_be_tried_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tails_are_golden),
-        cmocka_unit_test(built_in_samplers_pass),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(the_false_alarm_decides),
-        cmocka_unit_test(what_cannot_be_tried_is_refused),
+        cmocka_unit_test(tails_are_golden),        cmocka_unit_test(built_in_samplers_pass),
+        cmocka_unit_test(faults_are_found),        cmocka_unit_test(a_tree_is_what_is_saved),
+        cmocka_unit_test(the_false_alarm_decides), cmocka_unit_test(what_cannot_be_tried_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

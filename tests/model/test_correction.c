@@ -8,6 +8,8 @@
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
 
+#include <xsoftmax/ext/sampler.h>
+
 #include "model/model_file.h"
 
 #include <math.h>
@@ -61,12 +63,14 @@ static void world_free(world *w)
     test_problem_free(&w->p);
 }
 
-static xsm_model *trained(const world *w, const char *sampler, bool bias, uint64_t epochs)
+static xsm_model *trained_by(const world *w, const xsm_sampler_ops *ops, bool bias, uint64_t epochs)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = test_model(NULL, &w->p, bias, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "negatives=10");
-    assert_ok(xsm_estimator_set(e, "sampler", sampler, &err), err);
+    xsm_sampler *s = NULL;
+    assert_ok(xsm_sampler_new_from(NULL, ops, &s, &err), err);
+    assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
     xsm_optimizer *o = NULL;
     assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
@@ -81,7 +85,13 @@ static xsm_model *trained(const world *w, const char *sampler, bool bias, uint64
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
     xsm_estimator_free(e);
+    xsm_sampler_free(s); /* the model has what it needs of it */
     return m;
+}
+
+static xsm_model *trained(const world *w, const char *sampler, bool bias, uint64_t epochs)
+{
+    return trained_by(w, xsm_sampler_find(sampler), bias, epochs);
 }
 
 /* Largest difference between what the model predicts of a context and the shares of the labels there, which are the
@@ -252,6 +262,62 @@ static void saved_and_loaded(void **state)
     test_files_end();
 }
 
+enum { LOOKED = 50 };
+
+static void score_all(const xsm_model *m, const world *w, float *scores)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_batch batch = xsm_batch_range(w->data, 0, LOOKED);
+    assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, scores, CLASSES, &err), err);
+}
+
+/* A host's table does what the built-in one does: its tree becomes the model's; without the tree, its log q. */
+static void samplers_of_hosts_correct(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 8; kind++) {
+        xsm_error err = XSM_ERROR_INIT;
+        world w = world_new(kind & 1);
+        xsm_sampler_ops ops = *xsm_sampler_find("tree");
+        ops.name = "own";
+        ops.flags = kind & 2 ? 0 : XSM_SAMPLER_TREE;
+        ops.sweep = kind & 4 ? NULL : ops.sweep;
+        ops.sweep_scratch = kind & 4 ? NULL : ops.sweep_scratch;
+        xsm_model *own = trained_by(&w, &ops, true, 2), *m = trained(&w, "tree", true, 2), *back = NULL;
+        const char *path = test_path("own");
+        float scores[LOOKED * CLASSES], want[LOOKED * CLASSES], chosen[LOOKED * CLASSES], tree[LOOKED * CLASSES];
+        uint32_t classes[LOOKED * CLASSES];
+        score_all(own, &w, scores);
+        score_all(m, &w, want);
+        for (uint32_t i = 0; i < LOOKED * CLASSES; i++) {
+            classes[i] = i % CLASSES;
+            assert_true(fabsf(scores[i] - want[i]) < (kind < 6 ? 1e-30f : 1e-4f)); /* paths and sweeps round apart */
+        }
+        xsm_batch batch = xsm_batch_range(w.data, 0, LOOKED);
+        assert_ok(xsm_model_scores(own, &batch, classes, CLASSES, chosen, &err), err);
+        assert_ok(xsm_model_scores(m, &batch, classes, CLASSES, tree, &err), err);
+        assert_memory_equal(chosen, tree, sizeof tree);
+        assert_true(fabs(worst(own, &w) - worst(m, &w)) < 1e-4);
+        if (kind & 2) {
+            assert_string_equal(xsm_model_correction(own), "sampler");
+            assert_fails(xsm_model_save(own, path, &err), XSM_ERROR_UNSUPPORTED, err);
+            xsm_model_clear_correction(own);
+            assert_ok(xsm_model_save(own, path, &err), err);
+        } else {
+            assert_string_equal(xsm_model_correction(own), "tree");
+            assert_ok(xsm_model_save(own, path, &err), err);
+            assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
+            score_all(back, &w, want);
+            assert_memory_equal(scores, want, sizeof want);
+        }
+        xsm_model_free(back);
+        xsm_model_free(m);
+        xsm_model_free(own);
+        world_free(&w);
+    }
+    test_files_end();
+}
+
 /* Files whose correction cannot be right. */
 static void bad_corrections_are_refused(void **state)
 {
@@ -351,6 +417,18 @@ static void what_cannot_be_corrected_is_refused(void **state)
     assert_ok(xsm_estimator_set(e, "sampler.smoothing", "1", &err), err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     xsm_estimator_free(e);
+    /* a model cannot have the log q of a table that cannot be copied */
+    xsm_sampler_ops ops = *xsm_sampler_find("tree");
+    ops.flags = 0;
+    ops.save = NULL;
+    ops.load = NULL;
+    xsm_sampler *s = NULL;
+    assert_ok(xsm_sampler_new_from(NULL, &ops, &s, &err), err);
+    e = test_estimator(NULL, "negative-sampling", "");
+    assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_estimator_free(e);
+    xsm_sampler_free(s);
     xsm_model_free(m);
     test_problem_free(&p);
 }
@@ -361,6 +439,7 @@ int main(void)
         cmocka_unit_test(corrected_models_are_unbiased),
         cmocka_unit_test(every_score_is_corrected),
         cmocka_unit_test(saved_and_loaded),
+        cmocka_unit_test(samplers_of_hosts_correct),
         cmocka_unit_test(bad_corrections_are_refused),
         cmocka_unit_test(a_step_brings_the_correction),
         cmocka_unit_test(what_cannot_be_corrected_is_refused),

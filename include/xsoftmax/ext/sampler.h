@@ -25,6 +25,27 @@
 /** Value of xsm_sampler_ops::abi for tables of this header. */
 #define XSM_SAMPLER_ABI 1
 
+/** Properties of a sampler. */
+enum {
+    /** The distribution depends on the row, and is a balanced binary tree over the classes whose inner nodes are
+     *  logistics of linear components of the features. save() writes it as the arrays below, so that a trained model
+     *  can have it as its correction (xsm_model_correction()), in its file too, and search it. Needs code_length(),
+     *  encode(), save() and load().
+     *
+     *  | array             | numbers                | meaning                                                        |
+     *  |-------------------|------------------------|----------------------------------------------------------------|
+     *  | `tree_mean`       | F32 [D]                | mean of the rows                                               |
+     *  | `tree_directions` | F32 [D, C]             | C <= D directions; component c is sum_j (x_j - mean_j) v_jc    |
+     *  | `tree_nodes`      | F32 [L, M]             | node i: C weights, a bias, zeros; M is C + 1 rounded up to 4   |
+     *  | `tree_leaves`     | U32 [K]                | the leaf of each class, below L; each its own                  |
+     *
+     *  L is the smallest power of two that is at least K. Row 0 of the nodes is unused, row 1 the root; below row i are
+     *  rows 2i (left) and 2i + 1 (right), and row L + l stands for leaf l. A node turns right with probability
+     *  sigma(weights.components + bias). A node with leaves of no class on one side has weights 0 and bias 10000 or
+     *  -10000, by which it turns to the other side. Every node has a class below it. */
+    XSM_SAMPLER_TREE = 1
+};
+
 /** Largest number of rows in a call of sweep() or draw_rows(). */
 #define XSM_SAMPLER_LANES 32
 
@@ -79,7 +100,7 @@ typedef struct xsm_array_reader xsm_array_reader;
 struct xsm_sampler_ops {
     size_t size;               /**< Required: sizeof(xsm_sampler_ops). */
     uint32_t abi;              /**< Required: #XSM_SAMPLER_ABI. */
-    uint32_t flags;            /**< Zero. */
+    uint32_t flags;            /**< Zero, or #XSM_SAMPLER_TREE. */
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
@@ -162,7 +183,8 @@ extern "C" {
  *  return the correct log-probability; that draw_others() draws each class with the probability that it returns; that
  *  draw_rows() draws the same as draw(); that results do not depend on threads, other rows in the call, earlier draws,
  *  previous contents of memory, or an earlier bind(); if the table has save() and load(), that a loaded state draws the
- *  same, and that load() refuses arrays that are missing or have another length; and that every allocation of the
+ *  same, that load() refuses arrays that are missing or have another length, and that a tree of #XSM_SAMPLER_TREE gives
+ *  the same log-probabilities; and that every allocation of the
  *  context may fail.
  *  @param context context, or NULL
  *  @param ops     the table
