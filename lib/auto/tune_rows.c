@@ -86,8 +86,9 @@ static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, double *
         xsm_batch batch = xsm_batch_rows(d, rows + first, some);
         XSMI_TRY(xsm_estimator_gradient(t->estimator, &batch, FIRST_ETA, t->runner.losses, err));
         for (uint64_t i = 0; i < some; i++) {
-            for (uint64_t p = 0; p < g->lengths[i]; p++) {
-                sum += (double)some * fabs((double)g->coefficients[i * g->width + p]);
+            const xsmi_entries list = xsmi_gradient_list(g, i);
+            for (uint64_t p = 0; p < list.count; p++) {
+                sum += (double)some * fabs((double)list.coefficients[p]);
             }
         }
     }

@@ -78,10 +78,11 @@ static xsm_status check_blocks(const xsmi_estimator_trial *t, xsm_estimator *e, 
 
 static xsm_status check_joint(const xsmi_estimator_trial *t, const xsm_gradient *g, xsm_error *err)
 {
+    const xsmi_entries first = xsmi_gradient_list(g, 0);
     for (uint64_t i = 0; i < g->examples; i++) {
-        const uint32_t *classes = g->classes + i * g->width;
-        XSMI_TRY(xsmi_estimator_trial_list(t, &g->example[i], classes, g->lengths[i], g->width, err));
-        if (g->lengths[i] != g->lengths[0] || memcmp(classes, g->classes, g->lengths[0] * sizeof *classes) != 0) {
+        const xsmi_entries own = xsmi_gradient_list(g, i);
+        XSMI_TRY(xsmi_estimator_trial_list(t, &g->example[i], own.classes, (uint32_t)own.count, g->width, err));
+        if (own.count != first.count || memcmp(own.classes, first.classes, own.count * sizeof *own.classes) != 0) {
             return xsmi_estimator_fault(t, err, "the examples of a joint batch have different lists");
         }
     }

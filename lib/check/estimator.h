@@ -45,8 +45,6 @@ xsm_status xsmi_estimator_trial_fill(const xsmi_estimator_trial *t, double size,
 /* A gradient; g has one more example than requested, which must remain junk. */
 xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator *e, xsm_gradient *g,
                                     const xsmi_trial_run *how, xsm_error *err);
-/* The number of classes of example i. */
-uint64_t xsmi_estimator_trial_length(const xsm_gradient *g, uint64_t i);
 /* Whether two gradients are the same bits. */
 xsm_status xsmi_estimator_trial_same(const xsmi_estimator_trial *t, const xsm_gradient *a, const xsm_gradient *b,
                                      const char *when, xsm_error *err);

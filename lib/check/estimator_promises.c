@@ -24,12 +24,13 @@ static xsm_status compare_slopes(const xsmi_estimator_trial *t, xsm_estimator *e
     xsm_parameters w = XSM_PARAMETERS_INIT;
     XSMI_TRY(xsm_model_parameters(t->model, &w, err));
     XSMI_TRY(loss_at(t, e, g, row, &loss[0], err));
-    for (uint64_t j = 0; j < xsmi_estimator_trial_length(g, 0); j++) {
-        most = fmax(most, fabs((double)g->coefficients[j]));
+    const xsmi_entries entries = xsmi_gradient_example_entries(g, 0);
+    for (uint64_t j = 0; j < entries.count; j++) {
+        most = fmax(most, fabs((double)entries.coefficients[j]));
     }
-    for (uint64_t j = 0; j < xsmi_estimator_trial_length(g, 0); j++) {
+    for (uint64_t j = 0; j < entries.count; j++) {
         static const float steps[] = {-2, -1, 1, 2};
-        uint32_t k = xsmi_gradient_is_exact(g) ? (uint32_t)j : g->classes[j];
+        uint32_t k = xsmi_gradient_class(g, j);
         float held = w.bias[k];
         xsm_status status = XSM_OK;
         for (int s = 0; s < 4 && status == XSM_OK; s++) {
@@ -39,7 +40,7 @@ static xsm_status compare_slopes(const xsmi_estimator_trial *t, xsm_estimator *e
         w.bias[k] = held;
         XSMI_TRY(status);
         double slope = (8 * (loss[2] - loss[1]) - (loss[3] - loss[0])) / (12 * (double)h);
-        double have = (double)g->coefficients[j];
+        double have = (double)entries.coefficients[j];
         if (!(fabs(slope - have) <= t->options->tolerance * (1 + most))) {
             return xsmi_estimator_fault(t, err,
                                         "row %u, class %u: the coefficient is %.8g, the loss rises by %.8g a score",

@@ -69,30 +69,19 @@ xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator
     }
     xsm_batch rows = xsm_batch_range(t->data, first, count);
     XSMI_TRY(xsmi_estimator_reserve(e, g, count + 1, 2, false, err));
-    size_t places = (size_t)((count + 1) * g->width);
-    memset(g->coefficients, junk, places * sizeof *g->coefficients);
-    memset(g->losses, junk, (size_t)(count + 1) * sizeof *g->losses);
-    if (g->work.scratch) {
-        memset(g->work.scratch, junk, 2 * g->work.scratch_each);
-    }
+    xsmi_gradient_fill(g, count + 1, junk);
     for (uint64_t i = 0; i <= count; i++) {
         g->example[i] = xsmi_example_at(e, first + (i < count ? i : 0), XSMI_TRIAL_FIRST + first + i);
     }
-    if (g->form == XSMI_GRADIENT_SIFTED) {
-        g->listed = g->clean = 0; /* the memory is junk now */
+    if (xsmi_gradient_is_sifted(g)) {
         XSMI_TRY(xsmi_sift(e, g, &rows, err));
     } else if (xsmi_gradient_is_exact(g)) {
         XSMI_TRY(xsm_model_score_range(t->model, &rows, 0, t->shape.classes, g->coefficients, g->width, err));
     } else {
-        memset(g->work.scores, junk, places * sizeof *g->work.scores);
-        memset(g->classes, junk, places * sizeof *g->classes);
         xsmi_estimator_select(e, g, 0, count);
         if (!xsmi_estimator_scores(e, g, 0, count, t->model->alpha, NULL)) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "scores of a trial are not finite");
         }
-    }
-    if (g->proximal) {
-        memset(g->shrinks, junk, places * sizeof *g->shrinks);
     }
     for (uint64_t i = 0; i < count; i += how->split) {
         xsmi_outcome outcome = {.finite = true};
@@ -104,43 +93,36 @@ xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator
         xsmi_estimator_coefficients(e, g, &piece, &outcome);
     }
     g->examples = count;
-    const unsigned char *behind = (const unsigned char *)(g->coefficients + count * g->width);
-    for (size_t j = 0; j < g->width * sizeof *g->coefficients; j++) {
-        if (behind[j] != (unsigned char)junk) {
-            return xsmi_estimator_fault(t, err, "gradient() writes beyond its coefficients");
-        }
+    if (!xsmi_gradient_is_filled(g, count, junk)) {
+        return xsmi_estimator_fault(t, err, "gradient() writes beyond its coefficients");
     }
-    for (size_t j = 0; j < g->work.scratch_each; j++) {
-        if (g->work.scratch[g->work.scratch_each + j] != (unsigned char)junk) {
-            return xsmi_estimator_fault(t, err, "gradient() writes beyond its scratch memory");
-        }
+    if (!xsmi_gradient_scratch_is_filled(g, 1, junk)) {
+        return xsmi_estimator_fault(t, err, "gradient() writes beyond its scratch memory");
     }
     return XSM_OK;
 }
 
-uint64_t xsmi_estimator_trial_length(const xsm_gradient *g, uint64_t i)
+static bool same(const void *a, const void *b, uint64_t count, size_t size)
 {
-    return xsmi_gradient_is_exact(g) ? g->width : g->lengths[i];
+    return memcmp(a, b, (size_t)count * size) == 0;
 }
 
-/* Whether example i of a gradient equals example j of another to the bit. */
-static bool same_example(const xsm_gradient *a, uint64_t i, const xsm_gradient *b, uint64_t j)
+/* Whether example i of a gradient equals that of another to the bit. */
+static bool same_example(const xsm_gradient *a, const xsm_gradient *b, uint64_t i)
 {
-    uint64_t length = xsmi_estimator_trial_length(a, i);
-    size_t from = (size_t)(i * a->width), to = (size_t)(j * b->width);
-    return length == xsmi_estimator_trial_length(b, j) &&
-           (xsmi_gradient_is_exact(a) ||
-            memcmp(a->classes + from, b->classes + to, length * sizeof *a->classes) == 0) &&
-           memcmp(a->coefficients + from, b->coefficients + to, length * sizeof *a->coefficients) == 0 &&
-           memcmp(a->losses + i, b->losses + j, sizeof *a->losses) == 0 &&
-           (!a->proximal || memcmp(a->shrinks + from, b->shrinks + to, length * sizeof *a->shrinks) == 0);
+    const xsmi_entries own = xsmi_gradient_example_entries(a, i), other = xsmi_gradient_example_entries(b, i);
+    return own.count == other.count &&
+           (!own.classes || same(own.classes, other.classes, own.count, sizeof *own.classes)) &&
+           same(own.coefficients, other.coefficients, own.count, sizeof *own.coefficients) &&
+           same(a->losses + i, b->losses + i, 1, sizeof *a->losses) &&
+           (!own.shrinks || same(own.shrinks, other.shrinks, own.count, sizeof *own.shrinks));
 }
 
 xsm_status xsmi_estimator_trial_same(const xsmi_estimator_trial *t, const xsm_gradient *a, const xsm_gradient *b,
                                      const char *when, xsm_error *err)
 {
     for (uint64_t i = 0; i < a->examples; i++) {
-        if (!same_example(a, i, b, i)) {
+        if (!same_example(a, b, i)) {
             return xsmi_estimator_fault(t, err, "the gradient of row %u is another %s", (unsigned)i, when);
         }
     }
@@ -153,14 +135,14 @@ xsm_status xsmi_estimator_trial_numbers(const xsmi_estimator_trial *t, const xsm
 {
     for (uint64_t i = 0; i < g->examples; i++) {
         double sum = 0, size = 0;
-        for (uint64_t j = 0; j < xsmi_estimator_trial_length(g, i); j++) {
-            size_t place = (size_t)(i * g->width + j);
-            double c = (double)g->coefficients[place];
+        const xsmi_entries e = xsmi_gradient_example_entries(g, i);
+        for (uint64_t j = 0; j < e.count; j++) {
+            double c = (double)e.coefficients[j];
             if (finite && !isfinite(c)) {
                 return xsmi_estimator_fault(t, err, "a coefficient of row %u is %g", (unsigned)i, c);
             }
-            if (g->proximal && finite && !(g->shrinks[place] > 0 && g->shrinks[place] <= 1)) {
-                return xsmi_estimator_fault(t, err, "a shrink of row %u is %g", (unsigned)i, g->shrinks[place]);
+            if (e.shrinks && finite && !(e.shrinks[j] > 0 && e.shrinks[j] <= 1)) {
+                return xsmi_estimator_fault(t, err, "a shrink of row %u is %g", (unsigned)i, e.shrinks[j]);
             }
             sum += c;
             size += fabs(c);

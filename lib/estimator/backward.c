@@ -87,7 +87,7 @@ static bool sum_sifted(void *state, uint32_t first, uint32_t end, float *out, si
     const xsm_gradient *g = s->pass->gradient;
     const xsm_model *m = s->pass->estimator->model;
     const uint32_t *classes = g->classes + s->row * g->width, start = s->next, labels = listed_labels(g, s->row);
-    const float *listed = g->work.scores + s->row * g->width;
+    const float *listed = g->work.sifted + s->row * g->width;
     bool any = false;
     (void)stride;
     while (s->next < g->lengths[s->row] && classes[s->next] < end) {
@@ -117,7 +117,7 @@ static uint64_t rows_together(const xsm_model *m, uint64_t rows)
 size_t xsmi_pass_backward_scratch(const xsmi_pass *p)
 {
     const xsm_model *m = p->estimator->model;
-    const uint64_t rows = p->gradient->form == XSMI_GRADIENT_SIFTED ? 1 : rows_together(m, XSMI_EXAMPLE_CHUNK);
+    const uint64_t rows = xsmi_gradient_is_sifted(p->gradient) ? 1 : rows_together(m, XSMI_EXAMPLE_CHUNK);
     return p->input && xsmi_gradient_is_exact(p->gradient) ? (size_t)rows * xsmi_shard_scratch(m->classes) * m->features
                                                            : 0;
 }
@@ -127,7 +127,7 @@ static void sum_exact(const xsmi_pass *p, uint64_t first, uint64_t count, uint32
 {
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
-    const bool sifted = g->form == XSMI_GRADIENT_SIFTED;
+    const bool sifted = xsmi_gradient_is_sifted(g);
     const uint64_t together = sifted ? 1 : rows_together(m, XSMI_EXAMPLE_CHUNK);
     float *scratch = g->work.shards + thread * g->work.shards_each;
     for (uint64_t i = first, rows; i < first + count; i += rows) {

@@ -10,7 +10,7 @@
 /* Examples of one job. */
 static uint64_t chunk_of(const xsm_gradient *g)
 {
-    return g->form == XSMI_GRADIENT_SHARED ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
+    return xsmi_gradient_is_shared(g) ? XSMI_SHARED_ROWS : XSMI_EXAMPLE_CHUNK;
 }
 
 /* The scores of the examples first..first+count; those of all classes were computed with the whole batch. */
@@ -27,7 +27,7 @@ static bool take_scores(const xsmi_pass *p, uint64_t first, uint64_t count)
 
 static void take_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_outcome *outcome)
 {
-    if (p->gradient->form == XSMI_GRADIENT_SHARED) {
+    if (xsmi_gradient_is_shared(p->gradient)) {
         xsmi_shared_coefficients(p, piece, outcome);
         return;
     }
@@ -40,7 +40,7 @@ static void take_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_
 
 static bool take_backward(const xsmi_pass *p, const xsmi_piece *piece)
 {
-    return p->gradient->form == XSMI_GRADIENT_SHARED
+    return xsmi_gradient_is_shared(p->gradient)
                ? xsmi_shared_backward(p, piece)
                : !p->input || xsmi_pass_backward(p, piece->first, piece->count, piece->thread);
 }
@@ -77,10 +77,10 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
-    if (g->form == XSMI_GRADIENT_SHARED) {
+    if (xsmi_gradient_is_shared(g)) {
         return xsmi_shared_score(p, err);
     }
-    if (g->form == XSMI_GRADIENT_SIFTED) {
+    if (xsmi_gradient_is_sifted(g)) {
         xsmi_pass_take_examples(p, 0, p->batch->count);
         return xsmi_sift(p->estimator, g, p->batch, err);
     }

@@ -80,7 +80,8 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
     const uint64_t first = piece->first;
     const xsm_model *m = e->model;
     uint64_t width = g->width, start = first * width;
-    const bool lists = xsmi_gradient_has_lists(g), exact = xsmi_gradient_is_exact(g), sifted = exact && lists;
+    const bool lists = xsmi_gradient_has_lists(g), exact = xsmi_gradient_is_exact(g);
+    const bool sifted = xsmi_gradient_is_sifted(g);
     const bool drawn = e->sampling.sampler && !exact;
     const float *scores = (lists ? g->work.scores : g->coefficients) + start;
     return (xsm_score_block){
@@ -96,7 +97,7 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
                   : m->bias ? g->work.linear + start
                             : scores,
         .eta = piece->eta,
-        .coefficients = (sifted ? g->work.scores : g->coefficients) + start,
+        .coefficients = (sifted ? g->work.sifted : g->coefficients) + start,
         .shrinks = g->proximal ? g->shrinks + start : NULL,
         .losses = g->losses + first,
         .scratch = g->work.scratch_each ? g->work.scratch + piece->thread * g->work.scratch_each : NULL,
@@ -115,7 +116,7 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
     }
     e->ops.gradient(e->state, &block);
     const uint64_t good = xsmi_estimator_take_mean(e->model->kernels, &block, outcome);
-    if (g->form == XSMI_GRADIENT_SIFTED) {
+    if (xsmi_gradient_is_sifted(g)) {
         xsmi_sift_spread(g, piece->first, piece->count);
     }
     return good;

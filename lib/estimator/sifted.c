@@ -309,7 +309,7 @@ void xsmi_sift_spread(xsm_gradient *g, uint64_t first, uint64_t count)
 {
     for (uint64_t i = first; i < first + count; i++) {
         uint32_t *classes = g->classes + i * g->width, kept = 0;
-        float *listed = g->work.scores + i * g->width, *all = g->coefficients + i * g->width;
+        float *listed = g->work.sifted + i * g->width, *all = g->coefficients + i * g->width;
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             uint32_t class = classes[j];
             float c = listed[j];

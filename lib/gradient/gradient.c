@@ -277,6 +277,46 @@ xsm_status xsmi_check_eta(double eta, xsm_error *err)
     return XSM_OK;
 }
 
+/* -- for trials ---------------------------------------------------------------------------------------------------- */
+
+void xsmi_gradient_fill(xsm_gradient *g, uint64_t examples, int byte)
+{
+    const size_t entries = (size_t)(examples * g->width);
+    memset(g->coefficients, byte, entries * sizeof *g->coefficients);
+    memset(g->losses, byte, (size_t)examples * sizeof *g->losses);
+    if (xsmi_gradient_has_lists(g)) {
+        memset(g->work.scores, byte, entries * sizeof *g->work.scores);
+        memset(g->classes, byte, entries * sizeof *g->classes);
+    }
+    if (g->proximal) {
+        memset(g->shrinks, byte, entries * sizeof *g->shrinks);
+    }
+    if (g->work.scratch) {
+        memset(g->work.scratch, byte, g->work.scratch_bytes);
+    }
+    g->listed = g->clean = 0;
+}
+
+static bool all_bytes(const void *memory, size_t bytes, int byte)
+{
+    const unsigned char *m = memory;
+    bool all = true;
+    for (size_t i = 0; i < bytes; i++) {
+        all &= m[i] == (unsigned char)byte;
+    }
+    return all;
+}
+
+bool xsmi_gradient_is_filled(const xsm_gradient *g, uint64_t i, int byte)
+{
+    return all_bytes(xsmi_gradient_row(g, i), (size_t)g->width * sizeof *g->coefficients, byte);
+}
+
+bool xsmi_gradient_scratch_is_filled(const xsm_gradient *g, uint32_t thread, int byte)
+{
+    return all_bytes(g->work.scratch + thread * g->work.scratch_each, g->work.scratch_each, byte);
+}
+
 /* -- for hosts ----------------------------------------------------------------------------------------------------- */
 
 xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_error *err)

@@ -3,7 +3,7 @@
  * optimizers apply it; this is all that they know of each other.
  *
  * Entry j of example i is number i*width + j. Which class an entry belongs to, and which entries count, depends on the
- * form. Optimizers read entries through the functions at the end.
+ * form. Estimators fill the arrays; everyone else reads entries through the functions at the end.
  */
 #ifndef XSMI_GRADIENT_H
 #define XSMI_GRADIENT_H
@@ -107,6 +107,58 @@ static inline bool xsmi_gradient_has_lists(const xsm_gradient *g)
     return g->form != XSMI_GRADIENT_DENSE;
 }
 
+/* Whether every class has an entry, and each example lists those that are not 0. */
+static inline bool xsmi_gradient_is_sifted(const xsm_gradient *g)
+{
+    return g->form == XSMI_GRADIENT_SIFTED;
+}
+
+/* Whether all examples share most classes, whose coefficients are a matrix. */
+static inline bool xsmi_gradient_is_shared(const xsm_gradient *g)
+{
+    return g->form == XSMI_GRADIENT_SHARED;
+}
+
+/* -- the entries of an example ------------------------------------------------------------------------------------- */
+
+typedef struct xsmi_entries {
+    uint64_t count;
+    const uint32_t *classes;   /* [count]; NULL = 0, 1, 2, ... */
+    const float *coefficients; /* [count] */
+    const double *shrinks;     /* [count]; NULL = all ones */
+} xsmi_entries;
+
+/* The list of an example, of gradients that are not exact. */
+static inline xsmi_entries xsmi_gradient_list(const xsm_gradient *g, uint64_t i)
+{
+    const uint64_t first = i * g->width;
+    return (xsmi_entries){g->lengths[i], g->classes + first, g->coefficients + first,
+                          g->proximal ? g->shrinks + first : NULL};
+}
+
+/* The coefficients of every class, of exact gradients; those of example i + 1 are `width` later. */
+static inline const float *xsmi_gradient_row(const xsm_gradient *g, uint64_t i)
+{
+    return g->coefficients + i * g->width;
+}
+
+/* The entries of an example, of any gradient. */
+static inline xsmi_entries xsmi_gradient_example_entries(const xsm_gradient *g, uint64_t i)
+{
+    return xsmi_gradient_is_exact(g) ? (xsmi_entries){g->width, NULL, xsmi_gradient_row(g, i), NULL}
+                                     : xsmi_gradient_list(g, i);
+}
+
+/* Prefetches where the list of an example begins. */
+XSMI_PREFETCHER void xsmi_gradient_fetch(const xsm_gradient *g, uint64_t i)
+{
+    __builtin_prefetch(g->example + i, 0, 3);
+    __builtin_prefetch(g->classes + i * g->width, 0, 3);
+    __builtin_prefetch(g->lengths + i, 0, 3);
+}
+
+/* -- entries by number --------------------------------------------------------------------------------------------- */
+
 /* The class of an entry, and its example. */
 static inline uint32_t xsmi_gradient_class(const xsm_gradient *g, uint64_t entry)
 {
@@ -118,6 +170,23 @@ static inline uint64_t xsmi_gradient_example(const xsm_gradient *g, uint64_t ent
     return entry / g->width;
 }
 
+/* Its coefficient, and what the step multiplies the class's weights by; NULL = 1. */
+static inline const float *xsmi_gradient_coefficient(const xsm_gradient *g, uint64_t entry)
+{
+    return g->coefficients + entry;
+}
+
+static inline const double *xsmi_gradient_shrink(const xsm_gradient *g, uint64_t entry)
+{
+    return g->proximal ? g->shrinks + entry : NULL;
+}
+
+/* The entry of a class, of exact gradients. */
+static inline uint64_t xsmi_gradient_entry(const xsm_gradient *g, uint64_t example, uint32_t class)
+{
+    return example * g->width + class;
+}
+
 /* An upper limit of the number of entries that xsmi_gradient_entries() writes; for dense gradients their number. */
 size_t xsmi_gradient_count(const xsm_gradient *g, bool shared);
 /* Writes the numbers of the entries that a step must apply, in rising order, and returns how many. Without `shared`,
@@ -125,5 +194,35 @@ size_t xsmi_gradient_count(const xsm_gradient *g, bool shared);
 size_t xsmi_gradient_entries(const xsm_gradient *g, bool shared, uint64_t *entries);
 /* The mean number of examples that change a class. */
 double xsmi_gradient_density(const xsm_gradient *g);
+
+/* -- classes with a matrix of coefficients ------------------------------------------------------------------------- */
+
+typedef struct xsmi_class_matrix {
+    const uint32_t *classes; /* [count]; NULL = 0, 1, 2, ... */
+    size_t count;
+    const float *coefficients; /* [examples][stride] */
+    size_t stride;
+} xsmi_class_matrix;
+
+/* Every class, of exact gradients. */
+static inline xsmi_class_matrix xsmi_gradient_all(const xsm_gradient *g)
+{
+    return (xsmi_class_matrix){NULL, (size_t)g->width, g->coefficients, (size_t)g->width};
+}
+
+/* The classes that all examples share, of shared gradients. */
+static inline xsmi_class_matrix xsmi_gradient_shared(const xsm_gradient *g)
+{
+    return (xsmi_class_matrix){g->shared.classes, g->shared.count, g->shared.matrix, g->shared.stride};
+}
+
+/* -- for trials ---------------------------------------------------------------------------------------------------- */
+
+/* Fills the memory of so many examples, and of the scratch, with a byte: what a gradient says must not depend on what
+ * was there. */
+void xsmi_gradient_fill(xsm_gradient *g, uint64_t examples, int byte);
+/* Whether the coefficients of example i, and the scratch of a thread, are still that byte. */
+bool xsmi_gradient_is_filled(const xsm_gradient *g, uint64_t i, int byte);
+bool xsmi_gradient_scratch_is_filled(const xsm_gradient *g, uint32_t thread, int byte);
 
 #endif

@@ -41,8 +41,12 @@ typedef struct xsmi_outcome {
 } xsmi_outcome;
 
 typedef struct xsmi_work {
-    float *scores, *linear; /* [examples][width] of listed classes, with and without the bias. For sifted gradients
-                               `scores` becomes a copy of the listed coefficients. */
+    union {
+        float *scores; /* [examples][width] of listed classes */
+        float
+            *sifted; /* of sifted gradients, once they have coefficients: those of the lists, in place of the scores */
+    };
+    float *linear;          /* [examples][width] the scores without the bias */
     double *log_expected;   /* [examples][width], with a sampler */
     uint32_t *draws;        /* [examples][width], with a sampler; of hierarchies, where the paths turn right */
     unsigned char *scratch; /* [threads][scratch_each] */

@@ -202,7 +202,7 @@ static xsm_status apply_exact(const xsmi_step *s, xsm_error *err)
     xsm_optimizer *o = s->optimizer;
     const uint32_t classes = o->model->classes, threads = xsm_context_threads(o->context);
     if (takes_groups(s)) {
-        const xsmi_class_matrix all = {NULL, classes, s->g->coefficients, (size_t)s->g->width};
+        const xsmi_class_matrix all = xsmi_gradient_all(s->g);
         return xsmi_step_groups(s, &all, err);
     }
     bool done;
@@ -270,7 +270,7 @@ static void use_hidden(xsm_batch *batch, const xsm_model *m, const xsm_gradient 
 static bool takes_product(const xsm_optimizer *o, const xsm_gradient *g)
 {
     const xsm_model *m = o->model;
-    return g->form == XSMI_GRADIENT_SHARED && !(g->row_bound > 0) && m->layout == XSM_LAYOUT_CLASS_MAJOR &&
+    return xsmi_gradient_is_shared(g) && !(g->row_bound > 0) && m->layout == XSM_LAYOUT_CLASS_MAJOR &&
            m->score == XSM_SCORE_LINEAR && !m->row_length;
 }
 
@@ -290,10 +290,7 @@ static void apply_one(const xsmi_step *s)
     const xsmi_features x = xsmi_batch_features(&s->batch, 0);
     const xsmi_example_step one = {
         .x = &x,
-        .count = g->lengths[0],
-        .classes = g->classes,
-        .coefficients = g->coefficients,
-        .shrinks = g->proximal ? g->shrinks : NULL,
+        .entries = xsmi_gradient_list(g, 0),
         .alpha = s->alpha,
         .bound = g->row_bound,
         .step = s->step,
@@ -320,7 +317,7 @@ static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
     }
     XSMI_TRY(reserve_entries(s->optimizer, listed, err));
     if (product) {
-        const xsmi_class_matrix shared = {g->shared.classes, g->shared.count, g->shared.matrix, g->shared.stride};
+        const xsmi_class_matrix shared = xsmi_gradient_shared(g);
         XSMI_TRY(xsmi_step_groups(s, &shared, err));
     }
     return apply_listed(s, product, err);

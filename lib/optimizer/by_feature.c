@@ -45,7 +45,7 @@ static void run_tile(void *state, size_t index, uint32_t thread)
     const uint32_t count = left < job->width ? left : (uint32_t)job->width;
     const xsmi_class_tile tile = {&o->features, g->examples, first, count, packed, job->width};
     for (uint64_t i = 0; i < g->examples; i++) {
-        memcpy(packed + i * job->width, g->coefficients + i * g->width + first, count * sizeof *packed);
+        memcpy(packed + i * job->width, xsmi_gradient_row(g, i) + first, count * sizeof *packed);
     }
     if (o->linear) {
         xsmi_linear_tile(s, &tile);

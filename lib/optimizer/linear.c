@@ -78,12 +78,13 @@ static void add_feature_major(xsm_model *m, const xsmi_features *x, uint32_t cou
 static void add(xsm_model *m, const xsmi_example_step *s)
 {
     const xsmi_features *x = s->x;
+    const xsmi_entries *entries = &s->entries;
     float amounts[GROUP];
-    for (uint32_t start = 0; start < s->count; start += GROUP) {
-        uint32_t group = XSMI_MIN(s->count - start, (uint32_t)GROUP);
-        const uint32_t *rows = s->classes + start;
+    for (uint64_t start = 0; start < entries->count; start += GROUP) {
+        uint32_t group = (uint32_t)XSMI_MIN(entries->count - start, (uint64_t)GROUP);
+        const uint32_t *rows = entries->classes + start;
         for (uint32_t j = 0; j < group; j++) {
-            double change = -s->step.eta * (double)s->coefficients[start + j];
+            double change = -s->step.eta * (double)entries->coefficients[start + j];
             if (m->bias && m->score == XSM_SCORE_LINEAR) {
                 m->bias[rows[j]] = (float)((double)m->bias[rows[j]] + change);
             }
@@ -106,8 +107,8 @@ static void add(xsm_model *m, const xsmi_example_step *s)
                 xsmi_model_sum_row_length(m, rows[j]);
             }
         }
-        for (uint32_t j = 0; s->shrinks && j < group; j++) {
-            shrink_row(m, rows[j], s->shrinks[start + j]);
+        for (uint32_t j = 0; entries->shrinks && j < group; j++) {
+            shrink_row(m, rows[j], entries->shrinks[start + j]);
         }
     }
 }
@@ -123,15 +124,15 @@ static void bound_row(xsm_model *m, uint32_t k, double alpha, double bound)
 void xsmi_linear_example(xsm_model *m, const xsmi_example_step *s)
 {
     const bool distances = m->score != XSM_SCORE_LINEAR;
-    for (uint32_t j = 0; distances && j < s->count; j++) {
-        xsmi_model_pull(m, s->classes[j], (double)s->coefficients[j], s->step.eta);
+    for (uint32_t j = 0; distances && j < s->entries.count; j++) {
+        xsmi_model_pull(m, s->entries.classes[j], (double)s->entries.coefficients[j], s->step.eta);
     }
     add(m, s);
-    for (uint32_t j = 0; distances && j < s->count; j++) {
-        xsmi_model_settle(m, s->classes[j]);
+    for (uint32_t j = 0; distances && j < s->entries.count; j++) {
+        xsmi_model_settle(m, s->entries.classes[j]);
     }
-    for (uint32_t j = 0; s->bound > 0 && j < s->count; j++) {
-        bound_row(m, s->classes[j], s->alpha, s->bound);
+    for (uint32_t j = 0; s->bound > 0 && j < s->entries.count; j++) {
+        bound_row(m, s->entries.classes[j], s->alpha, s->bound);
     }
 }
 
@@ -140,18 +141,18 @@ void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entri
     xsm_model *m = s->optimizer->model;
     const xsm_gradient *g = s->g;
     xsmi_features x;
-    xsmi_example_step one = {.x = &x, .count = 1, .classes = &class, .alpha = s->alpha, .step = s->step};
+    xsmi_example_step one = {.x = &x, .entries = {1, &class, NULL, NULL}, .alpha = s->alpha, .step = s->step};
     if (m->score != XSM_SCORE_LINEAR) {
         double sum = 0;
         for (size_t j = 0; j < count; j++) {
-            sum += (double)g->coefficients[entries[j]];
+            sum += (double)*xsmi_gradient_coefficient(g, entries[j]);
         }
         xsmi_model_pull(m, class, sum, s->step.eta);
     }
     for (size_t j = 0; j < count; j++) {
         x = xsmi_batch_features(&s->batch, xsmi_gradient_example(g, entries[j]));
-        one.coefficients = g->coefficients + entries[j];
-        one.shrinks = g->proximal ? g->shrinks + entries[j] : NULL;
+        one.entries.coefficients = xsmi_gradient_coefficient(g, entries[j]);
+        one.entries.shrinks = xsmi_gradient_shrink(g, entries[j]);
         add(m, &one);
     }
     if (m->score != XSM_SCORE_LINEAR) {
@@ -202,7 +203,7 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
             size_t n = (size_t)XSMI_MIN(examples - start, (uint64_t)RANGE_EXAMPLES);
             for (size_t i = 0; i < n; i++) {
                 x[i] = xsmi_batch_features(&s->batch, (size_t)start + i).values;
-                const float *from = g->coefficients + (start + i) * g->width + first + c;
+                const float *from = xsmi_gradient_row(g, start + i) + first + c;
                 for (size_t k = 0; k < classes; k++) {
                     amounts[i * RANGE_CLASSES + k] = scale * from[k];
                 }
@@ -236,7 +237,7 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     const xsm_gradient *g = s->g;
     const float scale = (float)(-s->step.eta / s->alpha);
     for (uint64_t i = 0; m->bias && m->score == XSM_SCORE_LINEAR && i < s->batch.count; i++) {
-        m->kernels->axpby(m->bias + first, g->coefficients + i * g->width + first, count, (float)-s->step.eta, 1);
+        m->kernels->axpby(m->bias + first, xsmi_gradient_row(g, i) + first, count, (float)-s->step.eta, 1);
     }
     if (is_blocked(s)) {
         range_dense(s, first, count, scale, scratch);
@@ -244,7 +245,7 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     }
     for (uint64_t i = 0; i < s->batch.count; i++) {
         xsmi_features x = xsmi_batch_features(&s->batch, (size_t)i);
-        const float *from = g->coefficients + i * g->width + first;
+        const float *from = xsmi_gradient_row(g, i) + first;
         if (m->layout == XSM_LAYOUT_CLASS_MAJOR) {
             range_sparse(m, &x, from, first, count, scale);
         } else {
@@ -261,7 +262,7 @@ void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint3
     for (uint32_t k = first; distances && k < first + count; k++) {
         double sum = 0;
         for (uint64_t i = 0; i < s->batch.count; i++) {
-            sum += (double)s->g->coefficients[i * s->g->width + k];
+            sum += (double)xsmi_gradient_row(s->g, i)[k];
         }
         xsmi_model_pull(m, k, sum, s->step.eta);
     }

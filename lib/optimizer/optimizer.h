@@ -47,10 +47,7 @@ struct xsm_optimizer {
  * are scaled to it; 0 = none, otherwise the model has row_scale and row_length. */
 typedef struct xsmi_example_step {
     const xsmi_features *x;
-    uint32_t count;
-    const uint32_t *classes;   /* [count], each once */
-    const float *coefficients; /* [count] */
-    const double *shrinks;     /* [count]; NULL = all ones */
+    xsmi_entries entries; /* each class once */
     double alpha, bound;
     xsm_step step;
 } xsmi_example_step;

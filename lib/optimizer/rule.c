@@ -105,26 +105,27 @@ void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32
 
 void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s)
 {
+    const xsmi_entries *list = &s->entries;
     xsmi_row row;
     xsm_scaled_gradient g = {sizeof g, s->x->values, s->x->index, s->x->count, 0, 0};
-    for (uint32_t j = 0; j < s->count; j++) {
-        xsmi_row_of_class(o, s->classes[j], &row);
+    for (uint32_t j = 0; j < list->count; j++) {
+        xsmi_row_of_class(o, list->classes[j], &row);
         if (row.stride == 1 && o->ops.scaled) { /* the inner loop of single steps */
-            g.factor = s->coefficients[j];
+            g.factor = list->coefficients[j];
             o->ops.scaled(o->state, row.weights, row.memory, &g, &s->step);
         } else {
-            xsmi_rule_row(o, &row, s->x, s->coefficients[j], &s->step);
+            xsmi_rule_row(o, &row, s->x, list->coefficients[j], &s->step);
         }
     }
     if (o->model->bias) {
-        xsmi_rule_bias(o, 0, &(xsmi_features){s->coefficients, s->classes, s->count}, &s->step);
+        xsmi_rule_bias(o, 0, &(xsmi_features){list->coefficients, list->classes, (size_t)list->count}, &s->step);
     }
 }
 
 /* Entry j of a class. */
 static uint64_t entry_at(const xsm_gradient *g, uint32_t class, const uint64_t *entries, size_t j)
 {
-    return entries ? entries[j] : j * g->width + class;
+    return entries ? entries[j] : xsmi_gradient_entry(g, j, class);
 }
 
 /* Applies sums over features in any order, which are zeros before and afterwards. A feature of several examples is
@@ -141,7 +142,7 @@ static void rule_sparse(const xsmi_step *s, const xsmi_row *row, uint32_t class,
         const uint64_t entry = entry_at(s->g, class, entries, j);
         xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
         o->model->kernels->sparse_scatter_update(sums, 0, &first, 1, x.index, x.values, x.count,
-                                                 s->g->coefficients + entry);
+                                                 xsmi_gradient_coefficient(s->g, entry));
     }
     for (size_t j = 0; j < count; j++) {
         const uint64_t entry = entry_at(s->g, class, entries, j);
@@ -166,7 +167,7 @@ static void rule_dense(const xsmi_step *s, const xsmi_row *row, const uint64_t *
     const xsm_model *m = s->optimizer->model;
     for (size_t j = 0; j < count; j++) {
         xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entries[j]));
-        m->kernels->axpby(sums, x.values, x.count, s->g->coefficients[entries[j]], 1);
+        m->kernels->axpby(sums, x.values, x.count, *xsmi_gradient_coefficient(s->g, entries[j]), 1);
     }
     xsmi_rule_row(s->optimizer, row, &(xsmi_features){sums, NULL, m->features}, 1, &s->step);
     memset(sums, 0, m->features * sizeof *sums);
@@ -178,7 +179,7 @@ void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries
     xsmi_row row;
     float *sums = o->sums + thread * o->sums_each, bias = 0;
     for (size_t j = 0; o->model->bias && j < count; j++) {
-        bias += s->g->coefficients[entry_at(s->g, class, entries, j)];
+        bias += *xsmi_gradient_coefficient(s->g, entry_at(s->g, class, entries, j));
     }
     if (o->model->bias) {
         xsmi_rule_bias(o, class, &(xsmi_features){&bias, NULL, 1}, &s->step);
@@ -187,7 +188,7 @@ void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries
     if (count == 1) {
         const uint64_t entry = entry_at(s->g, class, entries, 0);
         xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
-        xsmi_rule_row(o, &row, &x, s->g->coefficients[entry], &s->step);
+        xsmi_rule_row(o, &row, &x, *xsmi_gradient_coefficient(s->g, entry), &s->step);
     } else if (xsmi_batch_sparse(&s->batch)) {
         rule_sparse(s, &row, class, entries, count, sums);
     } else {

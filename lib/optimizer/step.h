@@ -47,13 +47,7 @@ typedef struct xsmi_class_tile {
 xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err);
 void xsmi_release_tiles(xsm_optimizer *o);
 
-/* Classes with a matrix of coefficients, for the step by groups (groups.c): class-major models, dense rows. */
-typedef struct xsmi_class_matrix {
-    const uint32_t *classes; /* [count]; NULL = 0, 1, 2, ... */
-    size_t count;
-    const float *coefficients; /* [examples][stride] */
-    size_t stride;
-} xsmi_class_matrix;
+/* The step by groups (groups.c), on classes with a matrix of coefficients: class-major models, dense rows. */
 /* The number of floats that each thread sums in; SIZE_MAX if they cannot be addressed. */
 size_t xsmi_group_sums(const xsm_model *m);
 xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix, xsm_error *err);

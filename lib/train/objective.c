@@ -225,7 +225,7 @@ static void add_sparse(const xsmi_objective *o, const piece *p)
     for (uint64_t i = p->first; i < p->end; i++) {
         xsmi_features x = xsmi_dataset_features(o->train, xsmi_batch_row(&o->tile, (size_t)i));
         o->model->kernels->column_update(p->sums + p->class, o->stride, x.index, x.values, x.count, p->classes,
-                                         g->coefficients + i * g->width + p->class, 1);
+                                         xsmi_gradient_row(g, i) + p->class, 1);
         for (size_t j = 0; p->class == 0 && j < x.count; j++) {
             touched[x.index ? x.index[j] : j] = 1;
         }
@@ -242,8 +242,8 @@ static void add_dense(const xsmi_objective *o, const piece *p)
             x[i] = xsmi_dataset_features(o->train, xsmi_batch_row(&o->tile, (size_t)start + i)).values;
         }
         o->model->kernels->rank_update(p->sums + p->class * o->stride, o->stride, p->classes,
-                                       g->coefficients + start * g->width + p->class, g->width, x, n,
-                                       o->model->features, 1, NULL);
+                                       xsmi_gradient_row(g, start) + p->class, g->width, x, n, o->model->features, 1,
+                                       NULL);
     }
 }
 
@@ -260,7 +260,7 @@ static void add_piece(void *state, size_t index, uint32_t thread)
     }
     double *bias = o->bias_sums + p.run * o->model->classes + p.class;
     for (uint64_t i = p.first; o->model->bias && i < p.end; i++) {
-        const float *from = g->coefficients + i * g->width + p.class;
+        const float *from = xsmi_gradient_row(g, i) + p.class;
         for (uint32_t k = 0; k < p.classes; k++) {
             bias[k] += (double)from[k];
         }

@@ -102,8 +102,9 @@ static xsmi_upcoming upcoming_at(const run *r, uint64_t i)
     xsmi_upcoming upcoming = {NULL, 0, NULL, SIZE_MAX};
     if (i < r->count) {
         uint64_t s = step_at(r, i);
-        upcoming.rows = r->drawn->classes + s * r->drawn->width;
-        upcoming.count = r->drawn->lengths[s];
+        const xsmi_entries list = xsmi_gradient_list(r->drawn, s);
+        upcoming.rows = list.classes;
+        upcoming.count = (size_t)list.count;
         upcoming.x = features_at(r, i).values;
     }
     return upcoming;
@@ -113,10 +114,7 @@ static xsmi_upcoming upcoming_at(const run *r, uint64_t i)
 XSMI_PREFETCHER void fetch_entry(const run *r, uint64_t i)
 {
     if (i < r->count) {
-        uint64_t s = step_at(r, i);
-        __builtin_prefetch(r->drawn->example + s, 0, 3);
-        __builtin_prefetch(r->drawn->classes + s * r->drawn->width, 0, 3);
-        __builtin_prefetch(r->drawn->lengths + s, 0, 3);
+        xsmi_gradient_fetch(r->drawn, step_at(r, i));
     }
 }
 
@@ -252,7 +250,7 @@ static bool shares(const uint32_t *classes, size_t count, uint32_t class)
 /* Copies the next steps, from i on, into the block while they share no class. Returns their number. */
 static uint64_t fill(const run *r, uint64_t i)
 {
-    const uint64_t width = r->drawn->width, most = r->stepper->most;
+    const uint64_t most = r->stepper->most;
     xsm_gradient *g = r->block;
     uint32_t seen[CLASSES_MOST];
     size_t classes = 0;
@@ -261,18 +259,17 @@ static uint64_t fill(const run *r, uint64_t i)
         fetch_entry(r, i + n + 4 * most);
         fetch_state(r, i + n + 2 * most);
         uint64_t s = step_at(r, i + n);
-        const uint32_t *own = r->drawn->classes + s * width;
-        const uint32_t length = r->drawn->lengths[s];
+        const xsmi_entries own = xsmi_gradient_list(r->drawn, s);
         if (most > 1) {
             bool found = false;
-            for (uint32_t j = 0; j < length; j++) {
-                found |= shares(seen, classes, own[j]);
-                seen[classes + j] = own[j];
+            for (uint32_t j = 0; j < own.count; j++) {
+                found |= shares(seen, classes, own.classes[j]);
+                seen[classes + j] = own.classes[j];
             }
             if (found) {
                 break;
             }
-            classes += length;
+            classes += own.count;
         }
         xsmi_gradient_copy_example(g, n, r->drawn, s);
     }
@@ -334,17 +331,14 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
     xsmi_prefetch_queued(&queue, SIZE_MAX);
     /* In reverse order: the last step's rows are still in the first cache, which is too small for the whole block. */
     for (uint64_t k = n; k-- > 0;) {
-        const uint64_t s = step_at(r, i + k), width = r->drawn->width;
+        const uint64_t s = step_at(r, i + k);
         if (!sparse) {
             fetch_rests(r, &share, i + k + most);
         }
         const xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
         const xsmi_example_step step = {
             .x = &x,
-            .count = g->lengths[k],
-            .classes = g->classes + k * width,
-            .coefficients = g->coefficients + k * width,
-            .shrinks = g->proximal ? g->shrinks + k * width : NULL,
+            .entries = xsmi_gradient_list(g, k),
             .alpha = list->alphas[s + 1],
             .bound = g->row_bound,
             .step = {sizeof step.step, list->etas[s], list->taken + s + 1},

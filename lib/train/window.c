@@ -240,9 +240,9 @@ static bool cut(xsmi_window *w, plan *p)
     for (uint32_t s = 0; s < count; s++) {
         w->parent[s] = s;
         w->size[s] = 1;
-        const uint32_t *classes = list->classes + s * list->width;
-        for (uint32_t j = 0; j < list->lengths[s]; j++) {
-            uint16_t *last = &w->last[classes[j] & (w->slots - 1)];
+        const xsmi_entries own = xsmi_gradient_list(list, s);
+        for (uint32_t j = 0; j < own.count; j++) {
+            uint16_t *last = &w->last[own.classes[j] & (w->slots - 1)];
             if (*last != NONE) {
                 uint32_t a = root_of(w->parent, *last), b = root_of(w->parent, s);
                 if (a != b) {
@@ -470,9 +470,9 @@ void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks)
     const xsm_gradient *g = w->plans[w->now].drawn;
     for (uint64_t s = 0; s < count; s++) {
         xsmi_features x = xsmi_dataset_features(w->estimator->train, g->example[s].row);
-        const uint32_t *classes = g->classes + s * g->width;
-        for (uint32_t j = 0; j < g->lengths[s]; j++) {
-            size_t start = (size_t)classes[j] * m->stride;
+        const xsmi_entries list = xsmi_gradient_list(g, s);
+        for (uint32_t j = 0; j < list.count; j++) {
+            size_t start = (size_t)list.classes[j] * m->stride;
             for (size_t i = 0; i < x.count; i += x.index ? 1 : XSMI_MARK_FLOATS) {
                 xsmi_mark(marks, start + (x.index ? x.index[i] : i));
             }

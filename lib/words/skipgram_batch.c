@@ -334,9 +334,10 @@ static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, u
     }
     uint32_t n = 0;
     for (uint32_t i = 0; i < pairs; i++) {
-        for (uint32_t j = 0; j < g->lengths[i]; j++) {
-            out->rows[n] = g->classes[i * g->width + j];
-            out->amounts[n++] = (float)(-r->eta * (double)g->coefficients[i * g->width + j]);
+        const xsmi_entries list = xsmi_gradient_list(g, i);
+        for (uint32_t j = 0; j < list.count; j++) {
+            out->rows[n] = list.classes[j];
+            out->amounts[n++] = (float)(-r->eta * (double)list.coefficients[j]);
         }
         out->loss += g->losses[i];
     }
