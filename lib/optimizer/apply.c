@@ -323,6 +323,32 @@ static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
     return apply_listed(s, product, err);
 }
 
+xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                                xsm_error *err)
+{
+    xsm_model *m = o->model;
+    xsmi_step s = {.optimizer = o, .batch = *batch, .g = g, .step = {sizeof s.step, eta, o->steps + 1}};
+    XSMI_TRY(check_step(o, batch, g, eta, err));
+    xsmi_model_set_scoring(m, g->correction, g->hierarchy);
+    if (m->layer) {
+        use_hidden(&s.batch, m, g);
+    }
+    XSMI_TRY(xsmi_optimizer_prepare(o, g, err));
+    const bool product = takes_product(o, g);
+    XSMI_TRY(xsmi_reserve_sums(o, sums_of(&s, product), err));
+    if (m->layer) {
+        XSMI_TRY(xsmi_prepare_first_layer(&s, batch, err));
+    }
+    XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &s.alpha, err));
+    XSMI_TRY(apply_output(&s, product, err));
+    m->alpha = s.alpha;
+    if (m->layer) {
+        XSMI_TRY(xsmi_step_first_layer(&s, batch, err));
+    }
+    o->steps++;
+    return XSM_OK;
+}
+
 xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
                                xsm_error *err)
 {
@@ -335,32 +361,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     if (!o->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "optimizer '%s' is not bound", o->ops.name);
     }
-    xsm_model *m = o->model;
-    xsmi_step s;
-    xsm_batch rows;
-    s.optimizer = o;
-    s.g = g;
-    s.step = (xsm_step){sizeof s.step, eta, o->steps + 1};
+    xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
-    XSMI_TRY(xsmi_model_read_batch(m, given, &s.batch, err));
-    XSMI_TRY(check_step(o, &s.batch, g, eta, err));
-    xsmi_model_set_scoring(m, g->correction, g->hierarchy);
-    if (m->layer) {
-        rows = s.batch;
-        use_hidden(&s.batch, m, g);
-    }
-    XSMI_TRY(xsmi_optimizer_prepare(o, g, err));
-    const bool product = takes_product(o, g);
-    XSMI_TRY(xsmi_reserve_sums(o, sums_of(&s, product), err));
-    if (m->layer) {
-        XSMI_TRY(xsmi_prepare_first_layer(&s, &rows, err));
-    }
-    XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &s.alpha, err));
-    XSMI_TRY(apply_output(&s, product, err));
-    m->alpha = s.alpha;
-    if (m->layer) {
-        XSMI_TRY(xsmi_step_first_layer(&s, &rows, err));
-    }
-    o->steps++;
-    return XSM_OK;
+    XSMI_TRY(xsmi_model_read_batch(o->model, given, &batch, err));
+    return xsmi_optimizer_apply(o, &batch, g, eta, err);
 }

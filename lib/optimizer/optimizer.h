@@ -61,6 +61,9 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
 /* Returns the alpha after a decay; first multiplies scales that have become small into the rows. The caller sets
  * m->alpha to it after the step. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err);
+/* As xsm_optimizer_apply(), for a batch and a rate that have been checked, by the gradient's computation say. */
+xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                                xsm_error *err);
 /* Takes an example's step, after xsmi_optimizer_prepare(): on a class-major model, on any thread. */
 void xsmi_optimizer_step(xsm_optimizer *o, const xsmi_example_step *s);
 /* Prefetches the memory that such a step reads besides weights and features. */

@@ -347,7 +347,7 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     double eta = eta_at(t, t->epoch, t->place);
     xsm_status status = xsmi_estimator_step_gradient(t->estimator, &batch, eta, t->gradient, err);
     if (status == XSM_OK) {
-        status = xsm_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
+        status = xsmi_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
     }
     if (status == XSM_ERROR_DIVERGED) {
         return diverged(t, t->step, eta, err);
