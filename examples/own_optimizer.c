@@ -32,12 +32,12 @@ static const xsm_option rmsprop_options[] = {
 
 /* Changes n weights and their means of squares. Weights without a gradient keep both: the library calls the rule for
  * the classes and features of a batch only, and a sum of 0 must not matter. */
-static void rmsprop_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void rmsprop_rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                          const xsm_step *step)
 {
     const rmsprop *s = state;
     const float decay = (float)s->decay, epsilon = (float)s->epsilon, eta = (float)step->eta;
-    float *squares = memory[0];
+    float *squares = accumulators[0];
     for (size_t i = 0; i < n; i++) {
         if (sum[i] != 0) {
             squares[i] = decay * squares[i] + (1 - decay) * sum[i] * sum[i];
@@ -47,7 +47,7 @@ static void rmsprop_rule(const void *state, float *weights, float *const *memory
 }
 
 /* One number for each weight, which checkpoints save under this name. It starts at 0, as the table has no initial(). */
-static const char *const rmsprop_memories[] = {"mean-squares"};
+static const char *const rmsprop_accumulators[] = {"mean-squares"};
 
 static const xsm_optimizer_ops rmsprop_table = {
     .size = sizeof(xsm_optimizer_ops),
@@ -58,8 +58,8 @@ static const xsm_optimizer_ops rmsprop_table = {
     .options = rmsprop_options,
     .option_count = sizeof rmsprop_options / sizeof rmsprop_options[0],
     .option_size = sizeof rmsprop_options[0],
-    .memory_names = rmsprop_memories,
-    .memories = 1,
+    .accumulator_names = rmsprop_accumulators,
+    .accumulators = 1,
     .rule = rmsprop_rule,
 };
 

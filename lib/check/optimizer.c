@@ -96,8 +96,8 @@ static xsm_batch batch_at(const xsmi_optimizer_trial *t, const form *f, uint64_t
     return xsm_batch_range(t->data, step * f->batch % (ROWS - f->batch + 1), f->batch);
 }
 
-static xsm_status take_steps(const xsmi_optimizer_trial *t, const form *f, rig *r, uint64_t first, uint64_t count,
-                             xsm_error *err)
+static xsm_status run_steps(const xsmi_optimizer_trial *t, const form *f, rig *r, uint64_t first, uint64_t count,
+                            xsm_error *err)
 {
     for (uint64_t step = first; step < first + count; step++) {
         xsm_batch batch = batch_at(t, f, step);
@@ -147,10 +147,10 @@ static xsm_status check_threads(const xsmi_optimizer_trial *t, const form *f, xs
 {
     rig one, several = {.context = NULL};
     xsm_status status = rig_new(t, f, NULL, 1, &one, err);
-    status = status == XSM_OK ? take_steps(t, f, &one, 0, STEPS, err) : status;
+    status = status == XSM_OK ? run_steps(t, f, &one, 0, STEPS, err) : status;
     status = status == XSM_OK ? check_finite(t, one.model, err) : status;
     status = status == XSM_OK ? rig_new(t, f, NULL, THREADS, &several, err) : status;
-    status = status == XSM_OK ? take_steps(t, f, &several, 0, STEPS, err) : status;
+    status = status == XSM_OK ? run_steps(t, f, &several, 0, STEPS, err) : status;
     if (status == XSM_OK && !same_models(one.model, several.model)) {
         status =
             xsmi_optimizer_fault(t, err, "estimator '%s', batches of %llu: the weights depend on the number of threads",
@@ -161,7 +161,7 @@ static xsm_status check_threads(const xsmi_optimizer_trial *t, const form *f, xs
     return status;
 }
 
-/* Copies weights and memories. */
+/* Copies weights and accumulators. */
 static void copy_state(const rig *from, rig *to)
 {
     xsm_model *a = from->model, *b = to->model;
@@ -186,18 +186,18 @@ static xsm_status check_resumed(const xsmi_optimizer_trial *t, const form *f, xs
 {
     rig whole, resumed = {.context = NULL};
     xsm_status status = rig_new(t, f, NULL, 1, &whole, err);
-    status = status == XSM_OK ? take_steps(t, f, &whole, 0, STEPS, err) : status;
+    status = status == XSM_OK ? run_steps(t, f, &whole, 0, STEPS, err) : status;
     status = status == XSM_OK ? rig_new(t, f, NULL, 1, &resumed, err) : status;
     if (status == XSM_OK) {
         copy_state(&whole, &resumed);
-        status = take_steps(t, f, &whole, STEPS, STEPS, err);
+        status = run_steps(t, f, &whole, STEPS, STEPS, err);
     }
-    status = status == XSM_OK ? take_steps(t, f, &resumed, STEPS, STEPS, err) : status;
+    status = status == XSM_OK ? run_steps(t, f, &resumed, STEPS, STEPS, err) : status;
     if (status == XSM_OK && !same_models(whole.model, resumed.model)) {
         status = xsmi_optimizer_fault(
             t, err,
-            "with weights and memories restored, the next steps are others; all that a rule keeps must be in "
-            "its memories");
+            "with weights and accumulators restored, the next steps are others; all that a rule keeps must be in "
+            "its accumulators");
     }
     rig_free(&resumed);
     rig_free(&whole);
@@ -249,7 +249,7 @@ static xsm_status check_windows(const xsmi_optimizer_trial *t, xsm_error *err)
     options.eta = t->options->eta;
     options.order = XSM_ORDER_FILE;
     xsm_status status = rig_new(t, &f, NULL, 1, &alone, err);
-    status = status == XSM_OK ? take_steps(t, &f, &alone, 0, ROWS, err) : status;
+    status = status == XSM_OK ? run_steps(t, &f, &alone, 0, ROWS, err) : status;
     status = status == XSM_OK ? rig_new(t, &f, NULL, THREADS, &trained, err) : status;
     if (status == XSM_OK) {
         status = xsm_trainer_new(trained.context, trained.model, t->data, trained.estimator, trained.optimizer,
@@ -274,7 +274,7 @@ static xsm_status check_models(const xsmi_optimizer_trial *t, xsm_error *err)
         {"margin", NULL, NULL, 7, 0, false},    {"softmax", NULL, NULL, 30, 0, true},
         {"ove", "negatives", "3", 7, 0, true},  {"sampled-softmax", "shared", "yes", 30, 0, true},
     };
-    const bool equal = !(t->ops->flags & (XSM_OPTIMIZER_LINEAR | XSM_OPTIMIZER_RESTLESS));
+    const bool equal = !(t->ops->flags & (XSM_OPTIMIZER_LINEAR | XSM_OPTIMIZER_CHANGES_AT_ZERO));
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         form f = forms[i];
         if (equal && !f.embedding) {
@@ -295,7 +295,7 @@ static xsm_status use_once(void *state, xsm_context *ctx, xsm_error *err)
     const form f = {"softmax", NULL, NULL, 7, XSM_LAYOUT_CLASS_MAJOR, true};
     rig r;
     xsm_status status = rig_new(state, &f, ctx, 1, &r, err);
-    status = status == XSM_OK ? take_steps(state, &f, &r, 0, 2, err) : status;
+    status = status == XSM_OK ? run_steps(state, &f, &r, 0, 2, err) : status;
     rig_free(&r);
     return status;
 }

@@ -16,12 +16,12 @@ xsm_status xsmi_optimizer_fault(const xsmi_optimizer_trial *t, xsm_error *err, c
     return xsmi_fail(err, XSM_ERROR_DATA, "optimizer '%s': %s", t->ops->name, what);
 }
 
-/* Weights and memories, each with a guard before and after. */
-enum { WEIGHTS = 300, ROOM = WEIGHTS + 2, ZERO_EVERY = 5 };
+/* Weights and accumulators, each with a guard before and after. */
+enum { WEIGHTS = 300, GUARDED = WEIGHTS + 2, ZERO_EVERY = 5 };
 #define GUARD 12345.0f
 
 typedef struct piece {
-    float numbers[1 + XSM_OPTIMIZER_MEMORIES][ROOM];
+    float numbers[1 + XSM_OPTIMIZER_ACCUMULATORS][GUARDED];
 } piece;
 
 static float number(uint64_t seed, size_t i)
@@ -33,37 +33,39 @@ static float number(uint64_t seed, size_t i)
 
 static void start(const xsm_optimizer *o, piece *p)
 {
-    for (uint32_t m = 0; m <= o->ops.memories; m++) {
+    for (uint32_t m = 0; m <= o->ops.accumulators; m++) {
         const float initial = m > 0 && o->ops.initial ? o->ops.initial(o->state, m - 1) : 0;
-        for (size_t i = 0; i < ROOM; i++) {
-            p->numbers[m][i] = i == 0 || i == ROOM - 1 ? GUARD : m == 0 ? number(1, i) : initial;
+        for (size_t i = 0; i < GUARDED; i++) {
+            p->numbers[m][i] = i == 0 || i == GUARDED - 1 ? GUARD : m == 0 ? number(1, i) : initial;
         }
     }
 }
 
-static float *memories_at(piece *p, uint32_t memories, size_t i, float **memory)
+static float *accumulators_at(piece *p, uint32_t count, size_t i, float **accumulators)
 {
-    for (uint32_t m = 0; m < memories; m++) {
-        memory[m] = &p->numbers[m + 1][i + 1];
+    for (uint32_t m = 0; m < count; m++) {
+        accumulators[m] = &p->numbers[m + 1][i + 1];
     }
     return &p->numbers[0][i + 1];
 }
 
 static void call_rule(const xsm_optimizer *o, piece *p, const float *sums, size_t first, size_t n, const xsm_step *step)
 {
-    float *memory[XSM_OPTIMIZER_MEMORIES], *weights = memories_at(p, o->ops.memories, first, memory);
-    o->ops.rule(o->state, weights, memory, sums + first, n, step);
+    float *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
+    float *weights = accumulators_at(p, o->ops.accumulators, first, accumulators);
+    o->ops.rule(o->state, weights, accumulators, sums + first, n, step);
 }
 
 static void call_scaled(const xsm_optimizer *o, piece *p, const xsm_scaled_gradient *g, const xsm_step *step)
 {
-    float *memory[XSM_OPTIMIZER_MEMORIES], *weights = memories_at(p, o->ops.memories, 0, memory);
-    o->ops.scaled(o->state, weights, memory, g, step);
+    float *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
+    float *weights = accumulators_at(p, o->ops.accumulators, 0, accumulators);
+    o->ops.scaled(o->state, weights, accumulators, g, step);
 }
 
 static bool same(const xsm_optimizer *o, const piece *a, const piece *b)
 {
-    return memcmp(a->numbers, b->numbers, (1 + o->ops.memories) * sizeof a->numbers[0]) == 0;
+    return memcmp(a->numbers, b->numbers, (1 + o->ops.accumulators) * sizeof a->numbers[0]) == 0;
 }
 
 /* Whether the sum of a weight is 0 in a step. */
@@ -76,25 +78,25 @@ static bool is_zero(uint64_t step, size_t i)
 static xsm_status check_numbers(const xsmi_optimizer_trial *t, const xsm_optimizer *o, uint64_t step,
                                 const piece *before, const piece *after, xsm_error *err)
 {
-    const bool restless = (o->ops.flags & XSM_OPTIMIZER_RESTLESS) != 0;
-    for (uint32_t m = 0; m <= o->ops.memories; m++) {
+    const bool changes_at_zero = (o->ops.flags & XSM_OPTIMIZER_CHANGES_AT_ZERO) != 0;
+    for (uint32_t m = 0; m <= o->ops.accumulators; m++) {
         const float *was = before->numbers[m], *is = after->numbers[m];
-        if (is[0] != GUARD || is[ROOM - 1] != GUARD) {
-            return xsmi_optimizer_fault(t, err, "rule() writes beyond the n weights or their memories");
+        if (is[0] != GUARD || is[GUARDED - 1] != GUARD) {
+            return xsmi_optimizer_fault(t, err, "rule() writes beyond the n weights or their accumulators");
         }
         for (size_t i = 0; i < WEIGHTS; i++) {
-            if (!restless && is_zero(step, i) && memcmp(&was[i + 1], &is[i + 1], sizeof *is) != 0) {
+            if (!changes_at_zero && is_zero(step, i) && memcmp(&was[i + 1], &is[i + 1], sizeof *is) != 0) {
                 return xsmi_optimizer_fault(
-                    t, err, "a sum of 0 changes %s from %g to %g; with XSM_OPTIMIZER_RESTLESS this is accepted",
-                    m == 0 ? "a weight" : o->ops.memory_names[m - 1], (double)was[i + 1], (double)is[i + 1]);
+                    t, err, "a sum of 0 changes %s from %g to %g; with XSM_OPTIMIZER_CHANGES_AT_ZERO this is accepted",
+                    m == 0 ? "a weight" : o->ops.accumulator_names[m - 1], (double)was[i + 1], (double)is[i + 1]);
             }
             if (!isfinite(is[i + 1])) {
                 return xsmi_optimizer_fault(t, err, "%s is not finite after a step",
-                                            m == 0 ? "a weight" : o->ops.memory_names[m - 1]);
+                                            m == 0 ? "a weight" : o->ops.accumulator_names[m - 1]);
             }
-            if (m > 0 && is[i + 1] < 0 && !(o->ops.signed_memories >> (m - 1) & 1)) {
-                return xsmi_optimizer_fault(t, err, "%s is below 0, and signed_memories does not have it",
-                                            o->ops.memory_names[m - 1]);
+            if (m > 0 && is[i + 1] < 0 && !(o->ops.signed_accumulators >> (m - 1) & 1)) {
+                return xsmi_optimizer_fault(t, err, "%s is below 0, and signed_accumulators does not have it",
+                                            o->ops.accumulator_names[m - 1]);
             }
         }
     }

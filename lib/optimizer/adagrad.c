@@ -31,30 +31,30 @@ static xsm_status bind(void *state, xsm_context *context, xsm_error *err)
     return XSM_OK;
 }
 
-static float initial(const void *state, uint32_t memory)
+static float initial(const void *state, uint32_t accumulator)
 {
-    (void)memory;
+    (void)accumulator;
     return (float)((const adagrad_state *)state)->initial;
 }
 
-static void rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                  const xsm_step *step)
 {
-    ((const adagrad_state *)state)->kernels->adagrad(weights, memory[0], sum, n, 1, (float)step->eta);
+    ((const adagrad_state *)state)->kernels->adagrad(weights, accumulators[0], sum, n, 1, (float)step->eta);
 }
 
-static void scaled(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *g,
+static void scaled(const void *state, float *weights, float *const *accumulators, const xsm_scaled_gradient *g,
                    const xsm_step *step)
 {
     const xsmi_kernels *kernels = ((const adagrad_state *)state)->kernels;
     if (g->index) {
-        kernels->sparse_adagrad(weights, memory[0], g->index, g->values, g->count, g->factor, (float)step->eta);
+        kernels->sparse_adagrad(weights, accumulators[0], g->index, g->values, g->count, g->factor, (float)step->eta);
     } else {
-        kernels->adagrad(weights, memory[0], g->values, g->count, g->factor, (float)step->eta);
+        kernels->adagrad(weights, accumulators[0], g->values, g->count, g->factor, (float)step->eta);
     }
 }
 
-static const char *const memory_names[] = {"squares"};
+static const char *const accumulator_names[] = {"squares"};
 
 const xsm_optimizer_ops xsmi_adagrad_ops = {
     .size = sizeof(xsm_optimizer_ops),
@@ -65,8 +65,8 @@ const xsm_optimizer_ops xsmi_adagrad_ops = {
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .option_size = sizeof options[0],
-    .memory_names = memory_names,
-    .memories = 1,
+    .accumulator_names = accumulator_names,
+    .accumulators = 1,
     .bind = bind,
     .initial = initial,
     .rule = rule,

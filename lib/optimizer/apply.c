@@ -59,7 +59,7 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
     if ((xsmi_gradient_is_exact(g) && m->row_scale) || (!o->linear && (m->row_scale || m->alpha != 1))) {
         XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale, a rule's step none */
     }
-    return xsmi_memory_follow(o, err);
+    return xsmi_accumulators_follow(o, err);
 }
 
 /* -- single examples ----------------------------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ typedef struct class_job {
     size_t groups, each;
 } class_job;
 
-/* For a rule, whose memories have not been read with the scores. */
+/* For a rule, whose accumulators have not been read with the scores. */
 XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class)
 {
     if (s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(&s->batch)) {
@@ -191,7 +191,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
     }
 }
 
-static bool takes_groups(const xsmi_step *s)
+static bool uses_groups(const xsmi_step *s)
 {
     return !s->optimizer->linear && s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR &&
            !xsmi_batch_sparse(&s->batch);
@@ -201,7 +201,7 @@ static xsm_status apply_exact(const xsmi_step *s, xsm_error *err)
 {
     xsm_optimizer *o = s->optimizer;
     const uint32_t classes = o->model->classes, threads = xsm_context_threads(o->context);
-    if (takes_groups(s)) {
+    if (uses_groups(s)) {
         const xsmi_class_matrix all = xsmi_gradient_all(s->g);
         return xsmi_step_groups(s, &all, err);
     }
@@ -267,7 +267,7 @@ static void use_hidden(xsm_batch *batch, const xsm_model *m, const xsm_gradient 
 }
 
 /* Whether the classes that the examples share are stepped by groups. */
-static bool takes_product(const xsm_optimizer *o, const xsm_gradient *g)
+static bool uses_product(const xsm_optimizer *o, const xsm_gradient *g)
 {
     const xsm_model *m = o->model;
     return xsmi_gradient_is_shared(g) && !(g->row_bound > 0) && m->layout == XSM_LAYOUT_CLASS_MAJOR &&
@@ -278,7 +278,7 @@ static bool takes_product(const xsm_optimizer *o, const xsm_gradient *g)
 static size_t sums_of(const xsmi_step *s, bool product)
 {
     const xsm_optimizer *o = s->optimizer;
-    if (product || (takes_groups(s) && xsmi_gradient_is_exact(s->g))) {
+    if (product || (uses_groups(s) && xsmi_gradient_is_exact(s->g))) {
         return xsmi_group_sums(o->model);
     }
     return o->linear ? xsmi_linear_sums(s) : XSMI_MAX((size_t)o->model->features, (size_t)XSMI_TILE_MOST);
@@ -334,7 +334,7 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
         use_hidden(&s.batch, m, g);
     }
     XSMI_TRY(xsmi_optimizer_prepare(o, g, err));
-    const bool product = takes_product(o, g);
+    const bool product = uses_product(o, g);
     XSMI_TRY(xsmi_reserve_sums(o, sums_of(&s, product), err));
     if (m->layer) {
         XSMI_TRY(xsmi_prepare_first_layer(&s, batch, err));

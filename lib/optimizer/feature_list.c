@@ -6,7 +6,7 @@
 #define FEATURES_AN_ENTRY 4
 
 /* Arrays that share a capacity. */
-#define BY_FEATURE(l) XSMI_ARRAYS(XSMI_ARRAY((l)->place), XSMI_ARRAY((l)->found), XSMI_ARRAY((l)->starts))
+#define BY_FEATURE(l) XSMI_ARRAYS(XSMI_ARRAY((l)->position), XSMI_ARRAY((l)->found), XSMI_ARRAY((l)->starts))
 #define BY_ENTRY(l) XSMI_ARRAYS(XSMI_ARRAY((l)->examples), XSMI_ARRAY((l)->values))
 
 void xsmi_feature_list_free(xsm_context *ctx, xsmi_feature_list *list)
@@ -23,11 +23,11 @@ static xsm_status need_features(xsm_context *ctx, xsmi_feature_list *list, size_
         return XSM_OK;
     }
     if (!xsmi_reserve_all(ctx, BY_FEATURE(list), &list->feature_capacity, features + 1)) {
-        return xsmi_fail_memory(err, 4 * features * sizeof *list->place, "the features of a batch");
+        return xsmi_fail_memory(err, 4 * features * sizeof *list->position, "the features of a batch");
     }
     list->founds = 0;
     for (size_t j = 0; j < list->feature_capacity; j++) {
-        list->place[j] = XSMI_NO_PLACE;
+        list->position[j] = XSMI_NO_POSITION;
     }
     return XSM_OK;
 }
@@ -44,19 +44,19 @@ static uint32_t feature_of(const xsmi_features *x, size_t i)
     return x->index ? x->index[i] : (uint32_t)i;
 }
 
-/* Numbers the features that occur, and counts their examples in starts[place + 1]. */
+/* Numbers the features that occur, and counts their examples in starts[position + 1]. */
 static void count_examples(xsmi_feature_list *list, const xsm_batch *batch)
 {
     for (uint64_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, i);
         for (size_t j = 0; j < x.count; j++) {
-            uint32_t *place = &list->place[feature_of(&x, j)];
-            if (*place == XSMI_NO_PLACE) {
-                *place = (uint32_t)list->founds;
+            uint32_t *position = &list->position[feature_of(&x, j)];
+            if (*position == XSMI_NO_POSITION) {
+                *position = (uint32_t)list->founds;
                 list->found[list->founds++] = feature_of(&x, j);
                 list->starts[list->founds] = 0;
             }
-            list->starts[*place + 1]++;
+            list->starts[*position + 1]++;
         }
     }
 }
@@ -64,20 +64,20 @@ static void count_examples(xsmi_feature_list *list, const xsm_batch *batch)
 /* Sorts the found features in rising order, with their numbers and counts. */
 static void sort_features(xsmi_feature_list *list, size_t features)
 {
-    /* `found` stores the counts; the features are known from `place`. */
+    /* `found` stores the counts; the features are known from `position`. */
     size_t founds = 0;
     for (size_t f = 0; f < list->founds; f++) {
         list->found[f] = (uint32_t)list->starts[f + 1];
     }
     for (size_t j = 0; j < features; j++) {
-        if (list->place[j] != XSMI_NO_PLACE) {
-            list->starts[++founds] = list->found[list->place[j]];
-            list->place[j] = (uint32_t)(founds - 1);
+        if (list->position[j] != XSMI_NO_POSITION) {
+            list->starts[++founds] = list->found[list->position[j]];
+            list->position[j] = (uint32_t)(founds - 1);
         }
     }
     for (size_t j = 0; j < features; j++) {
-        if (list->place[j] != XSMI_NO_PLACE) {
-            list->found[list->place[j]] = (uint32_t)j;
+        if (list->position[j] != XSMI_NO_POSITION) {
+            list->found[list->position[j]] = (uint32_t)j;
         }
     }
 }
@@ -93,7 +93,7 @@ xsm_status xsmi_feature_list_fill(xsm_context *ctx, xsmi_feature_list *list, siz
     XSMI_TRY(need_features(ctx, list, features, err));
     XSMI_TRY(need_entries(ctx, list, count, err));
     for (size_t f = 0; f < list->founds; f++) {
-        list->place[list->found[f]] = XSMI_NO_PLACE;
+        list->position[list->found[f]] = XSMI_NO_POSITION;
     }
     list->founds = 0;
     count_examples(list, batch);
@@ -107,7 +107,7 @@ xsm_status xsmi_feature_list_fill(xsm_context *ctx, xsmi_feature_list *list, siz
     for (uint64_t i = 0; i < batch->count; i++) {
         xsmi_features x = xsmi_batch_features(batch, i);
         for (size_t j = 0; j < x.count; j++) {
-            size_t at = list->starts[list->place[feature_of(&x, j)]]++;
+            size_t at = list->starts[list->position[feature_of(&x, j)]]++;
             list->examples[at] = (uint32_t)i;
             list->values[at] = x.values[j];
         }

@@ -14,10 +14,10 @@ typedef struct xsmi_feature_list {
     size_t founds;
     uint32_t *examples; /* [entry_capacity] */
     float *values;      /* [entry_capacity] */
-    uint32_t *place;    /* [feature_capacity] position of a feature in `found`, XSMI_NO_PLACE if not in the batch */
+    uint32_t *position; /* [feature_capacity] position of a feature in `found`, XSMI_NO_POSITION if not in the batch */
     size_t entry_capacity, feature_capacity;
 } xsmi_feature_list;
-#define XSMI_NO_PLACE UINT32_MAX
+#define XSMI_NO_POSITION UINT32_MAX
 
 /* Replaces the list's contents by the features of a batch, which are below `features`. */
 xsm_status xsmi_feature_list_fill(xsm_context *ctx, xsmi_feature_list *list, size_t features, const xsm_batch *batch,

@@ -1,8 +1,8 @@
 /*
  * The step of an embedding model's first layer: each row's gradient is added to the vectors of the row's features. One
  * thread changes a vector, in the order of the examples. Rules change only vectors of features in the batch, by the
- * sum over the batch. Tied vectors are the output layer's rows and share their memories; their step here follows that
- * of the output layer.
+ * sum over the batch. Tied vectors are the output layer's rows and share their accumulators; their step here follows
+ * that of the output layer.
  */
 #include "optimizer/step.h"
 
@@ -24,8 +24,8 @@ static void row_of(const xsm_optimizer *o, size_t feature, xsmi_row *row)
     const xsmi_layer *l = m->layer;
     row->weights = l->tied ? m->weight + feature * m->stride : l->weight + feature * l->stride;
     row->stride = 1;
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        row->memory[i] = o->memory[i].layer + feature * o->memory[i].layer_stride;
+    for (uint32_t i = 0; i < o->ops.accumulators; i++) {
+        row->accumulators[i] = o->accumulators[i].layer + feature * o->accumulators[i].layer_stride;
     }
 }
 

@@ -38,8 +38,8 @@ static xsmi_prefetch_queue rows_of(const group_job *job, size_t first, size_t cl
     for (size_t c = first; c < first + classes; c++) {
         xsmi_row_of_class(o, class_at(job->matrix, c), &row);
         rows[n++] = row.weights;
-        for (uint32_t i = 0; i < o->ops.memories; i++) {
-            rows[n++] = row.memory[i];
+        for (uint32_t i = 0; i < o->ops.accumulators; i++) {
+            rows[n++] = row.accumulators[i];
         }
     }
     return (xsmi_prefetch_queue){rows, n, (o->model->features + (size_t)XSMI_LINE - 1) / XSMI_LINE, 0, 0};
@@ -51,7 +51,7 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
     const xsm_model *m = job->step->optimizer->model;
     const xsmi_class_matrix *matrix = job->matrix;
     const uint64_t examples = job->step->g->examples;
-    const float *rows[CLASSES * (1 + XSM_OPTIMIZER_MEMORIES)];
+    const float *rows[CLASSES * (1 + XSM_OPTIMIZER_ACCUMULATORS)];
     xsmi_prefetch_queue queue = rows_of(job, first, classes, rows);
     for (uint64_t start = 0; start < examples; start += ROWS) {
         const float *x[ROWS], *g = matrix->coefficients + start * matrix->stride + first;

@@ -26,7 +26,7 @@ XSMI_DESCRIBE_OPS(optimizer)
 /* A table of the first release. */
 #define FIRST_OPS_SIZE (offsetof(xsm_optimizer_ops, scaled) + sizeof(((xsm_optimizer_ops *)0)->scaled))
 
-/* Longest name of a memory: a checkpoint adds words to it. */
+/* Longest name of an accumulator: a checkpoint adds words to it. */
 enum { NAME_MOST = 64 };
 
 static bool is_name(const char *name)
@@ -35,25 +35,27 @@ static bool is_name(const char *name)
     return length > 0 && length <= NAME_MOST && !name[length];
 }
 
-static xsm_status check_memories(const xsm_optimizer_ops *ops, xsm_error *err)
+static xsm_status check_accumulators(const xsm_optimizer_ops *ops, xsm_error *err)
 {
-    if (ops->memories > XSM_OPTIMIZER_MEMORIES || (ops->memories > 0 && !ops->memory_names) ||
-        ops->signed_memories >> ops->memories) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "optimizer '%s': accepted are up to %d memories, each with a name, and signed_memories of "
-                         "these only",
-                         ops->name, XSM_OPTIMIZER_MEMORIES);
+    if (ops->accumulators > XSM_OPTIMIZER_ACCUMULATORS || (ops->accumulators > 0 && !ops->accumulator_names) ||
+        ops->signed_accumulators >> ops->accumulators) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "optimizer '%s': accepted are up to %d accumulators, each with a name, and signed_accumulators of "
+            "these only",
+            ops->name, XSM_OPTIMIZER_ACCUMULATORS);
     }
-    for (uint32_t i = 0; i < ops->memories; i++) {
-        bool good = is_name(ops->memory_names[i]);
+    for (uint32_t i = 0; i < ops->accumulators; i++) {
+        bool good = is_name(ops->accumulator_names[i]);
         for (uint32_t j = 0; good && j < i; j++) {
-            good = strcmp(ops->memory_names[i], ops->memory_names[j]) != 0;
+            good = strcmp(ops->accumulator_names[i], ops->accumulator_names[j]) != 0;
         }
         if (!good) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                             "optimizer '%s': the name of memory %u is not made of up to %d lower-case letters, digits "
-                             "and hyphens, or not the first of that name",
-                             ops->name, i, NAME_MOST);
+            return xsmi_fail(
+                err, XSM_ERROR_ARGUMENT,
+                "optimizer '%s': the name of accumulator %u is not made of up to %d lower-case letters, digits "
+                "and hyphens, or not the first of that name",
+                ops->name, i, NAME_MOST);
         }
     }
     return XSM_OK;
@@ -72,16 +74,16 @@ static xsm_status read_ops(const xsm_optimizer_ops *given, xsm_optimizer_ops *op
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "optimizer '%s': the table needs name, summary and rule()",
                          ops->name ? ops->name : "?");
     }
-    if (ops->flags & ~(uint32_t)(XSM_OPTIMIZER_LINEAR | XSM_OPTIMIZER_RESTLESS)) {
+    if (ops->flags & ~(uint32_t)(XSM_OPTIMIZER_LINEAR | XSM_OPTIMIZER_CHANGES_AT_ZERO)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "optimizer '%s': flags 0x%x are not known", ops->name, ops->flags);
     }
-    if (linear && (ops->rule || ops->scaled || ops->memories || ops->flags != XSM_OPTIMIZER_LINEAR)) {
+    if (linear && (ops->rule || ops->scaled || ops->accumulators || ops->flags != XSM_OPTIMIZER_LINEAR)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "optimizer '%s': the library takes the steps of a linear table, which has no rule(), no "
-                         "scaled(), no memories and no other flag",
+                         "scaled(), no accumulators and no other flag",
                          ops->name);
     }
-    XSMI_TRY(check_memories(ops, err));
+    XSMI_TRY(check_accumulators(ops, err));
     xsmi_option_group group = options_of(ops, NULL, NULL);
     return xsmi_group_check(&group, ops->state_size, err);
 }
@@ -120,7 +122,7 @@ static void unbind(xsm_optimizer *o)
     if (o->model && o->ops.unbind) {
         o->ops.unbind(o->state);
     }
-    xsmi_memory_free(o);
+    xsmi_accumulators_free(o);
     o->model = NULL;
     o->steps = 0;
 }
@@ -172,7 +174,7 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     o->model = model;
     xsm_status status = o->ops.bind ? o->ops.bind(o->state, o->context, err) : XSM_OK;
     if (status == XSM_OK) {
-        status = xsmi_memory_new(o, err);
+        status = xsmi_accumulators_new(o, err);
     }
     if (status != XSM_OK) {
         unbind(o);

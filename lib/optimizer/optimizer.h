@@ -14,13 +14,13 @@
 #include <xsoftmax/ext/optimizer.h>
 
 /* A number for each weight of the model. */
-typedef struct xsmi_memory {
+typedef struct xsmi_accumulator {
     xsm_model *output; /* of the shape and layout of the model: for its weights and bias */
     float *layer;      /* [F] rows, for a first layer, or NULL; if the vectors are tied, the rows of `output` */
     size_t layer_stride;
     size_t layer_count;           /* floats allocated */
     char *bias_name, *layer_name; /* in checkpoints */
-} xsmi_memory;
+} xsmi_accumulator;
 
 struct xsm_optimizer {
     xsm_context *context;
@@ -29,7 +29,7 @@ struct xsm_optimizer {
     bool linear;      /* the step is weights - eta*sum */
     xsm_model *model; /* NULL = not bound */
     uint64_t steps;   /* taken since then */
-    xsmi_memory memory[XSM_OPTIMIZER_MEMORIES];
+    xsmi_accumulator accumulators[XSM_OPTIMIZER_ACCUMULATORS];
     uint64_t *sorted; /* entries of a batch by class, two halves for sorting */
     size_t sorted_capacity;
     size_t *starts; /* the first entry of each class */
@@ -69,7 +69,7 @@ void xsmi_optimizer_step(xsm_optimizer *o, const xsmi_example_step *s);
 /* Prefetches the memory that such a step reads besides weights and features. */
 void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes);
 
-/* The memories, as described for xsm_estimator_ops::state_tensor(), and whether their numbers may be below 0. */
+/* The accumulators, as described for xsm_estimator_ops::state_tensor(), and whether their numbers may be below 0. */
 bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor, bool *negative);
 
 /* The built-in optimizers: a new one is its file and a line here. */

@@ -13,8 +13,9 @@ enum { PIECE = 128 };
 static void rule_on_copies(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                            const xsm_step *step)
 {
-    const uint32_t memories = o->ops.memories;
-    float sums[PIECE], weights[PIECE], copies[XSM_OPTIMIZER_MEMORIES][PIECE], *memory[XSM_OPTIMIZER_MEMORIES];
+    const uint32_t count = o->ops.accumulators;
+    float sums[PIECE], weights[PIECE], copies[XSM_OPTIMIZER_ACCUMULATORS][PIECE];
+    float *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
     size_t at[PIECE];
     for (size_t start = 0, n; start < x->count; start += n) {
         n = XSMI_MIN(x->count - start, (size_t)PIECE);
@@ -23,19 +24,19 @@ static void rule_on_copies(const xsm_optimizer *o, const xsmi_row *row, const xs
             sums[i] = factor * x->values[start + i];
             weights[i] = row->weights[at[i]];
         }
-        for (uint32_t j = 0; j < memories; j++) {
-            memory[j] = copies[j];
+        for (uint32_t j = 0; j < count; j++) {
+            accumulators[j] = copies[j];
             for (size_t i = 0; i < n; i++) {
-                copies[j][i] = row->memory[j][at[i]];
+                copies[j][i] = row->accumulators[j][at[i]];
             }
         }
-        o->ops.rule(o->state, weights, memory, sums, n, step);
+        o->ops.rule(o->state, weights, accumulators, sums, n, step);
         for (size_t i = 0; i < n; i++) {
             row->weights[at[i]] = weights[i];
         }
-        for (uint32_t j = 0; j < memories; j++) {
+        for (uint32_t j = 0; j < count; j++) {
             for (size_t i = 0; i < n; i++) {
-                row->memory[j][at[i]] = copies[j][i];
+                row->accumulators[j][at[i]] = copies[j][i];
             }
         }
     }
@@ -44,16 +45,16 @@ static void rule_on_copies(const xsm_optimizer *o, const xsmi_row *row, const xs
 static void rule_scaled(const xsm_optimizer *o, const xsmi_row *row, const xsmi_features *x, float factor,
                         const xsm_step *step)
 {
-    float sums[PIECE], *memory[XSM_OPTIMIZER_MEMORIES];
+    float sums[PIECE], *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
     for (size_t start = 0, n; start < x->count; start += n) {
         n = XSMI_MIN(x->count - start, (size_t)PIECE);
         for (size_t i = 0; i < n; i++) {
             sums[i] = factor * x->values[start + i];
         }
-        for (uint32_t j = 0; j < o->ops.memories; j++) {
-            memory[j] = row->memory[j] + start;
+        for (uint32_t j = 0; j < o->ops.accumulators; j++) {
+            accumulators[j] = row->accumulators[j] + start;
         }
-        o->ops.rule(o->state, row->weights + start, memory, sums, n, step);
+        o->ops.rule(o->state, row->weights + start, accumulators, sums, n, step);
     }
 }
 
@@ -62,10 +63,10 @@ void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_featu
 {
     const bool together = row->stride == 1;
     if (together && !x->index && factor == 1) {
-        o->ops.rule(o->state, row->weights, row->memory, x->values, x->count, step);
+        o->ops.rule(o->state, row->weights, row->accumulators, x->values, x->count, step);
     } else if (together && o->ops.scaled) {
         const xsm_scaled_gradient g = {sizeof g, x->values, x->index, x->count, factor, 0};
-        o->ops.scaled(o->state, row->weights, row->memory, &g, step);
+        o->ops.scaled(o->state, row->weights, row->accumulators, &g, step);
     } else if (together && !x->index) {
         rule_scaled(o, row, x, factor, step);
     } else {
@@ -76,16 +77,16 @@ void xsmi_rule_row(const xsm_optimizer *o, const xsmi_row *row, const xsmi_featu
 void xsmi_rule_bias(const xsm_optimizer *o, uint32_t first, const xsmi_features *x, const xsm_step *step)
 {
     xsmi_row row = {.weights = o->model->bias + first, .stride = 1};
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        row.memory[i] = o->memory[i].output->bias + first;
+    for (uint32_t i = 0; i < o->ops.accumulators; i++) {
+        row.accumulators[i] = o->accumulators[i].output->bias + first;
     }
     xsmi_rule_row(o, &row, x, 1, step);
 }
 
 void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes)
 {
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        const xsm_model *s = o->memory[i].output;
+    for (uint32_t i = 0; i < o->ops.accumulators; i++) {
+        const xsm_model *s = o->accumulators[i].output;
         for (uint32_t j = 0; j < count; j++) {
             const float *row = s->weight + (size_t)classes[j] * s->stride;
             for (size_t l = 0; x->index && l < x->count; l++) {
@@ -112,7 +113,7 @@ void xsmi_rule_example(const xsm_optimizer *o, const xsmi_example_step *s)
         xsmi_row_of_class(o, list->classes[j], &row);
         if (row.stride == 1 && o->ops.scaled) { /* the inner loop of single steps */
             g.factor = list->coefficients[j];
-            o->ops.scaled(o->state, row.weights, row.memory, &g, &s->step);
+            o->ops.scaled(o->state, row.weights, row.accumulators, &g, &s->step);
         } else {
             xsmi_rule_row(o, &row, s->x, list->coefficients[j], &s->step);
         }

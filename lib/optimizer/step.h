@@ -22,13 +22,13 @@ xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t co
 /* Makes zeros for each thread; jobs leave zeros behind. */
 xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err);
 
-/* -- memories (memory.c) ------------------------------------------------------------------------------------------- */
+/* -- accumulators (accumulators.c) --------------------------------------------------------------------------------- */
 
-/* Makes the memories of the bound model, with the initial values of the table. */
-xsm_status xsmi_memory_new(xsm_optimizer *o, xsm_error *err);
-void xsmi_memory_free(xsm_optimizer *o);
+/* Makes the accumulators of the bound model, with the initial values of the table. */
+xsm_status xsmi_accumulators_new(xsm_optimizer *o, xsm_error *err);
+void xsmi_accumulators_free(xsm_optimizer *o);
 /* Refuses a model whose shape has changed; follows its layout. */
-xsm_status xsmi_memory_follow(xsm_optimizer *o, xsm_error *err);
+xsm_status xsmi_accumulators_follow(xsm_optimizer *o, xsm_error *err);
 
 /* -- tiles and groups of classes ----------------------------------------------------------------------------------- */
 
@@ -72,21 +72,21 @@ void xsmi_linear_tile(const xsmi_step *s, const xsmi_class_tile *tile);
 
 /* -- changing weights: rules (rule.c) ------------------------------------------------------------------------------ */
 
-/* Weights with their memories: weight i is weights[i*stride]. */
+/* Weights with their accumulators: weight i is weights[i*stride]. */
 typedef struct xsmi_row {
-    float *weights, *memory[XSM_OPTIMIZER_MEMORIES];
+    float *weights, *accumulators[XSM_OPTIMIZER_ACCUMULATORS];
     size_t stride;
 } xsmi_row;
 
-/* The weights from a place of the layout on. */
+/* The weights of a line of the matrix (a class or a feature, by layout) from a column on. */
 static inline void xsmi_row_at(const xsm_optimizer *o, size_t line, size_t column, xsmi_row *row)
 {
     const xsm_model *m = o->model;
     row->weights = m->weight + line * m->stride + column;
     row->stride = 1;
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        const xsm_model *s = o->memory[i].output;
-        row->memory[i] = s->weight + line * s->stride + column;
+    for (uint32_t i = 0; i < o->ops.accumulators; i++) {
+        const xsm_model *s = o->accumulators[i].output;
+        row->accumulators[i] = s->weight + line * s->stride + column;
     }
 }
 
@@ -102,8 +102,8 @@ static inline void xsmi_row_of_class(const xsm_optimizer *o, uint32_t class, xsm
 XSMI_PREFETCHER void xsmi_prefetch_weights(const xsm_optimizer *o, const xsmi_row *row, size_t n)
 {
     xsmi_prefetch_row(row->weights, n);
-    for (uint32_t i = 0; i < o->ops.memories; i++) {
-        xsmi_prefetch_row(row->memory[i], n);
+    for (uint32_t i = 0; i < o->ops.accumulators; i++) {
+        xsmi_prefetch_row(row->accumulators[i], n);
     }
 }
 

@@ -188,7 +188,7 @@ XSMI_PREFETCHER void fetch_scales(const run *r, uint64_t i)
 static void fetch_optimizer(const run *r, uint64_t i)
 {
     const xsm_optimizer *o = r->stepper->optimizer;
-    if (i < r->count && o->ops.memories > 0) {
+    if (i < r->count && o->ops.accumulators > 0) {
         xsmi_features x = features_at(r, i);
         xsmi_upcoming upcoming = upcoming_at(r, i);
         xsmi_optimizer_fetch(o, &x, (uint32_t)upcoming.count, upcoming.rows);

@@ -1,5 +1,5 @@
 /*
- * The suite for tables of optimizers: the built-in ones pass, rules of a host with none to three memories pass, and
+ * The suite for tables of optimizers: the built-in ones pass, rules of a host with none to three accumulators pass, and
  * each kind of fault is found.
  */
 #include "training.h"
@@ -26,18 +26,18 @@ static float rms_step(float t, float *s, float decay, float eta)
     return eta * t / (sqrtf(*s) + 1e-6f);
 }
 
-static void rms_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void rms_rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                      const xsm_step *step)
 {
     const float decay = (float)((const rmsprop *)state)->decay;
     for (size_t i = 0; i < n; i++) {
         if (sum[i] != 0) {
-            weights[i] -= rms_step(sum[i], &memory[0][i], decay, (float)step->eta);
+            weights[i] -= rms_step(sum[i], &accumulators[0][i], decay, (float)step->eta);
         }
     }
 }
 
-static void rms_scaled(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *g,
+static void rms_scaled(const void *state, float *weights, float *const *accumulators, const xsm_scaled_gradient *g,
                        const xsm_step *step)
 {
     const float decay = (float)((const rmsprop *)state)->decay;
@@ -45,7 +45,7 @@ static void rms_scaled(const void *state, float *weights, float *const *memory, 
         const size_t at = g->index ? g->index[i] : i;
         const float t = g->factor * g->values[i];
         if (t != 0) {
-            weights[at] -= rms_step(t, &memory[0][at], decay, (float)step->eta);
+            weights[at] -= rms_step(t, &accumulators[0][at], decay, (float)step->eta);
         }
     }
 }
@@ -61,20 +61,20 @@ static const xsm_optimizer_ops rms_table = {
     .options = rmsprop_options,
     .option_count = 1,
     .option_size = sizeof(xsm_option),
-    .memory_names = names,
-    .memories = 1,
+    .accumulator_names = names,
+    .accumulators = 1,
     .rule = rms_rule,
 };
 
-/* Adam whose bias correction counts each weight's own steps: three memories, one of them signed. */
-static void adam_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+/* Adam whose bias correction counts each weight's own steps: three accumulators, one of them signed. */
+static void adam_rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                       const xsm_step *step)
 {
     (void)state;
     for (size_t i = 0; i < n; i++) {
         const float t = sum[i];
         if (t != 0) {
-            float *squares = &memory[0][i], *mean = &memory[1][i], *count = &memory[2][i];
+            float *squares = &accumulators[0][i], *mean = &accumulators[1][i], *count = &accumulators[2][i];
             *count += 1;
             *mean = 0.9f * *mean + 0.1f * t;
             *squares = 0.99f * *squares + 0.01f * t * t;
@@ -85,11 +85,11 @@ static void adam_rule(const void *state, float *weights, float *const *memory, c
 }
 
 /* The sign of the gradient, at a rate that falls with the number of the step. */
-static void sign_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void sign_rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                       const xsm_step *step)
 {
     (void)state;
-    (void)memory;
+    (void)accumulators;
     const float eta = (float)(step->eta / (double)step->number);
     for (size_t i = 0; i < n; i++) {
         weights[i] -= sum[i] > 0 ? eta : sum[i] < 0 ? -eta : 0;
@@ -97,13 +97,13 @@ static void sign_rule(const void *state, float *weights, float *const *memory, c
 }
 
 /* Momentum, which moves weights without a gradient, too. */
-static void momentum_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void momentum_rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                           const xsm_step *step)
 {
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        memory[0][i] = 0.9f * memory[0][i] + sum[i];
-        weights[i] -= (float)step->eta * memory[0][i];
+        accumulators[0][i] = 0.9f * accumulators[0][i] + sum[i];
+        weights[i] -= (float)step->eta * accumulators[0][i];
     }
 }
 
@@ -127,29 +127,29 @@ static void tables_that_keep_the_contract_pass(void **state)
     assert_ok(xsm_optimizer_check(NULL, &table, &options, &err), err);
     table.rule = adam_rule;
     table.scaled = NULL;
-    table.memories = 3;
-    table.signed_memories = 2;
+    table.accumulators = 3;
+    table.signed_accumulators = 2;
     assert_ok(xsm_optimizer_check(NULL, &table, NULL, &err), err);
     table.rule = sign_rule;
-    table.memories = table.signed_memories = 0;
+    table.accumulators = table.signed_accumulators = 0;
     assert_ok(xsm_optimizer_check(NULL, &table, NULL, &err), err);
     table.rule = momentum_rule;
-    table.memories = table.signed_memories = 1;
-    table.flags = XSM_OPTIMIZER_RESTLESS;
+    table.accumulators = table.signed_accumulators = 1;
+    table.flags = XSM_OPTIMIZER_CHANGES_AT_ZERO;
     assert_ok(xsm_optimizer_check(NULL, &table, NULL, &err), err);
 }
 
 /* -- faults -------------------------------------------------------------------------------------------------------- */
 
-static void beyond_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void beyond_rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                         const xsm_step *step)
 {
-    rms_rule(state, weights, memory, sum, n, step);
+    rms_rule(state, weights, accumulators, sum, n, step);
     weights[n] += 1;
 }
 
 /* A step that depends on the largest gradient of the piece. */
-static void pieces_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void pieces_rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                         const xsm_step *step)
 {
     float most = 0;
@@ -157,35 +157,35 @@ static void pieces_rule(const void *state, float *weights, float *const *memory,
         most = fmaxf(most, fabsf(sum[i]));
     }
     (void)state;
-    (void)memory;
+    (void)accumulators;
     for (size_t i = 0; i < n; i++) {
         weights[i] -= most > 0 ? (float)step->eta * sum[i] / most : 0;
     }
 }
 
-static void infinite_rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void infinite_rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                           const xsm_step *step)
 {
-    rms_rule(state, weights, memory, sum, n, step);
+    rms_rule(state, weights, accumulators, sum, n, step);
     for (size_t i = 0; i < n; i++) {
         weights[i] /= sum[i] == 0 ? 1 : 0;
     }
 }
 
-static void other_scaled(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *g,
+static void other_scaled(const void *state, float *weights, float *const *accumulators, const xsm_scaled_gradient *g,
                          const xsm_step *step)
 {
     xsm_scaled_gradient wrong = *g;
     wrong.factor = fabsf(g->factor) * 2;
-    rms_scaled(state, weights, memory, &wrong, step);
+    rms_scaled(state, weights, accumulators, &wrong, step);
 }
 
-static void unlisted_scaled(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *g,
+static void unlisted_scaled(const void *state, float *weights, float *const *accumulators, const xsm_scaled_gradient *g,
                             const xsm_step *step)
 {
     xsm_scaled_gradient wrong = *g;
     wrong.index = NULL;
-    rms_scaled(state, weights, memory, &wrong, step);
+    rms_scaled(state, weights, accumulators, &wrong, step);
 }
 
 static xsm_status bind_fails(void *state, xsm_context *context, xsm_error *err)
@@ -203,28 +203,28 @@ static void faults_are_found(void **state)
     static const struct {
         void (*rule)(const void *, float *, float *const *, const float *, size_t, const xsm_step *);
         void (*scaled)(const void *, float *, float *const *, const xsm_scaled_gradient *, const xsm_step *);
-        uint32_t memories, signed_memories;
+        uint32_t accumulators, signed_accumulators;
         xsm_status status;
         const char *says;
     } faults[] = {
         {beyond_rule, NULL, 1, 0, XSM_ERROR_DATA, "beyond"},
-        {momentum_rule, NULL, 1, 1, XSM_ERROR_DATA, "XSM_OPTIMIZER_RESTLESS"},
+        {momentum_rule, NULL, 1, 1, XSM_ERROR_DATA, "XSM_OPTIMIZER_CHANGES_AT_ZERO"},
         {adam_rule, NULL, 3, 0, XSM_ERROR_DATA, "'rmsprop': means is below 0"},
         {pieces_rule, NULL, 1, 0, XSM_ERROR_DATA, "in pieces"},
         {infinite_rule, NULL, 1, 0, XSM_ERROR_DATA, "not finite"},
         {rms_rule, other_scaled, 1, 0, XSM_ERROR_DATA, "scaled() gives"},
         {rms_rule, unlisted_scaled, 1, 0, XSM_ERROR_DATA, "with a list"},
         {NULL, NULL, 1, 0, XSM_ERROR_ARGUMENT, "needs name, summary and rule()"},
-        {rms_rule, NULL, 9, 0, XSM_ERROR_ARGUMENT, "up to 8 memories"},
-        {rms_rule, NULL, 1, 2, XSM_ERROR_ARGUMENT, "signed_memories"},
+        {rms_rule, NULL, 9, 0, XSM_ERROR_ARGUMENT, "up to 8 accumulators"},
+        {rms_rule, NULL, 1, 2, XSM_ERROR_ARGUMENT, "signed_accumulators"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         xsm_error err = XSM_ERROR_INIT;
         xsm_optimizer_ops table = rms_table;
         table.rule = faults[i].rule;
         table.scaled = faults[i].scaled;
-        table.memories = faults[i].memories;
-        table.signed_memories = faults[i].signed_memories;
+        table.accumulators = faults[i].accumulators;
+        table.signed_accumulators = faults[i].signed_accumulators;
         assert_fails(xsm_optimizer_check(NULL, &table, NULL, &err), faults[i].status, err);
         if (!strstr(err.message, faults[i].says)) {
             fail_msg("fault %zu: '%s' does not say '%s'", i, err.message, faults[i].says);
@@ -254,15 +254,15 @@ static void bad_tables_are_refused(void **state)
     assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
     static const char *const twice[] = {"squares", "squares"}, *const bad[] = {"Squares", NULL};
     table = rms_table;
-    table.memory_names = twice;
-    table.memories = 2;
+    table.accumulator_names = twice;
+    table.accumulators = 2;
     assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
-    table.memory_names = bad;
-    table.memories = 1;
+    table.accumulator_names = bad;
+    table.accumulators = 1;
     assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
-    table.memories = 2;
+    table.accumulators = 2;
     assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
-    table.memory_names = NULL;
+    table.accumulator_names = NULL;
     assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ARGUMENT, err);
     table = rms_table;
     table.bind = bind_fails;

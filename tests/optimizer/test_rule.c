@@ -20,22 +20,22 @@ static void change(float *weight, float *squares, float t, float eta)
     *weight -= eta * t / sqrtf(*squares);
 }
 
-static void rule(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+static void rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                  const xsm_step *step)
 {
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        change(&weights[i], &memory[0][i], sum[i], (float)step->eta);
+        change(&weights[i], &accumulators[0][i], sum[i], (float)step->eta);
     }
 }
 
-static void scaled(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *g,
+static void scaled(const void *state, float *weights, float *const *accumulators, const xsm_scaled_gradient *g,
                    const xsm_step *step)
 {
     (void)state;
     for (size_t i = 0; i < g->count; i++) {
         const size_t at = g->index ? g->index[i] : i;
-        change(&weights[at], &memory[0][at], g->factor * g->values[i], (float)step->eta);
+        change(&weights[at], &accumulators[0][at], g->factor * g->values[i], (float)step->eta);
     }
 }
 
@@ -43,9 +43,9 @@ typedef struct host_state {
     double initial;
 } host_state;
 
-static float initial(const void *state, uint32_t memory)
+static float initial(const void *state, uint32_t accumulator)
 {
-    assert_int_equal(memory, 0);
+    assert_int_equal(accumulator, 0);
     return (float)((const host_state *)state)->initial;
 }
 
@@ -66,8 +66,8 @@ static xsm_optimizer_ops host_table(bool with_scaled)
         .options = options,
         .option_count = 1,
         .option_size = sizeof(xsm_option),
-        .memory_names = names,
-        .memories = 1,
+        .accumulator_names = names,
+        .accumulators = 1,
         .initial = initial,
         .rule = rule,
         .scaled = with_scaled ? scaled : NULL,

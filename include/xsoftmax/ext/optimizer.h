@@ -12,17 +12,18 @@
 
 /** @defgroup ext_optimizer Writing an optimizer
  *
- * An optimizer is a constant table: a rule that changes weights by the sum of their gradients over a batch, and how
- * many numbers it stores for each weight. The library computes the sums, stores these numbers ("memories") for the
- * weights, the bias and the vectors of an embedding model, saves them in checkpoints, and calls the rule for pieces of
- * consecutive weights. A table with #XSM_OPTIMIZER_LINEAR has no rule: the library takes its steps.
+ * An optimizer is a constant table with a rule, which changes weights by the sum of their gradients over a batch. A
+ * rule may store numbers for each weight, for example a sum of squares: its accumulators (other libraries call them
+ * slots or moments). The library computes the gradient sums, allocates the accumulators of the weights, the bias and
+ * the vectors of an embedding model, saves them in checkpoints, and calls the rule for pieces of consecutive weights. A
+ * table with #XSM_OPTIMIZER_LINEAR has no rule: the library takes its steps.
  *
  * The state has `state_size` bytes. The library allocates it, zeroes it, and writes the options' values to the offsets
  * in the option table.
  *
  * **Weights without a gradient.** The library calls the rule for classes and features of the batch only. So that dense
- * and sparse rows give the same model, the rule must leave a weight and its memories alone if its sum is 0; see
- * #XSM_OPTIMIZER_RESTLESS for rules that do not.
+ * and sparse rows give the same model, the rule must leave a weight and its accumulators alone if its sum is 0; see
+ * #XSM_OPTIMIZER_CHANGES_AT_ZERO for rules that do not.
  *
  * **Gradients.** The sum is that of coefficient times feature over the examples of the batch; the coefficients contain
  * 1/n. Gradients with `shrinks`, `decay` or `row_bound` (proximal steps, an L2 penalty, a maximum row norm) and models
@@ -36,17 +37,17 @@
 /** Value of xsm_optimizer_ops::abi for tables of this header. */
 #define XSM_OPTIMIZER_ABI 1
 
-/** Most numbers that an optimizer stores for each weight. */
-#define XSM_OPTIMIZER_MEMORIES 8
+/** Maximum number of accumulators of an optimizer. */
+#define XSM_OPTIMIZER_ACCUMULATORS 8
 
 /** Properties of an optimizer. */
 enum {
     /** The step is weights - eta sum. The library takes it, with proximal steps, an L2 penalty (ridge) and a maximum
-     *  row norm; the table has no rule() and no memories. */
+     *  row norm; the table has no rule() and no accumulators. */
     XSM_OPTIMIZER_LINEAR = 1,
-    /** A sum of 0 changes a weight or its memories, too. Which weights of a batch the rule sees then depends on the
+    /** A sum of 0 changes a weight or its accumulators, too. Which weights of a batch the rule sees then depends on the
      *  form of the rows (dense or sparse) and on the layout of the model, and so does the trained model. */
-    XSM_OPTIMIZER_RESTLESS = 2
+    XSM_OPTIMIZER_CHANGES_AT_ZERO = 2
 };
 
 /** What a rule knows of the step. */
@@ -70,7 +71,7 @@ typedef struct xsm_scaled_gradient {
 struct xsm_optimizer_ops {
     size_t size;               /**< Required: sizeof(xsm_optimizer_ops). */
     uint32_t abi;              /**< Required: #XSM_OPTIMIZER_ABI. */
-    uint32_t flags;            /**< Sum of #XSM_OPTIMIZER_LINEAR and #XSM_OPTIMIZER_RESTLESS. */
+    uint32_t flags;            /**< Sum of #XSM_OPTIMIZER_LINEAR and #XSM_OPTIMIZER_CHANGES_AT_ZERO. */
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
@@ -78,26 +79,27 @@ struct xsm_optimizer_ops {
     uint32_t option_count;     /**< Options. */
     uint32_t option_size;      /**< sizeof(xsm_option) if there are options. */
 
-    const char *const *memory_names; /**< [memories] lower-case words joined by hyphens: the names in checkpoints. */
-    uint32_t memories;               /**< Numbers stored for each weight, at most #XSM_OPTIMIZER_MEMORIES. */
-    /** Sum of 1 << m for each memory m whose numbers may be below 0. A checkpoint where others are is refused. */
-    uint32_t signed_memories;
+    /** [accumulators] lower-case words joined by hyphens: the names in checkpoints. */
+    const char *const *accumulator_names;
+    uint32_t accumulators; /**< Numbers stored for each weight, at most #XSM_OPTIMIZER_ACCUMULATORS. */
+    /** Sum of 1 << m for each accumulator m whose numbers may be below 0. A checkpoint where others are is refused. */
+    uint32_t signed_accumulators;
 
     /** Checks the options and prepares the state; NULL = nothing to check or prepare. On failure the library calls
      *  unbind(). */
     xsm_status (*bind)(void *state, xsm_context *context, xsm_error *err);
     /** Releases what bind() allocated. Must also work on a state for which bind() failed or was never called. */
     void (*unbind)(void *state);
-    /** Initial value of memory number `memory`; NULL = 0. Called after bind(). */
-    float (*initial)(const void *state, uint32_t memory);
-    /** Required, except with #XSM_OPTIMIZER_LINEAR: changes `weights` [n] and memory[0] [n], memory[1] [n], ... by the
+    /** Initial value of accumulator number `accumulator`; NULL = 0. Called after bind(). */
+    float (*initial)(const void *state, uint32_t accumulator);
+    /** Required, except with #XSM_OPTIMIZER_LINEAR: changes `weights` [n] and accumulators[m] [n] by the
      *  gradients `sum` [n]. Each weight must be changed on its own: results may not depend on how the library cuts a
      *  row into pieces. */
-    void (*rule)(const void *state, float *weights, float *const *memory, const float *sum, size_t n,
+    void (*rule)(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                  const xsm_step *step);
     /** The same for the gradient of one example: a faster way to the same bits as rule(). NULL = the library copies
-     *  weights and memories to consecutive places and calls rule(). */
-    void (*scaled)(const void *state, float *weights, float *const *memory, const xsm_scaled_gradient *gradient,
+     *  weights and accumulators to consecutive memory and calls rule(). */
+    void (*scaled)(const void *state, float *weights, float *const *accumulators, const xsm_scaled_gradient *gradient,
                    const xsm_step *step);
 };
 
@@ -120,13 +122,13 @@ typedef struct xsm_optimizer_check_options {
 extern "C" {
 #endif
 
-/** Tests a table. Checks that it is complete and its options can be set; that memories start at finite numbers; that
- *  rule() changes only the weights and memories that it is given, leaves those with a sum of 0 alone (without
- *  #XSM_OPTIMIZER_RESTLESS), and gives the same bits however a row is cut; that scaled() gives the same bits as rule();
- *  that steps on a model have the same bits for dense and sparse rows, for both layouts of the model and for every
- *  number of threads, of linear and embedding models, and one by one in a trainer's windows; that weights and memories
- *  stay finite; that a run whose memories were saved and restored goes on with the same bits; and that every allocation
- *  of the context may fail.
+/** Tests a table. Checks that it is complete and its options can be set; that accumulators start at finite numbers
+ *  and stay finite; that rule() changes only the weights and accumulators that it is given, leaves those with a sum
+ *  of 0 alone (without #XSM_OPTIMIZER_CHANGES_AT_ZERO), and gives the same bits however a row is cut; that scaled()
+ *  gives the same bits as rule(); that steps on a model have the same bits for dense and sparse rows, for both
+ *  layouts of the model and for every number of threads, of linear and embedding models, and one by one in a
+ *  trainer's windows; that weights stay finite; that a run whose accumulators were saved and restored goes on with
+ *  the same bits; and that every allocation of the context may fail.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options settings, or NULL
