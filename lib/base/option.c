@@ -171,7 +171,7 @@ static xsm_status out_of_range(const xsm_option *option, double value, xsm_error
     return xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' is %s; accepted is %s to %s", option->name, given, low, high);
 }
 
-static void *place(const xsm_option *option, void *values)
+static void *field(const xsm_option *option, void *values)
 {
     return (char *)values + option->offset;
 }
@@ -194,13 +194,13 @@ xsm_status xsmi_option_set_int(const xsm_option *option, void *values, int64_t v
             return xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' takes yes or no (1 or 0)", option->name);
         }
         int32_t truth = (int32_t)value;
-        memcpy(place(option, values), &truth, sizeof truth);
+        memcpy(field(option, values), &truth, sizeof truth);
         return XSM_OK;
     }
     if ((double)value < option->minimum || (double)value > option->maximum) {
         return out_of_range(option, (double)value, err);
     }
-    memcpy(place(option, values), &value, sizeof value);
+    memcpy(field(option, values), &value, sizeof value);
     return XSM_OK;
 }
 
@@ -210,7 +210,7 @@ xsm_status xsmi_option_set_double(const xsm_option *option, void *values, double
         if (!(value >= option->minimum && value <= option->maximum)) {
             return out_of_range(option, value, err);
         }
-        memcpy(place(option, values), &value, sizeof value);
+        memcpy(field(option, values), &value, sizeof value);
         return XSM_OK;
     }
     if (!(value >= -9007199254740992.0 && value <= 9007199254740992.0) || value != floor(value)) {
@@ -234,7 +234,7 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
         for (int64_t i = 0; option->choices && option->choices[i]; i++) {
             if (strcmp(option->choices[i], value) == 0) {
                 whole = -1 - i;
-                memcpy(place(option, values), &whole, sizeof whole);
+                memcpy(field(option, values), &whole, sizeof whole);
                 return XSM_OK;
             }
         }
@@ -258,12 +258,12 @@ xsm_status xsmi_option_set_text(const xsm_option *option, void *values, const ch
             return xsmi_fail(err, XSM_ERROR_FORMAT, "option '%s' is a list of classes, whose default must be empty",
                              option->name);
         }
-        memset(place(option, values), 0, sizeof(xsm_class_list));
+        memset(field(option, values), 0, sizeof(xsm_class_list));
         return XSM_OK;
     default:
         for (int32_t i = 0; option->choices[i]; i++) {
             if (strcmp(option->choices[i], value) == 0) {
-                memcpy(place(option, values), &i, sizeof i);
+                memcpy(field(option, values), &i, sizeof i);
                 return XSM_OK;
             }
         }

@@ -87,12 +87,12 @@ static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
     for (uint32_t j = n - m; j < n; j++) {
         uint32_t t = (uint32_t)xsmi_stream_below(s, (uint64_t)j + 1);
         if (sorted) {
-            size_t place = xsmi_lower_bound(out, drawn, t);
-            if (place < drawn && out[place] == t) {
+            size_t position = xsmi_lower_bound(out, drawn, t);
+            if (position < drawn && out[position] == t) {
                 out[drawn++] = j; /* j is larger than all in the list */
             } else {
-                memmove(out + place + 1, out + place, (drawn - place) * sizeof *out);
-                out[place] = t;
+                memmove(out + position + 1, out + position, (drawn - position) * sizeof *out);
+                out[position] = t;
                 drawn++;
             }
         } else {

@@ -88,7 +88,7 @@ static bool is_digit(char c)
 
 /* A JSON parser would give the value but not its position. Besides metadata, the second level has only the three
  * entries of each tensor, so that the key of that name is the right one. */
-bool xsmi_checksum_place(const char *header, size_t length, size_t *place)
+bool xsmi_checksum_offset(const char *header, size_t length, size_t *offset)
 {
     static const char key[] = XSMI_KEY_CHECKSUM;
     size_t depth = 0;
@@ -119,7 +119,7 @@ bool xsmi_checksum_place(const char *header, size_t length, size_t *place)
             if (digits != XSMI_CHECKSUM_DIGITS || value + digits >= length || header[value + digits] != '"') {
                 return false;
             }
-            *place = value;
+            *offset = value;
             return true;
         }
     }

@@ -71,7 +71,7 @@ const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t inde
 const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index);
 const char *xsmi_container_metadata(const xsmi_container *c, const char *key);
 /* Transfers the mapping to the caller; the tensors' data then live as long as the mapping. */
-xsmi_mapping xsmi_container_take_mapping(xsmi_container *c);
+xsmi_mapping xsmi_container_detach_mapping(xsmi_container *c);
 
 /* -- writing (safetensors_write.c) --------------------------------------------------------------------------------- */
 
@@ -115,7 +115,7 @@ bool xsmi_tensor_is(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint6
 /* Whether no number is infinite or NaN. */
 bool xsmi_floats_finite(const float *values, size_t count);
 /* Where the digits of the checksum begin in a header that is well-formed JSON; false if there are none. */
-bool xsmi_checksum_place(const char *header, size_t length, size_t *place);
+bool xsmi_checksum_offset(const char *header, size_t length, size_t *offset);
 void xsmi_checksum_print(uint64_t hash, char digits[XSMI_CHECKSUM_DIGITS]);
 
 #endif

@@ -189,7 +189,7 @@ static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *
     size_t capacity = json_object_size(c->header);
     c->tensors = xsmi_allocate(c->context, capacity, sizeof *c->tensors);
     if (!c->tensors) {
-        return xsmi_fail_memory(err, capacity * sizeof *c->tensors, "the tensors' places");
+        return xsmi_fail_memory(err, capacity * sizeof *c->tensors, "the list of tensors");
     }
     c->capacity = capacity;
     const char *key;
@@ -201,15 +201,15 @@ static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *
         }
     }
     xsmi_heap_sort(c->tensors, c->count, sizeof *c->tensors, compare_offsets);
-    const unsigned char *place = c->bytes + data_start;
+    const unsigned char *next = c->bytes + data_start;
     for (size_t i = 0; i < c->count; i++) {
-        if (c->tensors[i].data != place) {
+        if (c->tensors[i].data != next) {
             return FAIL(c, err, "tensor '%s' does not begin where the one before it ends", c->tensors[i].name);
         }
-        place += c->tensors[i].size;
+        next += c->tensors[i].size;
     }
-    if (place != c->bytes + c->size) {
-        return FAIL(c, err, "%zu bytes after the last tensor", (size_t)(c->bytes + c->size - place));
+    if (next != c->bytes + c->size) {
+        return FAIL(c, err, "%zu bytes after the last tensor", (size_t)(c->bytes + c->size - next));
     }
     return XSM_OK;
 }
@@ -220,20 +220,20 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
     if (!xsmi_container_metadata(c, XSMI_KEY_CHECKSUM)) {
         return XSM_OK;
     }
-    size_t place;
-    if (!xsmi_checksum_place((const char *)c->bytes + LENGTH_BYTES, header_length, &place)) {
+    size_t offset;
+    if (!xsmi_checksum_offset((const char *)c->bytes + LENGTH_BYTES, header_length, &offset)) {
         return FAIL(c, err, "the checksum is not %d hexadecimal digits in small letters", XSMI_CHECKSUM_DIGITS);
     }
     if (!verify) {
         return XSM_OK;
     }
-    place += LENGTH_BYTES;
+    offset += LENGTH_BYTES;
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, c->bytes, place);
+    XXH3_64bits_update(&state, c->bytes, offset);
     XXH3_64bits_update(&state, zeros, XSMI_CHECKSUM_DIGITS);
     /* Pages of files that may be larger than memory are released behind the pass. */
-    for (size_t at = place + XSMI_CHECKSUM_DIGITS; at < c->size;) {
+    for (size_t at = offset + XSMI_CHECKSUM_DIGITS; at < c->size;) {
         size_t size = XSMI_MIN(c->size - at, XSMI_FORGET_BYTES);
         XXH3_64bits_update(&state, c->bytes + at, size);
         at += size;
@@ -243,10 +243,10 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
     }
     char digits[XSMI_CHECKSUM_DIGITS];
     xsmi_checksum_print(XXH3_64bits_digest(&state), digits);
-    if (memcmp(digits, c->bytes + place, sizeof digits) != 0) {
+    if (memcmp(digits, c->bytes + offset, sizeof digits) != 0) {
         return FAIL_AS(c, err, XSM_ERROR_CHECKSUM,
                        "the contents have the checksum %.16s, not the %.16s that was written: the file is damaged",
-                       digits, (const char *)c->bytes + place);
+                       digits, (const char *)c->bytes + offset);
     }
     return XSM_OK;
 }
@@ -356,7 +356,7 @@ const char *xsmi_container_metadata(const xsmi_container *c, const char *key)
     return NULL;
 }
 
-xsmi_mapping xsmi_container_take_mapping(xsmi_container *c)
+xsmi_mapping xsmi_container_detach_mapping(xsmi_container *c)
 {
     xsmi_mapping mapping = c->mapping;
     c->mapping = (xsmi_mapping){NULL, 0};

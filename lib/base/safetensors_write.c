@@ -128,7 +128,7 @@ static xsm_status write_header(xsmi_container_writer *w, const json_t *header, s
     xsm_status status = XSM_OK;
     if (json_dumpb(header, text + prefix, used, flags) != used) {
         status = fail_json(err);
-    } else if (!xsmi_checksum_place(text + prefix, length, &w->checksum_at)) {
+    } else if (!xsmi_checksum_offset(text + prefix, length, &w->checksum_at)) {
         status = xsmi_fail(err, XSM_ERROR_INTERNAL, "a header without its checksum");
     } else {
         w->checksum_at += prefix;

@@ -27,11 +27,12 @@ static inline void xsmi_top_start(const xsmi_top *top)
     }
 }
 
-/* Moves a pair to its position at or below the free position `place` in a heap of `size`. */
-static inline void xsmi_top_sink_from(const xsmi_top *top, uint32_t size, uint32_t place, float score, uint32_t class)
+/* Moves a pair to its position at or below the free position `position` in a heap of `size`. */
+static inline void xsmi_top_sink_from(const xsmi_top *top, uint32_t size, uint32_t position, float score,
+                                      uint32_t class)
 {
     for (;;) {
-        uint32_t child = 2 * place + 1;
+        uint32_t child = 2 * position + 1;
         if (child >= size) {
             break;
         }
@@ -44,12 +45,12 @@ static inline void xsmi_top_sink_from(const xsmi_top *top, uint32_t size, uint32
         if (!worse) {
             break;
         }
-        top->score[place] = top->score[child];
-        top->class_of[place] = top->class_of[child];
-        place = child;
+        top->score[position] = top->score[child];
+        top->class_of[position] = top->class_of[child];
+        position = child;
     }
-    top->score[place] = score;
-    top->class_of[place] = class;
+    top->score[position] = score;
+    top->class_of[position] = class;
 }
 
 static inline void xsmi_top_sink(const xsmi_top *top, uint32_t size, float score, uint32_t class)
@@ -60,8 +61,8 @@ static inline void xsmi_top_sink(const xsmi_top *top, uint32_t size, float score
 /* Makes a heap of `size` pairs in any order, whose scores are finite. */
 static inline void xsmi_top_heap(const xsmi_top *top)
 {
-    for (uint32_t place = top->size / 2; place-- > 0;) {
-        xsmi_top_sink_from(top, top->size, place, top->score[place], top->class_of[place]);
+    for (uint32_t position = top->size / 2; position-- > 0;) {
+        xsmi_top_sink_from(top, top->size, position, top->score[position], top->class_of[position]);
     }
 }
 

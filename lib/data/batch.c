@@ -105,7 +105,7 @@ xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t f
     }
     for (uint64_t i = 0; i < batch->count; i++) {
         if (batch->rows[i] >= dataset->rows) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu at place %llu of the batch; the dataset has %llu",
+            return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu at position %llu of the batch; the dataset has %llu",
                              (unsigned long long)batch->rows[i], (unsigned long long)i,
                              (unsigned long long)dataset->rows);
         }

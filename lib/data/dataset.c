@@ -78,15 +78,15 @@ size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d)
     return d->value_capacity > 0 ? 0 : bytes; /* copied rows are no longer in the file */
 }
 
-void xsmi_dataset_passed(const xsm_dataset *d, uint64_t place, uint64_t count)
+void xsmi_dataset_passed(const xsm_dataset *d, uint64_t first, uint64_t count)
 {
     size_t bytes = xsmi_dataset_mapped_bytes(d);
     if (bytes < XSMI_FORGET_BYTES) {
         return;
     }
     double a_row = (double)bytes / (double)d->rows;
-    if ((uint64_t)((double)place * a_row / (double)XSMI_FORGET_BYTES) !=
-        (uint64_t)((double)(place + count) * a_row / (double)XSMI_FORGET_BYTES)) {
+    if ((uint64_t)((double)first * a_row / (double)XSMI_FORGET_BYTES) !=
+        (uint64_t)((double)(first + count) * a_row / (double)XSMI_FORGET_BYTES)) {
         for (size_t i = 0; i < d->mapping_count; i++) {
             xsmi_mapping_forget(&d->mappings[i]);
         }

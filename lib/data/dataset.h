@@ -80,9 +80,9 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
 
 /* Bytes of the rows if they are in files, 0 if they are in memory. */
 size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);
-/* Called by a pass over all rows, in any order, after the rows place..place+count. Now and then it releases mapped
+/* Called by a pass over all rows, in any order, after the rows first..first+count. Now and then it releases mapped
  * pages that the pass no longer needs, so that data may be larger than memory. */
-void xsmi_dataset_passed(const xsm_dataset *d, uint64_t place, uint64_t count);
+void xsmi_dataset_passed(const xsm_dataset *d, uint64_t first, uint64_t count);
 
 struct xsmi_stream;
 /* An order [N] of the rows for an epoch; see order.c. */
@@ -92,9 +92,9 @@ size_t xsmi_dataset_order_bytes(const xsm_dataset *d);
 
 /* Reads a caller's map and checks its labels and names. (match.c) */
 xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err);
-/* place[k] = the class of `to` that equals class k of `from`, or XSM_CLASS_UNSEEN; *words says that names were
+/* match[k] = the class of `to` that equals class k of `from`, or XSM_CLASS_UNSEEN; *words says that names were
  * compared. (match.c) */
-xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *place,
+xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
                             bool *words, xsm_error *err);
 
 /* The parts of a fitted transform that a model stores. idf is [idf_count] or NULL. */

@@ -31,7 +31,7 @@ static int name_before(const void *state, uint32_t a, uint32_t b)
     return strcmp(names[a], names[b]) < 0;
 }
 
-static xsm_status match_names(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *place,
+static xsm_status match_names(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
                               xsm_error *err)
 {
     uint32_t *sorted = xsmi_allocate(ctx, to->classes, 2 * sizeof *sorted);
@@ -51,7 +51,7 @@ static xsm_status match_names(xsm_context *ctx, const xsm_class_map *from, const
             rest = before ? rest - half - 1 : half;
         }
         bool found = low < to->classes && strcmp(to->names[sorted[low]], from->names[k]) == 0;
-        place[k] = found ? sorted[low] : XSM_CLASS_UNSEEN;
+        match[k] = found ? sorted[low] : XSM_CLASS_UNSEEN;
     }
     xsmi_release(ctx, sorted, to->classes, 2 * sizeof *sorted);
     return XSM_OK;
@@ -77,18 +77,18 @@ xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, x
     return XSM_OK;
 }
 
-xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *place,
+xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
                             bool *words, xsm_error *err)
 {
     *words = has_words(from) && has_words(to);
     if (*words) {
-        return match_names(ctx, from, to, place, err);
+        return match_names(ctx, from, to, match, err);
     }
     for (uint32_t k = 0, j = 0; k < from->classes; k++) { /* both rise */
         while (j < to->classes && label_of(to, j) < label_of(from, k)) {
             j++;
         }
-        place[k] = j < to->classes && label_of(to, j) == label_of(from, k) ? j : XSM_CLASS_UNSEEN;
+        match[k] = j < to->classes && label_of(to, j) == label_of(from, k) ? j : XSM_CLASS_UNSEEN;
     }
     return XSM_OK;
 }
@@ -99,7 +99,7 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
 typedef struct together {
     xsm_context *context;
     uint32_t capacity, own; /* classes of both at most; of the dataset */
-    uint32_t *place;        /* [own] class of the map, or none; then the new class */
+    uint32_t *match;        /* [own] class of the map, or none; then the new class */
     int64_t *labels;        /* [capacity] */
     const char **names;     /* [capacity] or NULL */
     char (*numbers)[24];    /* [capacity] names of classes that have none but a number */
@@ -109,7 +109,7 @@ typedef struct together {
 
 static void release(together *t)
 {
-    xsmi_release(t->context, t->place, t->own, sizeof *t->place);
+    xsmi_release(t->context, t->match, t->own, sizeof *t->match);
     xsmi_release(t->context, t->labels, t->capacity, sizeof *t->labels);
     xsmi_release(t->context, t->names, t->capacity, sizeof *t->names);
     xsmi_release(t->context, t->numbers, t->capacity, sizeof *t->numbers);
@@ -122,14 +122,14 @@ static xsm_status prepare(together *t, const xsm_class_map *own, const xsm_class
     if (__builtin_add_overflow(own->classes, map->classes, &t->capacity)) {
         t->capacity = UINT32_MAX;
     }
-    t->place = xsmi_allocate(t->context, t->own, sizeof *t->place);
+    t->match = xsmi_allocate(t->context, t->own, sizeof *t->match);
     t->labels = xsmi_allocate(t->context, t->capacity, sizeof *t->labels);
     t->names = named ? xsmi_allocate(t->context, t->capacity, sizeof *t->names) : NULL;
     t->numbers = named ? xsmi_allocate(t->context, t->capacity, sizeof *t->numbers) : NULL;
-    if (!t->place || !t->labels || (named && (!t->names || !t->numbers))) {
+    if (!t->match || !t->labels || (named && (!t->names || !t->numbers))) {
         return xsmi_fail_memory(err, (size_t)t->capacity * sizeof *t->labels, "the classes of both");
     }
-    return xsmi_class_match(t->context, own, map, t->place, &t->words, err);
+    return xsmi_class_match(t->context, own, map, t->match, &t->words, err);
 }
 
 static void add(together *t, int64_t label, const char *first, const char *second)
@@ -156,7 +156,7 @@ static void merge_numbers(together *t, const xsm_class_map *own, const xsm_class
         bool from_map = j < map->classes && (k == own->classes || label_of(map, j) <= label_of(own, k));
         int64_t label = from_own ? label_of(own, k) : label_of(map, j);
         if (from_own) {
-            t->place[k] = t->classes;
+            t->match[k] = t->classes;
         }
         add(t, label, from_own ? name_of(own, k) : NULL, from_map ? name_of(map, j) : NULL);
         k += from_own;
@@ -171,8 +171,8 @@ static void merge_words(together *t, const xsm_class_map *own, const xsm_class_m
         add(t, j, map->names[j], NULL);
     }
     for (uint32_t k = 0; k < own->classes; k++) {
-        if (t->place[k] == XSM_CLASS_UNSEEN) {
-            t->place[k] = t->classes;
+        if (t->match[k] == XSM_CLASS_UNSEEN) {
+            t->match[k] = t->classes;
             add(t, t->classes, own->names[k], NULL);
         }
     }
@@ -204,7 +204,7 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
         }
     }
     if (status == XSM_OK) {
-        status = xsmi_dataset_renumber(d, t.place, t.classes, t.labels, t.names, err);
+        status = xsmi_dataset_renumber(d, t.match, t.classes, t.labels, t.names, err);
     }
     release(&t);
     if (status == XSM_OK && map.features > d->features) {

@@ -33,17 +33,17 @@ static void select_first(xsmi_beam_node *nodes, size_t n, size_t keep)
             swap(&nodes[middle], &nodes[last]);
         }
         /* The pivot, the median, is the last; what comes before it goes to the front. */
-        size_t place = low;
+        size_t position = low;
         for (size_t i = low; i < last; i++) {
             if (before(&nodes[i], &nodes[last])) {
-                swap(&nodes[i], &nodes[place++]);
+                swap(&nodes[i], &nodes[position++]);
             }
         }
-        swap(&nodes[place], &nodes[last]);
-        if (place < keep) {
-            low = place + 1;
+        swap(&nodes[position], &nodes[last]);
+        if (position < keep) {
+            low = position + 1;
         } else {
-            high = place;
+            high = position;
         }
     }
 }

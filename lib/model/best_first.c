@@ -19,26 +19,26 @@ static bool before(const open *a, const open *b)
 
 static void push(open *heap, uint32_t *count, open item)
 {
-    uint32_t place = (*count)++;
-    for (; place > 0 && before(&item, &heap[(place - 1) / 2]); place = (place - 1) / 2) {
-        heap[place] = heap[(place - 1) / 2];
+    uint32_t position = (*count)++;
+    for (; position > 0 && before(&item, &heap[(position - 1) / 2]); position = (position - 1) / 2) {
+        heap[position] = heap[(position - 1) / 2];
     }
-    heap[place] = item;
+    heap[position] = item;
 }
 
 static open pop(open *heap, uint32_t *count)
 {
     open best = heap[0], last = heap[--*count];
-    uint32_t place = 0;
-    for (uint32_t child = 1; child < *count; child = 2 * place + 1) {
+    uint32_t position = 0;
+    for (uint32_t child = 1; child < *count; child = 2 * position + 1) {
         child += child + 1 < *count && before(&heap[child + 1], &heap[child]);
         if (!before(&heap[child], &last)) {
             break;
         }
-        heap[place] = heap[child];
-        place = child;
+        heap[position] = heap[child];
+        position = child;
     }
-    heap[place] = last;
+    heap[position] = last;
     return best;
 }
 

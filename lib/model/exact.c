@@ -108,8 +108,8 @@ static void reduce_row(exact_state *s, const xsmi_tile *tile)
 {
     const xsmi_kernels *kernels = s->model->kernels;
     xsmi_exact *block = &s->blocks[tile->block];
-    size_t place = tile->block * XSMI_LANES + tile->row;
-    float max = s->max[place];
+    size_t position = tile->block * XSMI_LANES + tile->row;
+    float max = s->max[position];
     xsmi_top list = {NULL, NULL, 0};
     if (block->top) {
         list = row_list(block, tile->row);
@@ -123,26 +123,26 @@ static void reduce_row(exact_state *s, const xsmi_tile *tile)
             }
         }
         if (best != best) {
-            s->sum[place] = NAN; /* it stays NaN, as later sums are added to it */
+            s->sum[position] = NAN; /* it stays NaN, as later sums are added to it */
         } else if (best > max) {
             max = best;
         }
     }
     /* Where every score is -INFINITY, shifting by 0 gives exponentials of 0, not NaN. */
     float shift = max == -INFINITY ? 0.0f : max;
-    double before = s->sum[place] * (double)xsmi_expf0(s->max[place] - shift);
-    s->sum[place] = before + kernels->row_sum_exp(tile->scores, tile->count, shift);
-    s->max[place] = max;
-    uint32_t target = s->target[place];
+    double before = s->sum[position] * (double)xsmi_expf0(s->max[position] - shift);
+    s->sum[position] = before + kernels->row_sum_exp(tile->scores, tile->count, shift);
+    s->max[position] = max;
+    uint32_t target = s->target[position];
     if (target >= tile->first && target - tile->first < tile->count) {
-        s->target_score[place] = tile->scores[target - tile->first];
+        s->target_score[position] = tile->scores[target - tile->first];
     }
 }
 
 /* Adds the runs of some rows to their totals, and starts the next ones. */
-static void end_runs(exact_state *s, size_t place, size_t rows)
+static void end_runs(exact_state *s, size_t position, size_t rows)
 {
-    for (size_t i = place; i < place + rows; i++) {
+    for (size_t i = position; i < position + rows; i++) {
         const xsmi_log_sum run = {s->max[i], s->sum[i]};
         xsmi_log_sum_join(&s->total[i], &run);
         s->max[i] = -INFINITY;
@@ -153,14 +153,14 @@ static void end_runs(exact_state *s, size_t place, size_t rows)
 static void reduce_tile(void *state, const xsmi_tile *tile)
 {
     exact_state *s = state;
-    const size_t place = tile->block * XSMI_LANES;
+    const size_t position = tile->block * XSMI_LANES;
     if (tile->lanes) {
         reduce_lanes(s, tile);
     } else {
         reduce_row(s, tile);
     }
     if ((tile->first + tile->count) % XSMI_RUN_CLASSES == 0) {
-        end_runs(s, tile->lanes ? place : place + tile->row, tile->lanes ? s->blocks[tile->block].rows : 1);
+        end_runs(s, tile->lanes ? position : position + tile->row, tile->lanes ? s->blocks[tile->block].rows : 1);
     }
 }
 
@@ -188,10 +188,10 @@ static void finish(exact_state *s, size_t count, bool in_lanes)
         xsmi_exact *block = &s->blocks[b];
         end_runs(s, b * XSMI_LANES, block->rows);
         for (size_t row = 0; row < block->rows; row++) {
-            size_t place = b * XSMI_LANES + row;
-            block->log_sum_exp[row] = (double)s->total[place].max + log(s->total[place].sum);
+            size_t position = b * XSMI_LANES + row;
+            block->log_sum_exp[row] = (double)s->total[position].max + log(s->total[position].sum);
             if (block->target) {
-                block->target_score[row] = s->target_score[place];
+                block->target_score[row] = s->target_score[position];
             }
             if (!block->top) {
                 continue;

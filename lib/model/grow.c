@@ -27,19 +27,19 @@ static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_erro
 }
 
 /* The new number of each class of the model. */
-static xsm_status place_classes(const xsm_model *m, const xsm_class_map *map, uint32_t *place, xsm_error *err)
+static xsm_status match_classes(const xsm_model *m, const xsm_class_map *map, uint32_t *match, xsm_error *err)
 {
     xsm_class_map own = XSM_CLASS_MAP_INIT;
     bool words;
     XSMI_TRY(xsm_model_get_classes(m, &own, err));
-    XSMI_TRY(xsmi_class_match(m->context, &own, map, place, &words, err));
+    XSMI_TRY(xsmi_class_match(m->context, &own, map, match, &words, err));
     for (uint32_t k = 0; k < m->classes; k++) {
-        if (place[k] == XSM_CLASS_UNSEEN && words) {
+        if (match[k] == XSM_CLASS_UNSEEN && words) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                              "the map has no class '%.80s', which the model has; all of its classes are needed",
                              own.names[k]);
         }
-        if (place[k] == XSM_CLASS_UNSEEN) {
+        if (match[k] == XSM_CLASS_UNSEEN) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                              "the map has no class of label %lld, which the model has; all of its classes are needed",
                              own.labels ? (long long)own.labels[k] : (long long)k);
@@ -49,7 +49,7 @@ static xsm_status place_classes(const xsm_model *m, const xsm_class_map *map, ui
 }
 
 /* Tied vectors are classes and features at once, and features keep their numbers. */
-static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t classes, const uint32_t *place,
+static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t classes, const uint32_t *match,
                              xsm_error *err)
 {
     if (!m->layer || !m->layer->tied) {
@@ -62,34 +62,34 @@ static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t cla
             features, classes);
     }
     for (uint32_t k = 0; k < m->classes; k++) {
-        if (place[k] != k) {
+        if (match[k] != k) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                              "the map makes class %u class %u, but tied vectors are the features', too, which keep "
                              "their numbers; accepted are new classes behind those that there are",
-                             k, place[k]);
+                             k, match[k]);
         }
     }
     return XSM_OK;
 }
 
-static void copy_weights(const xsm_model *m, const uint32_t *place, const xsm_parameters *to)
+static void copy_weights(const xsm_model *m, const uint32_t *match, const xsm_parameters *to)
 {
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     for (size_t k = 0; class_major && k < m->classes; k++) {
-        memcpy(to->weight + place[k] * to->class_step, m->weight + k * m->stride, m->features * sizeof *m->weight);
+        memcpy(to->weight + match[k] * to->class_step, m->weight + k * m->stride, m->features * sizeof *m->weight);
     }
     for (size_t j = 0; !class_major && j < m->features; j++) {
         for (size_t k = 0; k < m->classes; k++) {
-            to->weight[j * to->feature_step + place[k]] = m->weight[j * m->stride + k];
+            to->weight[j * to->feature_step + match[k]] = m->weight[j * m->stride + k];
         }
     }
     for (size_t k = 0; m->bias && k < m->classes; k++) {
-        to->bias[place[k]] = m->bias[k];
+        to->bias[match[k]] = m->bias[k];
     }
 }
 
 /* Adds the model's counts of training rows to the map's. `own`: the map is the model's. */
-static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, const uint32_t *place, xsm_error *err)
+static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, const uint32_t *match, xsm_error *err)
 {
     if (!m->map.counts || own) {
         return XSM_OK;
@@ -101,14 +101,14 @@ static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, con
         }
     }
     for (uint32_t k = 0; k < m->classes; k++) {
-        wider->map.counts[place[k]] += m->map.counts[k];
+        wider->map.counts[match[k]] += m->map.counts[k];
     }
     wider->map.rows += m->map.rows;
     return XSM_OK;
 }
 
 static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,
-                       const uint32_t *place, xsm_error *err)
+                       const uint32_t *match, xsm_error *err)
 {
     xsm_parameters to = XSM_PARAMETERS_INIT;
     xsm_class_map classes = *map;
@@ -118,7 +118,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     }
     XSMI_TRY(xsm_model_parameters(wider, &to, err));
     XSMI_TRY(xsm_model_set_classes(wider, &classes, err));
-    XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, place, err));
+    XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));
     if (m->transform) {
         uint32_t idf_count = 0;
         const float *idf = xsmi_transform_idf(m->transform, &idf_count);
@@ -129,12 +129,12 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     if (m->row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(wider, err));
         for (uint32_t k = 0; k < m->classes; k++) {
-            wider->row_scale[place[k]] = m->row_scale[k];
+            wider->row_scale[match[k]] = m->row_scale[k];
         }
     }
     wider->alpha = m->alpha;
     wider->score = m->score; /* a new class is at the origin, with a bias of 0 */
-    copy_weights(m, place, &to);
+    copy_weights(m, match, &to);
     return xsmi_layer_grow(m, features, wider, err);
 }
 
@@ -145,11 +145,11 @@ static void swap(xsm_model *a, xsm_model *b)
     *b = before;
 }
 
-static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map, uint32_t *place, xsm_error *err)
+static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map, uint32_t *match, xsm_error *err)
 {
     const bool grows = map->classes > m->classes || features > xsmi_model_input(m);
-    XSMI_TRY(place_classes(m, map, place, err));
-    XSMI_TRY(check_tied(m, features, map->classes, place, err));
+    XSMI_TRY(match_classes(m, map, match, err));
+    XSMI_TRY(check_tied(m, features, map->classes, match, err));
     if (m->hierarchy && grows) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree over its classes, which cannot grow");
@@ -166,7 +166,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     xsm_model *wider = NULL;
     uint32_t columns = m->layer ? m->features : features;
     XSMI_TRY(xsm_model_new_linear(m->context, columns, map->classes, &options, &wider, err));
-    xsm_status status = fill(m, wider, features, map, place, err);
+    xsm_status status = fill(m, wider, features, map, match, err);
     if (status == XSM_OK) {
         swap(m, wider);
         /* Members that do not depend on the shape stay with the model. */
@@ -197,10 +197,10 @@ xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *
     }
     const uint32_t classes = m->classes;
     xsm_context *ctx = xsmi_context_retain(m->context);
-    uint32_t *place = xsmi_allocate(ctx, classes, sizeof *place);
-    xsm_status status = place ? grow(m, features, &map, place, err)
-                              : xsmi_fail_memory(err, classes * sizeof *place, "the places of classes");
-    xsmi_release(ctx, place, classes, sizeof *place);
+    uint32_t *match = xsmi_allocate(ctx, classes, sizeof *match);
+    xsm_status status = match ? grow(m, features, &map, match, err)
+                              : xsmi_fail_memory(err, classes * sizeof *match, "the numbers of classes");
+    xsmi_release(ctx, match, classes, sizeof *match);
     xsm_context_free(ctx);
     return status;
 }

@@ -135,11 +135,11 @@ static void merge(const weighted *leaves, uint32_t classes, uint64_t *weights, u
     for (uint32_t made = 0; made + 1 < classes; made++) {
         uint64_t sum = 0;
         for (uint32_t side = 0; side < 2; side++) {
-            bool take_leaf = leaf < classes && (node >= made || leaves[leaf].weight <= weights[node]);
-            merged[2 * (size_t)made + side] = take_leaf ? XSMI_LEAF | leaves[leaf].class : node;
-            sum += take_leaf ? leaves[leaf].weight : weights[node];
-            leaf += take_leaf;
-            node += !take_leaf;
+            bool use_leaf = leaf < classes && (node >= made || leaves[leaf].weight <= weights[node]);
+            merged[2 * (size_t)made + side] = use_leaf ? XSMI_LEAF | leaves[leaf].class : node;
+            sum += use_leaf ? leaves[leaf].weight : weights[node];
+            leaf += use_leaf;
+            node += !use_leaf;
         }
         weights[made] = sum;
     }

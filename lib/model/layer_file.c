@@ -36,7 +36,7 @@ xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer 
     const size_t h = m->features;
     float *row = xsmi_allocate(m->context, h, sizeof *row);
     if (!row) {
-        return xsmi_fail_memory(err, h * sizeof *row, "a vector on its way to a file");
+        return xsmi_fail_memory(err, h * sizeof *row, "a copy of a vector");
     }
     xsm_status status = XSM_OK;
     for (size_t j = 0; j < l->features && status == XSM_OK; j++) {

@@ -66,12 +66,12 @@ static xsm_status resize(xsm_model *m, size_t skip, bool insert, xsm_error *err)
             return xsmi_fail_memory(err, count * sizeof *entries, "metadata");
         }
         size_t rest = insert ? skip : skip + 1;
-        size_t place = insert ? skip + 1 : skip;
+        size_t position = insert ? skip + 1 : skip;
         if (skip > 0) {
             memcpy(entries, m->metadata, skip * sizeof *entries);
         }
         if (rest < m->metadata_count) {
-            memcpy(entries + place, m->metadata + rest, (m->metadata_count - rest) * sizeof *entries);
+            memcpy(entries + position, m->metadata + rest, (m->metadata_count - rest) * sizeof *entries);
         }
     }
     xsmi_release(m->context, m->metadata, m->metadata_count, sizeof *m->metadata);
@@ -98,11 +98,11 @@ xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *val
         return xsmi_fail(err, XSM_ERROR_FORMAT, "the metadata entry '%s' is not UTF-8", key);
     }
     bool found;
-    size_t place = find(m, key, &found);
+    size_t position = find(m, key, &found);
     if (!value) {
         if (found) {
-            xsmi_metadata old = m->metadata[place];
-            XSMI_TRY(resize(m, place, false, err));
+            xsmi_metadata old = m->metadata[position];
+            XSMI_TRY(resize(m, position, false, err));
             xsmi_release_text(m->context, old.key);
             xsmi_release_text(m->context, old.value);
         }
@@ -113,19 +113,19 @@ xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *val
         return xsmi_fail_memory(err, strlen(value) + 1, "metadata");
     }
     if (found) {
-        xsmi_release_text(m->context, m->metadata[place].value);
-        m->metadata[place].value = copy;
+        xsmi_release_text(m->context, m->metadata[position].value);
+        m->metadata[position].value = copy;
         return XSM_OK;
     }
     char *name = xsmi_copy_text(m->context, key, strlen(key));
-    xsm_status status = name ? resize(m, place, true, err) : xsmi_fail_memory(err, strlen(key) + 1, "metadata");
+    xsm_status status = name ? resize(m, position, true, err) : xsmi_fail_memory(err, strlen(key) + 1, "metadata");
     if (status != XSM_OK) {
         xsmi_release_text(m->context, copy);
         xsmi_release_text(m->context, name);
         return status;
     }
-    m->metadata[place].key = name;
-    m->metadata[place].value = copy;
+    m->metadata[position].key = name;
+    m->metadata[position].value = copy;
     return XSM_OK;
 }
 
@@ -173,8 +173,8 @@ const char *xsm_model_get_metadata(const xsm_model *m, const char *key)
         return NULL;
     }
     bool found;
-    size_t place = find(m, key, &found);
-    return found ? m->metadata[place].value : NULL;
+    size_t position = find(m, key, &found);
+    return found ? m->metadata[position].value : NULL;
 }
 
 const char *xsm_model_metadata_key(const xsm_model *m, size_t index)

@@ -98,9 +98,9 @@ void xsmi_model_zero(xsm_model *m);
 /* Floats of `weight` for one mark bit, a cache line; xsmi_model_marks() is the number of bits. */
 #define XSMI_MARK_FLOATS ((size_t)16)
 size_t xsmi_model_marks(const xsm_model *m);
-static inline void xsmi_mark(uint64_t *marks, size_t place)
+static inline void xsmi_mark(uint64_t *marks, size_t index)
 {
-    marks[place / XSMI_MARK_FLOATS / 64] |= (uint64_t)1 << (place / XSMI_MARK_FLOATS % 64);
+    marks[index / XSMI_MARK_FLOATS / 64] |= (uint64_t)1 << (index / XSMI_MARK_FLOATS % 64);
 }
 /* Like xsmi_model_zero() for a model whose weights are zero where no mark is set. Clears the marks. */
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);

@@ -104,22 +104,22 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
 static xsm_status split_names(const source *s, char *text, size_t length, const char **names, size_t count,
                               xsm_error *err)
 {
-    size_t place = 0;
+    size_t offset = 0;
     for (size_t k = 0; k < count; k++) {
-        char *end = memchr(text + place, '\n', length - place);
+        char *end = memchr(text + offset, '\n', length - offset);
         if (!end) {
             return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label_names has %zu lines; the model has %zu classes", s->name,
                              k, count);
         }
-        size_t size = (size_t)(end - (text + place));
-        if (memchr(text + place, '\0', size)) {
+        size_t size = (size_t)(end - (text + offset));
+        if (memchr(text + offset, '\0', size)) {
             return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the name of class %zu has a zero byte in it", s->name, k);
         }
         *end = '\0';
-        names[k] = text + place;
-        place += size + 1;
+        names[k] = text + offset;
+        offset += size + 1;
     }
-    if (place != length) {
+    if (offset != length) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label_names has more lines than the model's %zu classes", s->name,
                          count);
     }
@@ -300,7 +300,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
         xsm_model_free(m);
         return status;
     }
-    m->mapping = xsmi_container_take_mapping(container);
+    m->mapping = xsmi_container_detach_mapping(container);
     *out = m;
     return XSM_OK;
 }

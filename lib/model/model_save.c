@@ -38,12 +38,12 @@
 
 static xsm_status fail_diverged(const float *rows, size_t first, size_t features, xsm_error *err)
 {
-    size_t place = 0;
-    while (xsmi_floats_finite(rows + place, 1)) {
-        place++;
+    size_t position = 0;
+    while (xsmi_floats_finite(rows + position, 1)) {
+        position++;
     }
     return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %zu and feature %zu is not finite; nothing is saved",
-                     first + place / features, place % features);
+                     first + position / features, position % features);
 }
 
 /* The rows of classes first..first+count without padding, scales multiplied in, or `raw`. */
@@ -79,7 +79,7 @@ static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_wri
     together = XSMI_MIN(together, m->classes);
     float *rows = xsmi_allocate(m->context, (uint64_t)together * d, sizeof *rows);
     if (!rows) {
-        return xsmi_fail_memory(err, together * d * sizeof *rows, "weights on their way to a file");
+        return xsmi_fail_memory(err, together * d * sizeof *rows, "copies of weights");
     }
     xsm_status status = XSM_OK;
     for (size_t first = 0; first < m->classes && status == XSM_OK; first += together) {

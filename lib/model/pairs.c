@@ -124,9 +124,9 @@ static void tally_rows(const xsm_dataset *d, const by_class *by, tally *t, xsmi_
                 t->sum[j] += (double)x.values[f];
                 t->all[j] += (double)x.values[f];
                 if (p) {
-                    const uint64_t place = p->start[j] + t->counts[j] - 1;
-                    p->class[place] = k;
-                    p->value[place] = (float)t->sum[j];
+                    const uint64_t position = p->start[j] + t->counts[j] - 1;
+                    p->class[position] = k;
+                    p->value[position] = (float)t->sum[j];
                 }
             }
         }

@@ -57,7 +57,7 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
     } else {
         s->scores = xsmi_arena_take(arena, blocks * XSMI_LANES * XSMI_ROW_TILE, sizeof *s->scores);
         s->used = xsmi_arena_take(arena, used_words(m), sizeof *s->used);
-        s->place = xsmi_arena_take(arena, d, sizeof *s->place);
+        s->column_of = xsmi_arena_take(arena, d, sizeof *s->column_of);
         s->list = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->list);
         s->columns = xsmi_arena_take(arena, GATHER_FEATURES, sizeof *s->columns);
         s->compact = xsmi_arena_take(arena, (size_t)GATHER_FEATURES * GATHER_LEAST, sizeof *s->compact);
@@ -190,7 +190,7 @@ static size_t number_features(const xsm_model *m, const xsmi_tile_rows *rows, xs
     }
     for (size_t w = 0; w < words; w++) {
         for (uint64_t bits = s->used[w]; bits; bits &= bits - 1) {
-            s->place[w * 64 + (size_t)__builtin_ctzll(bits)] = (uint32_t)(total++ % GATHER_FEATURES);
+            s->column_of[w * 64 + (size_t)__builtin_ctzll(bits)] = (uint32_t)(total++ % GATHER_FEATURES);
         }
     }
     return total;
@@ -268,7 +268,7 @@ static void add_gathered(const gathering *g, uint32_t offset, uint32_t count, si
             size_t first = s->cursor[row];
             size_t i = first;
             for (; i < x->count && x->index[i] < limit; i++) {
-                s->columns[i - first] = s->place[x->index[i]];
+                s->columns[i - first] = s->column_of[x->index[i]];
             }
             g->model->kernels->column_sums(s->compact, g->width, s->columns, x->values + first, i - first, count,
                                            scores);

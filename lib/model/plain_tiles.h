@@ -13,15 +13,15 @@ typedef struct xsmi_plain_scratch {
     float *packed[XSMI_EXACT_BLOCKS]; /* [features][XSMI_LANES] */
     float *lanes[XSMI_EXACT_BLOCKS];  /* [XSMI_CLASS_TILE][XSMI_LANES] */
     /* row by row */
-    float *scores;     /* [XSMI_ROW_TILE], for each row when weights are gathered; unused between calls */
-    float *scales;     /* [XSMI_ROW_TILE] */
-    uint64_t *used;    /* [features/64] a bit for each feature that occurs */
-    uint32_t *place;   /* [features] its column in the compact matrix, valid where the bit is set */
-    uint32_t *list;    /* [GATHER_FEATURES] the features of the compact matrix */
-    uint32_t *columns; /* [GATHER_FEATURES] the columns of one row's features */
-    float *compact;    /* [features][piece of a tile], at most [GATHER_FEATURES][GATHER_LEAST] floats */
-    size_t *cursor;    /* [XSMI_TILE_ROWS] values of each row summed so far */
-    float *hidden;     /* [blocks][XSMI_LANES][hidden_stride], with a first layer */
+    float *scores;       /* [XSMI_ROW_TILE], for each row when weights are gathered; unused between calls */
+    float *scales;       /* [XSMI_ROW_TILE] */
+    uint64_t *used;      /* [features/64] a bit for each feature that occurs */
+    uint32_t *column_of; /* [features] its column in the compact matrix, valid where the bit is set */
+    uint32_t *list;      /* [GATHER_FEATURES] the features of the compact matrix */
+    uint32_t *columns;   /* [GATHER_FEATURES] the columns of one row's features */
+    float *compact;      /* [features][piece of a tile], at most [GATHER_FEATURES][GATHER_LEAST] floats */
+    size_t *cursor;      /* [XSMI_TILE_ROWS] values of each row summed so far */
+    float *hidden;       /* [blocks][XSMI_LANES][hidden_stride], with a first layer */
 } xsmi_plain_scratch;
 
 void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, xsmi_plain_scratch *s);

@@ -129,7 +129,7 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
     }
     for (size_t i = 0; i < total; i++) {
         if (classes[i] >= m->classes) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "class %u at place %zu of row %zu of the batch; the model has %u",
+            return xsmi_fail(err, XSM_ERROR_RANGE, "class %u at position %zu of row %zu of the batch; the model has %u",
                              classes[i], i % count, i / count, m->classes);
         }
     }

@@ -75,7 +75,7 @@ typedef struct path_sum {
     double product, sum; /* a path is at most 31 nodes long: the product stays below 2^31 */
 } path_sum;
 
-static inline void path_take(path_sum *p, double t, double e)
+static inline void path_add(path_sum *p, double t, double e)
 {
     p->sum += XSMI_MAX(t, 0);
     p->product *= 1 + e;
@@ -149,7 +149,7 @@ double xsmi_tree_log_probability(const xsmi_tree *t, const float *code, uint32_t
         size_t node = leaf >> level;
         double s = (double)xsmi_tree_node_score(t->nodes + node * t->dims, code, t->dims);
         double against = leaf >> (level - 1) & 1 ? -s : s;
-        path_take(&path, against, exp(-fabs(s)));
+        path_add(&path, against, exp(-fabs(s)));
     }
     return -(path.sum + log(path.product));
 }

@@ -101,7 +101,7 @@ static xsm_status write_rows(const xsm_model *m, xsmi_replace *file, char *line,
             float w = m->weight[class_major ? (size_t)k * m->stride + i : (size_t)i * m->stride + k];
             w = (float)(scale * (double)w);
             if (!isfinite(w)) {
-                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at place %u",
+                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at position %u",
                                  m->map.names[k], i);
             }
             length += print_number(w, sign, line + length);

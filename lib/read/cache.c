@@ -402,7 +402,7 @@ static xsm_status map(xsm_context *ctx, const char *path, bool believe, xsm_data
     xsm_status status = xsmi_dataset_start(ctx, &c.d, err);
     if (status == XSM_OK) {
         /* From here on the dataset owns the mapping; the tensors do not move. */
-        c.d->mappings[c.d->mapping_count++] = xsmi_container_take_mapping(file);
+        c.d->mappings[c.d->mapping_count++] = xsmi_container_detach_mapping(file);
         status = fill(&c, believe, err);
     }
     xsmi_container_close(file);
@@ -417,7 +417,7 @@ static xsm_status map(xsm_context *ctx, const char *path, bool believe, xsm_data
 const xsmi_format xsmi_cache_format = {
     .id = XSM_FORMAT_CACHE,
     .name = "CACHE",
-    .takes = XSMI_TAKES_SKIP_VERIFY,
+    .accepts = XSMI_ACCEPTS_SKIP_VERIFY,
     .named = true,
     .begins = begins,
     .map = map,

@@ -104,7 +104,8 @@ static int compare_ranks(const void *a, const void *b)
 }
 
 /* Moves the ranked words to the corpus. */
-static xsm_status take(xsm_corpus *c, const counting *counted, const ranked *ranks, uint32_t count, xsm_error *err)
+static xsm_status move_words(xsm_corpus *c, const counting *counted, const ranked *ranks, uint32_t count,
+                             xsm_error *err)
 {
     c->counts = xsmi_allocate(c->context, count, sizeof *c->counts);
     c->names = xsmi_allocate(c->context, count, sizeof *c->names);
@@ -152,7 +153,7 @@ static xsm_status rank_words(xsm_corpus *c, const counting *counted, const xsm_c
         }
     }
     xsmi_heap_sort(ranks, often, sizeof *ranks, compare_ranks);
-    xsm_status status = take(c, counted, ranks, often < o->max_words ? often : o->max_words, err);
+    xsm_status status = move_words(c, counted, ranks, often < o->max_words ? often : o->max_words, err);
     xsmi_release(c->context, ranks, often, sizeof *ranks);
     return status;
 }

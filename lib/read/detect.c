@@ -92,7 +92,7 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
         if (match == XSMI_MATCH_NO) {
             return fail(r, text, length, err);
         }
-        if (match == XSMI_MATCH_OPEN && xsmi_lines_held(&r->lines) > DETECT_BYTES) {
+        if (match == XSMI_MATCH_OPEN && xsmi_lines_buffered(&r->lines) > DETECT_BYTES) {
             return fail(r, NULL, 0, err);
         }
         first = first && length == 0; /* blank lines may come before a header */

@@ -25,11 +25,11 @@ typedef struct xsmi_early_line {
 
 /* Options that only some formats have. */
 enum {
-    XSMI_TAKES_INDEX_BASE = 1,
-    XSMI_TAKES_LABEL_COLUMN = 2,
-    XSMI_TAKES_TEXT = 4,
-    XSMI_TAKES_LABELS_PATH = 8,
-    XSMI_TAKES_SKIP_VERIFY = 16
+    XSMI_ACCEPTS_INDEX_BASE = 1,
+    XSMI_ACCEPTS_LABEL_COLUMN = 2,
+    XSMI_ACCEPTS_TEXT = 4,
+    XSMI_ACCEPTS_LABELS_PATH = 8,
+    XSMI_ACCEPTS_SKIP_VERIFY = 16
 };
 
 /* What the labels of a file are. */
@@ -43,7 +43,7 @@ typedef struct xsmi_format {
     int32_t id;       /* XSM_FORMAT_* */
     const char *name; /* what follows XSM_FORMAT_ */
     const char *form; /* for messages: how a file is recognised; NULL = by its first bytes */
-    unsigned takes;   /* XSMI_TAKES_* */
+    unsigned accepts; /* XSMI_ACCEPTS_* */
     xsmi_label_kind labels;
     bool sparse; /* rows are read as features that are not 0 */
     bool single; /* a row has at most one label */

@@ -124,17 +124,17 @@ xsm_status xsmi_gunzip_step(xsmi_gunzip *g, xsmi_gunzip_io *io, xsm_error *err)
         g->between = false;
     }
     unsigned available = io->input_size > UINT_MAX ? UINT_MAX : (unsigned)io->input_size;
-    unsigned room = io->out_size > UINT_MAX ? UINT_MAX : (unsigned)io->out_size;
+    unsigned space = io->out_size > UINT_MAX ? UINT_MAX : (unsigned)io->out_size;
     g->stream.next_in = (z_const Bytef *)(uintptr_t)io->input;
     g->stream.avail_in = available;
     g->stream.next_out = io->out;
-    g->stream.avail_out = room;
+    g->stream.avail_out = space;
     int code = inflate(&g->stream, Z_NO_FLUSH);
     unsigned used = available - g->stream.avail_in;
     io->input += used;
     io->input_size -= used;
     g->position += used;
-    io->produced = room - g->stream.avail_out;
+    io->produced = space - g->stream.avail_out;
     if (code == Z_STREAM_END) {
         g->between = true;
     } else if (code != Z_OK && code != Z_BUF_ERROR) {

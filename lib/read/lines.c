@@ -26,7 +26,7 @@ void xsmi_lines_end(xsmi_lines *l)
 /* Reads more behind l->end; what is kept may move to the front. */
 static xsm_status fill(xsmi_lines *l, xsm_error *err)
 {
-    if (l->keep > 0 && !l->held) {
+    if (l->keep > 0 && !l->keep_all) {
         memmove(l->buffer, l->buffer + l->keep, l->end - l->keep);
         l->next -= l->keep;
         l->end -= l->keep;
@@ -88,7 +88,7 @@ static void give(xsmi_lines *l, size_t start, size_t stop, char **text, size_t *
 
 xsm_status xsmi_lines_next(xsmi_lines *l, char **text, size_t *length, xsm_error *err)
 {
-    if (!l->held) {
+    if (!l->keep_all) {
         l->keep = l->next;
     }
     size_t before = l->next - l->keep;
@@ -126,12 +126,12 @@ xsm_status xsmi_lines_extend(xsmi_lines *l, char **text, size_t *length, xsm_err
 
 void xsmi_lines_hold(xsmi_lines *l)
 {
-    l->held = true;
+    l->keep_all = true;
 }
 
 void xsmi_lines_rewind(xsmi_lines *l)
 {
-    l->held = false;
+    l->keep_all = false;
     l->next = l->keep;
     l->line = 0;
 }

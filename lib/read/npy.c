@@ -368,21 +368,21 @@ static xsm_status write_npy(xsmi_output *o, xsm_error *err)
     XSMI_TRY(write_header(o, "<f4", d->rows, d->features, err));
     for (uint64_t i = 0; i < d->rows; i++) {
         xsmi_features f = xsmi_dataset_features(d, i);
-        uint32_t place = 0;
+        uint32_t column = 0;
         for (size_t j = 0; j < f.count && f.index; j++) {
-            for (uint32_t left = f.index[j] - place; left > 0;) {
+            for (uint32_t left = f.index[j] - column; left > 0;) {
                 uint32_t some = left < 1024 ? left : 1024;
                 XSMI_TRY(xsmi_output_bytes(o, zeros, some * sizeof *zeros, err));
                 left -= some;
             }
             XSMI_TRY(xsmi_output_bytes(o, &f.values[j], sizeof *f.values, err));
-            place = f.index[j] + 1;
+            column = f.index[j] + 1;
         }
         if (!f.index) {
             XSMI_TRY(xsmi_output_bytes(o, f.values, f.count * sizeof *f.values, err));
-            place = d->features;
+            column = d->features;
         }
-        for (uint32_t left = d->features - place; left > 0;) {
+        for (uint32_t left = d->features - column; left > 0;) {
             uint32_t some = left < 1024 ? left : 1024;
             XSMI_TRY(xsmi_output_bytes(o, zeros, some * sizeof *zeros, err));
             left -= some;
@@ -410,7 +410,7 @@ static bool begins(const unsigned char *start, size_t size)
 const xsmi_format xsmi_npy_format = {
     .id = XSM_FORMAT_NPY,
     .name = "NPY",
-    .takes = XSMI_TAKES_LABEL_COLUMN | XSMI_TAKES_LABELS_PATH,
+    .accepts = XSMI_ACCEPTS_LABEL_COLUMN | XSMI_ACCEPTS_LABELS_PATH,
     .single = true,
     .begins = begins,
     .read = read_npy,

@@ -57,11 +57,11 @@ static const char *list_formats(unsigned option, char *text, size_t size)
 {
     size_t count = 0, used = 0;
     for (size_t i = 0; xsmi_formats[i]; i++) {
-        count += (xsmi_formats[i]->takes & option) != 0;
+        count += (xsmi_formats[i]->accepts & option) != 0;
     }
     text[0] = '\0';
     for (size_t i = 0; xsmi_formats[i] && used < size; i++) {
-        if (xsmi_formats[i]->takes & option) {
+        if (xsmi_formats[i]->accepts & option) {
             count--;
             used += (size_t)snprintf(text + used, size - used, "%s%s", xsmi_formats[i]->name,
                                      count > 1    ? ", "
@@ -78,21 +78,21 @@ static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *e
     const xsm_read_options *o = &r->options;
     const struct {
         bool set;
-        unsigned takes;
+        unsigned accepts;
         const char *option;
     } options[] = {
-        {o->index_base != XSM_INDEX_BASE_AUTO, XSMI_TAKES_INDEX_BASE, "index_base"},
-        {o->label_column != NULL, XSMI_TAKES_LABEL_COLUMN, "label_column"},
-        {text_set, XSMI_TAKES_TEXT, "text"},
-        {o->labels_path != NULL, XSMI_TAKES_LABELS_PATH, "labels_path"},
-        {o->skip_verify != 0, XSMI_TAKES_SKIP_VERIFY, "skip_verify"},
+        {o->index_base != XSM_INDEX_BASE_AUTO, XSMI_ACCEPTS_INDEX_BASE, "index_base"},
+        {o->label_column != NULL, XSMI_ACCEPTS_LABEL_COLUMN, "label_column"},
+        {text_set, XSMI_ACCEPTS_TEXT, "text"},
+        {o->labels_path != NULL, XSMI_ACCEPTS_LABELS_PATH, "labels_path"},
+        {o->skip_verify != 0, XSMI_ACCEPTS_SKIP_VERIFY, "skip_verify"},
     };
     for (size_t i = 0; r->format && i < sizeof options / sizeof options[0]; i++) {
-        if (options[i].set && !(r->format->takes & options[i].takes)) {
+        if (options[i].set && !(r->format->accepts & options[i].accepts)) {
             char text[128];
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                              "xsm_read_options.%s is set, an option of XSM_FORMAT_%s, and the format is XSM_FORMAT_%s",
-                             options[i].option, list_formats(options[i].takes, text, sizeof text), r->format->name);
+                             options[i].option, list_formats(options[i].accepts, text, sizeof text), r->format->name);
         }
     }
     return XSM_OK;
@@ -215,7 +215,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
 
 static xsm_status check_labels_path(const xsmi_reader *r, const char *name, xsm_error *err)
 {
-    return !r->options.labels_path || (r->format->takes & XSMI_TAKES_LABELS_PATH)
+    return !r->options.labels_path || (r->format->accepts & XSMI_ACCEPTS_LABELS_PATH)
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_ARGUMENT,
                            "%s: labels in a file of their own (%s, xsm_read_options.labels_path) go with NumPy files "

@@ -38,10 +38,10 @@ typedef struct xsmi_lines {
     xsmi_source *source;
     char *buffer;
     size_t capacity;
-    size_t keep;   /* start of the bytes that must stay in the buffer: the current line, or everything when `held` */
-    size_t next;   /* start of the next line */
-    size_t end;    /* end of the bytes read */
-    bool held;     /* everything is kept */
+    size_t keep; /* start of the bytes that must stay in the buffer: the current line, or everything with `keep_all` */
+    size_t next; /* start of the next line */
+    size_t end;  /* end of the bytes read */
+    bool keep_all; /* do not drop lines that were read */
     bool ended;    /* the source is at its end */
     uint64_t line; /* number of the current line, from 1 */
 } xsmi_lines;
@@ -60,8 +60,8 @@ void xsmi_lines_hold(xsmi_lines *l);
 void xsmi_lines_rewind(xsmi_lines *l);
 /* The share of the file read so far, approximately, up to 1; 0 = unknown, or too early. */
 double xsmi_lines_progress(const xsmi_lines *l);
-/* Bytes held so far. */
-static inline size_t xsmi_lines_held(const xsmi_lines *l)
+/* Bytes in the buffer. */
+static inline size_t xsmi_lines_buffered(const xsmi_lines *l)
 {
     return l->end - l->keep;
 }

@@ -49,9 +49,9 @@ static xsm_status fill(xsmi_words *w, size_t keep, xsm_error *err)
     return XSM_OK;
 }
 
-static uint64_t column_of(const xsmi_words *w, size_t place)
+static uint64_t column_of(const xsmi_words *w, size_t offset)
 {
-    return w->passed + place - w->line_start + 1;
+    return w->passed + offset - w->line_start + 1;
 }
 
 xsm_status xsmi_words_next(xsmi_words *w, xsmi_word_event *event, const char **word, size_t *length, xsm_error *err)

@@ -41,9 +41,9 @@ static xsm_status begin(xsmi_output *o, const char *path, writer write, xsmi_rep
 
 static xsm_status commit(xsmi_replace **file, xsm_error *err)
 {
-    xsmi_replace *taken = *file;
+    xsmi_replace *committed = *file;
     *file = NULL; /* released whatever the result */
-    return taken ? xsmi_replace_commit(taken, err) : XSM_OK;
+    return committed ? xsmi_replace_commit(committed, err) : XSM_OK;
 }
 
 /* All files are complete before the first replaces its target. */
@@ -80,7 +80,7 @@ static xsm_status check_options(const xsmi_format *f, const xsm_write_options *o
                          "xsm_write_options.index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
                          (int)o->index_base, XSM_INDEX_BASE_ONE);
     }
-    if (o->index_base != XSM_INDEX_BASE_AUTO && !(f->takes & XSMI_TAKES_INDEX_BASE)) {
+    if (o->index_base != XSM_INDEX_BASE_AUTO && !(f->accepts & XSMI_ACCEPTS_INDEX_BASE)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.index_base is for XSM_FORMAT_LIBSVM alone");
     }
     if (o->label_column && !(f->write && f->named)) {

@@ -276,7 +276,7 @@ static void sign(uint8_t *bytes, size_t size)
     size_t place;
     uint64_t length;
     memcpy(&length, bytes, 8);
-    if (xsmi_checksum_place((const char *)bytes + 8, length, &place)) {
+    if (xsmi_checksum_offset((const char *)bytes + 8, length, &place)) {
         char digits[XSMI_CHECKSUM_DIGITS];
         xsmi_checksum_print(XXH3_64bits(bytes, size), digits);
         memcpy(bytes + 8 + place, digits, sizeof digits);

@@ -206,7 +206,7 @@ static void finds_the_checksum(void **state)
     (void)state;
     static const struct {
         const char *header;
-        size_t place; /* 0 = none */
+        size_t offset; /* 0 = none */
     } cases[] = {
         {"{\"__metadata__\":{\"checksum\":\"0123456789abcdef\"}}", 29},
         {"{\"__metadata__\": {\"checksum\" : \t\"0123456789abcdef\"}}", 33},
@@ -222,10 +222,10 @@ static void finds_the_checksum(void **state)
         {"", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        size_t place = 0;
-        bool found = xsmi_checksum_place(cases[i].header, strlen(cases[i].header), &place);
-        assert_int_equal(found, cases[i].place != 0);
-        assert_int_equal(place, cases[i].place);
+        size_t offset = 0;
+        bool found = xsmi_checksum_offset(cases[i].header, strlen(cases[i].header), &offset);
+        assert_int_equal(found, cases[i].offset != 0);
+        assert_int_equal(offset, cases[i].offset);
     }
     char digits[XSMI_CHECKSUM_DIGITS];
     xsmi_checksum_print(UINT64_C(0x00f0123456789abc), digits);
@@ -299,7 +299,7 @@ static void writes_what_it_reads(void **state)
     assert_memory_equal(w->data, "abcdefgh", 8);
     assert_int_equal((uintptr_t)w->data % XSMI_ALIGNMENT, 0); /* a mapping begins on a page */
     assert_int_equal(xsmi_container_tensor(c, "t")->data[0], '!');
-    xsmi_mapping mapping = xsmi_container_take_mapping(c);
+    xsmi_mapping mapping = xsmi_container_detach_mapping(c);
     xsmi_container_close(c);
     assert_int_equal(mapping.data[mapping.size - 1], '!');
     xsmi_unmap_file(&mapping);

@@ -586,7 +586,7 @@ static void batches_are_checked(void **state)
     assert_int_equal(xsm_model_scores(m, &good, classes, SIZE_MAX, scores, &err), XSM_ERROR_RANGE);
     classes[3] = 6;
     assert_int_equal(xsm_model_scores(m, &good, classes, 2, scores, &err), XSM_ERROR_RANGE);
-    assert_non_null(strstr(err.message, "class 6 at place 1 of row 1"));
+    assert_non_null(strstr(err.message, "class 6 at position 1 of row 1"));
     classes[3] = 0;
     bad.dataset = NULL;
     assert_int_equal(xsm_model_scores(m, &bad, classes, 2, scores, &err), XSM_ERROR_ARGUMENT);
@@ -602,7 +602,7 @@ static void batches_are_checked(void **state)
     uint64_t numbers[] = {0, 10};
     bad = xsm_batch_rows(r.dataset, numbers, 2);
     assert_int_equal(xsm_model_scores(m, &bad, classes, 2, scores, &err), XSM_ERROR_RANGE);
-    assert_non_null(strstr(err.message, "row 10 at place 1"));
+    assert_non_null(strstr(err.message, "row 10 at position 1"));
     bad = good;
     bad.size = 8;
     assert_int_equal(xsm_model_scores(m, &bad, classes, 2, scores, &err), XSM_ERROR_STRUCT_OLD);
