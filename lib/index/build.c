@@ -285,7 +285,7 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t coun
     }
     for (uint32_t j = 0; j < count; j++) {
         if (classes[j] >= x->count) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "row %u at place %u; the index has %u", classes[j], j, x->count);
+            return xsmi_fail(err, XSM_ERROR_RANGE, "row %u at position %u; the index has %u", classes[j], j, x->count);
         }
     }
     if (count == 0) {

@@ -72,13 +72,13 @@ static xsm_status update(void *state, const xsm_index_source *source, const uint
 
 enum { BLOCKS = XSM_INDEX_QUERIES / XSMI_LANES };
 
-typedef struct places {
+typedef struct scratch_arrays {
     float *packed[BLOCKS], *tile;
-} places;
+} scratch_arrays;
 
-static places divide_scratch(const exact_state *s, xsmi_arena *arena)
+static scratch_arrays divide_scratch(const exact_state *s, xsmi_arena *arena)
 {
-    places p;
+    scratch_arrays p;
     for (int b = 0; b < BLOCKS; b++) {
         p.packed[b] = xsmi_arena_take(arena, (size_t)s->width * XSMI_LANES, sizeof(float));
     }
@@ -95,8 +95,8 @@ static size_t scratch(const void *state, uint32_t top)
 }
 
 /* Offers a tile to the lists of its queries; `least` are the worst scores in full lists. */
-static void take_tile(const float *tile, uint32_t classes, uint32_t first, uint32_t queries, const xsmi_top *lists,
-                      float *least)
+static void add_tile(const float *tile, uint32_t classes, uint32_t first, uint32_t queries, const xsmi_top *lists,
+                     float *least)
 {
     for (uint32_t c = 0; c < classes; c++) {
         const float *scores = tile + c * XSMI_LANES;
@@ -131,7 +131,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     const xsm_index_block *block = &read;
     const exact_state *s = state;
     xsmi_arena arena = {block->scratch, 0};
-    places p = divide_scratch(s, &arena);
+    scratch_arrays p = divide_scratch(s, &arena);
     bool all = block->any_order && block->top == s->count && block->threshold == -INFINITY;
     xsmi_top lists[XSM_INDEX_QUERIES];
     float least[XSM_INDEX_QUERIES];
@@ -163,7 +163,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
             if (all) {
                 copy_tile(p.tile, classes, first, n, lists + at);
             } else {
-                take_tile(p.tile, classes, first, n, lists + at, least + at);
+                add_tile(p.tile, classes, first, n, lists + at, least + at);
             }
         }
         first += classes;

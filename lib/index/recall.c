@@ -34,17 +34,17 @@ xsm_status xsm_index_recall(const xsm_index *x, const float *queries, size_t str
     xsm_index_search want = have;
     xsm_index *truth = NULL;
     XSMI_TRY(xsm_index_new(x->context, "exact", &truth, err));
-    size_t places = 0;
-    bool fits = xsmi_multiply((size_t)count, top, &places);
-    have.classes = xsmi_allocate(x->context, places, sizeof *have.classes);
-    want.classes = xsmi_allocate(x->context, places, sizeof *want.classes);
-    have.scores = xsmi_allocate(x->context, places, sizeof *have.scores);
-    want.scores = xsmi_allocate(x->context, places, sizeof *want.scores);
+    size_t entries = 0;
+    bool fits = xsmi_multiply((size_t)count, top, &entries);
+    have.classes = xsmi_allocate(x->context, entries, sizeof *have.classes);
+    want.classes = xsmi_allocate(x->context, entries, sizeof *want.classes);
+    have.scores = xsmi_allocate(x->context, entries, sizeof *have.scores);
+    want.scores = xsmi_allocate(x->context, entries, sizeof *want.scores);
     have.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *have.lengths);
     want.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *want.lengths);
     xsm_status status = XSM_OK;
     if (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths || !want.lengths) {
-        status = xsmi_fail_memory(err, places * 4 * sizeof(float), "a comparison of searches");
+        status = xsmi_fail_memory(err, entries * 4 * sizeof(float), "a comparison of searches");
     }
     if (status == XSM_OK) {
         status = xsm_index_query(x, &have, err);
@@ -58,10 +58,10 @@ xsm_status xsm_index_recall(const xsm_index *x, const float *queries, size_t str
     if (status == XSM_OK) {
         *recall = share_found(&have, &want);
     }
-    xsmi_release(x->context, have.classes, places, sizeof *have.classes);
-    xsmi_release(x->context, want.classes, places, sizeof *want.classes);
-    xsmi_release(x->context, have.scores, places, sizeof *have.scores);
-    xsmi_release(x->context, want.scores, places, sizeof *want.scores);
+    xsmi_release(x->context, have.classes, entries, sizeof *have.classes);
+    xsmi_release(x->context, want.classes, entries, sizeof *want.classes);
+    xsmi_release(x->context, have.scores, entries, sizeof *have.scores);
+    xsmi_release(x->context, want.scores, entries, sizeof *want.scores);
     xsmi_release(x->context, have.lengths, (size_t)count, sizeof *have.lengths);
     xsmi_release(x->context, want.lengths, (size_t)count, sizeof *want.lengths);
     xsm_index_free(truth);

@@ -22,7 +22,7 @@ typedef struct xsmi_cluster {
 
 /* The position of a row. One record, as rows are accessed at random. */
 typedef struct xsmi_member {
-    uint32_t cluster, place;
+    uint32_t cluster, position;
     /* A lower bound of the gap between its product with its own centre and with any other centre. While the row moves
      * by less than half of the gap, its cluster stays the same (Hamerly, Making k-means even faster, 2010). Below 0:
      * unknown. */
@@ -42,8 +42,8 @@ typedef struct xsmi_sphere {
     uint32_t clusters;     /* C */
     float *centres;        /* [C][stride] of length 1 */
     float *packed_centres; /* [ceil(C/XSMI_LANES)][width + 1][XSMI_LANES] centres */
-    float *rows;           /* [row_room] all clusters as built, on huge pages against TLB misses */
-    size_t row_room;
+    float *rows;           /* [row_floats] all clusters as built, on huge pages against TLB misses */
+    size_t row_floats;
     xsmi_cluster *cluster;  /* [C] */
     xsmi_member *member;    /* [K] */
     unsigned char *scratch; /* [scratch_bytes] kept from update to update */
@@ -74,28 +74,28 @@ static inline size_t xsmi_block_size(const xsmi_sphere *s)
 }
 
 /* The block of a cluster with that slot. */
-static inline float *xsmi_cluster_block(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
+static inline float *xsmi_cluster_block(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position)
 {
-    return c->rows + place / XSMI_QUAD_ROWS * xsmi_block_size(s);
+    return c->rows + position / XSMI_QUAD_ROWS * xsmi_block_size(s);
 }
 
 /* The first four numbers of a cluster's row; each next four follow XSMI_LINE floats later. */
-static inline float *xsmi_cluster_row(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
+static inline float *xsmi_cluster_row(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position)
 {
-    return xsmi_cluster_block(s, c, place) + xsmi_quad_place(place % XSMI_QUAD_ROWS, s->quads);
+    return xsmi_cluster_block(s, c, position) + xsmi_quad_offset(position % XSMI_QUAD_ROWS, s->quads);
 }
 
 /* The class of a cluster's row; the other classes of its block are beside it. */
-static inline uint32_t *xsmi_cluster_class(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place)
+static inline uint32_t *xsmi_cluster_class(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position)
 {
-    float *classes = xsmi_cluster_block(s, c, place) + (size_t)s->quads * 4 * XSMI_QUAD_ROWS;
-    return (uint32_t *)(void *)classes + place % XSMI_QUAD_ROWS;
+    float *classes = xsmi_cluster_block(s, c, position) + (size_t)s->quads * 4 * XSMI_QUAD_ROWS;
+    return (uint32_t *)(void *)classes + position % XSMI_QUAD_ROWS;
 }
 
 /* Writes or reads a row in its slot. */
-static inline void xsmi_cluster_put(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place, const float *row)
+static inline void xsmi_cluster_put(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position, const float *row)
 {
-    float *to = xsmi_cluster_row(s, c, place);
+    float *to = xsmi_cluster_row(s, c, position);
     uint32_t f = 0;
     for (; f + 4 <= s->width; f += 4, to += XSMI_LINE) {
         memcpy(to, row + f, 4 * sizeof *row);
@@ -103,9 +103,9 @@ static inline void xsmi_cluster_put(const xsmi_sphere *s, const xsmi_cluster *c,
     memcpy(to, row + f, (s->width - f) * sizeof *row);
 }
 
-static inline void xsmi_cluster_get(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t place, float *row)
+static inline void xsmi_cluster_get(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position, float *row)
 {
-    const float *from = xsmi_cluster_row(s, c, place);
+    const float *from = xsmi_cluster_row(s, c, position);
     uint32_t f = 0;
     for (; f + 4 <= s->width; f += 4, from += XSMI_LINE) {
         memcpy(row + f, from, 4 * sizeof *row);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Floats of a cluster of that capacity. */
-static size_t room_of(const xsmi_sphere *s, uint32_t capacity)
+static size_t cluster_floats(const xsmi_sphere *s, uint32_t capacity)
 {
     return capacity / XSMI_QUAD_ROWS * xsmi_block_size(s);
 }
@@ -25,7 +25,7 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
     uint32_t most = s->count < ASSIGN_ROWS ? s->count : ASSIGN_ROWS;
     float *rows = xsmi_allocate(s->context, most, s->stride * sizeof *rows);
     if (!rows) {
-        return xsmi_fail_memory(err, most * s->stride * sizeof *rows, "rows on their way to clusters");
+        return xsmi_fail_memory(err, most * s->stride * sizeof *rows, "copies of rows");
     }
     xsm_status status = XSM_OK;
     for (uint32_t first = 0; first < s->count && status == XSM_OK;) {
@@ -83,13 +83,13 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
         return true;
     }
     uint32_t capacity = xsmi_whole_quads(c->capacity + c->capacity / 2 + 1);
-    float *rows = xsmi_allocate_zero(s->context, room_of(s, capacity), sizeof *rows);
+    float *rows = xsmi_allocate_zero(s->context, cluster_floats(s, capacity), sizeof *rows);
     if (!rows) {
         return false;
     }
-    memcpy(rows, c->rows, room_of(s, c->capacity) * sizeof *rows);
+    memcpy(rows, c->rows, cluster_floats(s, c->capacity) * sizeof *rows);
     if (c->own) {
-        xsmi_release(s->context, c->rows, room_of(s, c->capacity), sizeof *rows);
+        xsmi_release(s->context, c->rows, cluster_floats(s, c->capacity), sizeof *rows);
     }
     c->rows = rows;
     c->own = true;
@@ -100,20 +100,20 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
 /* Makes empty clusters with memory for the given numbers of rows, and some more. */
 static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_error *err)
 {
-    s->row_room = 0;
+    s->row_floats = 0;
     for (uint32_t c = 0; c < s->clusters; c++) {
         s->cluster[c].capacity = xsmi_whole_quads(counts[c] + counts[c] / 8 + 1);
-        s->row_room += room_of(s, s->cluster[c].capacity);
+        s->row_floats += cluster_floats(s, s->cluster[c].capacity);
     }
-    s->rows = xsmi_allocate_zero(s->context, s->row_room, sizeof *s->rows);
+    s->rows = xsmi_allocate_zero(s->context, s->row_floats, sizeof *s->rows);
     if (!s->rows) {
-        return xsmi_fail_memory(err, s->row_room * sizeof *s->rows, "the rows of an index");
+        return xsmi_fail_memory(err, s->row_floats * sizeof *s->rows, "the rows of an index");
     }
-    size_t place = 0;
+    size_t offset = 0;
     for (uint32_t c = 0; c < s->clusters; c++) {
         uint32_t capacity = s->cluster[c].capacity;
-        s->cluster[c].rows = s->rows + place;
-        place += room_of(s, capacity);
+        s->cluster[c].rows = s->rows + offset;
+        offset += cluster_floats(s, capacity);
     }
     return XSM_OK;
 }
@@ -131,7 +131,7 @@ static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm
         source->read(source, NULL, k, 1, row, s->stride);
         xsmi_cluster_put(s, c, c->count, row);
         *xsmi_cluster_class(s, c, c->count) = k;
-        s->member[k].place = c->count++;
+        s->member[k].position = c->count++;
     }
     xsmi_release(s->context, row, s->stride, sizeof *row);
     return XSM_OK;
@@ -144,10 +144,10 @@ void xsmi_sphere_clear(xsmi_sphere *s)
     }
     for (uint32_t c = 0; s->cluster && c < s->clusters; c++) {
         if (s->cluster[c].own) {
-            xsmi_release(s->context, s->cluster[c].rows, room_of(s, s->cluster[c].capacity), sizeof(float));
+            xsmi_release(s->context, s->cluster[c].rows, cluster_floats(s, s->cluster[c].capacity), sizeof(float));
         }
     }
-    xsmi_release(s->context, s->rows, s->row_room, sizeof *s->rows);
+    xsmi_release(s->context, s->rows, s->row_floats, sizeof *s->rows);
     xsmi_release(s->context, s->cluster, s->clusters, sizeof *s->cluster);
     xsmi_release(s->context, s->mean, s->stride, sizeof *s->mean);
     xsmi_release(s->context, s->centres, s->clusters, s->stride * sizeof *s->centres);
@@ -186,7 +186,7 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                              xsm_error *err)
 {
-    bool room = begin(s, settings, source);
+    bool allocated = begin(s, settings, source);
     uint32_t *counts = xsmi_allocate(s->context, s->clusters, sizeof *counts);
     uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
     uint32_t *order = xsmi_allocate(s->context, s->count, sizeof *order);
@@ -194,7 +194,7 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     float *gap = xsmi_allocate(s->context, s->count, sizeof *gap);
     float *rest = xsmi_allocate(s->context, s->count, sizeof *rest);
     xsm_status status = XSM_OK;
-    if (!room || !counts || !starts || !order || !cluster || !gap || !rest) {
+    if (!allocated || !counts || !starts || !order || !cluster || !gap || !rest) {
         status = xsmi_fail_memory(err, s->count * sizeof *s->member, "clusters");
     }
     if (status == XSM_OK) {

@@ -50,17 +50,17 @@ typedef struct assign_job {
     size_t scratch_each;
 } assign_job;
 
-typedef struct assign_places {
+typedef struct assign_scratch {
     float *tile;   /* [ASSIGN_GROUP][XSMI_LANES] */
     float *scores; /* [ASSIGN_GROUP][C rounded up] */
-} assign_places;
+} assign_scratch;
 
 /* Rows that are compared with the centres together. */
 #define ASSIGN_GROUP 56
 
-static assign_places divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
+static assign_scratch divide_assign(const xsmi_sphere *s, xsmi_arena *arena)
 {
-    assign_places p;
+    assign_scratch p;
     p.tile = xsmi_arena_take(arena, (size_t)ASSIGN_GROUP * XSMI_LANES, sizeof *p.tile);
     p.scores = xsmi_arena_take(arena, (size_t)ASSIGN_GROUP * xsmi_whole_blocks(s->clusters), sizeof *p.scores);
     return p;
@@ -71,23 +71,23 @@ static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32
 {
     enum { RUN = 64 };
     float most = -INFINITY, other = -INFINITY;
-    uint32_t place = 0;
+    uint32_t position = 0;
     for (uint32_t first = 0; first < n; first += RUN) {
         float best = kernels->row_max(scores + first, n - first < RUN ? n - first : RUN);
         if (!(best <= most)) {
             other = most;
             most = best;
-            place = first;
+            position = first;
         } else {
             other = best > other ? best : other;
         }
     }
     uint32_t found = UINT32_MAX;
-    for (uint32_t end = n - place < RUN ? n : place + RUN; place < end; place++) {
-        if (scores[place] == most && found == UINT32_MAX) {
-            found = place;
+    for (uint32_t end = n - position < RUN ? n : position + RUN; position < end; position++) {
+        if (scores[position] == most && found == UINT32_MAX) {
+            found = position;
         } else {
-            other = scores[place] > other ? scores[place] : other;
+            other = scores[position] > other ? scores[position] : other;
         }
     }
     *gap = found == UINT32_MAX ? -1 : most - other;
@@ -99,7 +99,7 @@ static void run_assign(void *state, size_t index, uint32_t thread)
     const assign_job *job = state;
     const xsmi_sphere *s = job->sphere;
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
-    assign_places p = divide_assign(s, &arena);
+    assign_scratch p = divide_assign(s, &arena);
     uint32_t first = (uint32_t)index * PIECE, end = job->count - first < PIECE ? job->count : first + PIECE;
     size_t all = xsmi_whole_blocks(s->clusters), width = (size_t)s->width + 1;
     for (uint32_t at = first; at < end; at += ASSIGN_GROUP) {

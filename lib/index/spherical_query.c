@@ -19,25 +19,25 @@
 /* Marks a list that takes rows as they come, each cluster's rows in their own range. */
 #define AS_THEY_COME UINT32_MAX
 
-typedef struct places {
-    float *tile;      /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of some rows or centres */
-    float *queries;   /* [XSM_INDEX_QUERIES][quads][XSMI_LINE] in the layout of the kernel for clusters */
-    float *ranks;     /* [XSM_INDEX_QUERIES][C] products with the centres */
-    float *best;      /* [C/RUN + 1] */
-    uint32_t *chosen; /* [XSM_INDEX_QUERIES][C] clusters of each query */
-    uint32_t *counts; /* [XSM_INDEX_QUERIES] */
-    uint32_t *ends;   /* [C] end of the query list of each probed cluster */
-    uint64_t *probed; /* [C/64 + 1] a bit each cluster */
-    uint32_t *probes; /* [C] clusters that any query probes */
-    uint32_t *askers; /* [XSM_INDEX_QUERIES][C] queries by cluster */
-    uint32_t *filled; /* [XSM_INDEX_QUERIES] rows in a list that keeps the best rows, or AS_THEY_COME */
-    uint32_t
-        *places; /* [XSM_INDEX_QUERIES][C] parallel to `askers`: the start of a cluster's rows in the query's list */
-} places;
+typedef struct scratch_arrays {
+    float *tile;           /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of some rows or centres */
+    float *queries;        /* [XSM_INDEX_QUERIES][quads][XSMI_LINE] in the layout of the kernel for clusters */
+    float *ranks;          /* [XSM_INDEX_QUERIES][C] products with the centres */
+    float *best;           /* [C/RUN + 1] */
+    uint32_t *chosen;      /* [XSM_INDEX_QUERIES][C] clusters of each query */
+    uint32_t *counts;      /* [XSM_INDEX_QUERIES] */
+    uint32_t *ends;        /* [C] end of the query list of each probed cluster */
+    uint64_t *probed;      /* [C/64 + 1] a bit each cluster */
+    uint32_t *probes;      /* [C] clusters that any query probes */
+    uint32_t *probers;     /* [XSM_INDEX_QUERIES][C] queries by cluster */
+    uint32_t *filled;      /* [XSM_INDEX_QUERIES] rows in a list that keeps the best rows, or AS_THEY_COME */
+    uint32_t *list_starts; /* [XSM_INDEX_QUERIES][C] parallel to `probers`: the start of a cluster's rows in the query's
+                              list */
+} scratch_arrays;
 
-static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
+static scratch_arrays divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
 {
-    places p;
+    scratch_arrays p;
     size_t c = s->clusters, all = c * XSM_INDEX_QUERIES;
     p.tile = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * XSMI_LANES, sizeof *p.tile);
     p.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * s->quads, XSMI_LINE * sizeof *p.queries);
@@ -49,8 +49,8 @@ static places divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
     p.filled = xsmi_arena_take(arena, XSM_INDEX_QUERIES, sizeof *p.filled);
     p.probed = xsmi_arena_take(arena, c / 64 + 1, sizeof *p.probed);
     p.probes = xsmi_arena_take(arena, c, sizeof *p.probes);
-    p.askers = xsmi_arena_take(arena, all, sizeof *p.askers);
-    p.places = xsmi_arena_take(arena, all, sizeof *p.places);
+    p.probers = xsmi_arena_take(arena, all, sizeof *p.probers);
+    p.list_starts = xsmi_arena_take(arena, all, sizeof *p.list_starts);
     return p;
 }
 
@@ -65,7 +65,7 @@ size_t xsmi_sphere_scratch(const xsmi_sphere *s)
 typedef struct search {
     const xsmi_sphere *sphere;
     const xsm_index_block *block;
-    places scratch;
+    scratch_arrays scratch;
     uint64_t rows; /* that the clusters of a query hold, at least */
     bool all;      /* nothing is selected: lists take rows as they come */
 } search;
@@ -74,7 +74,7 @@ static void rank_centres(const search *q)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const places *p = &q->scratch;
+    const scratch_arrays *p = &q->scratch;
     size_t width = (size_t)s->width + 1; /* the last is 0 in queries */
     for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
         uint32_t some = s->clusters - c < XSMI_LANES ? s->clusters - c : XSMI_LANES;
@@ -145,7 +145,7 @@ static uint32_t list_askers(const search *q)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const places *p = &q->scratch;
+    const scratch_arrays *p = &q->scratch;
     const size_t words = s->clusters / 64 + 1;
     memset(p->probed, 0, words * sizeof *p->probed);
     for (uint32_t i = 0; i < block->count; i++) {
@@ -159,18 +159,18 @@ static uint32_t list_askers(const search *q)
     uint32_t probes = 0, total = 0;
     for (size_t w = 0; w < words; w++) {
         for (uint64_t left = p->probed[w]; left; left &= left - 1) {
-            uint32_t c = (uint32_t)w * 64 + (uint32_t)__builtin_ctzll(left), askers = p->ends[c];
+            uint32_t c = (uint32_t)w * 64 + (uint32_t)__builtin_ctzll(left), probers = p->ends[c];
             p->probes[probes++] = c;
             p->ends[c] = total; /* the start of its list; each entry moves it towards the end */
-            total += askers;
+            total += probers;
         }
     }
     for (uint32_t i = 0; i < block->count; i++) {
         uint32_t begin = 0;
         for (uint32_t j = 0; j < p->counts[i]; j++) {
             uint32_t c = p->chosen[(size_t)i * s->clusters + j], at = p->ends[c]++;
-            p->askers[at] = i;
-            p->places[at] = begin;
+            p->probers[at] = i;
+            p->list_starts[at] = begin;
             begin += s->cluster[c].count;
         }
     }
@@ -182,7 +182,7 @@ static void spread_queries(const search *q)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const places *p = &q->scratch;
+    const scratch_arrays *p = &q->scratch;
     for (uint32_t i = 0; i < block->count; i++) {
         const float *query = block->queries + i * block->stride;
         float *to = p->queries + (size_t)i * s->quads * XSMI_LINE;
@@ -195,11 +195,11 @@ static void spread_queries(const search *q)
     }
 }
 
-static void take_best(const xsm_index_block *block, uint32_t query, const float *scores, const uint32_t *classes,
-                      uint32_t count)
+static void add_best(const xsm_index_block *block, uint32_t query, const float *scores, const uint32_t *classes,
+                     uint32_t count)
 {
-    size_t place = query * block->list_stride;
-    xsmi_top list = {block->scores + place, block->classes + place, block->top};
+    size_t offset = query * block->list_stride;
+    xsmi_top list = {block->scores + offset, block->classes + offset, block->top};
     for (uint32_t j = 0; j < count; j++) {
         if (scores[j] >= list.score[0] && scores[j] > block->threshold) {
             xsmi_top_offer_any(&list, scores[j], classes[j]);
@@ -213,15 +213,17 @@ static void take_best(const xsm_index_block *block, uint32_t query, const float 
 /* The rows of the cluster at that position of `probes` that fit into a list, or are tried for it. */
 static uint32_t rows_wanted(const search *q, uint32_t at)
 {
-    const places *p = &q->scratch;
+    const scratch_arrays *p = &q->scratch;
     const uint32_t top = q->block->top;
     const uint32_t count = q->sphere->cluster[p->probes[at]].count, end = p->ends[p->probes[at]];
-    uint32_t room = q->all ? 0 : count;
-    for (uint32_t a = at ? p->ends[p->probes[at - 1]] : 0; room < count && a < end; a++) {
-        uint32_t left = p->filled[p->askers[a]] != AS_THEY_COME ? count : p->places[a] < top ? top - p->places[a] : 0;
-        room = left > room ? left : room;
+    uint32_t space = q->all ? 0 : count;
+    for (uint32_t a = at ? p->ends[p->probes[at - 1]] : 0; space < count && a < end; a++) {
+        uint32_t left = p->filled[p->probers[a]] != AS_THEY_COME ? count
+                        : p->list_starts[a] < top                ? top - p->list_starts[a]
+                                                                 : 0;
+        space = left > space ? left : space;
     }
-    return room < count ? room : count;
+    return space < count ? space : count;
 }
 
 /* The prefetch position. */
@@ -258,21 +260,21 @@ XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
 #define PIECE 2
 
 /* Scores `rows` rows of a cluster from a position on into a query's list, as long as there is room. */
-static void take_all(const search *q, uint32_t query, uint32_t list_place, const float *from, uint32_t rows)
+static void append_rows(const search *q, uint32_t query, uint32_t list_start, const float *from, uint32_t rows)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const places *p = &q->scratch;
+    const scratch_arrays *p = &q->scratch;
     const size_t size = xsmi_block_size(s);
     const float *of = p->queries + (size_t)query * s->quads * XSMI_LINE, *classes = from + size - XSMI_QUAD_ROWS;
-    if (list_place >= block->top) {
+    if (list_start >= block->top) {
         return;
     }
-    const uint32_t room = block->top - list_place;
-    const size_t place = query * block->list_stride + list_place;
-    float *scores = block->scores + place;
-    uint32_t *to = block->classes + place;
-    rows = rows < room ? rows : room;
+    const uint32_t space = block->top - list_start;
+    const size_t offset = query * block->list_stride + list_start;
+    float *scores = block->scores + offset;
+    uint32_t *to = block->classes + offset;
+    rows = rows < space ? rows : space;
     if (rows == PIECE * XSMI_QUAD_ROWS) {
         s->kernels->score_quads(of, from, size, PIECE, s->quads, scores);
         for (size_t b = 0; b < PIECE; b++) { /* a size that the compiler knows */
@@ -287,21 +289,21 @@ static void take_all(const search *q, uint32_t query, uint32_t list_place, const
     }
 }
 
-/* Scores `rows` rows of a cluster from a position on into a query's list: appends them while there is room, then
+/* Scores `rows` rows of a cluster from a position on into a query's list: appends them while there is space, then
  * replaces worse ones. */
-static void take_best_of(const search *q, uint32_t query, const float *from, uint32_t rows)
+static void add_rows(const search *q, uint32_t query, const float *from, uint32_t rows)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const places *p = &q->scratch;
-    const uint32_t filled = p->filled[query], room = block->top - filled, some = rows < room ? rows : room;
+    const scratch_arrays *p = &q->scratch;
+    const uint32_t filled = p->filled[query], space = block->top - filled, some = rows < space ? rows : space;
     if (some > 0) {
-        take_all(q, query, filled, from, some);
+        append_rows(q, query, filled, from, some);
         p->filled[query] += some;
     }
-    const size_t size = xsmi_block_size(s), place = query * block->list_stride;
-    const xsmi_top list = {block->scores + place, block->classes + place, block->top};
-    if (some > 0 && some == room) {
+    const size_t size = xsmi_block_size(s), offset = query * block->list_stride;
+    const xsmi_top list = {block->scores + offset, block->classes + offset, block->top};
+    if (some > 0 && some == space) {
         xsmi_top_heap(&list);
     }
     if (some < rows) {
@@ -321,11 +323,11 @@ static void probe(const search *q, uint32_t at, cursor *upcoming)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const places *p = &q->scratch;
+    const scratch_arrays *p = &q->scratch;
     const bool all = q->all;
     const xsmi_cluster *cluster = &s->cluster[p->probes[at]];
     const uint32_t begin = at ? p->ends[p->probes[at - 1]] : 0;
-    const uint32_t *askers = p->askers + begin, *begins = p->places + begin;
+    const uint32_t *probers = p->probers + begin, *begins = p->list_starts + begin;
     const uint32_t count = p->ends[p->probes[at]] - begin, together = PIECE * XSMI_QUAD_ROWS;
     const size_t size = xsmi_block_size(s);
     const uint32_t wanted = rows_wanted(q, at);
@@ -335,20 +337,20 @@ static void probe(const search *q, uint32_t at, cursor *upcoming)
         const float *from = xsmi_cluster_block(s, cluster, first);
         fetch(upcoming, blocks * size);
         for (uint32_t a = 0; a < count; a++) {
-            if (all && p->filled[askers[a]] != AS_THEY_COME) {
-                take_best_of(q, askers[a], from, rows);
+            if (all && p->filled[probers[a]] != AS_THEY_COME) {
+                add_rows(q, probers[a], from, rows);
                 continue;
             }
             if (all) {
-                take_all(q, askers[a], begins[a] + first, from, rows);
+                append_rows(q, probers[a], begins[a] + first, from, rows);
                 continue;
             }
-            s->kernels->score_quads(p->queries + (size_t)askers[a] * s->quads * XSMI_LINE, from, size, blocks, s->quads,
-                                    p->tile);
+            s->kernels->score_quads(p->queries + (size_t)probers[a] * s->quads * XSMI_LINE, from, size, blocks,
+                                    s->quads, p->tile);
             for (uint32_t b = 0; b < blocks; b++) {
                 uint32_t from_row = b * XSMI_QUAD_ROWS, left = rows - from_row;
-                take_best(block, askers[a], p->tile + from_row, xsmi_cluster_class(s, cluster, first + from_row),
-                          left < XSMI_QUAD_ROWS ? left : XSMI_QUAD_ROWS);
+                add_best(block, probers[a], p->tile + from_row, xsmi_cluster_class(s, cluster, first + from_row),
+                         left < XSMI_QUAD_ROWS ? left : XSMI_QUAD_ROWS);
             }
         }
     }
@@ -359,7 +361,7 @@ static void choose_for(const search *q, uint32_t query)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const places *p = &q->scratch;
+    const scratch_arrays *p = &q->scratch;
     const uint32_t most = q->all ? block->top / LARGE + 1 : s->count;
     const choice chosen = choose(q, query, most);
     p->counts[query] = chosen.count;

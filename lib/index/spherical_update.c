@@ -21,21 +21,21 @@ static void move_row(xsmi_sphere *s, uint32_t k, uint32_t to, const float *row)
     xsmi_cluster *from = &s->cluster[of->cluster], *into = &s->cluster[to];
     if (from != into) {
         uint32_t last = --from->count;
-        if (of->place != last) {
-            float *hole = xsmi_cluster_row(s, from, of->place);
+        if (of->position != last) {
+            float *hole = xsmi_cluster_row(s, from, of->position);
             const float *last_row = xsmi_cluster_row(s, from, last);
             for (size_t c = 0; c < s->quads; c++) {
                 memcpy(hole + c * XSMI_LINE, last_row + c * XSMI_LINE, 4 * sizeof *hole);
             }
             uint32_t filler = *xsmi_cluster_class(s, from, last);
-            *xsmi_cluster_class(s, from, of->place) = filler;
-            s->member[filler].place = of->place;
+            *xsmi_cluster_class(s, from, of->position) = filler;
+            s->member[filler].position = of->position;
         }
         of->cluster = to;
-        of->place = into->count++;
-        *xsmi_cluster_class(s, into, of->place) = k;
+        of->position = into->count++;
+        *xsmi_cluster_class(s, into, of->position) = k;
     }
-    xsmi_cluster_put(s, into, of->place, row);
+    xsmi_cluster_put(s, into, of->position, row);
 }
 
 /* Prefetches the records of rows. */
@@ -50,7 +50,7 @@ XSMI_PREFETCHER void fetch_members(const xsmi_sphere *s, const uint32_t *rows, u
 XSMI_PREFETCHER void fetch_row(const xsmi_sphere *s, uint32_t k)
 {
     const xsmi_member *of = &s->member[k];
-    const float *to = xsmi_cluster_row(s, &s->cluster[of->cluster], of->place);
+    const float *to = xsmi_cluster_row(s, &s->cluster[of->cluster], of->position);
     for (size_t c = 0; c < s->quads; c++) {
         __builtin_prefetch(to + c * XSMI_LINE, 1, 2);
     }
@@ -65,7 +65,7 @@ static float gap_left(const xsmi_sphere *s, const xsmi_member *of, const float *
     if (!((double)of->gap > slack)) {
         return -1;
     }
-    xsmi_cluster_get(s, &s->cluster[of->cluster], of->place, old);
+    xsmi_cluster_get(s, &s->cluster[of->cluster], of->position, old);
     s->kernels->axpby(old, row, s->width, -1, 1);
     double more = (double)rest - (double)of->rest;
     double moved = sqrt((double)s->kernels->dot(old, old, s->width) + more * more);
@@ -100,15 +100,15 @@ static xsm_status move_all(xsmi_sphere *s, const uint32_t *rows, const float *bl
 }
 
 /* Scratch of an update, in one block that the sphere keeps. */
-typedef struct update_places {
+typedef struct update_scratch {
     float *block, *old; /* [count][stride] rows just read; [stride] */
     movers m;
-} update_places;
+} update_scratch;
 
-static update_places divide_update(const xsmi_sphere *s, uint32_t count, xsmi_arena *arena)
+static update_scratch divide_update(const xsmi_sphere *s, uint32_t count, xsmi_arena *arena)
 {
     const size_t row_bytes = s->stride * sizeof(float);
-    update_places p;
+    update_scratch p;
     p.block = xsmi_arena_take(arena, count, row_bytes);
     p.old = xsmi_arena_take(arena, 1, row_bytes);
     p.m.rows = xsmi_arena_take(arena, count, row_bytes);
@@ -126,10 +126,10 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
     xsmi_arena needed = {NULL, 0};
     (void)divide_update(s, count, &needed);
     if (needed.used == SIZE_MAX || !xsmi_reserve(s->context, &s->scratch, &s->scratch_bytes, needed.used, 1)) {
-        return xsmi_fail_memory(err, needed.used, "rows on their way to clusters");
+        return xsmi_fail_memory(err, needed.used, "copies of rows");
     }
     xsmi_arena arena = {s->scratch, 0};
-    update_places p = divide_update(s, count, &arena);
+    update_scratch p = divide_update(s, count, &arena);
     movers *m = &p.m;
     fetch_members(s, rows, count);
     source->read(source, rows, 0, count, p.block, s->stride);
@@ -150,7 +150,7 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
         if (left > 0) {
             of->gap = left;
             of->rest = row[s->width];
-            xsmi_cluster_put(s, &s->cluster[of->cluster], of->place, read);
+            xsmi_cluster_put(s, &s->cluster[of->cluster], of->position, read);
         } else {
             m->which[m->count++] = j;
         }

@@ -119,19 +119,19 @@ static inline void xsmi_adagrad(float *y, float *s, float t, float eta)
  * class follows those of equal score. */
 static inline void xsmi_insert_top(xsmi_reduction *r, size_t l, float score, uint32_t class)
 {
-    uint32_t place = r->top;
-    while (place > 0 && score > r->top_score[(place - 1) * XSMI_LANES + l]) {
-        place--;
+    uint32_t rank = r->top;
+    while (rank > 0 && score > r->top_score[(rank - 1) * XSMI_LANES + l]) {
+        rank--;
     }
-    if (place == r->top) {
+    if (rank == r->top) {
         return;
     }
-    for (uint32_t k = r->top - 1; k > place; k--) {
+    for (uint32_t k = r->top - 1; k > rank; k--) {
         r->top_score[k * XSMI_LANES + l] = r->top_score[(k - 1) * XSMI_LANES + l];
         r->top_class[k * XSMI_LANES + l] = r->top_class[(k - 1) * XSMI_LANES + l];
     }
-    r->top_score[place * XSMI_LANES + l] = score;
-    r->top_class[place * XSMI_LANES + l] = class;
+    r->top_score[rank * XSMI_LANES + l] = score;
+    r->top_class[rank * XSMI_LANES + l] = class;
 }
 
 #endif

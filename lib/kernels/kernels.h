@@ -160,7 +160,7 @@ typedef struct xsmi_kernels {
     void (*score_few)(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
                       float scale, const float *row_scale, const float *bias, float *out);
     /* Products of a query with rows stored in blocks of XSMI_QUAD_ROWS; consecutive blocks start `block_stride` floats
-     * from each other. Four numbers of a row are adjacent: number 4c + p of row i is at xsmi_quad_place(i, quads) +
+     * from each other. Four numbers of a row are adjacent: number 4c + p of row i is at xsmi_quad_offset(i, quads) +
      * c*XSMI_LINE + p, with zeros after the last. The query stores each group of four numbers four times: 4c + p at
      * [c*XSMI_LINE + 4r + p] for r < 4. out[b*XSMI_QUAD_ROWS + i] = (s_0 + s_1) + (s_2 + s_3), where s_p is the sum
      * over c by fused multiply-adds from 0. */
@@ -250,7 +250,7 @@ void xsmi_reduction_start(xsmi_reduction *r);
 #define XSMI_LINE 16
 
 /* The position of the first number of row i < XSMI_QUAD_ROWS in a block of quads. */
-static inline size_t xsmi_quad_place(size_t i, size_t quads)
+static inline size_t xsmi_quad_offset(size_t i, size_t quads)
 {
     return i % 4 * quads * XSMI_LINE + i / 4 * 4;
 }

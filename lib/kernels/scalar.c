@@ -293,7 +293,7 @@ static void score_quads(const float *query, const float *rows, size_t block_stri
 {
     for (size_t b = 0; b < blocks; b++) {
         for (size_t i = 0; i < XSMI_QUAD_ROWS; i++) {
-            const float *row = rows + b * block_stride + xsmi_quad_place(i, quads);
+            const float *row = rows + b * block_stride + xsmi_quad_offset(i, quads);
             float sum[4] = {0};
             for (size_t c = 0; c < quads; c++) {
                 for (size_t p = 0; p < 4; p++) {

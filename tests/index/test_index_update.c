@@ -98,11 +98,11 @@ static void check_sphere(const setup *t)
     for (uint32_t k = 0; k < t->r.count; k++) {
         const xsmi_member *of = &s->member[k];
         const xsmi_cluster *c = &s->cluster[of->cluster];
-        assert_true(of->place < c->count);
-        assert_int_equal(*xsmi_cluster_class(s, c, of->place), k);
+        assert_true(of->position < c->count);
+        assert_int_equal(*xsmi_cluster_class(s, c, of->position), k);
         assert_int_equal(of->cluster, cluster[k]);
         assert_true((double)of->gap <= (double)gap[k] + 1e-5 * sqrt(s->longest));
-        const float *row = xsmi_cluster_row(s, c, of->place);
+        const float *row = xsmi_cluster_row(s, c, of->position);
         for (uint32_t f = 0; f < t->r.width; f++) {
             assert_true(row[f / 4 * XSMI_LINE + f % 4] == t->r.x[(size_t)k * t->r.width + f]);
         }

@@ -382,7 +382,7 @@ static void test_score_quads(void **state)
             k->score_quads(query.at, rows.at, block_stride, blocks, quads, got.at);
             expect_arrays(&got, &want, "score_quads", quads * 1000 + blocks);
             for (size_t i = 0; v == PLAIN && i < blocks * LINE; i++) {
-                const float *row = rows.at + i / LINE * block_stride + xsmi_quad_place(i % LINE, quads);
+                const float *row = rows.at + i / LINE * block_stride + xsmi_quad_offset(i % LINE, quads);
                 double sum = 0, size = 0;
                 for (size_t f = 0; f < 4 * quads; f++) {
                     double term = (double)row[f / 4 * LINE + f % 4] * (double)query.at[f / 4 * LINE + f % 4];
