@@ -49,12 +49,12 @@ static xsm_status compare_lists(const xsmi_estimator_trial *t, const xsm_estimat
 {
     const xsm_example *examples = s->examples;
     uint32_t *classes = s->classes, *lengths = s->lengths, *again = s->again;
-    const uint64_t width = e->width, places = ROWS * width;
-    for (uint64_t j = 0; j < places + GUARD; j++) {
+    const uint64_t width = e->width, entries = ROWS * width;
+    for (uint64_t j = 0; j < entries + GUARD; j++) {
         classes[j] = UNTOUCHED;
     }
     e->ops.select(e->state, examples, ROWS, classes, lengths);
-    for (uint64_t j = places; j < places + GUARD; j++) {
+    for (uint64_t j = entries; j < entries + GUARD; j++) {
         if (classes[j] != UNTOUCHED) {
             return xsmi_estimator_fault(t, err, "select() writes beyond its lists");
         }
@@ -75,23 +75,23 @@ xsm_status xsmi_estimator_trial_lists(const xsmi_estimator_trial *t, const xsm_e
     if (e->exact || !e->ops.select) {
         return XSM_OK; /* no lists, or the library's own */
     }
-    size_t width = (size_t)e->width, places;
-    if (!xsmi_multiply(ROWS + 1, width, &places) || !xsmi_add(places, GUARD + ROWS, &places)) {
+    size_t width = (size_t)e->width, entries;
+    if (!xsmi_multiply(ROWS + 1, width, &entries) || !xsmi_add(entries, GUARD + ROWS, &entries)) {
         return xsmi_fail_memory(err, SIZE_MAX, "the trial of an estimator");
     }
     xsm_example *examples = xsmi_allocate(t->context, ROWS, sizeof *examples);
-    uint32_t *room = xsmi_allocate(t->context, places, sizeof *room);
+    uint32_t *memory = xsmi_allocate(t->context, entries, sizeof *memory);
     xsm_status status = XSM_OK;
-    if (!examples || !room) {
-        status = xsmi_fail_memory(err, places * sizeof *room, "the trial of an estimator");
+    if (!examples || !memory) {
+        status = xsmi_fail_memory(err, entries * sizeof *memory, "the trial of an estimator");
     } else {
         for (uint64_t i = 0; i < ROWS; i++) {
             examples[i] = xsmi_example_at(e, i, XSMI_TRIAL_FIRST + i);
         }
-        const selection s = {examples, room, room + ROWS * width + GUARD, room + ROWS * width + GUARD + ROWS};
+        const selection s = {examples, memory, memory + ROWS * width + GUARD, memory + ROWS * width + GUARD + ROWS};
         status = compare_lists(t, e, &s, err);
     }
     xsmi_release(t->context, examples, ROWS, sizeof *examples);
-    xsmi_release(t->context, room, places, sizeof *room);
+    xsmi_release(t->context, memory, entries, sizeof *memory);
     return status;
 }

@@ -31,13 +31,13 @@ static xsm_status compare_slopes(const xsmi_estimator_trial *t, xsm_estimator *e
     for (uint64_t j = 0; j < entries.count; j++) {
         static const float steps[] = {-2, -1, 1, 2};
         uint32_t k = xsmi_gradient_class(g, j);
-        float held = w.bias[k];
+        float before = w.bias[k];
         xsm_status status = XSM_OK;
         for (int s = 0; s < 4 && status == XSM_OK; s++) {
-            w.bias[k] = held + steps[s] * h;
+            w.bias[k] = before + steps[s] * h;
             status = loss_at(t, e, other, row, &loss[s], err);
         }
-        w.bias[k] = held;
+        w.bias[k] = before;
         XSMI_TRY(status);
         double slope = (8 * (loss[2] - loss[1]) - (loss[3] - loss[0])) / (12 * (double)h);
         double have = (double)entries.coefficients[j];

@@ -69,29 +69,29 @@ static void fill_row(problem *p, xsmi_stream *s, uint32_t k)
 
 static double score_of(const problem *p, uint32_t query, uint32_t k, double *size)
 {
-    double sum = p->kind & BIASED ? (double)p->bias[k] : 0, row = 1, asked = 1;
+    double sum = p->kind & BIASED ? (double)p->bias[k] : 0, row_square = 1, query_square = 1;
     for (uint32_t j = 0; j < p->width; j++) {
         double a = (double)p->x[(size_t)k * p->width + j], b = (double)p->queries[query * p->width + j];
         sum += a * b;
-        row += a * a;
-        asked += b * b;
+        row_square += a * a;
+        query_square += b * b;
     }
-    *size = sqrt(row * asked);
+    *size = sqrt(row_square * query_square);
     return sum;
 }
 
 /* Some of the queries, and the length of their lists. */
-typedef struct asked {
+typedef struct request {
     uint32_t first, count, top;
     const float *threshold; /* or NULL */
-} asked;
+} request;
 
-static asked ask_all(uint32_t top)
+static request search_all(uint32_t top)
 {
-    return (asked){0, QUERIES, top, NULL};
+    return (request){0, QUERIES, top, NULL};
 }
 
-static xsm_status search(const problem *p, const xsm_index *x, asked a, int into, xsm_error *err)
+static xsm_status search(const problem *p, const xsm_index *x, request a, int into, xsm_error *err)
 {
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
     s.queries = p->queries + (size_t)a.first * p->width;
@@ -122,7 +122,7 @@ static xsm_status check_lists(const problem *p, int of, uint32_t top, const floa
                              (double)*threshold);
             }
             if (j > 0 && (scores[j] > scores[j - 1] || (scores[j] == scores[j - 1] && classes[j] <= classes[j - 1]))) {
-                return FAULT(p, err, "place %u of a list is before place %u in order", j, j - 1);
+                return FAULT(p, err, "position %u of a list is before position %u in order", j, j - 1);
             }
             for (uint32_t before = 0; before < j && top <= TOP; before++) {
                 if (classes[before] == classes[j]) {
@@ -136,10 +136,10 @@ static xsm_status check_lists(const problem *p, int of, uint32_t top, const floa
 
 static xsm_status same_lists(const problem *p, uint32_t top, const char *when, xsm_error *err)
 {
-    size_t places = (size_t)QUERIES * top;
+    size_t entries = (size_t)QUERIES * top;
     if (memcmp(p->lengths[0], p->lengths[1], QUERIES * sizeof(uint32_t)) != 0 ||
-        memcmp(p->classes[0], p->classes[1], places * sizeof(uint32_t)) != 0 ||
-        memcmp(p->scores[0], p->scores[1], places * sizeof(float)) != 0) {
+        memcmp(p->classes[0], p->classes[1], entries * sizeof(uint32_t)) != 0 ||
+        memcmp(p->scores[0], p->scores[1], entries * sizeof(float)) != 0) {
         return FAULT(p, err, "the same queries give other lists %s", when);
     }
     return XSM_OK;
@@ -199,34 +199,34 @@ static xsm_status change_rows(problem *p, xsmi_stream *stream, xsm_index *x, xsm
     return XSM_OK;
 }
 
-/* Searches for APART queries with lists that lie twice their length apart; nothing may be written between them. */
-enum { APART = 32 };
-static xsm_status try_apart(const problem *p, const xsm_index *x, uint32_t top, xsm_error *err)
+/* Searches for SPACED queries with lists that lie twice their length apart; nothing may be written between them. */
+enum { SPACED = 32 };
+static xsm_status try_spaced(const problem *p, const xsm_index *x, uint32_t top, xsm_error *err)
 {
     const size_t stride = xsmi_index_query_stride(x), between = 2 * (size_t)top;
     xsmi_arena arena = {NULL, 0};
-    (void)xsmi_arena_take(&arena, APART * stride, sizeof(float));
+    (void)xsmi_arena_take(&arena, SPACED * stride, sizeof(float));
     (void)xsmi_arena_take(&arena, xsmi_index_scratch(x, top), 1);
     const size_t bytes = arena.used;
     arena = (xsmi_arena){xsmi_allocate_zero(p->context, bytes, 1), 0};
     if (!arena.base) {
         return xsmi_fail_memory(err, bytes, "the trial of an index");
     }
-    float *queries = xsmi_arena_take(&arena, APART * stride, sizeof(float));
-    uint64_t probed[APART] = {0};
-    for (uint32_t i = 0; i < APART; i++) {
+    float *queries = xsmi_arena_take(&arena, SPACED * stride, sizeof(float));
+    uint64_t probed[SPACED] = {0};
+    for (uint32_t i = 0; i < SPACED; i++) {
         memcpy(queries + i * stride, p->queries + (size_t)i * p->width, p->width * sizeof *queries);
         if (x->own_width > x->width) {
             queries[i * stride + p->width] = 1; /* for the bias */
         }
     }
-    memset(p->classes[1], 0xA5, APART * between * sizeof(uint32_t));
-    memset(p->scores[1], 0xA5, APART * between * sizeof(float));
+    memset(p->classes[1], 0xA5, SPACED * between * sizeof(uint32_t));
+    memset(p->scores[1], 0xA5, SPACED * between * sizeof(float));
     xsm_index_block block = {
         .size = sizeof block,
         .queries = queries,
         .stride = stride,
-        .count = APART,
+        .count = SPACED,
         .top = top,
         .threshold = -INFINITY,
         .classes = p->classes[1],
@@ -237,7 +237,7 @@ static xsm_status try_apart(const problem *p, const xsm_index *x, uint32_t top, 
         .list_stride = between,
     };
     xsm_status status = xsmi_index_block(x, &block, err);
-    for (uint32_t i = 0; i < APART && status == XSM_OK; i++) {
+    for (uint32_t i = 0; i < SPACED && status == XSM_OK; i++) {
         const uint32_t *classes = p->classes[1] + i * between;
         bool same = p->lengths[0][i] == p->lengths[1][i] &&
                     memcmp(classes, p->classes[0] + (size_t)i * top, p->lengths[0][i] * sizeof *classes) == 0;
@@ -255,20 +255,20 @@ static xsm_status try_apart(const problem *p, const xsm_index *x, uint32_t top, 
 static xsm_status try_searches(problem *p, xsm_index *x, xsm_error *err)
 {
     uint32_t top = p->rows < TOP ? p->rows : TOP;
-    XSMI_TRY(search(p, x, ask_all(top), 0, err));
+    XSMI_TRY(search(p, x, search_all(top), 0, err));
     XSMI_TRY(check_lists(p, 0, top, NULL, err));
     for (uint32_t i = 0; i < QUERIES; i++) {
-        XSMI_TRY(search(p, x, (asked){i, 1, top, NULL}, 1, err));
+        XSMI_TRY(search(p, x, (request){i, 1, top, NULL}, 1, err));
     }
     XSMI_TRY(same_lists(p, top, "alone", err));
-    XSMI_TRY(try_apart(p, x, top, err));
+    XSMI_TRY(try_spaced(p, x, top, err));
     float threshold = p->scores[0][0] - 0.05f;
-    XSMI_TRY(search(p, x, (asked){0, QUERIES, top, &threshold}, 1, err));
+    XSMI_TRY(search(p, x, (request){0, QUERIES, top, &threshold}, 1, err));
     XSMI_TRY(check_lists(p, 1, top, &threshold, err));
     if (p->lengths[1][0] < 1) {
         return FAULT(p, err, "nothing is above a threshold that lies below the best");
     }
-    XSMI_TRY(search(p, x, ask_all(p->top), 1, err));
+    XSMI_TRY(search(p, x, search_all(p->top), 1, err));
     return check_lists(p, 1, p->top, NULL, err);
 }
 
@@ -306,7 +306,7 @@ static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
         if (status == XSM_OK) {
             status = build(p, other, &x, err);
             if (status == XSM_OK) {
-                status = search(p, x, ask_all(top), threads > 1, err);
+                status = search(p, x, search_all(top), threads > 1, err);
                 xsm_index_free(x);
             }
             xsm_context_free(other);
@@ -324,14 +324,14 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
     p->rows = rows;
     p->width = width;
     p->top = rows < 200 ? rows : 200; /* all of them, if there are few */
-    size_t places = (size_t)QUERIES * (p->top > TOP ? p->top : TOP), numbers = (size_t)rows * width;
+    size_t entries = (size_t)QUERIES * (p->top > TOP ? p->top : TOP), numbers = (size_t)rows * width;
     p->x = xsmi_allocate(ctx, numbers, sizeof *p->x);
     p->bias = xsmi_allocate(ctx, rows, sizeof *p->bias);
     p->queries = xsmi_allocate(ctx, (uint64_t)QUERIES * width, sizeof *p->queries);
     bool whole = p->x && p->bias && p->queries;
     for (int i = 0; i < 2; i++) {
-        p->classes[i] = xsmi_allocate(ctx, places, sizeof **p->classes);
-        p->scores[i] = xsmi_allocate(ctx, places, sizeof **p->scores);
+        p->classes[i] = xsmi_allocate(ctx, entries, sizeof **p->classes);
+        p->scores[i] = xsmi_allocate(ctx, entries, sizeof **p->scores);
         p->lengths[i] = xsmi_allocate(ctx, QUERIES, sizeof **p->lengths);
         whole = whole && p->classes[i] && p->scores[i] && p->lengths[i];
     }
@@ -345,8 +345,8 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
     xsmi_release(ctx, p->bias, rows, sizeof *p->bias);
     xsmi_release(ctx, p->queries, (size_t)QUERIES * width, sizeof *p->queries);
     for (int i = 0; i < 2; i++) {
-        xsmi_release(ctx, p->classes[i], places, sizeof **p->classes);
-        xsmi_release(ctx, p->scores[i], places, sizeof **p->scores);
+        xsmi_release(ctx, p->classes[i], entries, sizeof **p->classes);
+        xsmi_release(ctx, p->scores[i], entries, sizeof **p->scores);
         xsmi_release(ctx, p->lengths[i], QUERIES, sizeof **p->lengths);
     }
     return status;

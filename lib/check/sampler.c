@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum {
-    LOOKED_AT = 40, /* rows whose log-probabilities are compared: more than one sweep */
-    TRIED = 4,      /* rows with many draws */
-    TOGETHER = 16,  /* draws a call */
-    GUARD = 8       /* slots behind an array that must not change */
+    COMPARED_ROWS = 40, /* rows whose log-probabilities are compared: more than one sweep */
+    TRIED = 4,          /* rows with many draws */
+    TOGETHER = 16,      /* draws a call */
+    GUARD = 8           /* entries behind an array, which must not change */
 };
 /* The least expected draws of a cell of a chi-square test; rarer classes share one. */
 #define CELL 25.0
@@ -40,7 +40,7 @@ static xsm_status check_codes(const xsmi_sampler_trial *t, const xsm_sampler *s,
     if (s->ops.code_length && s->ops.code_length(s->state) != length) {
         return xsmi_sampler_fault(t, err, "code_length() changes");
     }
-    for (uint64_t row = 0; length > 0 && row < LOOKED_AT; row++) {
+    for (uint64_t row = 0; length > 0 && row < COMPARED_ROWS; row++) {
         for (int pass = 0; pass < 2; pass++) {
             float *of = code + pass * (length + GUARD);
             for (uint32_t j = 0; j < length + GUARD; j++) {
@@ -95,9 +95,9 @@ static xsm_status check_row(const xsmi_sampler_trial *t, const xsm_sampler *s, c
 static xsm_status check_probabilities(const xsmi_sampler_trial *t, const xsm_sampler *s, xsm_error *err)
 {
     const uint32_t classes = t->shape.classes;
-    xsm_batch batch = xsm_batch_range(t->data, 0, LOOKED_AT);
+    xsm_batch batch = xsm_batch_range(t->data, 0, COMPARED_ROWS);
     XSMI_TRY(xsm_sampler_log_probabilities(s, &batch, 0, classes, t->all, err));
-    for (uint64_t row = 0; row < LOOKED_AT; row++) { /* alone, and in parts */
+    for (uint64_t row = 0; row < COMPARED_ROWS; row++) { /* alone, and in parts */
         xsm_batch one = xsm_batch_range(t->data, row, 1);
         const float *all = t->all + row * classes;
         XSMI_TRY(xsm_sampler_log_probabilities(s, &one, 0, classes, t->other, err));
@@ -184,7 +184,7 @@ static xsm_status check_draws(const xsmi_sampler_trial *t, const xsm_sampler *s,
         xsmi_stream_start(&random.stream, row, XSMI_STREAM_CHECK, call);
         s->ops.draw(s->state, code, &random, count, t->some, t->some_logs);
         if (overrun(t, count)) {
-            return xsmi_sampler_fault(t, err, "draw() writes beyond the %u places that it was given", count);
+            return xsmi_sampler_fault(t, err, "draw() writes beyond the %u entries that it was given", count);
         }
         for (uint32_t j = 0; j < count; j++) {
             uint32_t k = t->some[j];
@@ -227,7 +227,7 @@ static xsm_status check_others(const xsmi_sampler_trial *t, const xsm_sampler *s
         xsmi_stream_start(&random.stream, excluded, XSMI_STREAM_CHECK, call);
         double log_drawn = s->ops.draw_others(s->state, code, &random, t->excluded, excluded, count, t->some);
         if (overrun(t, count)) {
-            return xsmi_sampler_fault(t, err, "draw_others() writes beyond the %u places that it was given", count);
+            return xsmi_sampler_fault(t, err, "draw_others() writes beyond the %u entries that it was given", count);
         }
         if (count > 0 && !near(t, log_drawn, log((double)count / left))) {
             return xsmi_sampler_fault(t, err, "draw_others() of %u of %u classes says log-probability %.9g, not %.9g",
@@ -333,7 +333,7 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
 
 static xsm_status try_rows(const xsmi_sampler_trial *t, const xsm_sampler *s, float *code, xsm_error *err)
 {
-    for (uint64_t row = 0; row < LOOKED_AT; row++) {
+    for (uint64_t row = 0; row < COMPARED_ROWS; row++) {
         encode(t, s, row, code);
         XSMI_TRY(check_row(t, s, code, row, err));
         if (row < TRIED) {
@@ -375,10 +375,11 @@ static xsm_status try_sampler(const xsmi_sampler_trial *t, xsm_error *err)
 static xsm_status try_shape(xsmi_sampler_trial *t, xsm_error *err)
 {
     xsm_context *ctx = t->context;
-    size_t classes = t->shape.classes, looked = LOOKED_AT * classes, places = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
+    size_t classes = t->shape.classes, compared = COMPARED_ROWS * classes,
+           entries = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
     size_t some = (classes > TOGETHER ? classes : TOGETHER) + GUARD;
     t->data = NULL;
-    t->all = xsmi_allocate(ctx, looked, sizeof *t->all);
+    t->all = xsmi_allocate(ctx, compared, sizeof *t->all);
     t->other = xsmi_allocate(ctx, classes, sizeof *t->other);
     t->q = xsmi_allocate(ctx, classes, sizeof *t->q);
     t->seen = xsmi_allocate(ctx, classes, sizeof *t->seen);
@@ -387,19 +388,19 @@ static xsm_status try_shape(xsmi_sampler_trial *t, xsm_error *err)
     t->some_logs = xsmi_allocate(ctx, some, sizeof *t->some_logs);
     bool whole = t->all && t->other && t->q && t->seen && t->excluded && t->some && t->some_logs;
     for (int i = 0; i < 2; i++) {
-        t->classes[i] = xsmi_allocate(ctx, places, sizeof **t->classes);
-        t->logs[i] = xsmi_allocate(ctx, places, sizeof **t->logs);
+        t->classes[i] = xsmi_allocate(ctx, entries, sizeof **t->classes);
+        t->logs[i] = xsmi_allocate(ctx, entries, sizeof **t->logs);
         whole = whole && t->classes[i] && t->logs[i];
     }
     xsm_status status = whole ? xsmi_trial_data(ctx, &t->shape, &t->data, err)
-                              : xsmi_fail_memory(err, looked * sizeof *t->all, "the trial of a sampler");
+                              : xsmi_fail_memory(err, compared * sizeof *t->all, "the trial of a sampler");
     status = status == XSM_OK ? try_sampler(t, err) : status;
     xsm_dataset_free(t->data);
     for (int i = 0; i < 2; i++) {
-        xsmi_release(ctx, t->classes[i], places, sizeof **t->classes);
-        xsmi_release(ctx, t->logs[i], places, sizeof **t->logs);
+        xsmi_release(ctx, t->classes[i], entries, sizeof **t->classes);
+        xsmi_release(ctx, t->logs[i], entries, sizeof **t->logs);
     }
-    xsmi_release(ctx, t->all, looked, sizeof *t->all);
+    xsmi_release(ctx, t->all, compared, sizeof *t->all);
     xsmi_release(ctx, t->other, classes, sizeof *t->other);
     xsmi_release(ctx, t->q, classes, sizeof *t->q);
     xsmi_release(ctx, t->seen, classes, sizeof *t->seen);

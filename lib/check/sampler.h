@@ -19,7 +19,7 @@ typedef struct xsmi_sampler_trial {
     xsmi_trial_shape shape;
     uint32_t tests; /* chi-square tests of the whole suite, which share the false-alarm rate */
     xsm_dataset *data;
-    float *all, *other; /* [LOOKED_AT][K] */
+    float *all, *other; /* [COMPARED_ROWS][K] */
     double *q;          /* [K] */
     uint32_t *seen;     /* [K] */
     uint32_t *classes[2];

@@ -3,18 +3,18 @@
 
 #include <string.h>
 
-enum { LANES = XSM_SAMPLER_LANES, MOST_DRAWS = 40, PLACES = MOST_DRAWS + 2 };
+enum { LANES = XSM_SAMPLER_LANES, MOST_DRAWS = 40, ENTRIES = MOST_DRAWS + 2 };
 
 /* Draws of several rows, with slots before and behind them that must not change. */
-typedef struct held {
-    uint32_t classes[LANES][PLACES];
-    double logs[LANES][PLACES];
-} held;
+typedef struct drawn {
+    uint32_t classes[LANES][ENTRIES];
+    double logs[LANES][ENTRIES];
+} drawn;
 
 typedef struct rows_trial {
-    held together, alone;
-    uint32_t *class_places[LANES];
-    double *log_places[LANES];
+    drawn together, alone;
+    uint32_t *class_lists[LANES];
+    double *log_lists[LANES];
     const float *codes[LANES];
     struct xsm_random random[LANES];
     xsm_random *streams[LANES];
@@ -33,7 +33,7 @@ static xsm_status compare(const xsmi_sampler_trial *t, const xsm_sampler *s, row
     memset(&r->together, 0x5a, sizeof r->together);
     memset(&r->alone, 0x5a, sizeof r->alone);
     start_streams(r, rows);
-    s->ops.draw_rows(s->state, r->codes, r->streams, rows, count, r->class_places, r->log_places);
+    s->ops.draw_rows(s->state, r->codes, r->streams, rows, count, r->class_lists, r->log_lists);
     start_streams(r, rows);
     for (uint32_t i = 0; i < rows; i++) {
         s->ops.draw(s->state, r->codes[i], &r->random[i], count, r->alone.classes[i] + 1, r->alone.logs[i] + 1);
@@ -43,7 +43,7 @@ static xsm_status compare(const xsmi_sampler_trial *t, const xsm_sampler *s, row
             memcmp(r->together.logs[i], r->alone.logs[i], sizeof r->alone.logs[i]) != 0) {
             return xsmi_sampler_fault(t, err,
                                       "draw_rows() with %u rows of %u draws gives row %u others than draw() does, or "
-                                      "writes beyond its places",
+                                      "writes beyond its entries",
                                       rows, count, i);
         }
     }
@@ -63,8 +63,8 @@ xsm_status xsmi_sampler_trial_rows(const xsmi_sampler_trial *t, const xsm_sample
         xsm_batch one = xsm_batch_range(t->data, i % t->data->rows, 1);
         xsmi_sampler_encode_batch(s, &one, 0, code);
         r->codes[i] = s->code_length > 0 ? code : NULL;
-        r->class_places[i] = r->together.classes[i] + 1;
-        r->log_places[i] = r->together.logs[i] + 1;
+        r->class_lists[i] = r->together.classes[i] + 1;
+        r->log_lists[i] = r->together.logs[i] + 1;
         r->streams[i] = &r->random[i];
     }
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {

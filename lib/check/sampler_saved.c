@@ -32,7 +32,7 @@ static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w,
                                xsm_error *err)
 {
     for (size_t i = 0; i < w->count; i++) {
-        const xsmi_tensor held = w->tensors[i];
+        const xsmi_tensor intact = w->tensors[i];
         for (int kind = 0; kind < 3; kind++) {
             xsm_sampler *s = NULL;
             xsm_array_reader reader = *whole;
@@ -40,16 +40,16 @@ static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w,
                 w->tensors[i] = w->tensors[w->count - 1];
                 reader.count--;
             } else if (kind == 1) { /* shorter by one */
-                w->tensors[i].shape[0] -= held.shape[0] > 0;
+                w->tensors[i].shape[0] -= intact.shape[0] > 0;
             } else {
-                w->tensors[i].dtype = held.dtype == XSMI_DTYPE_F32 ? XSMI_DTYPE_U32 : XSMI_DTYPE_F32;
+                w->tensors[i].dtype = intact.dtype == XSMI_DTYPE_F32 ? XSMI_DTYPE_U32 : XSMI_DTYPE_F32;
             }
             xsm_status status = load(t, t->context, &reader, &s, NULL);
-            w->tensors[i] = held;
+            w->tensors[i] = intact;
             xsm_sampler_free(s);
             if (status != XSM_ERROR_FORMAT && status != XSM_ERROR_MEMORY) {
                 return xsmi_sampler_fault(t, err, "load() says %s when array '%s' %s", xsm_status_name(status),
-                                          held.name,
+                                          intact.name,
                                           kind == 0   ? "is not there"
                                           : kind == 1 ? "is shorter"
                                                       : "is of another type");

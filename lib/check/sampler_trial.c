@@ -51,9 +51,9 @@ xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sample
 
 xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err)
 {
-    size_t places = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
-    if (memcmp(t->classes[0], t->classes[1], places * sizeof **t->classes) != 0 ||
-        memcmp(t->logs[0], t->logs[1], places * sizeof **t->logs) != 0) {
+    size_t entries = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
+    if (memcmp(t->classes[0], t->classes[1], entries * sizeof **t->classes) != 0 ||
+        memcmp(t->logs[0], t->logs[1], entries * sizeof **t->logs) != 0) {
         return xsmi_sampler_fault(t, err, "the same draws are others %s", when);
     }
     return XSM_OK;

@@ -14,7 +14,7 @@ static uint64_t chunk_of(const xsm_gradient *g)
 }
 
 /* The scores of the examples first..first+count; those of all classes were computed with the whole batch. */
-static bool take_scores(const xsmi_pass *p, uint64_t first, uint64_t count)
+static bool select_and_score(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     const xsm_estimator *e = p->estimator;
     xsm_gradient *g = p->gradient;
@@ -25,20 +25,20 @@ static bool take_scores(const xsmi_pass *p, uint64_t first, uint64_t count)
     return xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL);
 }
 
-static void take_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_outcome *outcome)
+static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_outcome *outcome)
 {
     if (xsmi_gradient_is_shared(p->gradient)) {
         xsmi_shared_coefficients(p, piece, outcome);
         return;
     }
-    xsmi_pass_take_examples(p, piece->first, piece->count);
-    outcome->finite = take_scores(p, piece->first, piece->count);
+    xsmi_pass_list_examples(p, piece->first, piece->count);
+    outcome->finite = select_and_score(p, piece->first, piece->count);
     if (outcome->finite) {
         xsmi_estimator_coefficients(p->estimator, p->gradient, piece, outcome);
     }
 }
 
-static bool take_backward(const xsmi_pass *p, const xsmi_piece *piece)
+static bool propagate_back(const xsmi_pass *p, const xsmi_piece *piece)
 {
     return xsmi_gradient_is_shared(p->gradient)
                ? xsmi_shared_backward(p, piece)
@@ -53,10 +53,10 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
     const xsmi_piece piece = {first, count, p->batch->count, p->eta, thread};
     xsmi_outcome *outcome = &p->gradient->work.outcomes[index];
     *outcome = (xsmi_outcome){.finite = true};
-    take_coefficients(p, &piece, outcome);
-    outcome->finite = outcome->finite && take_backward(p, &piece);
+    compute_coefficients(p, &piece, outcome);
+    outcome->finite = outcome->finite && propagate_back(p, &piece);
     if (p->estimator->model->layer && outcome->finite) {
-        xsmi_pass_take_layer(p, first, count, outcome);
+        xsmi_pass_layer_backward(p, first, count, outcome);
     }
 }
 
@@ -81,7 +81,7 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
         return xsmi_shared_score(p, err);
     }
     if (xsmi_gradient_is_sifted(g)) {
-        xsmi_pass_take_examples(p, 0, p->batch->count);
+        xsmi_pass_list_examples(p, 0, p->batch->count);
         return xsmi_sift(p->estimator, g, p->batch, err);
     }
     const xsmi_score_range all = {p->batch, 0, m->classes, g->coefficients, g->width};
@@ -105,7 +105,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     xsm_gradient *g = p.gradient;
     const uint32_t threads = xsm_context_threads(e->context);
     XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, threads, false, err));
-    XSMI_TRY(xsmi_pass_take_rows(&p, err));
+    XSMI_TRY(xsmi_pass_set_rows(&p, err));
     XSMI_TRY(xsmi_shared_draw(&p, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;

@@ -57,8 +57,8 @@ static void run_norms(void *state, size_t index, uint32_t thread)
 }
 
 /* Computes the rows' squared lengths, and the largest of their lengths. */
-static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, double *longest,
-                             xsm_error *err)
+static xsm_status compute_norms(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, double *longest,
+                                xsm_error *err)
 {
     e->norms = train->rows < SIZE_MAX ? xsmi_allocate(e->context, (size_t)train->rows, sizeof *e->norms) : NULL;
     if (!e->norms) {
@@ -84,14 +84,14 @@ static xsm_status take_norms(xsm_estimator *e, const xsm_model *model, const xsm
 static xsm_status check_correction(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
     const bool nodes = model->hierarchy != NULL;
-    const bool takes_nodes = e->ops.kind == XSM_ESTIMATOR_HIERARCHY;
-    if (takes_nodes && model->layer && model->layer->tied) {
+    const bool hierarchical = e->ops.kind == XSM_ESTIMATOR_HIERARCHY;
+    if (hierarchical && model->layer && model->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' has weights for the nodes of a tree, not for classes: the features' vectors "
                          "cannot be tied to them",
                          e->ops.name);
     }
-    if (nodes && !takes_nodes) {
+    if (nodes && !hierarchical) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree, which estimator '%s' would take for "
                          "classes; train it with hierarchical, or a new model",
@@ -103,7 +103,7 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
                          "its correction, and have the pairs counted when it is trained",
                          e->ops.name);
     }
-    if (model->correction && (takes_nodes || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)))) {
+    if (model->correction && (hierarchical || (!e->exact && !(e->ops.flags & XSM_ESTIMATOR_CORRECTED)))) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are corrected by the '%s' of the sampler that it was trained with, which "
                          "estimator '%s' does not know of; train it with negative-sampling or with all classes, or "
@@ -217,7 +217,7 @@ static xsm_status bind_parts(xsm_estimator *e, const xsm_model *model, const xsm
 {
     double longest = INFINITY; /* unknown if rows vary */
     if (!xsmi_estimator_rows_vary(e, model)) {
-        XSMI_TRY(take_norms(e, model, train, &longest, err));
+        XSMI_TRY(compute_norms(e, model, train, &longest, err));
     }
     XSMI_TRY(bind_table(e, model, train, longest, err));
     XSMI_TRY(bind_classes(e, model, train, err));

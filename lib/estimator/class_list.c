@@ -79,7 +79,7 @@ xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, con
         if (length == 0 || length > 10 || strspn(at, "0123456789") != length || number > UINT32_MAX) {
             status =
                 xsmi_fail(err, XSM_ERROR_FORMAT,
-                          "option '%s': '%.*s' at place %u is no class; numbers from 0 with commas between them are "
+                          "option '%s': '%.*s' at position %u is no class; numbers from 0 with commas between them are "
                           "accepted",
                           option->name, (int)(length < 40 ? length : 40), at, i + 1);
         }

@@ -115,14 +115,14 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
         block.shrinks[j] = 1;
     }
     e->ops.gradient(e->state, &block);
-    const uint64_t good = xsmi_estimator_take_mean(e->model->kernels, &block, outcome);
+    const uint64_t good = xsmi_estimator_finish_block(e->model->kernels, &block, outcome);
     if (xsmi_gradient_is_sifted(g)) {
         xsmi_sift_spread(g, piece->first, piece->count);
     }
     return good;
 }
 
-uint64_t xsmi_estimator_take_mean(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome)
+uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome)
 {
     uint64_t good = block->count;
     float mean = 1 / (float)block->batch;

@@ -54,8 +54,8 @@ static const char *const property_names[] = {"proximal",  "row state",  "several
 
 typedef struct kind {
     const char *name;
-    uint32_t properties;   /* that it may have */
-    uint32_t needs, takes; /* functions that it must have, and those that it may have besides */
+    uint32_t properties;      /* that it may have */
+    uint32_t needed, allowed; /* functions that it must have, and those that it may have besides */
     xsmi_option_table options;
 } kind;
 
@@ -137,13 +137,13 @@ static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a table of kind %s cannot have the flag for %s",
                          ops->name, k->name, first_name(property_names, ops->flags & ~k->properties));
     }
-    if (k->needs & ~functions) {
+    if (k->needed & ~functions) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a table of kind %s needs %s()", ops->name, k->name,
-                         first_name(function_names, k->needs & ~functions));
+                         first_name(function_names, k->needed & ~functions));
     }
-    if (functions & ~(k->needs | k->takes)) {
+    if (functions & ~(k->needed | k->allowed)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a table of kind %s cannot have %s()", ops->name,
-                         k->name, first_name(function_names, functions & ~(k->needs | k->takes)));
+                         k->name, first_name(function_names, functions & ~(k->needed | k->allowed)));
     }
     if ((functions & JOINTLY) != 0 && (functions & JOINTLY) != JOINTLY) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,

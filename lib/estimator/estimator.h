@@ -78,8 +78,8 @@ struct xsm_estimator {
 void xsmi_estimator_release(xsm_estimator *e);
 void xsmi_estimator_unbind(xsm_estimator *e);
 
-/* Makes room in a gradient for n examples of the estimator, processed by up to `threads` threads, as a joint batch or
- * one by one, and gives it what does not depend on the batch. */
+/* Reserves the arrays of a gradient for n examples of the estimator, processed by up to `threads` threads, as a joint
+ * batch or one by one, and gives it what does not depend on the batch. */
 xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint64_t examples, uint32_t threads,
                                   bool joint, xsm_error *err);
 
@@ -228,7 +228,7 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
 
 /* Completes a block of the gradient that the table has filled: takes the mean over the batch, and returns how many
  * examples are finite, as above. lengths NULL: all entries. */
-uint64_t xsmi_estimator_take_mean(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome);
+uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome);
 
 /* -- hierarchies (hierarchy.c) ------------------------------------------------------------------------------------- */
 

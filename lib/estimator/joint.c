@@ -50,7 +50,7 @@ static xsm_status check(const xsmi_pass *p, xsm_error *err)
 }
 
 /* Fills the examples and their common list; `rows` gets each row's number. */
-static xsm_status take_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *err)
+static xsm_status list_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *err)
 {
     const xsm_estimator *e = p->estimator;
     const uint64_t n = p->batch->count;
@@ -70,7 +70,7 @@ static xsm_status take_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *e
     return XSM_OK;
 }
 
-static xsm_status take_scores(const xsmi_pass *p, bool *flags, xsmi_outcome *outcome, xsm_error *err)
+static xsm_status score_examples(const xsmi_pass *p, bool *flags, xsmi_outcome *outcome, xsm_error *err)
 {
     const size_t jobs = (size_t)((p->batch->count + SCORE_EXAMPLES - 1) / SCORE_EXAMPLES);
     score_job job = {p, flags};
@@ -82,13 +82,13 @@ static xsm_status take_scores(const xsmi_pass *p, bool *flags, xsmi_outcome *out
 }
 
 /* Scratch: `rows` for each row's number, and a flag for each job. */
-static xsm_status take(const xsmi_pass *p, uint64_t *rows, bool *flags, xsmi_outcome *outcome, xsm_error *err)
+static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsmi_outcome *outcome, xsm_error *err)
 {
     xsm_estimator *e = p->estimator;
     xsm_gradient *g = p->gradient;
     const uint64_t n = p->batch->count;
-    XSMI_TRY(take_examples(p, rows, err));
-    XSMI_TRY(take_scores(p, flags, outcome, err));
+    XSMI_TRY(list_examples(p, rows, err));
+    XSMI_TRY(score_examples(p, flags, outcome, err));
     if (!outcome->finite) {
         return XSM_OK;
     }
@@ -118,7 +118,7 @@ static xsm_status take(const xsmi_pass *p, uint64_t *rows, bool *flags, xsmi_out
         .decay = g->decay,
     };
     XSMI_TRY(e->ops.joint(e->state, &block, err));
-    xsmi_estimator_take_mean(e->model->kernels, &block, outcome);
+    xsmi_estimator_finish_block(e->model->kernels, &block, outcome);
     return XSM_OK;
 }
 
@@ -131,7 +131,7 @@ xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error 
     uint64_t *rows = xsmi_allocate(ctx, n, sizeof *rows);
     bool *flags = xsmi_allocate(ctx, n, sizeof *flags);
     xsm_status status =
-        rows && flags ? take(p, rows, flags, outcome, err) : xsmi_fail_memory(err, n * sizeof *rows, "a batch");
+        rows && flags ? run_joint(p, rows, flags, outcome, err) : xsmi_fail_memory(err, n * sizeof *rows, "a batch");
     xsmi_release(ctx, rows, n, sizeof *rows);
     xsmi_release(ctx, flags, n, sizeof *flags);
     return status;

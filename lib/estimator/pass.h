@@ -1,5 +1,5 @@
 /*
- * One batch on its way through an estimator. Each stage reads the pass and fills the gradient; a stage that meets
+ * The stages of a batch in an estimator. Each stage reads the pass and fills the gradient; a stage that meets
  * numbers that are not finite says so in the outcome, and the caller reports it.
  */
 #ifndef XSMI_PASS_H
@@ -35,13 +35,13 @@ static inline void xsmi_outcome_join(xsmi_outcome *o, const xsmi_outcome *other)
 xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
 /* Sets the gradient's rows to those of the batch, or to their hidden vectors; computes the codes of rows that come with
  * the batch. */
-xsm_status xsmi_pass_take_rows(const xsmi_pass *p, xsm_error *err);
+xsm_status xsmi_pass_set_rows(const xsmi_pass *p, xsm_error *err);
 /* Fills the gradient's examples first..first+count, and computes ||x||^2 of rows that came with the batch. */
-void xsmi_pass_take_examples(const xsmi_pass *p, uint64_t first, uint64_t count);
+void xsmi_pass_list_examples(const xsmi_pass *p, uint64_t first, uint64_t count);
 /* Propagates the gradient of the examples first..first+count back through the first layer. */
-void xsmi_pass_take_layer(const xsmi_pass *p, uint64_t first, uint64_t count, xsmi_outcome *outcome);
+void xsmi_pass_layer_backward(const xsmi_pass *p, uint64_t first, uint64_t count, xsmi_outcome *outcome);
 
-/* -- the ways through ---------------------------------------------------------------------------------------------- */
+/* -- kinds of batches ---------------------------------------------------------------------------------------------- */
 
 /* Computes dL/dx of the examples first..first+count from their coefficients; returns false if one is not finite. Where
  * every class has a coefficient, the gradient's work has xsmi_pass_backward_scratch() floats of `shards` for each

@@ -25,7 +25,7 @@ xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *gi
     return XSM_OK;
 }
 
-static xsm_status take_codes(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
+static xsm_status encode_rows(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
 {
     const size_t length = e->sampling.sampler && !e->exact && batch->values ? e->sampling.sampler->code_length : 0;
     size_t count;
@@ -42,8 +42,8 @@ static xsm_status take_codes(const xsm_estimator *e, xsm_gradient *g, const xsm_
     return XSM_OK;
 }
 
-static xsm_status take_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
-                              xsm_error *err)
+static xsm_status compute_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
+                                 xsm_error *err)
 {
     const xsm_model *m = e->model;
     const size_t stride = xsmi_row_stride(m->features);
@@ -54,15 +54,15 @@ static xsm_status take_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm
     return xsmi_model_hidden(m, batch, g->layer.hidden, stride, err);
 }
 
-xsm_status xsmi_pass_take_rows(const xsmi_pass *p, xsm_error *err)
+xsm_status xsmi_pass_set_rows(const xsmi_pass *p, xsm_error *err)
 {
     const xsm_estimator *e = p->estimator;
     const xsm_batch *batch = p->batch;
     xsm_gradient *g = p->gradient;
-    XSMI_TRY(take_codes(e, g, batch, err));
+    XSMI_TRY(encode_rows(e, g, batch, err));
     g->work.rows.offsets = NULL;
     if (e->model->layer) {
-        return take_hidden(e, g, batch, p->eta, err);
+        return compute_hidden(e, g, batch, p->eta, err);
     }
     g->work.rows.values = batch->values;
     g->work.rows.stride = batch->stride;
@@ -71,7 +71,7 @@ xsm_status xsmi_pass_take_rows(const xsmi_pass *p, xsm_error *err)
     return XSM_OK;
 }
 
-void xsmi_pass_take_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
+void xsmi_pass_list_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     const xsm_estimator *e = p->estimator;
     xsm_gradient *g = p->gradient;
@@ -84,7 +84,7 @@ void xsmi_pass_take_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
     }
 }
 
-void xsmi_pass_take_layer(const xsmi_pass *p, uint64_t first, uint64_t count, xsmi_outcome *outcome)
+void xsmi_pass_layer_backward(const xsmi_pass *p, uint64_t first, uint64_t count, xsmi_outcome *outcome)
 {
     const xsm_model *m = p->estimator->model;
     const xsm_batch *batch = p->batch;

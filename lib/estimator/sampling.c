@@ -139,15 +139,15 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
             const float *code = g->work.coded       ? g->work.codes + i * length
                                 : e->sampling.codes ? e->sampling.codes + example->row * length
                                                     : NULL;
-            const uint64_t place = i * g->width;
+            const uint64_t offset = i * g->width;
             lists[i - start] = (xsmi_draw_list){
                 code,
                 example->position,
                 example->labels,
                 (uint32_t)example->label_count,
-                g->classes + place,
-                g->work.log_expected + place,
-                g->work.draws + place,
+                g->classes + offset,
+                g->work.log_expected + offset,
+                g->work.draws + offset,
                 g->lengths + i,
             };
             for (size_t at = 0; code && at < length; at += XSMI_LINE) { /* rows come in any order */

@@ -133,8 +133,8 @@ static void run_examples(void *state, size_t index, uint32_t thread)
         .scorer = job,
     };
     p->estimator->ops.search(p->estimator->state, &block);
-    xsm_score_block taken = {
-        .size = sizeof taken,
+    xsm_score_block found = {
+        .size = sizeof found,
         .examples = block.examples,
         .count = 1,
         .batch = p->batch->count,
@@ -146,7 +146,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
     };
     xsmi_outcome *outcome = &job->outcomes[index];
     *outcome = (xsmi_outcome){.finite = true};
-    xsmi_estimator_take_mean(p->estimator->model->kernels, &taken, outcome);
+    xsmi_estimator_finish_block(p->estimator->model->kernels, &found, outcome);
     if (p->input && outcome->finite) {
         outcome->finite = xsmi_pass_backward(p, at, 1, thread);
     }
@@ -167,7 +167,7 @@ static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *
     for (uint64_t first = 0; first < n; first += job->count) {
         job->first = first;
         job->count = n - first < XSM_INDEX_QUERIES ? (uint32_t)(n - first) : XSM_INDEX_QUERIES;
-        xsmi_pass_take_examples(job->pass, first, job->count);
+        xsmi_pass_list_examples(job->pass, first, job->count);
         job->pieces = pieces_of(s, job->count);
         const size_t jobs = (size_t)job->pieces * s->blocks;
         XSMI_TRY(xsmi_run(s->context, run_queries, job, jobs, err));
@@ -204,7 +204,7 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     xsm_estimator *e = p.estimator;
     xsm_gradient *g = p.gradient;
     XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, xsm_context_threads(e->context), false, err));
-    XSMI_TRY(xsmi_pass_take_rows(&p, err));
+    XSMI_TRY(xsmi_pass_set_rows(&p, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;
     xsm_error unsaid = XSM_ERROR_INIT;
@@ -220,7 +220,7 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     XSMI_TRY(search(&p, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
     if (outcome->finite && e->model->layer) {
-        xsmi_pass_take_layer(&p, 0, p.batch->count, outcome);
+        xsmi_pass_layer_backward(&p, 0, p.batch->count, outcome);
     }
     return outcome->finite ? xsmi_searcher_note(e->search.searcher, g, p.batch->count, err) : XSM_OK;
 }

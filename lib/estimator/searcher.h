@@ -83,7 +83,7 @@ bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *te
  * failure there are none. Then either installs them in place of the searcher's indexes or frees them. */
 xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, const xsm_model *rows,
                                  const void *const *data, xsm_index **indexes, xsm_error *err);
-void xsmi_searcher_take(xsmi_searcher *s, const void *const *data, xsm_index **indexes);
+void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index **indexes);
 /* Releases the copy. */
 void xsmi_searcher_forget(xsmi_searcher *s);
 

@@ -163,7 +163,7 @@ xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, 
     return status;
 }
 
-void xsmi_searcher_take(xsmi_searcher *s, const void *const *data, xsm_index **indexes)
+void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index **indexes)
 {
     const uint64_t *progress = data[0];
     const uint32_t *changed = data[2];

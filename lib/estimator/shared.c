@@ -81,15 +81,15 @@ void xsmi_shared_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first,
         const xsm_example *example = &g->example[i];
         uint32_t *classes = g->classes + i * g->width, *draws = g->work.draws + i * g->width;
         double *log_expected = g->work.log_expected + i * g->width;
-        uint32_t place = (uint32_t)example->label_count;
+        uint32_t position = (uint32_t)example->label_count;
         xsmi_shared_put_labels(e, g, example, classes, draws, log_expected);
         for (uint32_t from = 0, end; from < s->count; from = end + 1) {
             end = xsmi_shared_next_label(s, example, from);
-            memcpy(classes + place, s->classes + from, (end - from) * sizeof *classes);
-            memcpy(draws + place, d->draws + from, (end - from) * sizeof *draws);
-            memcpy(log_expected + place, d->log_expected + from, (end - from) * sizeof *log_expected);
-            place += end - from;
+            memcpy(classes + position, s->classes + from, (end - from) * sizeof *classes);
+            memcpy(draws + position, d->draws + from, (end - from) * sizeof *draws);
+            memcpy(log_expected + position, d->log_expected + from, (end - from) * sizeof *log_expected);
+            position += end - from;
         }
-        g->lengths[i] = place;
+        g->lengths[i] = position;
     }
 }

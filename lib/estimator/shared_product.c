@@ -27,7 +27,7 @@ typedef struct frame {
     float *turned; /* [count][XSMI_LANES] the coefficients of some examples, or packed weights */
 } frame;
 
-static frame take_frame(const xsm_gradient *g, const xsm_model *m, xsmi_arena *arena)
+static frame divide_frame(const xsm_gradient *g, const xsm_model *m, xsmi_arena *arena)
 {
     const uint64_t columns = (uint64_t)g->work.shared.front + g->shared.count;
     const uint64_t turned = XSMI_MAX(g->shared.count, m->features);
@@ -44,7 +44,7 @@ static frame frame_of(const xsmi_pass *p, uint32_t thread)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     xsmi_arena arena = {d->scratch + thread * d->scratch_each, 0};
-    return take_frame(p->gradient, p->estimator->model, &arena);
+    return divide_frame(p->gradient, p->estimator->model, &arena);
 }
 
 static bool is_scaled(const xsm_model *m)
@@ -61,7 +61,7 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
     const size_t row = s->stride * sizeof *s->matrix;
     xsmi_arena each = {NULL, 0}, all = {memory, 0};
-    (void)take_frame(p->gradient, m, &each);
+    (void)divide_frame(p->gradient, m, &each);
     d->scratch_each = each.used;
     d->scaled = xsmi_arena_take(&all, is_scaled(m) ? s->count : 0, d->scaled_stride * sizeof *d->scaled);
     d->packed = xsmi_arena_take(&all, blocks, m->features * XSMI_LANES * sizeof *d->packed);
@@ -99,7 +99,7 @@ static void pack_examples(void *state, size_t block, uint32_t thread)
     const uint64_t first = block * XSMI_LANES, count = XSMI_MIN(p->batch->count - first, XSMI_LANES);
     const float *x[XSMI_LANES] = {NULL};
     (void)thread;
-    xsmi_pass_take_examples(p, first, count);
+    xsmi_pass_list_examples(p, first, count);
     for (uint64_t i = 0; i < count; i++) {
         x[i] = xsmi_gradient_features(p->estimator, p->gradient, first + i).values;
     }
@@ -193,8 +193,8 @@ xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
 /* -- coefficients -------------------------------------------------------------------------------------------------- */
 
 /* Calls the table for one example, whose lists and scores of S the block has; scores its labels before. */
-static void take_example(const xsmi_pass *p, const xsm_score_block *b, float *scores, float *linear,
-                         xsmi_outcome *outcome)
+static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float *scores, float *linear,
+                            xsmi_outcome *outcome)
 {
     const xsm_estimator *e = p->estimator;
     const xsm_model *m = e->model;
@@ -207,12 +207,12 @@ static void take_example(const xsmi_pass *p, const xsm_score_block *b, float *sc
     outcome->finite &= m->kernels->row_scaled_max(scores, b->lengths[0], 1, 0) < (float)XSMI_STEP_LIMIT;
     if (outcome->finite) {
         e->ops.gradient(e->state, b);
-        (void)xsmi_estimator_take_mean(m->kernels, b, outcome);
+        (void)xsmi_estimator_finish_block(m->kernels, b, outcome);
     }
 }
 
 /* An example with its own lists. */
-static void take_listed(const xsmi_pass *p, const xsmi_piece *one, xsmi_outcome *outcome)
+static void compute_listed(const xsmi_pass *p, const xsmi_piece *one, xsmi_outcome *outcome)
 {
     xsm_gradient *g = p->gradient;
     const xsmi_shared_classes *s = &g->shared;
@@ -222,18 +222,18 @@ static void take_listed(const xsmi_pass *p, const xsmi_piece *one, xsmi_outcome 
     const float *from = g->work.shared.scores + one->first * s->stride;
     float *scores = g->work.scores + start, *to = s->matrix + one->first * s->stride;
     xsmi_shared_select(p->estimator, g, one->first, 1);
-    size_t place = (size_t)example->label_count;
+    size_t position = (size_t)example->label_count;
     for (uint32_t at = 0, end; at < s->count; at = end + 1) {
         end = xsmi_shared_next_label(s, example, at);
-        memcpy(scores + place, from + at, (end - at) * sizeof *scores);
-        place += end - at;
+        memcpy(scores + position, from + at, (end - at) * sizeof *scores);
+        position += end - at;
     }
-    take_example(p, &b, scores, g->work.linear + start, outcome);
-    place = (size_t)example->label_count;
+    compute_example(p, &b, scores, g->work.linear + start, outcome);
+    position = (size_t)example->label_count;
     for (uint32_t at = 0, end; at < s->count; at = end + 1) {
         end = xsmi_shared_next_label(s, example, at);
-        memcpy(to + at, b.coefficients + place, (end - at) * sizeof *to);
-        place += end - at;
+        memcpy(to + at, b.coefficients + position, (end - at) * sizeof *to);
+        position += end - at;
     }
     for (uint64_t j = 0; j < example->label_count; j++) {
         const uint32_t c = s->column[example->labels[j]];
@@ -244,7 +244,7 @@ static void take_listed(const xsmi_pass *p, const xsmi_piece *one, xsmi_outcome 
 }
 
 /* An example without labels in S. */
-static void take_unlisted(const xsmi_pass *p, const xsmi_piece *one, const frame *f, xsmi_outcome *outcome)
+static void compute_unlisted(const xsmi_pass *p, const xsmi_piece *one, const frame *f, xsmi_outcome *outcome)
 {
     xsm_gradient *g = p->gradient;
     const xsmi_shared_classes *s = &g->shared;
@@ -260,7 +260,7 @@ static void take_unlisted(const xsmi_pass *p, const xsmi_piece *one, const frame
     b.scores = scores;
     b.linear = p->estimator->model->bias ? f->linear + at : scores;
     b.coefficients = s->matrix + one->first * s->stride - labels;
-    take_example(p, &b, scores, f->linear + at, outcome);
+    compute_example(p, &b, scores, f->linear + at, outcome);
     memcpy(g->classes + start, b.classes, (size_t)labels * sizeof *g->classes);
     memcpy(g->coefficients + start, b.coefficients, (size_t)labels * sizeof *g->coefficients);
 }
@@ -295,9 +295,9 @@ void xsmi_shared_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_
             prefetch_labels(p, i + LABELS_AHEAD);
         }
         if (s->listed || has_drawn_label(s, &g->example[i])) {
-            take_listed(p, &one, outcome);
+            compute_listed(p, &one, outcome);
         } else {
-            take_unlisted(p, &one, &f, outcome);
+            compute_unlisted(p, &one, &f, outcome);
         }
     }
 }

@@ -71,14 +71,14 @@ static float round_down(double x)
 static void offer(sieve *s, size_t row, uint32_t class, float score)
 {
     const xsm_gradient *g = s->job->g;
-    size_t place = (s->row + row) * (size_t)g->width + s->first + s->listed[row];
+    size_t offset = (s->row + row) * (size_t)g->width + s->first + s->listed[row];
     if (!(score < INFINITY)) {
         s->bar[row] = INFINITY;
         s->next[row] = BAD; /* and the bar is not raised any more */
         return;
     }
-    g->classes[place] = class;
-    g->work.scores[place] = score;
+    g->classes[offset] = class;
+    g->work.scores[offset] = score;
     s->listed[row]++;
     s->most[row] = score > s->most[row] ? score : s->most[row];
 }
@@ -87,9 +87,9 @@ static void offer(sieve *s, size_t row, uint32_t class, float score)
 static void raise_bar(sieve *s, size_t row)
 {
     const xsm_gradient *g = s->job->g;
-    size_t place = (s->row + row) * (size_t)g->width + s->first;
-    uint32_t *classes = g->classes + place, count = s->listed[row], kept = 0;
-    float *scores = g->work.scores + place;
+    size_t offset = (s->row + row) * (size_t)g->width + s->first;
+    uint32_t *classes = g->classes + offset, count = s->listed[row], kept = 0;
+    float *scores = g->work.scores + offset;
     double bar = xsmi_margin_bar(s->job->mu, -INFINITY, (double)s->most[row], scores, count, s->work);
     for (uint32_t i = 0; i < count; i++) {
         classes[kept] = classes[i];
@@ -102,14 +102,14 @@ static void raise_bar(sieve *s, size_t row)
 }
 
 /* Moves the scores of a row's labels out of a tile, which is scratch memory. */
-static void take_labels(const sieve *s, const xsmi_tile *tile, size_t row, float *scores, size_t apart)
+static void extract_labels(const sieve *s, const xsmi_tile *tile, size_t row, float *scores, size_t step)
 {
     const xsm_example *example = &s->job->g->example[row];
     for (uint64_t l = 0; l < example->label_count; l++) {
         uint32_t at = example->labels[l] - tile->first;
         if (at < tile->count) {
-            s->job->label_scores[s->job->first[row] + l] = scores[at * apart];
-            scores[at * apart] = -INFINITY;
+            s->job->label_scores[s->job->first[row] + l] = scores[at * step];
+            scores[at * step] = -INFINITY;
         }
     }
 }
@@ -118,7 +118,7 @@ static void sift_lanes(sieve *s, const xsmi_tile *tile, float *scores)
 {
     size_t rows = s->counts[tile->block], base = tile->block * XSMI_LANES;
     for (size_t l = 0; l < rows; l++) {
-        take_labels(s, tile, s->row + base + l, scores + l, XSMI_LANES);
+        extract_labels(s, tile, s->row + base + l, scores + l, XSMI_LANES);
     }
     size_t count = s->job->model->kernels->sift_tile(scores, tile->count, s->bar + base, rows, s->found);
     for (size_t i = 0; i < count; i++) {
@@ -137,7 +137,7 @@ static void sift_lanes(sieve *s, const xsmi_tile *tile, float *scores)
 static void sift_row(sieve *s, const xsmi_tile *tile, float *scores)
 {
     size_t row = tile->block * XSMI_LANES + tile->row;
-    take_labels(s, tile, s->row + row, scores, 1);
+    extract_labels(s, tile, s->row + row, scores, 1);
     for (uint32_t first = 0; first < tile->count; first += RUN) {
         uint32_t end = tile->count - first < RUN ? tile->count : first + RUN;
         if (s->job->model->kernels->row_max(scores + first, end - first) <= s->bar[row]) {

@@ -49,11 +49,11 @@ xsm_status xsmi_stream_keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, x
         return xsmi_fail_memory(err, size, "a row's numbers");
     }
     s->fresh_size = size;
-    size_t place = 0;
+    size_t offset = 0;
     for (uint32_t i = 0; by_row(e, i, &t); i++) {
         if (t.lines > 0) {
-            memcpy(s->fresh + place, (const unsigned char *)t.data + (size_t)s->ids * line_bytes(&t), line_bytes(&t));
-            place += line_bytes(&t);
+            memcpy(s->fresh + offset, (const unsigned char *)t.data + (size_t)s->ids * line_bytes(&t), line_bytes(&t));
+            offset += line_bytes(&t);
         }
     }
     return XSM_OK;
@@ -63,11 +63,11 @@ xsm_status xsmi_stream_keep_fresh(const xsm_estimator *e, xsmi_stream_rows *s, x
 static void renew(const xsm_estimator *e, const xsmi_stream_rows *s, uint64_t i)
 {
     xsm_state_tensor t;
-    size_t place = 0;
+    size_t offset = 0;
     for (uint32_t k = 0; by_row(e, k, &t); k++) {
         if (t.lines > 0) {
-            memcpy((unsigned char *)t.data + (size_t)(s->ids + i) * line_bytes(&t), s->fresh + place, line_bytes(&t));
-            place += line_bytes(&t);
+            memcpy((unsigned char *)t.data + (size_t)(s->ids + i) * line_bytes(&t), s->fresh + offset, line_bytes(&t));
+            offset += line_bytes(&t);
         }
     }
 }
@@ -85,13 +85,13 @@ size_t xsmi_stream_bytes(const xsm_estimator *e, uint64_t ids)
 void xsmi_stream_carry(const xsm_estimator *e, uint64_t ids, unsigned char *memory, bool back)
 {
     xsm_state_tensor t;
-    size_t place = 0;
+    size_t offset = 0;
     for (uint32_t i = 0; by_row(e, i, &t); i++) {
         size_t bytes = t.lines > 0 ? (size_t)ids * line_bytes(&t) : 0;
         if (bytes > 0) {
-            memcpy(back ? t.data : memory + place, back ? memory + place : t.data, bytes);
+            memcpy(back ? t.data : memory + offset, back ? memory + offset : t.data, bytes);
         }
-        place += bytes;
+        offset += bytes;
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * Memory that an estimator reuses from batch to batch while it computes a gradient. It lies in the gradient, so that a
- * host can compute several gradients at a time with one estimator; optimizers do not look at it.
+ * host can compute several gradients at a time with one estimator; optimizers do not read it.
  */
 #ifndef XSMI_WORK_H
 #define XSMI_WORK_H

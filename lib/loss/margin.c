@@ -11,8 +11,8 @@
 
 static size_t scratch_count(size_t positives, size_t negatives)
 {
-    size_t places = negatives + 1; /* the missing classes are one more point */
-    return 2 * places + positives + xsmi_bisimplex_scratch(places, positives);
+    size_t points = negatives + 1; /* the missing classes are one more point */
+    return 2 * points + positives + xsmi_bisimplex_scratch(points, positives);
 }
 
 static double margin(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g, double *scratch)
@@ -27,7 +27,7 @@ static double margin(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g
     }
     /* Scores relative to the best of N and the worst of P, so that differences are exact for large scores or small
      * mu. */
-    size_t places = 0, kept = 0;
+    size_t points = 0, kept = 0;
     for (size_t i = 0; i < z->positives; i++) {
         g->positive[i] = 0;
         if (z->positive[i] - least < mu) {
@@ -38,19 +38,19 @@ static double margin(const xsmi_loss_scores *z, double mu, xsmi_loss_gradient *g
     for (size_t i = 0; i < z->negatives; i++) {
         g->negative[i] = 0;
         if (z->negative[i] > bar) {
-            b[places] = (z->negative[i] - most) / mu;
-            weight[places++] = 1;
+            b[points] = (z->negative[i] - most) / mu;
+            weight[points++] = 1;
         }
     }
     g->missing = 0;
     if (z->missing > 0 && 0 > bar) {
-        b[places] = (0 - most) / mu;
-        weight[places++] = z->missing;
+        b[points] = (0 - most) / mu;
+        weight[points++] = z->missing;
     }
-    if (places == 0) {
+    if (points == 0) {
         return 0;
     }
-    xsmi_points on_b = {b, weight, places}, on_c = {c, NULL, kept};
+    xsmi_points on_b = {b, weight, points}, on_c = {c, NULL, kept};
     double shift = (most - least + 1) / mu;
     xsmi_bisimplex p = xsmi_bisimplex_project(&on_b, &on_c, shift, rest);
     if (p.sum == 0) {

@@ -97,7 +97,7 @@ static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t 
 }
 
 /* Reads the solution from a lane. */
-static void take(xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
+static void read_solution(xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
 {
     float *g = block->coefficients + i * block->width;
     double sum = 0, u = e->u[lane];
@@ -154,7 +154,7 @@ static void gradient(void *state, const xsm_score_block *block)
                                     xsmi_score_block_upcoming(block)};
         xsmi_proximal_solve_lanes(s->kernels, &equations, s->solver, e.c + 3 * entries);
         for (uint64_t i = first; i < end; i++) {
-            take(s, block, i, &e, (size_t)(i - first));
+            read_solution(s, block, i, &e, (size_t)(i - first));
         }
     }
 }

@@ -38,21 +38,21 @@ uint64_t xsmi_implicit_joint_width(const void *state, uint64_t batch)
     return most < s->sum.classes ? most : s->sum.classes;
 }
 
-/* The class of rank `place` among the classes that are not in labels[0..count), which is in rising order. */
-static uint32_t class_beside(const uint32_t *labels, uint32_t count, uint32_t place)
+/* The class of rank `rank` among the classes that are not in labels[0..count), which is in rising order. */
+static uint32_t class_beside(const uint32_t *labels, uint32_t count, uint32_t rank)
 {
-    /* labels[i] - i classes before label i are not labels: labels for which that is at most `place` come before the
+    /* labels[i] - i classes before label i are not labels: labels for which that is at most `rank` come before the
      * class. */
     uint32_t low = 0, high = count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (labels[middle] - middle <= place) {
+        if (labels[middle] - middle <= rank) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    return place + low;
+    return rank + low;
 }
 
 void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
@@ -106,7 +106,7 @@ static xsm_status reserve(xsmi_implicit *s, size_t count, xsm_error *err)
 }
 
 /* The label's position in the list, which begins with the labels in rising order. */
-static uint32_t place_of(const uint32_t *classes, uint32_t length, uint32_t label)
+static uint32_t position_of(const uint32_t *classes, uint32_t length, uint32_t label)
 {
     uint32_t j = 0;
     while (j + 1 < length && classes[j] != label) {
@@ -136,7 +136,7 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
         for (size_t j = 0; j < classes; j++) {
             level[i * classes + j] = (block->decay - 1) * (double)linear[j] + (double)scores[j];
         }
-        own[i] = place_of(block->classes, (uint32_t)classes, block->examples[i].labels[0]);
+        own[i] = position_of(block->classes, (uint32_t)classes, block->examples[i].labels[0]);
         labels = own[i] + 1 > labels ? own[i] + 1 : labels;
         u_old[i] = s->sum.u[block->examples[i].row];
     }

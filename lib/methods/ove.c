@@ -37,11 +37,11 @@ static const xsm_option options[] = {
                        "other classes that a step scores, m, besides those of 'tight'; all makes the estimator "
                        "exact; 0 = 5, or all if there are fewer"),
     XSMI_OPTION_INT_OR("tight", ove_state, tight_option, all_word, "0", 0, XSM_CLASSES_MAX,
-                       "so many of the most frequent classes are always looked at, and bounded by their softmax; all "
+                       "so many of the most frequent classes are always scored, and bounded by their softmax; all "
                        "is the softmax itself"),
     XSMI_OPTION_CLASSES(
         "tight-classes", ove_state, tight_list,
-        "the classes that 'tight' is to take, in place of the most frequent: their numbers, from 0, with commas"),
+        "the classes that 'tight' uses in place of the most frequent: their numbers, from 0, with commas"),
 };
 
 /* -- the set C ----------------------------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static int compare_frequencies(const void *a, const void *b)
     return x->rows != y->rows ? XSMI_COMPARE(y->rows, x->rows) : XSMI_COMPARE(x->class, y->class);
 }
 
-static xsm_status take_frequent(ove_state *s, const xsm_problem *problem, xsm_error *err)
+static xsm_status list_frequent(ove_state *s, const xsm_problem *problem, xsm_error *err)
 {
     frequency *order = xsmi_allocate(s->context, s->classes, sizeof *order);
     if (!order) {
@@ -102,7 +102,7 @@ static xsm_status choose_inside(ove_state *s, const xsm_problem *problem, xsm_er
     if (s->tight_list.count > 0) {
         memcpy(s->inside, s->tight_list.classes, s->inside_count * sizeof *s->inside);
     } else if (count > 0) {
-        XSMI_TRY(take_frequent(s, problem, err));
+        XSMI_TRY(list_frequent(s, problem, err));
     }
     xsmi_heap_sort(s->inside, s->inside_count, sizeof *s->inside, xsmi_compare_u32);
     return XSM_OK;
@@ -125,8 +125,8 @@ static uint32_t inside_below(const ove_state *s, uint32_t k)
 
 static bool is_inside(const ove_state *s, uint32_t k)
 {
-    uint32_t place = inside_below(s, k);
-    return place < s->inside_count && s->inside[place] == k;
+    uint32_t position = inside_below(s, k);
+    return position < s->inside_count && s->inside[position] == k;
 }
 
 /* The class of that rank among those outside of C. */

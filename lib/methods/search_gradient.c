@@ -142,7 +142,7 @@ static list list_of(const scratch_arrays *p, const xsm_search_block *block, uint
     };
 }
 
-static void take_best(const xsmi_search *s, const list *found, uint32_t run)
+static void find_best(const xsmi_search *s, const list *found, uint32_t run)
 {
     uint32_t first = run * RUN, left = found->count - first;
     found->best[run] = s->kernels->row_max(found->scores + first, left < RUN ? left : RUN);
@@ -171,7 +171,7 @@ static size_t pass_over(const xsmi_search *s, const scratch_arrays *p, const lis
             }
         }
         if (drop) {
-            take_best(s, found, run);
+            find_best(s, found, run);
             again = true;
         }
     }
@@ -194,27 +194,27 @@ static double count_missing(const xsmi_search *s, const scratch_arrays *p, const
             }
         }
         if (drop) {
-            take_best(s, found, run);
+            find_best(s, found, run);
         }
     }
     return (double)(s->classes - listed - known);
 }
 
 /* Computes the largest score of each run of all lists. Later only runs that lose a class are scanned again. */
-static void take_all_best(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block,
+static void find_all_best(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block,
                           uint64_t example)
 {
     for (uint32_t j = 0; j < s->blocks; j++) {
         list found = list_of(p, block, example, j);
         for (uint32_t run = 0; run < found.runs; run++) {
-            take_best(s, &found, run);
+            find_best(s, &found, run);
         }
     }
 }
 
 /* The loss of block j and its gradient, the labels' first: entries [0, *count) of p->of, z and g. */
-static double take_block(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block, uint64_t example,
-                         uint32_t j, size_t *count)
+static double compute_block(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block,
+                            uint64_t example, uint32_t j, size_t *count)
 {
     list found = list_of(p, block, example, j);
     size_t labels = 0, start = 0;
@@ -307,7 +307,7 @@ static void pass_messages(const xsmi_search *s, scratch_arrays *p, const xsm_sea
     }
     for (uint32_t j = 0; j < s->blocks; j++) {
         size_t count;
-        (void)take_block(s, p, block, example, j, &count);
+        (void)compute_block(s, p, block, example, j, &count);
         for (size_t i = 0; i < count; i++) {
             if (fabs(p->g[i]) > s->threshold) {
                 p->slots[need_slot(p, p->of[i])].active = true;
@@ -329,7 +329,7 @@ static void pass_messages(const xsmi_search *s, scratch_arrays *p, const xsm_sea
     }
 }
 
-static void take_example(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
+static void compute_example(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
 {
     const xsm_example *of = &block->examples[example];
     start_slots(p);
@@ -337,14 +337,14 @@ static void take_example(const xsmi_search *s, scratch_arrays *p, const xsm_sear
         p->slots[need_slot(p, of->labels[i])].label = true;
     }
     complete(s, p, block, example, 0);
-    take_all_best(s, p, block, example);
+    find_all_best(s, p, block, example);
     for (uint32_t round = 1; round <= s->rounds; round++) {
         pass_messages(s, p, block, example, round);
     }
     double loss = 0, share = 1.0 / s->blocks;
     for (uint32_t j = 0; j < s->blocks; j++) {
         size_t count;
-        loss += share * take_block(s, p, block, example, j, &count);
+        loss += share * compute_block(s, p, block, example, j, &count);
         for (size_t i = 0; i < count; i++) {
             if (p->g[i] != 0) {
                 p->slots[need_slot(p, p->of[i])].coefficient += share * p->g[i];
@@ -370,7 +370,7 @@ void xsmi_search_found(void *state, const xsm_search_block *block)
     for (uint64_t i = 0; i < block->count; i++) {
         xsmi_arena arena = {block->scratch, 0};
         scratch_arrays p = divide_scratch(s, &arena);
-        take_example(s, &p, block, i);
+        compute_example(s, &p, block, i);
     }
 }
 

@@ -86,14 +86,14 @@ static uint32_t best_weights(const evaluate_job *job, const uint32_t *labels, si
     uint32_t kept = 0;
     for (size_t j = 0; j < count; j++) {
         double weight = weight_of(job, labels[j]);
-        uint32_t place = kept < job->top ? kept++ : job->top;
-        for (; place > 0 && best[place - 1] < weight; place--) {
-            if (place < job->top) {
-                best[place] = best[place - 1];
+        uint32_t rank = kept < job->top ? kept++ : job->top;
+        for (; rank > 0 && best[rank - 1] < weight; rank--) {
+            if (rank < job->top) {
+                best[rank] = best[rank - 1];
             }
         }
-        if (place < job->top) {
-            best[place] = weight;
+        if (rank < job->top) {
+            best[rank] = weight;
         }
     }
     return kept;

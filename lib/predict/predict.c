@@ -203,15 +203,15 @@ uint64_t xsm_predictor_probed(const xsm_predictor *p)
 static void sort_row(uint32_t *classes, float *scores, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
-        uint32_t class = classes[i], place = i;
+        uint32_t class = classes[i], rank = i;
         float score = scores[i];
-        for (; place > 0 && (scores[place - 1] < score || (scores[place - 1] == score && classes[place - 1] > class));
-             place--) {
-            classes[place] = classes[place - 1];
-            scores[place] = scores[place - 1];
+        for (; rank > 0 && (scores[rank - 1] < score || (scores[rank - 1] == score && classes[rank - 1] > class));
+             rank--) {
+            classes[rank] = classes[rank - 1];
+            scores[rank] = scores[rank - 1];
         }
-        classes[place] = class;
-        scores[place] = score;
+        classes[rank] = class;
+        scores[rank] = score;
     }
 }
 

@@ -36,7 +36,7 @@ static void sort_classes(uint32_t *classes, double *values, uint32_t n)
 }
 
 /* Position of a class among n distinct ones, n if it is missing; `sorted` lists are searched by bisection. */
-static uint32_t place_of(const uint32_t *classes, uint32_t n, bool sorted, uint32_t class)
+static uint32_t position_of(const uint32_t *classes, uint32_t n, bool sorted, uint32_t class)
 {
     if (!sorted) {
         uint32_t i = 0;
@@ -57,8 +57,8 @@ static uint32_t merge(uint32_t *classes, double *values, uint32_t *draws, uint32
         sort_classes(classes, values, n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t at =
-            sorted ? kept - (kept > 0 && classes[kept - 1] == classes[i]) : place_of(classes, kept, false, classes[i]);
+        uint32_t at = sorted ? kept - (kept > 0 && classes[kept - 1] == classes[i])
+                             : position_of(classes, kept, false, classes[i]);
         if (at < kept) {
             draws[at]++;
             continue;
@@ -91,7 +91,7 @@ static uint32_t finish_list(const xsm_sampler *s, const xsmi_draw_rule *rule, co
     uint32_t kept = merge(others, values, times, n, sorted);
     bool hit = false;
     for (uint32_t i = 0; i < l->label_count; i++) {
-        uint32_t at = place_of(others, kept, sorted, l->labels[i]);
+        uint32_t at = position_of(others, kept, sorted, l->labels[i]);
         if (at < kept) {
             hit = true;
             l->draws[i] = rule->exclude_labels ? 0 : times[at];
@@ -300,18 +300,18 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
     const xsm_sampler *s = job->sampler;
     size_t n = (size_t)job->batch->count, threads = xsm_context_threads(s->context);
     double *values = NULL;
-    size_t places = 0;
+    size_t entries = 0;
     xsm_status status = XSM_OK;
     if (!job->many_log_probabilities && !job->log_probabilities) {
-        places = xsmi_multiply(n, job->count, &places) ? places : SIZE_MAX;
-        job->log_probabilities = values = xsmi_allocate(s->context, places, sizeof *values);
+        entries = xsmi_multiply(n, job->count, &entries) ? entries : SIZE_MAX;
+        job->log_probabilities = values = xsmi_allocate(s->context, entries, sizeof *values);
     }
     job->codes = xsmi_allocate(s->context, threads, s->code_length * sizeof *job->codes);
     if (distinct) {
         job->keys = xsmi_allocate(s->context, threads, s->classes * sizeof *job->keys);
         job->support = xsmi_allocate(s->context, n, sizeof *job->support);
     }
-    if ((places && !values) || !job->codes || (distinct && (!job->keys || !job->support))) {
+    if ((entries && !values) || !job->codes || (distinct && (!job->keys || !job->support))) {
         status = xsmi_fail_memory(err, threads * s->classes * sizeof *job->keys, "drawing classes");
     } else {
         status = xsmi_run(s->context, run_row, job, n, err);
@@ -323,7 +323,7 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
                                job->count, s->ops.name, (unsigned long long)job->support[i], s->classes);
         }
     }
-    xsmi_release(s->context, values, places, sizeof *values);
+    xsmi_release(s->context, values, entries, sizeof *values);
     xsmi_release(s->context, job->codes, threads, s->code_length * sizeof *job->codes);
     xsmi_release(s->context, job->keys, threads, s->classes * sizeof *job->keys);
     xsmi_release(s->context, job->support, n, sizeof *job->support);

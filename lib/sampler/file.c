@@ -56,7 +56,7 @@ static int compare_sizes(const void *a, const void *b)
 }
 
 /* The options' values as texts in one block: keys and values, each terminated. */
-static size_t list_options(const xsm_sampler *s, char *text, size_t room, xsmi_entry *entries)
+static size_t list_options(const xsm_sampler *s, char *text, size_t size, xsmi_entry *entries)
 {
     size_t used = 0;
     const xsm_option *option;
@@ -65,7 +65,7 @@ static size_t list_options(const xsm_sampler *s, char *text, size_t room, xsmi_e
         size_t value = xsm_sampler_get(s, option->name, NULL, 0) + 1;
         if (text) {
             entries[i] = (xsmi_entry){text + used, text + used + key};
-            snprintf(text + used, room - used, "%s%s", KEY_OPTION, option->name);
+            snprintf(text + used, size - used, "%s%s", KEY_OPTION, option->name);
             xsm_sampler_get(s, option->name, text + used + key, value);
         }
         used += key + value;
@@ -79,16 +79,16 @@ static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, co
     while (xsm_sampler_ops_option(&s->ops, options)) {
         options++;
     }
-    size_t room = list_options(s, NULL, 0, NULL), count = options + 3;
-    char *text = xsmi_allocate(s->context, room, 1);
+    size_t size = list_options(s, NULL, 0, NULL), count = options + 3;
+    char *text = xsmi_allocate(s->context, size, 1);
     xsmi_entry *entries = xsmi_allocate(s->context, count, sizeof *entries);
     xsmi_container_writer *file = NULL;
     xsm_status status = XSM_OK;
     if (!text || !entries) {
-        status = xsmi_fail_memory(err, room, "the options of a sampler");
+        status = xsmi_fail_memory(err, size, "the options of a sampler");
     } else {
         char classes[16], features[16];
-        list_options(s, text, room, entries);
+        list_options(s, text, size, entries);
         snprintf(classes, sizeof classes, "%" PRIu32, s->classes);
         snprintf(features, sizeof features, "%" PRIu32, s->features);
         entries[options] = (xsmi_entry){KEY_SAMPLER, s->ops.name};
@@ -100,7 +100,7 @@ static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, co
     for (size_t i = 0; i < w->count && status == XSM_OK; i++) {
         status = xsmi_container_write(file, w->tensors[i].data, w->tensors[i].size, err);
     }
-    xsmi_release(s->context, text, room, 1);
+    xsmi_release(s->context, text, size, 1);
     xsmi_release(s->context, entries, count, sizeof *entries);
     if (status != XSM_OK) {
         xsmi_container_abandon(file);

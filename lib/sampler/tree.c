@@ -42,31 +42,31 @@ static void unbind(void *state)
     xsmi_tree_clear(&((tree_state *)state)->tree);
 }
 
-/* The rows of a fit by label, and those held back. */
+/* The rows of a fit by label, and the held-back rows. */
 typedef struct fit_rows {
     xsm_context *context;
     const xsm_dataset *train;
     const xsmi_tree *tree;
-    float *codes;     /* [places][dims] by label */
-    uint64_t *starts; /* [classes+1] */
-    uint64_t places;  /* (row, label) pairs in all */
-    uint64_t *row_of; /* [places] by label */
+    float *codes;        /* [row_labels][dims] by label */
+    uint64_t *starts;    /* [classes+1] */
+    uint64_t row_labels; /* (row, label) pairs in all */
+    uint64_t *row_of;    /* [row_labels] by label */
 } fit_rows;
 
 static void run_codes(void *state, size_t index, uint32_t thread)
 {
     const fit_rows *f = state;
     (void)thread;
-    uint64_t first = (uint64_t)index * 256, end = first + 256 < f->places ? first + 256 : f->places;
+    uint64_t first = (uint64_t)index * 256, end = first + 256 < f->row_labels ? first + 256 : f->row_labels;
     for (uint64_t i = first; i < end; i++) {
         xsmi_features x = xsmi_dataset_features(f->train, f->row_of[i]);
         xsmi_tree_encode(f->tree, &x, f->codes + i * f->tree->dims);
     }
 }
 
-/* Lists the rows by label: all but those of part `fold` of `folds`, or only those when `held`; every row with folds
- * 0. */
-static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held)
+/* Lists the rows by label: all but those of part `fold` of `folds`, or only those when `held_back`; every row with
+ * folds 0. */
+static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held_back)
 {
     uint32_t classes = f->train->classes;
     memset(f->starts, 0, ((size_t)classes + 1) * sizeof *f->starts);
@@ -74,7 +74,7 @@ static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held)
         for (uint64_t row = 0; row < f->train->rows; row++) {
             size_t count;
             const uint32_t *labels = xsmi_dataset_labels(f->train, row, &count);
-            bool mine = folds == 0 || (row % folds == fold) == held;
+            bool mine = folds == 0 || (row % folds == fold) == held_back;
             for (size_t j = 0; mine && j < count; j++) {
                 if (labels[j] >= classes) {
                     continue; /* a label that is not in the class map */
@@ -94,18 +94,18 @@ static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held)
         f->starts[k] = f->starts[k - 1];
     }
     f->starts[0] = 0;
-    f->places = f->starts[classes];
+    f->row_labels = f->starts[classes];
 }
 
 static xsm_status fit_once(fit_rows *f, xsmi_tree *t, double ridge, xsmi_tree_report *report, xsm_error *err)
 {
-    XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->places + 255) / 256), err));
+    XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->row_labels + 255) / 256), err));
     xsmi_tree_rows rows = {f->codes, f->starts};
     return xsmi_tree_fit(t, &rows, ridge, report, err);
 }
 
 /* Sum of the log-probabilities of the rows listed, under a fitted tree. */
-static double held_log_likelihood(const fit_rows *f)
+static double held_back_log_likelihood(const fit_rows *f)
 {
     double sum = 0;
     for (uint32_t k = 0; k < f->train->classes; k++) {
@@ -133,8 +133,8 @@ static xsm_status choose_ridge(tree_state *s, fit_rows *f, double *ridge, xsm_er
             empty_tree(&s->tree);
             XSMI_TRY(fit_once(f, &s->tree, candidates[c], &report, err));
             list_rows(f, (uint64_t)s->folds, (uint64_t)fold, true);
-            XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->places + 255) / 256), err));
-            total += held_log_likelihood(f);
+            XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->row_labels + 255) / 256), err));
+            total += held_back_log_likelihood(f);
         }
         if (total > best) {
             best = total;
@@ -152,7 +152,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     xsm_context *ctx = problem->context;
     if (problem->features == 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "sampler 'tree': its nodes look at features, and the rows have none; 'uniform' or 'frequency' "
+                         "sampler 'tree': its nodes score features, and the rows have none; 'uniform' or 'frequency' "
                          "is accepted");
     }
     if (s->components > (int64_t)problem->features) {
@@ -175,14 +175,14 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     XSMI_TRY(xsmi_pca_fit(ctx, problem->train, &pca, &s->tree.pca, err));
     XSMI_TRY(xsmi_tree_start(ctx, problem->classes, &s->tree, err));
     fit_rows f = {.context = ctx, .train = problem->train, .tree = &s->tree};
-    uint64_t places = problem->train->label_total;
-    f.codes = xsmi_allocate(ctx, (uint64_t)places * s->tree.dims, sizeof *f.codes);
+    uint64_t row_labels = problem->train->label_total;
+    f.codes = xsmi_allocate(ctx, (uint64_t)row_labels * s->tree.dims, sizeof *f.codes);
     f.starts = xsmi_allocate(ctx, (size_t)problem->classes + 1, sizeof *f.starts);
-    f.row_of = xsmi_allocate(ctx, places, sizeof *f.row_of);
+    f.row_of = xsmi_allocate(ctx, row_labels, sizeof *f.row_of);
     xsm_status status = XSM_OK;
     xsmi_tree_report report;
     if (!f.codes || !f.starts || !f.row_of) {
-        status = xsmi_fail_memory(err, places * s->tree.dims * sizeof *f.codes, "the rows of a tree");
+        status = xsmi_fail_memory(err, row_labels * s->tree.dims * sizeof *f.codes, "the rows of a tree");
     }
     double ridge = s->ridge;
     if (status == XSM_OK && s->folds > 0) {
@@ -207,9 +207,9 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
                 (unsigned long long)report.not_converged, (unsigned long long)report.not_settled);
         }
     }
-    xsmi_release(ctx, f.codes, places * s->tree.dims, sizeof *f.codes);
+    xsmi_release(ctx, f.codes, row_labels * s->tree.dims, sizeof *f.codes);
     xsmi_release(ctx, f.starts, (size_t)problem->classes + 1, sizeof *f.starts);
-    xsmi_release(ctx, f.row_of, places, sizeof *f.row_of);
+    xsmi_release(ctx, f.row_of, row_labels, sizeof *f.row_of);
     return status;
 }
 
@@ -234,21 +234,21 @@ static void draw_rows(const void *state, const float *const *codes, xsm_random *
     double uniforms[XSMI_TREE_ROWS], log_q[XSMI_TREE_ROWS];
     uint32_t drawn[XSMI_TREE_ROWS];
     uint64_t all = (uint64_t)rows * count;
-    uint32_t row = 0, place = 0, row_out = 0, place_out = 0;
+    uint32_t row = 0, slot = 0, row_out = 0, slot_out = 0;
     for (uint64_t first = 0; first < all; first += XSMI_TREE_ROWS) {
         size_t n = all - first < XSMI_TREE_ROWS ? (size_t)(all - first) : XSMI_TREE_ROWS;
         for (size_t i = 0; i < n; i++) {
             of[i] = codes[row];
             uniforms[i] = xsmi_stream_uniform(&random[row]->stream);
-            place = place + 1 < count ? place + 1 : 0;
-            row += place == 0;
+            slot = slot + 1 < count ? slot + 1 : 0;
+            row += slot == 0;
         }
         xsmi_tree_draw(t, kernels, of, uniforms, n, drawn, log_q);
         for (size_t i = 0; i < n; i++) {
-            classes[row_out][place_out] = drawn[i];
-            log_probabilities[row_out][place_out] = log_q[i];
-            place_out = place_out + 1 < count ? place_out + 1 : 0;
-            row_out += place_out == 0;
+            classes[row_out][slot_out] = drawn[i];
+            log_probabilities[row_out][slot_out] = log_q[i];
+            slot_out = slot_out + 1 < count ? slot_out + 1 : 0;
+            row_out += slot_out == 0;
         }
     }
 }

@@ -36,7 +36,7 @@ enum {
 
 static bool is_less(const xsmi_tree_key *a, const xsmi_tree_key *b)
 {
-    return a->delta != b->delta ? a->delta < b->delta : a->place < b->place;
+    return a->delta != b->delta ? a->delta < b->delta : a->position < b->position;
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -72,9 +72,9 @@ static void find_least(xsmi_tree_key *keys, uint32_t n, uint32_t least)
             if (i >= j) {
                 break;
             }
-            const xsmi_tree_key held = keys[i];
+            const xsmi_tree_key old = keys[i];
             keys[i] = keys[j];
-            keys[j] = held;
+            keys[j] = old;
         }
         /* Keys before i are <= the pivot, keys from i on >= the pivot; all keys differ. */
         if (least <= i) {
@@ -85,7 +85,7 @@ static void find_least(xsmi_tree_key *keys, uint32_t n, uint32_t least)
     }
 }
 
-static void take_keys(const xsmi_tree_node *f, uint32_t from, uint32_t to)
+static void compute_keys(const xsmi_tree_node *f, uint32_t from, uint32_t to)
 {
     const xsmi_tree_fitting *k = f->work;
     for (uint32_t i = f->first + from; i < f->first + to; i++) {
@@ -103,7 +103,7 @@ static void run_keys(void *state, size_t index, uint32_t thread)
     const xsmi_tree_node *f = state;
     const uint32_t from = (uint32_t)index * LABEL_CHUNK;
     (void)thread;
-    take_keys(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
+    compute_keys(f, from, f->count - from < LABEL_CHUNK ? f->count : from + LABEL_CHUNK);
 }
 
 /* Moves the labels with the largest Delta to the right side and updates the sums for labels that change sides. *moved
@@ -118,18 +118,18 @@ static xsm_status split(xsmi_tree_node *f, bool *moved, xsm_error *err)
     if (f->spread) {
         XSMI_TRY(xsmi_run(k->tree->context, run_keys, f, (f->count + LABEL_CHUNK - 1) / LABEL_CHUNK, err));
     } else {
-        take_keys(f, 0, f->count);
+        compute_keys(f, 0, f->count);
     }
     find_least(keys, f->count, left);
     *moved = false;
     for (uint32_t i = 0; i < f->count; i++) {
         const unsigned char side = i >= left;
-        if (k->right[keys[i].place] == side) {
+        if (k->right[keys[i].position] == side) {
             continue;
         }
-        const float *sum = k->sums + (size_t)keys[i].place * k->dims;
+        const float *sum = k->sums + (size_t)keys[i].position * k->dims;
         const double sign = side ? 1 : -1;
-        k->right[keys[i].place] = side;
+        k->right[keys[i].position] = side;
         *moved = true;
         for (size_t b = 0; b < c; b++) {
             gradient[b] += sign * (double)sum[b];
@@ -299,7 +299,7 @@ static xsm_status fit_node(xsmi_tree_node *f, xsmi_tree_outcome *o, xsm_error *e
 }
 
 /* Fits node `index` of the level. */
-static xsm_status take_node(const xsmi_tree_fitting *k, size_t index, uint32_t thread, bool spread, xsm_error *err)
+static xsm_status fit_level_node(const xsmi_tree_fitting *k, size_t index, uint32_t thread, bool spread, xsm_error *err)
 {
     const uint32_t first = k->bounds[0][index], end = k->bounds[0][index + 1];
     const size_t dims = k->dims;
@@ -335,7 +335,7 @@ static void run_node(void *state, size_t index, uint32_t thread)
 {
     const xsmi_tree_fitting *k = state;
     if (!is_large(k, index)) {
-        (void)take_node(k, index, thread, false, NULL); /* this cannot fail on one thread */
+        (void)fit_level_node(k, index, thread, false, NULL); /* this cannot fail on one thread */
     }
 }
 
@@ -349,7 +349,7 @@ static xsm_status fit_level(const xsmi_tree_fitting *k, xsm_error *err)
     }
     for (size_t i = 0; i < k->nodes; i++) {
         if (is_large(k, i)) {
-            XSMI_TRY(take_node(k, i, 0, true, err));
+            XSMI_TRY(fit_level_node(k, i, 0, true, err));
         }
     }
     return xsmi_run(k->tree->context, run_node, (void *)(uintptr_t)k, k->nodes, err);
@@ -378,9 +378,9 @@ static xsm_status fit_levels(xsmi_tree_fitting *k, xsmi_tree_report *report, xsm
             report->not_converged += o->fitted && !o->converged;
             report->not_settled += o->fitted && !o->settled;
         }
-        uint32_t *held = k->bounds[0];
+        uint32_t *old = k->bounds[0];
         k->bounds[0] = k->bounds[1];
-        k->bounds[1] = held;
+        k->bounds[1] = old;
     }
     for (size_t leaf = 0; leaf < xsmi_tree_leaves(t); leaf++) {
         if (k->bounds[0][leaf] < k->bounds[0][leaf + 1]) {
@@ -399,7 +399,7 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
     xsm_context *ctx = t->context;
     const size_t threads = xsm_context_threads(ctx), leaves = xsmi_tree_leaves(t), classes = t->classes;
     const size_t dims = t->dims, used = t->pca.components + 1;
-    const uint64_t places = rows->starts[classes];
+    const uint64_t row_labels = rows->starts[classes];
     xsmi_tree_fitting k = {
         .tree = t, .kernels = xsmi_context_kernels(ctx), .rows = rows, .ridge = ridge, .dims = t->dims};
     memset(report, 0, sizeof *report);
@@ -409,7 +409,7 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
     k.block_each = (XSMI_TREE_BLOCK * (4 + used + 1) + (used + 1) * (used - 1) + dims + 15) / 16 * 16;
     /* The chunks' sums should take little memory beside the rows. */
     k.chunk = LEAST_CHUNK * (uint64_t)((k.total_length + 1023) / 1024);
-    const size_t chunks = (size_t)((places + k.chunk - 1) / k.chunk);
+    const size_t chunks = (size_t)((row_labels + k.chunk - 1) / k.chunk);
     uint32_t *bounds = NULL;
     struct {
         void *memory;
@@ -418,7 +418,8 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
         {(k.order = xsmi_allocate(ctx, classes, sizeof *k.order)), classes, sizeof *k.order},
         {(k.spare = xsmi_allocate(ctx, classes, sizeof *k.spare)), classes, sizeof *k.spare},
         {(k.first_row = xsmi_allocate(ctx, classes + 1, sizeof *k.first_row)), classes + 1, sizeof *k.first_row},
-        {(k.codes = xsmi_allocate(ctx, (uint64_t)places * dims, sizeof *k.codes)), places * dims, sizeof *k.codes},
+        {(k.codes = xsmi_allocate(ctx, (uint64_t)row_labels * dims, sizeof *k.codes)), row_labels * dims,
+         sizeof *k.codes},
         {(k.sums = xsmi_allocate(ctx, (uint64_t)classes * dims, sizeof *k.sums)), classes * dims, sizeof *k.sums},
         {(k.right = xsmi_allocate_zero(ctx, classes, 1)), classes, 1},
         {(k.keys = xsmi_allocate(ctx, classes, sizeof *k.keys)), classes, sizeof *k.keys},

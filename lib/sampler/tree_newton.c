@@ -224,11 +224,11 @@ xsm_status xsmi_tree_climb(xsmi_tree_node *f, bool *moved, xsm_error *err)
             return XSM_OK;
         }
     }
-    double *held = f->w;
+    double *old = f->w;
     f->w = f->trial;
-    f->trial = held;
-    held = f->sums;
+    f->trial = old;
+    old = f->sums;
     f->sums = f->next;
-    f->next = held;
+    f->next = old;
     return XSM_OK;
 }

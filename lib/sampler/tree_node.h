@@ -11,7 +11,7 @@
 
 typedef struct xsmi_tree_key {
     double delta;
-    uint32_t place;
+    uint32_t position;
 } xsmi_tree_key;
 
 /* The result of a node. */
@@ -33,7 +33,7 @@ typedef struct xsmi_tree_fitting {
     float *codes;         /* [rows][dims] in that order */
     float *sums;          /* [classes][dims] by position: sum of a label's codes */
     unsigned char *right; /* [classes] by position, 1: on the right side of its node */
-    xsmi_tree_key *keys;  /* [classes] by place */
+    xsmi_tree_key *keys;  /* [classes] by position */
     uint32_t *bounds[2];  /* [leaves+1] positions where the labels of a level's nodes begin: this level and the next */
     xsmi_tree_outcome *outcomes; /* [nodes of a level] */
     double *scratch;             /* [threads][scratch_each] of nodes */

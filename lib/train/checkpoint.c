@@ -24,9 +24,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PLACES = 6, SUMS = 3, NAME_ROOM = 96 };
+enum { COUNTERS = 6, SUMS = 3, NAME_SIZE = 96 };
 
-#define PLACE_NAME XSMI_STATE_PREFIX "trainer.place"
+#define COUNTERS_NAME XSMI_STATE_PREFIX "trainer.place"
 #define SUMS_NAME XSMI_STATE_PREFIX "trainer.sums"
 
 /* The contents of a checkpoint besides the model: tensors in memory, to be saved or restored, and the settings. */
@@ -35,10 +35,10 @@ typedef struct contents {
     const char *path;
     xsmi_container *file; /* of a checkpoint that is read */
     xsmi_settings settings;
-    uint64_t place[PLACES];
+    uint64_t counters[COUNTERS];
     double sums[SUMS];
     xsmi_tensor *tensors;     /* [capacity]; from number 2 on, data belongs to the states */
-    char (*names)[NAME_ROOM]; /* [capacity] */
+    char (*names)[NAME_SIZE]; /* [capacity] */
     size_t count, capacity;
     size_t optimizer;    /* the first tensor of the optimizer */
     size_t search;       /* the first tensor of an estimator's search */
@@ -123,8 +123,11 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
     if (!c->tensors || !c->names || !c->found || !c->indexes) {
         return xsmi_fail_memory(err, count * (sizeof *c->tensors + sizeof *c->names), "a list of tensors");
     }
-    c->tensors[0] = (xsmi_tensor){
-        .name = PLACE_NAME, .dtype = XSMI_DTYPE_U64, .rank = 1, .shape = {PLACES}, .data = (unsigned char *)c->place};
+    c->tensors[0] = (xsmi_tensor){.name = COUNTERS_NAME,
+                                  .dtype = XSMI_DTYPE_U64,
+                                  .rank = 1,
+                                  .shape = {COUNTERS},
+                                  .data = (unsigned char *)c->counters};
     c->tensors[1] = (xsmi_tensor){
         .name = SUMS_NAME, .dtype = XSMI_DTYPE_F64, .rank = 1, .shape = {SUMS}, .data = (unsigned char *)c->sums};
     c->count = 2;
@@ -137,7 +140,7 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
                 break;
             }
             char *name = c->names[c->count];
-            snprintf(name, NAME_ROOM, XSMI_STATE_PREFIX "%s%s",
+            snprintf(name, NAME_SIZE, XSMI_STATE_PREFIX "%s%s",
                      of == OF_ESTIMATOR   ? "estimator."
                      : of == OF_OPTIMIZER ? "optimizer."
                                           : "",
@@ -164,7 +167,7 @@ static xsm_status check_trainer(const xsm_trainer *t, const char *path, const ch
     return xsmi_trainer_check(t, err);
 }
 
-static xsm_status check_finite(const xsmi_tensor *t, const char *place, xsm_error *err)
+static xsm_status check_finite(const xsmi_tensor *t, const char *path, xsm_error *err)
 {
     uint64_t count = t->shape[0] * (t->rank > 1 ? t->shape[1] : 1), bad = count;
     const void *data = t->data;
@@ -175,7 +178,7 @@ static xsm_status check_finite(const xsmi_tensor *t, const char *place, xsm_erro
         bad = isfinite(((const float *)data)[i]) ? bad : i;
     }
     if (bad < count) {
-        return xsmi_fail(err, XSM_ERROR_DIVERGED, "%s: number %llu of tensor '%s' is not finite", place,
+        return xsmi_fail(err, XSM_ERROR_DIVERGED, "%s: number %llu of tensor '%s' is not finite", path,
                          (unsigned long long)bad, t->name);
     }
     return XSM_OK;
@@ -188,7 +191,7 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *e
         .context = t->context,
         .path = path,
         .settings = {.context = t->context},
-        .place = {t->epoch, t->place, t->step, t->examples, t->estimator->position, t->pending && !t->reporting},
+        .counters = {t->epoch, t->rows_done, t->step, t->examples, t->estimator->position, t->pending && !t->reporting},
         .sums = {t->loss_sum, t->eta, t->seconds},
     };
     xsm_status status = contents_list(t, &c, err);
@@ -287,16 +290,17 @@ static xsm_status find_lengths(const contents *c, uint32_t classes, const double
 
 static xsm_status check_place(const xsm_trainer *t, const contents *c, xsm_error *err)
 {
-    const uint64_t *place = c->place;
+    const uint64_t *counters = c->counters;
     const double *sums = c->sums;
-    if (place[1] >= t->rows || place[5] > 1 || (place[5] && place[1] > 0) || !(sums[1] >= 0) || !(sums[2] >= 0)) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint's place is none that a run of %llu rows has",
+    if (counters[1] >= t->rows || counters[5] > 1 || (counters[5] && counters[1] > 0) || !(sums[1] >= 0) ||
+        !(sums[2] >= 0)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint's counters are impossible in a run of %llu rows",
                          c->path, (unsigned long long)t->rows);
     }
-    if (place[0] > t->options.epochs || (place[0] == t->options.epochs && place[1] > 0)) {
+    if (counters[0] > t->options.epochs || (counters[0] == t->options.epochs && counters[1] > 0)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "%s: the checkpoint is %llu rows into epoch %llu, beyond the %llu epochs of this run", c->path,
-                         (unsigned long long)place[1], (unsigned long long)place[0] + 1,
+                         (unsigned long long)counters[1], (unsigned long long)counters[0] + 1,
                          (unsigned long long)t->options.epochs);
     }
     return XSM_OK;
@@ -316,7 +320,7 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
         }
         c->found[i] = stored->data;
         if (i < 2) {
-            memcpy(i ? (void *)c->sums : (void *)c->place, stored->data, stored->size);
+            memcpy(i ? (void *)c->sums : (void *)c->counters, stored->data, stored->size);
         }
     }
     XSMI_TRY(check_unknown(c, err));
@@ -331,24 +335,24 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     XSMI_TRY(xsmi_model_restore(t->model, *loaded, squares, ages, err));
     if (searcher) {
-        xsmi_searcher_take(searcher, c->found + c->search, c->indexes);
+        xsmi_searcher_install(searcher, c->found + c->search, c->indexes);
     }
     for (size_t i = 2; i < c->search; i++) {
         stored = xsmi_container_tensor(c->file, c->tensors[i].name);
         memcpy((void *)(uintptr_t)c->tensors[i].data, stored->data, stored->size);
     }
-    t->epoch = c->place[0];
-    t->place = c->place[1];
-    t->step = t->optimizer->steps = c->place[2];
-    t->examples = c->place[3];
-    t->estimator->position = c->place[4];
-    t->pending = c->place[5] != 0;
+    t->epoch = c->counters[0];
+    t->rows_done = c->counters[1];
+    t->step = t->optimizer->steps = c->counters[2];
+    t->examples = c->counters[3];
+    t->estimator->position = c->counters[4];
+    t->pending = c->counters[5] != 0;
     t->ordered = false;
     t->ahead = UINT64_MAX;
     if (t->window) {
         xsmi_window_forget(t->window);
     }
-    if (t->place > 0) {
+    if (t->rows_done > 0) {
         xsmi_trainer_order_rows(t);
     }
     t->loss_sum = c->sums[0];

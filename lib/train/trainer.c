@@ -44,13 +44,13 @@ xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm
     return XSM_OK;
 }
 
-static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t place)
+static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t rows_done)
 {
     const xsm_trainer_options *o = &t->options;
     if (o->schedule == XSM_SCHEDULE_CONSTANT) {
         return o->eta;
     }
-    double passes = t->stretch * ((double)epoch + (double)place / (double)t->rows);
+    double passes = t->stretch * ((double)epoch + (double)rows_done / (double)t->rows);
     switch (o->schedule) {
     case XSM_SCHEDULE_STEP:
         if (!(passes >= t->decayed && passes < t->decayed + 1)) { /* one power a pass, not a step */
@@ -176,7 +176,7 @@ static xsm_progress progress_of(const xsm_trainer *t)
     p.examples = t->examples;
     p.eta = t->eta;
     p.seconds = t->seconds;
-    uint64_t rows = t->pending ? t->rows : t->place;
+    uint64_t rows = t->pending ? t->rows : t->rows_done;
     p.loss = rows ? t->loss_sum / (double)rows : (double)NAN;
     p.epoch_ended = t->pending;
     p.objective = p.gradient_norm = (double)NAN;
@@ -305,7 +305,7 @@ static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_
 /* Counts rows of the epoch, and the steps that used them. */
 static void count_steps(xsm_trainer *t, uint64_t rows, uint64_t steps)
 {
-    t->place += rows;
+    t->rows_done += rows;
     t->examples += rows;
     t->step += steps;
 }
@@ -313,14 +313,14 @@ static void count_steps(xsm_trainer *t, uint64_t rows, uint64_t steps)
 /* Takes a window of steps. */
 static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
 {
-    const uint64_t left = t->rows - t->place;
-    xsmi_window_rows now = {t->order + t->place, t->etas, XSMI_MIN(left, t->window_steps), NULL, NULL};
+    const uint64_t left = t->rows - t->rows_done;
+    xsmi_window_rows now = {t->order + t->rows_done, t->etas, XSMI_MIN(left, t->window_steps), NULL, NULL};
     xsmi_window_rows next = {now.rows + now.count, NULL, XSMI_MIN(left - now.count, t->window_steps), NULL, NULL};
     if (next.count == 0 && t->next_order && t->epoch + 1 < t->options.epochs) {
         next = (xsmi_window_rows){t->next_order, NULL, XSMI_MIN(t->rows, t->window_steps), order_ahead, t};
     }
     for (uint64_t s = 0; s < now.count; s++) {
-        t->etas[s] = eta_at(t, t->epoch, t->place + s);
+        t->etas[s] = eta_at(t, t->epoch, t->rows_done + s);
     }
     uint64_t failed;
     xsm_status status = xsmi_window_run(t->window, &now, &next, &t->loss_sum, &failed, err);
@@ -334,7 +334,7 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     }
     XSMI_TRY(status);
     t->eta = t->etas[now.count - 1];
-    xsmi_dataset_passed(t->train, t->place, now.count);
+    xsmi_dataset_passed(t->train, t->rows_done, now.count);
     count_steps(t, now.count, now.count);
     return XSM_OK;
 }
@@ -342,9 +342,9 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
 /* Takes a step with one batch. */
 static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
 {
-    const uint64_t count = XSMI_MIN(t->rows - t->place, t->options.batch);
-    xsm_batch batch = xsm_batch_rows(t->train, t->order + t->place, count);
-    double eta = eta_at(t, t->epoch, t->place);
+    const uint64_t count = XSMI_MIN(t->rows - t->rows_done, t->options.batch);
+    xsm_batch batch = xsm_batch_rows(t->train, t->order + t->rows_done, count);
+    double eta = eta_at(t, t->epoch, t->rows_done);
     xsm_status status = xsmi_estimator_step_gradient(t->estimator, &batch, eta, t->gradient, err);
     if (status == XSM_OK) {
         status = xsmi_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
@@ -356,7 +356,7 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     t->loss_sum += t->gradient->loss * (double)count;
     t->active += xsmi_gradient_density(t->gradient);
     t->eta = eta;
-    xsmi_dataset_passed(t->train, t->place, count);
+    xsmi_dataset_passed(t->train, t->rows_done, count);
     count_steps(t, count, 1);
     return XSM_OK;
 }
@@ -418,9 +418,9 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
                 double end = xsmi_seconds();
                 t->seconds += end - start;
                 XSMI_TRY(status);
-                if (t->place == t->rows) {
+                if (t->rows_done == t->rows) {
                     t->epoch++;
-                    t->place = 0;
+                    t->rows_done = 0;
                     t->ordered = false;
                     t->pending = true;
                 } else if (end - t->last_call > t->interval) {

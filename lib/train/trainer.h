@@ -27,9 +27,9 @@ struct xsm_trainer {
     double decayed, decay; /* passes for which the rate has fallen so far, and its factor then */
     uint64_t *marks;       /* marks of weights that may have changed, or NULL */
     uint64_t window_steps;
-    int32_t layout; /* of the weights */
-    uint64_t epoch; /* complete ones */
-    uint64_t place; /* rows of the current epoch done so far */
+    int32_t layout;     /* of the weights */
+    uint64_t epoch;     /* complete ones */
+    uint64_t rows_done; /* of the current epoch */
     uint64_t step, examples;
     double loss_sum, eta, seconds;
     double active;              /* sum over examples of the share of coefficients that are listed */

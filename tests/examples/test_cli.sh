@@ -203,7 +203,7 @@ done <<END
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
 2|'adagrad' takes models with linear scores|train --data train.txt --estimator softmax --eta 1 --optimizer adagrad --score euclidean
 2|so that rows cannot share their draws|train --data train.txt --estimator nce --set sampler=tree --set shared=yes
-2|its nodes look at features, and the rows have none|train --data train.txt --estimator nce --set sampler=tree --bias only --eta 1
+2|its nodes score features, and the rows have none|train --data train.txt --estimator nce --set sampler=tree --bias only --eta 1
 2|scores some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
 1|without a non-zero feature|$good --transform truncate=0
