@@ -40,13 +40,13 @@ enum { BATCH_LEAST = 8 };
 typedef const char *const settings[][2];
 
 /* The work of an example for a candidate whose estimator is bound. */
-static double cost(const xsmi_chooser *c, const xsmi_candidate *way)
+static double cost(const xsmi_chooser *c, const xsmi_candidate *candidate)
 {
-    const xsm_estimator *e = way->estimator;
-    if (way->hidden) {
-        const double batch = (double)way->batch;
+    const xsm_estimator *e = candidate->estimator;
+    if (candidate->hidden) {
+        const double batch = (double)candidate->batch;
         const double class_cost = e->common.shared && batch > 1 ? SHARED_COST + VECTOR_COST / batch : VECTOR_COST;
-        return (double)way->hidden * (class_cost * (double)e->width + VECTOR_COST * c->survey.nonzeros);
+        return (double)candidate->hidden * (class_cost * (double)e->width + VECTOR_COST * c->survey.nonzeros);
     }
     const double features = c->survey.nonzeros + OVERHEAD, k = (double)c->train->classes;
     const double sampled = 4 * k * (double)c->train->features > NEAR_BYTES ? FAR_COST : SAMPLED_COST;
@@ -59,13 +59,13 @@ double xsmi_candidates_judging(const xsmi_chooser *c)
     return (double)c->train->classes * (hidden ? hidden * SCORE_COST : (c->survey.nonzeros + OVERHEAD) * EXACT_COST);
 }
 
-xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *way, xsm_error *err)
+xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *candidate, xsm_error *err)
 {
     xsmi_runner *r = &c->runner;
     const xsm_dataset *d = c->train;
-    const int32_t layout = way->exact && d->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    const int32_t layout = candidate->exact && d->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     const uint32_t hidden = r->model && r->model->layer ? r->model->features : 0;
-    if (r->model && hidden == way->hidden && (hidden || r->model->layout == layout)) {
+    if (r->model && hidden == candidate->hidden && (hidden || r->model->layout == layout)) {
         xsm_model_clear_correction(r->model);
         xsmi_model_drop_row_lengths(r->model);
         xsmi_model_zero(r->model);
@@ -73,11 +73,11 @@ xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *way, xsm_
     }
     xsm_model_free(r->model);
     r->model = NULL;
-    if (way->hidden) {
+    if (candidate->hidden) {
         xsm_embedding_options e = XSM_EMBEDDING_OPTIONS_INIT;
         e.bias = c->options.bias != 0;
         e.seed = c->run.seed;
-        return xsm_model_new_embedding(r->context, d->features, way->hidden, d->classes, &e, &r->model, err);
+        return xsm_model_new_embedding(r->context, d->features, candidate->hidden, d->classes, &e, &r->model, err);
     }
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     o.bias = c->options.bias != 0;
@@ -86,18 +86,18 @@ xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *way, xsm_
 }
 
 /* Binds the estimator to all rows: detects unsuitable data early and computes the work of a step. */
-static xsm_status measure(xsmi_chooser *c, xsmi_candidate *way, xsm_error *err)
+static xsm_status measure(xsmi_chooser *c, xsmi_candidate *candidate, xsm_error *err)
 {
-    xsm_estimator *e = way->estimator;
-    if (!c->runner.model || way->hidden || c->runner.model->layer) {
-        XSMI_TRY(xsmi_candidate_model(c, way, err));
+    xsm_estimator *e = candidate->estimator;
+    if (!c->runner.model || candidate->hidden || c->runner.model->layer) {
+        XSMI_TRY(xsmi_candidate_model(c, candidate, err));
     }
     XSMI_TRY(xsm_estimator_bind(e, c->runner.model, c->train, err));
     const bool ranked = c->survey.several || (e->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) != 0;
-    way->judge = ranked ? XSMI_JUDGE_RANKING : XSMI_JUDGE_LOG_LOSS;
-    way->exact = e->exact;
-    way->work = cost(c, way);
-    xsm_status status = way->full ? xsmi_estimator_check_full(e, err) : XSM_OK;
+    candidate->judge = ranked ? XSMI_JUDGE_RANKING : XSMI_JUDGE_LOG_LOSS;
+    candidate->exact = e->exact;
+    candidate->work = cost(c, candidate);
+    xsm_status status = candidate->full ? xsmi_estimator_check_full(e, err) : XSM_OK;
     xsmi_estimator_unbind(e);
     return status;
 }
@@ -106,41 +106,44 @@ static xsm_status measure(xsmi_chooser *c, xsmi_candidate *way, xsm_error *err)
 static xsm_status add(xsmi_chooser *c, xsmi_candidate start, const char *name, settings set, xsm_error *err)
 {
     const char *given = c->options.optimizer;
-    xsmi_candidate *way = &c->candidates[c->candidate_count];
-    *way = start;
-    way->optimizer = way->full ? "lbfgs" : given ? given : way->optimizer ? way->optimizer : "sgd";
-    way->batch = c->run.batch ? c->run.batch : way->batch ? way->batch : 1;
-    way->ridge = c->ridge >= 0 ? c->ridge : name ? 0 : way->estimator->common.ridge;
+    xsmi_candidate *candidate = &c->candidates[c->candidate_count];
+    *candidate = start;
+    candidate->optimizer = candidate->full        ? "lbfgs"
+                           : given                ? given
+                           : candidate->optimizer ? candidate->optimizer
+                                                  : "sgd";
+    candidate->batch = c->run.batch ? c->run.batch : candidate->batch ? candidate->batch : 1;
+    candidate->ridge = c->ridge >= 0 ? c->ridge : name ? 0 : candidate->estimator->common.ridge;
     if (name) {
-        XSMI_TRY(xsm_estimator_new(c->runner.context, name, &way->estimator, err));
-        way->own = true;
+        XSMI_TRY(xsm_estimator_new(c->runner.context, name, &candidate->estimator, err));
+        candidate->own = true;
     }
     c->candidate_count++;
     for (size_t i = 0; set && set[i][0]; i++) {
-        XSMI_TRY(xsm_estimator_set(way->estimator, set[i][0], set[i][1], err));
+        XSMI_TRY(xsm_estimator_set(candidate->estimator, set[i][0], set[i][1], err));
     }
-    if (way->own) {
-        XSMI_TRY(xsm_estimator_set_int(way->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
+    if (candidate->own) {
+        XSMI_TRY(xsm_estimator_set_int(candidate->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
     }
-    return measure(c, way, err);
+    return measure(c, candidate, err);
 }
 
 /* A candidate by adagrad in batches: a power of two that leaves a pass enough steps. The start of its sums is divided
  * by the square of the batch, because it squares the mean over a batch. */
 static xsmi_candidate by_adagrad(const xsmi_chooser *c, const batching *b)
 {
-    xsmi_candidate way = {.optimizer = "adagrad", .batch = c->run.batch ? c->run.batch : BATCH_LEAST};
-    while (!c->run.batch && way.batch < b->most && 2 * way.batch * b->steps <= c->train->rows) {
-        way.batch *= 2;
+    xsmi_candidate candidate = {.optimizer = "adagrad", .batch = c->run.batch ? c->run.batch : BATCH_LEAST};
+    while (!c->run.batch && candidate.batch < b->most && 2 * candidate.batch * b->steps <= c->train->rows) {
+        candidate.batch *= 2;
     }
-    const double rows = (double)XSMI_MIN(way.batch, c->train->rows);
-    way.initial = b->initial / (rows * rows);
-    return way;
+    const double rows = (double)XSMI_MIN(candidate.batch, c->train->rows);
+    candidate.initial = b->initial / (rows * rows);
+    return candidate;
 }
 
 /* Whether embedding models may be tried. They are trained by adagrad, which supports no L2 penalty (ridge); a given
  * learning rate is meant for steps on linear scores (logits). */
-static bool takes_vectors(const xsmi_chooser *c)
+static bool tries_vectors(const xsmi_chooser *c)
 {
     const char *optimizer = c->options.optimizer;
     return c->options.embedding && c->train->sparse && (!optimizer || strcmp(optimizer, "adagrad") == 0) &&
@@ -150,14 +153,14 @@ static bool takes_vectors(const xsmi_chooser *c)
 /* Whether exact candidates with adagrad, in batches, may be tried. It supports no L2 penalty (ridge), and a given
  * learning rate, batch size of 1 or optimizer is meant for steps of another kind. With few classes its steps cost more
  * than single ones. */
-static bool takes_adagrad(const xsmi_chooser *c)
+static bool tries_adagrad(const xsmi_chooser *c)
 {
     return c->train->classes > FEW_CLASSES && !c->options.optimizer && !(c->ridge > 0) && !(c->run.eta > 0) &&
            c->run.batch != 1;
 }
 
 /* Whether lbfgs may be tried too: it uses no batches, epochs and rates; if they are given, steps are meant. */
-static bool takes_fit(const xsmi_chooser *c, double pass)
+static bool tries_fit(const xsmi_chooser *c, double pass)
 {
     return !(c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule) &&
            pass <= FIT_PASS && (double)c->train->classes * (double)c->train->features <= FIT_WEIGHTS;
@@ -168,12 +171,12 @@ static xsm_status list_exact(xsmi_chooser *c, double pass, xsm_error *err)
 {
     const char *first = c->survey.several ? "one-vs-all" : "softmax";
     XSMI_TRY(add(c, (xsmi_candidate){0}, first, NULL, err));
-    if (takes_adagrad(c)) {
-        xsmi_candidate way = by_adagrad(c, &of_exact);
-        way.follows = true;
-        XSMI_TRY(add(c, way, first, NULL, err));
+    if (tries_adagrad(c)) {
+        xsmi_candidate candidate = by_adagrad(c, &of_exact);
+        candidate.follows = true;
+        XSMI_TRY(add(c, candidate, first, NULL, err));
     }
-    const bool fit = !c->survey.several && takes_fit(c, pass);
+    const bool fit = !c->survey.several && tries_fit(c, pass);
     return c->survey.several || fit ? add(c, (xsmi_candidate){.full = fit}, "softmax", NULL, err) : XSM_OK;
 }
 
@@ -182,9 +185,9 @@ static xsm_status list_vectors(xsmi_chooser *c, xsm_error *err)
     static settings alone = {{"negatives", "100"}, {"sampler", "frequency"}, {NULL, NULL}};
     static settings shared = {{"negatives", "1000"}, {"sampler", "frequency"}, {"shared", "yes"}, {NULL, NULL}};
     const bool single = c->run.batch == 1; /* single rows cannot share classes, so they get fewer */
-    xsmi_candidate way = by_adagrad(c, &of_vectors);
-    way.hidden = single || c->survey.nonzeros < WIDE_FEATURES ? VECTOR : VECTOR_WIDE;
-    return add(c, way, "sampled-softmax", single ? alone : shared, err);
+    xsmi_candidate candidate = by_adagrad(c, &of_vectors);
+    candidate.hidden = single || c->survey.nonzeros < WIDE_FEATURES ? VECTOR : VECTOR_WIDE;
+    return add(c, candidate, "sampled-softmax", single ? alone : shared, err);
 }
 
 static xsm_status list_sampled(xsmi_chooser *c, xsm_error *err)
@@ -212,6 +215,6 @@ xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err)
         return add(c, (xsmi_candidate){.full = true}, "softmax", NULL, err);
     }
     return EXACT_COST * pass <= CHEAP || k <= FEW_CLASSES ? list_exact(c, pass, err)
-           : takes_vectors(c)                             ? list_vectors(c, err)
+           : tries_vectors(c)                             ? list_vectors(c, err)
                                                           : list_sampled(c, err);
 }

@@ -1,5 +1,5 @@
 /*
- * Chooses a way to train by short runs that are judged on held-back rows.
+ * Chooses how to train by short runs that are judged on held-back rows.
  *
  * A candidate is an estimator with an optimizer and a kind of model (candidates.c). Few settings are tried, the most
  * important first: each candidate, and for each a learning rate and an L2 penalty (ridge), changed in steps while the
@@ -26,8 +26,8 @@ enum { FIT_MOST = 200 };
 #define TRIAL_TIME 0.35
 #define SAFE_TIME 0.9
 /* Rates and L2 penalties are searched in steps of half powers of ten, in 1 / mean ||x||^2 and in RIDGE_UNIT; an
- * embedding model's rates are VECTOR_RATE times powers of two. At most PLACE_MOST steps up, and twice as many down. */
-enum { PLACE_MOST = 10 };
+ * embedding model's rates are VECTOR_RATE times powers of two. At most POINT_MOST steps up, and twice as many down. */
+enum { POINT_MOST = 10 };
 #define RIDGE_UNIT 0.1
 #define VECTOR_RATE 0.05
 /* adagrad's best rate is one to three times that of single-row steps; so the candidate that follows has one trial, at
@@ -54,14 +54,14 @@ static double rounded(double x)
     return power < 0 ? floor(x * unit + 0.5) / unit : floor(x / unit + 0.5) * unit;
 }
 
-static double rate_at(const xsmi_chooser *c, const xsmi_candidate *way, int place)
+static double rate_at(const xsmi_chooser *c, const xsmi_candidate *candidate, int point)
 {
-    return way->hidden ? ldexp(VECTOR_RATE, place) : rounded(pow(10, place / 2.0) / c->survey.squared);
+    return candidate->hidden ? ldexp(VECTOR_RATE, point) : rounded(pow(10, point / 2.0) / c->survey.squared);
 }
 
-static double ridge_at(int place)
+static double ridge_at(int point)
 {
-    return rounded(RIDGE_UNIT * pow(10, place / 2.0));
+    return rounded(RIDGE_UNIT * pow(10, point / 2.0));
 }
 
 static const xsm_choice_trial *trial_of(const xsmi_chooser *c, const xsmi_best *b)
@@ -73,7 +73,7 @@ static const xsm_choice_trial *trial_of(const xsmi_chooser *c, const xsmi_best *
 static xsm_status judge_pairs(xsmi_chooser *c, double strength, xsmi_measured *out, xsm_error *err)
 {
     xsm_model *m = c->runner.model;
-    const xsmi_candidate *way = c->best.candidate;
+    const xsmi_candidate *candidate = c->best.candidate;
     const xsmi_choose_plan *p = &c->plan;
     xsm_error inner = XSM_ERROR_INIT;
     xsm_status status = xsm_model_add_pairs(m, p->rows[p->transform], strength, &inner);
@@ -85,7 +85,8 @@ static xsm_status judge_pairs(xsmi_chooser *c, double strength, xsmi_measured *o
         xsmi_fail_copy(err, &inner);
         return status;
     }
-    status = xsmi_runner_judge(&c->runner, way->estimator, way->judge, p->held[p->transform], out, err);
+    status =
+        xsmi_runner_judge(&c->runner, candidate->estimator, candidate->judge, p->held_back[p->transform], out, err);
     xsm_model_clear_correction(m);
     return status;
 }
@@ -111,56 +112,56 @@ static xsm_status try_pairs(xsmi_chooser *c, xsm_error *err)
 static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *value, xsm_error *err)
 {
     xsmi_best *b = &c->best;
-    const xsmi_candidate *way = b->candidate;
+    const xsmi_candidate *candidate = b->candidate;
     *value = (double)INFINITY;
     if (xsmi_runner_late(&c->runner)) {
         c->cut_short = true;
         return XSM_OK;
     }
-    const bool faster = way->hidden && b->trial != UINT64_MAX && eta > trial_of(c, b)->eta;
-    XSMI_TRY(xsmi_choose_try(c, way, eta, ridge, err));
+    const bool faster = candidate->hidden && b->trial != UINT64_MAX && eta > trial_of(c, b)->eta;
+    XSMI_TRY(xsmi_choose_try(c, candidate, eta, ridge, err));
     const uint64_t last = c->result->info.trials - 1;
     const xsm_choice_trial *t = &c->result->trials[last];
     if (!(t->best_epoch > 0 && t->loss < b->loss * (1 - (faster ? VECTOR_MARGIN : 0)))) {
         return XSM_OK;
     }
-    *b = (xsmi_best){way, last, t->loss, 0, {t->loss, t->precision, 1}};
+    *b = (xsmi_best){candidate, last, t->loss, 0, {t->loss, t->precision, 1}};
     *value = t->loss;
     /* The model is the one after the trial's last epoch. */
-    const bool pairs = way->hidden && !c->options.keep_pairs && c->survey.nonzeros >= PAIRS_FEATURES &&
+    const bool pairs = candidate->hidden && !c->options.keep_pairs && c->survey.nonzeros >= PAIRS_FEATURES &&
                        t->best_epoch == t->epochs && !c->cut_short;
     return pairs ? try_pairs(c, err) : XSM_OK;
 }
 
-static xsm_status attempt_rate(void *user, int place, double *value, xsm_error *err)
+static xsm_status attempt_rate(void *user, int point, double *value, xsm_error *err)
 {
     xsmi_chooser *c = user;
-    const xsmi_candidate *way = c->best.candidate;
-    return attempt(c, rate_at(c, way, place), way->ridge, value, err);
+    const xsmi_candidate *candidate = c->best.candidate;
+    return attempt(c, rate_at(c, candidate, point), candidate->ridge, value, err);
 }
 
 /* At the best rate so far. */
-static xsm_status attempt_ridge(void *user, int place, double *value, xsm_error *err)
+static xsm_status attempt_ridge(void *user, int point, double *value, xsm_error *err)
 {
     xsmi_chooser *c = user;
     const xsm_choice_trial *t = trial_of(c, &c->best);
-    return attempt(c, t ? t->eta : 0, ridge_at(place), value, err);
+    return attempt(c, t ? t->eta : 0, ridge_at(point), value, err);
 }
 
-static bool in_time(void *user, int place, bool planned)
+static bool in_time(void *user, int point, bool planned)
 {
-    (void)place;
+    (void)point;
     (void)planned;
     return !((const xsmi_chooser *)user)->cut_short;
 }
 
-static const xsmi_scale rates = {-2 * PLACE_MOST, PLACE_MOST, 0, 1, 1, NULL, attempt_rate, in_time};
+static const xsmi_scale rates = {-2 * POINT_MOST, POINT_MOST, 0, 1, 1, NULL, attempt_rate, in_time};
 /* For lbfgs, and after no penalty. */
-static const xsmi_scale ridges = {-2 * PLACE_MOST, PLACE_MOST, 0, 1, 1, NULL, attempt_ridge, in_time};
-static const xsmi_scale more_ridges = {0, PLACE_MOST, 0, 0, 1, NULL, attempt_ridge, in_time};
+static const xsmi_scale ridges = {-2 * POINT_MOST, POINT_MOST, 0, 1, 1, NULL, attempt_ridge, in_time};
+static const xsmi_scale more_ridges = {0, POINT_MOST, 0, 0, 1, NULL, attempt_ridge, in_time};
 
 /* Whether an optimizer supports an L2 penalty (ridge). */
-static bool takes_ridge(const char *name)
+static bool accepts_ridge(const char *name)
 {
     const xsm_optimizer_ops *ops = xsm_optimizer_find(name);
     return ops && (ops->flags & XSM_OPTIMIZER_LINEAR) != 0;
@@ -170,15 +171,15 @@ static bool takes_ridge(const char *name)
 static xsm_status search_candidate(xsmi_chooser *c, double ahead, xsm_error *err)
 {
     const xsmi_best *b = &c->best;
-    const xsmi_candidate *way = b->candidate;
-    const bool open = c->ridge < 0 && way->own && (way->full || takes_ridge(way->optimizer));
+    const xsmi_candidate *candidate = b->candidate;
+    const bool open = c->ridge < 0 && candidate->own && (candidate->full || accepts_ridge(candidate->optimizer));
     double value;
-    if (way->full ? open : !(c->run.eta > 0)) {
-        XSMI_TRY(xsmi_scale_search_run(&c->search, way->full ? &ridges : &rates, c, err));
+    if (candidate->full ? open : !(c->run.eta > 0)) {
+        XSMI_TRY(xsmi_scale_search_run(&c->search, candidate->full ? &ridges : &rates, c, err));
     } else {
-        XSMI_TRY(attempt(c, c->run.eta, way->ridge, &value, err));
+        XSMI_TRY(attempt(c, c->run.eta, candidate->ridge, &value, err));
     }
-    if (c->options.transform && way == c->candidates && b->trial != UINT64_MAX && !c->cut_short) {
+    if (c->options.transform && candidate == c->candidates && b->trial != UINT64_MAX && !c->cut_short) {
         /* The other transform with the best settings of the first. Both make rows of unit length, so rates and L2
          * penalties have the same meaning. */
         const xsm_choice_trial *t = trial_of(c, b);
@@ -186,14 +187,15 @@ static xsm_status search_candidate(xsmi_chooser *c, double ahead, xsm_error *err
         XSMI_TRY(attempt(c, t->eta, t->ridge, &value, err));
         c->plan.transform = isfinite(value);
     }
-    const bool penalised = open && way->exact && !way->full && c->plan.cheap && b->loss < ahead && !c->cut_short;
+    const bool penalised =
+        open && candidate->exact && !candidate->full && c->plan.cheap && b->loss < ahead && !c->cut_short;
     return penalised ? xsmi_scale_search_run(&c->search, &more_ridges, c, err) : XSM_OK;
 }
 
 static xsm_status search(xsmi_chooser *c, xsmi_best *found, xsm_error *err)
 {
     *found = (xsmi_best){.candidate = c->candidates, .trial = UINT64_MAX, .loss = (double)INFINITY};
-    for (size_t i = 0; c->plan.held[0] && i < c->candidate_count; i++) {
+    for (size_t i = 0; c->plan.held_back[0] && i < c->candidate_count; i++) {
         const xsm_choice_trial *before = i > 0 ? trial_of(c, &c->best) : NULL;
         double value;
         c->best = (xsmi_best){.candidate = &c->candidates[i], .trial = UINT64_MAX, .loss = (double)INFINITY};
@@ -204,7 +206,7 @@ static xsm_status search(xsmi_chooser *c, xsmi_best *found, xsm_error *err)
         }
         *found = c->best.loss < found->loss ? c->best : *found;
     }
-    if (c->plan.held[0] && found->trial == UINT64_MAX && !c->cut_short) {
+    if (c->plan.held_back[0] && found->trial == UINT64_MAX && !c->cut_short) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
                          "training with estimator '%s' diverged in every trial; try rows of unit length, or a ridge",
                          c->candidates[0].estimator->ops.name);
@@ -215,14 +217,14 @@ static xsm_status search(xsmi_chooser *c, xsmi_best *found, xsm_error *err)
 /* -- the result ---------------------------------------------------------------------------------------------------- */
 
 /* Reduces the epochs to those that fit into the remaining budget; the rate then falls as far in fewer epochs. */
-static void fit_budget(xsmi_chooser *c, const xsmi_candidate *way)
+static void fit_budget(xsmi_chooser *c, const xsmi_candidate *candidate)
 {
     xsm_choice_info *info = &c->result->info;
-    if (!(c->options.seconds > 0) || way->full) {
+    if (!(c->options.seconds > 0) || candidate->full) {
         return;
     }
     const double left = SAFE_TIME * (c->runner.began + c->options.seconds - xsmi_seconds());
-    const double fits = floor(left / ((double)c->train->rows * way->work / xsmi_choose_speed(c)));
+    const double fits = floor(left / ((double)c->train->rows * candidate->work / xsmi_choose_speed(c)));
     c->cut_epochs = fits < (double)info->epochs;
     if (c->cut_epochs && c->run.epochs == 0) { /* else as many as requested; the budget will end them */
         info->epochs = fits > 1 ? (uint64_t)fits : 1;
@@ -230,14 +232,14 @@ static void fit_budget(xsmi_chooser *c, const xsmi_candidate *way)
     }
 }
 
-static uint64_t run_epochs(const xsmi_chooser *c, const xsmi_candidate *way, const xsm_choice_trial *t)
+static uint64_t run_epochs(const xsmi_chooser *c, const xsmi_candidate *candidate, const xsm_choice_trial *t)
 {
     const uint64_t most = c->plan.epochs;
     /* A trial that the deadline ended gives no information about later epochs. */
-    if (c->run.epochs || !t || way->hidden || (c->cut_short && t->best_epoch == t->epochs)) {
+    if (c->run.epochs || !t || candidate->hidden || (c->cut_short && t->best_epoch == t->epochs)) {
         return most;
     }
-    const uint64_t epochs = t->best_epoch + (way->exact ? EPOCHS_MORE : 0);
+    const uint64_t epochs = t->best_epoch + (candidate->exact ? EPOCHS_MORE : 0);
     return XSMI_MIN(epochs, most);
 }
 
@@ -246,33 +248,33 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
     xsm_choice *r = c->result;
     xsm_choice_info *info = &r->info;
     const xsm_choice_trial *t = trial_of(c, b);
-    xsmi_candidate *way = &c->candidates[b->candidate - c->candidates];
-    info->optimizer = way->optimizer;
-    info->hidden = way->hidden;
-    info->initial = way->initial;
-    info->ridge = t ? t->ridge : way->ridge;
-    info->held = c->plan.held[0] ? c->plan.held[0]->rows : 0;
+    xsmi_candidate *candidate = &c->candidates[b->candidate - c->candidates];
+    info->optimizer = candidate->optimizer;
+    info->hidden = candidate->hidden;
+    info->initial = candidate->initial;
+    info->ridge = t ? t->ridge : candidate->ridge;
+    info->held = c->plan.held_back[0] ? c->plan.held_back[0]->rows : 0;
     info->transform = c->options.transform ? xsmi_choose_transforms[c->plan.transform] : NULL;
     info->loss = t ? b->judged.loss : (double)NAN;
     info->precision = t ? b->judged.precision : (double)NAN;
     info->pairs = b->pairs;
-    if (way->full) {
+    if (candidate->full) {
         info->iterations = FIT_MOST;
     } else {
-        info->eta = t ? t->eta : c->run.eta > 0 ? c->run.eta : rate_at(c, way, 0);
-        info->epochs = run_epochs(c, way, t);
-        info->batch = way->batch;
+        info->eta = t ? t->eta : c->run.eta > 0 ? c->run.eta : rate_at(c, candidate, 0);
+        info->epochs = run_epochs(c, candidate, t);
+        info->batch = candidate->batch;
         info->schedule = c->run.schedule;
         info->factor = xsmi_choose_factor(c, info->epochs);
     }
-    way->estimator->common.ridge = info->ridge;
-    r->estimator = way->estimator;
-    r->own = way->own;
-    way->own = false; /* owned by the result from now on */
-    fit_budget(c, way);
+    candidate->estimator->common.ridge = info->ridge;
+    r->estimator = candidate->estimator;
+    r->own = candidate->own;
+    candidate->own = false; /* owned by the result from now on */
+    fit_budget(c, candidate);
     info->gave_up = c->cut_short || c->cut_epochs;
     info->seconds = xsmi_seconds() - c->runner.began;
-    xsmi_choose_tell(c, way);
+    xsmi_choose_report(c, candidate);
 }
 
 static xsm_status choose(xsmi_chooser *c, xsm_error *err)
@@ -331,7 +333,7 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     }
     xsmi_chooser c = {
         .train = train, .options = XSM_CHOOSE_OPTIONS_INIT, .run = XSM_TRAINER_OPTIONS_INIT, .runner = {.user = &c}};
-    c.runner.purpose = "the choice of a way to train";
+    c.runner.purpose = "the choice of how to train";
     c.runner.began = xsmi_seconds();
     c.runner.deadline = (double)INFINITY;
     XSMI_TRY(read_options(&c, options, err));
@@ -351,7 +353,7 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     xsm_model_free(c.runner.model);
     xsmi_runner_free(&c.runner);
     for (size_t i = 0; i < XSMI_TRANSFORMS; i++) {
-        xsm_dataset_free(c.plan.held[i]);
+        xsm_dataset_free(c.plan.held_back[i]);
         xsm_dataset_free(c.plan.rows[i]);
     }
     if (status == XSM_OK) {

@@ -1,5 +1,5 @@
 /*
- * The internal interface of the choice of a way to train: candidates.c lists what is compared, choose_plan.c
+ * The internal interface of the choice of how to train: candidates.c lists what is compared, choose_plan.c
  * plans and runs trials, choose.c searches, choose_words.c describes the result.
  */
 #ifndef XSMI_CHOOSE_H
@@ -10,7 +10,7 @@
 
 #include <xsoftmax/choose.h>
 
-/* A way to train, whose learning rate and L2 penalty are not chosen yet. */
+/* A method with its settings, whose learning rate and L2 penalty are not chosen yet. */
 typedef struct xsmi_candidate {
     xsm_estimator *estimator;
     const char *optimizer; /* or lbfgs */
@@ -47,7 +47,7 @@ typedef struct xsmi_survey {
 /* The rows and the length of trials. */
 typedef struct xsmi_choose_plan {
     /* Held-back rows and training rows by transform; only the first of each if the transform is given. */
-    xsm_dataset *held[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
+    xsm_dataset *held_back[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
     size_t transform; /* of the current trials */
     uint64_t epochs;  /* the most of the run */
     uint64_t passes;  /* of a trial */
@@ -86,7 +86,7 @@ xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err);
 double xsmi_candidates_judging(const xsmi_chooser *c);
 /* Resets the trials' model to the start of a run. The model is made once for candidates of one kind, because new memory
  * costs more than clearing memory. */
-xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *way, xsm_error *err);
+xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *candidate, xsm_error *err);
 /* The transforms that are compared. */
 extern const char *const xsmi_choose_transforms[XSMI_TRANSFORMS];
 
@@ -97,11 +97,11 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err);
 double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs);
 /* Runs a trial and adds it to the result's trials. A trial that the deadline ended counts with its complete epochs, if
  * any. */
-xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *way, double eta, double ridge, xsm_error *err);
+xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, double ridge, xsm_error *err);
 /* Runs the first candidate on a few rows to measure the speed, which is infinite before. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, double eta, xsm_error *err);
 double xsmi_choose_speed(const xsmi_chooser *c);
 /* Writes the three lines that describe the choice. */
-void xsmi_choose_tell(const xsmi_chooser *c, const xsmi_candidate *way);
+void xsmi_choose_report(const xsmi_chooser *c, const xsmi_candidate *candidate);
 
 #endif

@@ -21,8 +21,8 @@
 enum { TRIALS_EXACT = 7, TRIALS_LARGE = 4 };
 #define JUDGING 0.2
 /* Held-back rows: a share, a maximum, and the minimum of these and of all rows for meaningful trials. */
-#define HELD_SHARE 0.1
-enum { HELD_MOST = 2000, HELD_LEAST = 10, ROWS_LEAST = 100 };
+#define HELD_BACK_SHARE 0.1
+enum { HELD_BACK_MOST = 2000, HELD_BACK_LEAST = 10, ROWS_LEAST = 100 };
 /* The rate falls to this share over the run. */
 #define FALL 0.1
 /* A trial ends after PATIENCE epochs in a row that are worse than its best. */
@@ -58,7 +58,7 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
 }
 
 /* Adds a trial to the result, not counted yet, and makes the setting for it. */
-static xsm_status start(xsmi_chooser *c, const xsmi_candidate *way, double eta, double ridge, xsmi_auto_trial *t,
+static xsm_status start(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, double ridge, xsmi_auto_trial *t,
                         xsm_error *err)
 {
     xsm_choice *r = c->result;
@@ -74,64 +74,64 @@ static xsm_status start(xsmi_chooser *c, const xsmi_candidate *way, double eta, 
     }
     r->trials[r->info.trials] =
         (xsm_choice_trial){.size = sizeof *r->trials,
-                           .estimator = way->estimator->ops.name,
-                           .optimizer = way->optimizer,
-                           .eta = way->full ? 0 : eta,
+                           .estimator = candidate->estimator->ops.name,
+                           .optimizer = candidate->optimizer,
+                           .eta = candidate->full ? 0 : eta,
                            .ridge = ridge,
                            .transform = c->options.transform ? xsmi_choose_transforms[p->transform] : NULL,
-                           .hidden = way->hidden};
+                           .hidden = candidate->hidden};
     *t = (xsmi_auto_trial){.runner = &c->runner,
-                           .setting = {.estimator = way->estimator, .ridge = ridge, .run = c->run},
+                           .setting = {.estimator = candidate->estimator, .ridge = ridge, .run = c->run},
                            .rows = p->rows[p->transform],
-                           .held = p->held[p->transform],
-                           .judge = way->judge,
-                           .budget = {.epochs = way->full ? FIT_ITERATIONS : p->passes,
+                           .held_back = p->held_back[p->transform],
+                           .judge = candidate->judge,
+                           .budget = {.epochs = candidate->full ? FIT_ITERATIONS : p->passes,
                                       .patience = PATIENCE,
                                       .stretch = 1,
                                       .startup = UINT64_MAX,
                                       .tolerance = FIT_TOLERANCE}};
-    t->setting.run.batch = way->batch;
+    t->setting.run.batch = candidate->batch;
     t->setting.run.eta = eta;
     t->setting.run.factor = xsmi_choose_factor(c, p->passes);
     c->runner.progress = c->options.progress ? on_progress : NULL;
-    return xsmi_candidate_model(c, way, err);
+    return xsmi_candidate_model(c, candidate, err);
 }
 
 /* Makes the optimizer and runs the trial. */
-static xsm_status train(xsmi_chooser *c, const xsmi_candidate *way, xsmi_auto_trial *t, xsm_error *err)
+static xsm_status train(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_auto_trial *t, xsm_error *err)
 {
-    if (!way->full) {
-        XSMI_TRY(xsm_optimizer_new(c->runner.context, way->optimizer, &t->setting.optimizer, err));
+    if (!candidate->full) {
+        XSMI_TRY(xsm_optimizer_new(c->runner.context, candidate->optimizer, &t->setting.optimizer, err));
     }
-    if (way->initial > 0) {
-        XSMI_TRY(xsm_optimizer_set_double(t->setting.optimizer, "initial", way->initial, err));
+    if (candidate->initial > 0) {
+        XSMI_TRY(xsm_optimizer_set_double(t->setting.optimizer, "initial", candidate->initial, err));
     }
     return xsmi_auto_run(t, err);
 }
 
-static void end(xsmi_chooser *c, const xsmi_candidate *way, xsmi_auto_trial *t)
+static void end(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_auto_trial *t)
 {
     xsmi_auto_end(t);
     xsm_optimizer_free(t->setting.optimizer);
-    c->work += (double)t->outcome.examples * way->work;
+    c->work += (double)t->outcome.examples * candidate->work;
     c->work_seconds += t->outcome.seconds;
 }
 
 /* Runs a trial and adds it to the result's trials. A trial that the deadline ended counts with its complete epochs, if
  * any. */
-xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *way, double eta, double ridge, xsm_error *err)
+xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, double ridge, xsm_error *err)
 {
     xsmi_auto_trial t;
-    XSMI_TRY(start(c, way, eta, ridge, &t, err));
-    xsm_status status = train(c, way, &t, err);
-    end(c, way, &t);
+    XSMI_TRY(start(c, candidate, eta, ridge, &t, err));
+    xsm_status status = train(c, candidate, &t, err);
+    end(c, candidate, &t);
     XSMI_TRY(status);
     xsm_choice_trial *out = &c->result->trials[c->result->info.trials++];
     out->rows = t.rows->rows;
     out->epochs = t.outcome.epochs;
     out->best_epoch = t.outcome.best_epoch;
-    out->loss = t.outcome.held.loss;
-    out->precision = t.outcome.held.precision;
+    out->loss = t.outcome.held_back.loss;
+    out->precision = t.outcome.held_back.precision;
     c->cut_short |= t.outcome.late;
     return XSM_OK;
 }
@@ -150,23 +150,24 @@ static xsm_status transform_rows(const xsmi_chooser *c, size_t transform, xsm_da
 }
 
 /* A pass over `few` rows, which warms up, and another, whose speed is measured. */
-static xsm_status run_pilot(xsmi_chooser *c, xsmi_candidate way, double eta, const xsm_dataset *few, xsm_error *err)
+static xsm_status run_pilot(xsmi_chooser *c, xsmi_candidate candidate, double eta, const xsm_dataset *few,
+                            xsm_error *err)
 {
     xsmi_auto_trial t;
-    way.optimizer = way.full ? "sgd" : way.optimizer;
-    way.full = false;
-    XSMI_TRY(start(c, &way, eta, way.ridge, &t, err));
+    candidate.optimizer = candidate.full ? "sgd" : candidate.optimizer;
+    candidate.full = false;
+    XSMI_TRY(start(c, &candidate, eta, candidate.ridge, &t, err));
     t.rows = few;
-    t.held = NULL;
+    t.held_back = NULL;
     t.budget.epochs = 1;
-    xsm_status status = train(c, &way, &t, err);
+    xsm_status status = train(c, &candidate, &t, err);
     const xsmi_auto_outcome warm = t.outcome;
     status = status == XSM_OK ? xsmi_auto_continue(&t, 2, err) : status;
     if (t.outcome.examples > warm.examples) {
         t.outcome.examples -= warm.examples;
         t.outcome.seconds -= warm.seconds;
     }
-    end(c, &way, &t);
+    end(c, &candidate, &t);
     return status;
 }
 
@@ -210,8 +211,8 @@ double xsmi_choose_speed(const xsmi_chooser *c)
 /* The rows of trials under a transform; all transforms have the same rows. */
 static xsm_status split_rows(xsmi_chooser *c, size_t transform, double share, double rows, xsm_error *err)
 {
-    xsm_dataset **held = &c->plan.held[transform], **kept = &c->plan.rows[transform];
-    XSMI_TRY(xsm_dataset_split(c->train, share, c->run.seed, held, kept, err));
+    xsm_dataset **held_back = &c->plan.held_back[transform], **kept = &c->plan.rows[transform];
+    XSMI_TRY(xsm_dataset_split(c->train, share, c->run.seed, held_back, kept, err));
     if (rows < 0.95 * (double)(*kept)->rows) {
         xsm_dataset *rest = *kept, *unused = NULL;
         *kept = NULL;
@@ -220,7 +221,7 @@ static xsm_status split_rows(xsmi_chooser *c, size_t transform, double share, do
         xsm_dataset_free(unused);
         XSMI_TRY(status);
     }
-    return c->options.transform ? transform_rows(c, transform, *held, *kept, err) : XSM_OK;
+    return c->options.transform ? transform_rows(c, transform, *held_back, *kept, err) : XSM_OK;
 }
 
 /* Holds rows back and selects as many others as the work allows; none if there are too few. */
@@ -230,10 +231,10 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err)
     const double n = (double)c->train->rows;
     double most = 0, trials = 0;
     for (size_t i = 0; i < c->candidate_count; i++) {
-        const xsmi_candidate *way = &c->candidates[i];
-        const bool beside = (way->full || way->follows) && c->candidate_count > 1;
-        trials += beside ? 0 : (p->cheap ? TRIALS_EXACT : TRIALS_LARGE) * way->work;
-        most = fmax(most, way->work);
+        const xsmi_candidate *candidate = &c->candidates[i];
+        const bool beside = (candidate->full || candidate->follows) && c->candidate_count > 1;
+        trials += beside ? 0 : (p->cheap ? TRIALS_EXACT : TRIALS_LARGE) * candidate->work;
+        most = fmax(most, candidate->work);
     }
     const double share = p->cheap ? CHEAP_SHARE : c->candidates[0].hidden ? VECTOR_SHARE : LARGE_SHARE;
     double allowed = share * n * (double)p->epochs * most + (p->cheap && c->survey.several ? ANYWAY_SEVERAL : ANYWAY);
@@ -241,14 +242,15 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err)
         allowed = fmin(allowed, (c->runner.deadline - xsmi_seconds()) * xsmi_choose_speed(c));
     }
     const double each = allowed * most / trials / (double)p->passes; /* work of an epoch of the longest trial */
-    const double held = fmin(fmin(HELD_SHARE * n, HELD_MOST), JUDGING * each / xsmi_candidates_judging(c));
+    const double held_back =
+        fmin(fmin(HELD_BACK_SHARE * n, HELD_BACK_MOST), JUDGING * each / xsmi_candidates_judging(c));
     const double rows = fmin((1 - JUDGING) * each / most, n);
-    if (!(held >= HELD_LEAST && rows >= ROWS_LEAST && n >= ROWS_LEAST)) {
+    if (!(held_back >= HELD_BACK_LEAST && rows >= ROWS_LEAST && n >= ROWS_LEAST)) {
         c->cut_short = isfinite(c->runner.deadline) && n >= ROWS_LEAST;
         return XSM_OK;
     }
     for (size_t i = 0; i < (c->options.transform ? XSMI_TRANSFORMS : 1); i++) {
-        XSMI_TRY(split_rows(c, i, held / n, rows, err));
+        XSMI_TRY(split_rows(c, i, held_back / n, rows, err));
     }
     return XSM_OK;
 }

@@ -8,7 +8,7 @@
 
 typedef struct words {
     char *line;
-    size_t room, length;
+    size_t capacity, length;
 } words;
 
 static void say(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -16,8 +16,8 @@ static void say(words *w, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    if (w->length < w->room) {
-        int n = vsnprintf(w->line + w->length, w->room - w->length, format, args);
+    if (w->length < w->capacity) {
+        int n = vsnprintf(w->line + w->length, w->capacity - w->length, format, args);
         w->length += n > 0 ? (size_t)n : 0;
     }
     va_end(args);
@@ -65,29 +65,29 @@ static void say_size(words *w, const xsmi_chooser *c)
     say(w, " a row");
 }
 
-static void tell_method(const xsmi_chooser *c, const xsmi_candidate *way, words w)
+static void say_method(const xsmi_chooser *c, const xsmi_candidate *candidate, words w)
 {
     char m[32] = "", shared[8] = "";
-    const xsm_estimator *e = way->estimator;
+    const xsm_estimator *e = candidate->estimator;
     const char *sampler = xsm_sampler_name(xsm_estimator_sampler(e));
     say(&w, "%s", e->ops.name);
-    if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !way->exact) {
+    if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !candidate->exact) {
         (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
         say(&w, " with %s %s%s%s a %s", m, strcmp(m, "1") == 0 ? "class" : "classes", sampler ? " by " : "",
             sampler ? sampler : "", strcmp(shared, "yes") == 0 ? "batch" : "row");
     }
-    if (way->hidden) {
-        say(&w, ", on vectors of %u", (unsigned)way->hidden);
+    if (candidate->hidden) {
+        say(&w, ", on vectors of %u", (unsigned)candidate->hidden);
     }
     say(&w, ", by %s:", c->result->info.optimizer);
     if (c->options.estimator) {
         say(&w, " as given");
-    } else if (way->full) {
+    } else if (candidate->full) {
         say_count(&w, c->train->rows, "row", "rows");
         say(&w, " and");
         say_count(&w, c->train->classes, "class", "classes");
         say(&w, " are few enough for all at once");
-    } else if (way->exact) {
+    } else if (candidate->exact) {
         say_size(&w, c);
         say(&w, " are few enough to score every class");
     } else {
@@ -98,13 +98,13 @@ static void tell_method(const xsmi_chooser *c, const xsmi_candidate *way, words 
     }
 }
 
-static void tell_numbers(const xsmi_chooser *c, const xsmi_candidate *way, words w)
+static void say_numbers(const xsmi_chooser *c, const xsmi_candidate *candidate, words w)
 {
     const xsm_choice_info *i = &c->result->info;
     if (i->transform) {
         say(&w, "rows by %s, ", i->transform);
     }
-    if (way->full) {
+    if (candidate->full) {
         say(&w, "ridge %s, at most %llu iterations", NUMBER(i->ridge, 0), (unsigned long long)i->iterations);
         return;
     }
@@ -119,12 +119,12 @@ static void tell_numbers(const xsmi_chooser *c, const xsmi_candidate *way, words
     }
 }
 
-static void tell_search(const xsmi_chooser *c, const xsmi_candidate *way, words w)
+static void say_search(const xsmi_chooser *c, const xsmi_candidate *candidate, words w)
 {
     const xsm_choice_info *i = &c->result->info;
     if (i->trials > 0) {
         say(&w, "%s runs on %s rows in %s s; on %s others: %s %s", GROUPED(i->trials), GROUPED(c->plan.rows[0]->rows),
-            NUMBER(i->seconds, 2), GROUPED(i->held), way->judge == XSMI_JUDGE_RANKING ? "1 - nDCG@5" : "log-loss",
+            NUMBER(i->seconds, 2), GROUPED(i->held), candidate->judge == XSMI_JUDGE_RANKING ? "1 - nDCG@5" : "log-loss",
             NUMBER(i->loss, 4));
     } else {
         say(&w, "nothing was tried%s", c->options.seconds > 0 && c->cut_short ? "" : ": too few rows");
@@ -140,10 +140,10 @@ static void tell_search(const xsmi_chooser *c, const xsmi_candidate *way, words 
     }
 }
 
-void xsmi_choose_tell(const xsmi_chooser *c, const xsmi_candidate *way)
+void xsmi_choose_report(const xsmi_chooser *c, const xsmi_candidate *candidate)
 {
     xsm_choice *r = c->result;
-    tell_method(c, way, (words){r->line[0], sizeof r->line[0], 0});
-    tell_numbers(c, way, (words){r->line[1], sizeof r->line[1], 0});
-    tell_search(c, way, (words){r->line[2], sizeof r->line[2], 0});
+    say_method(c, candidate, (words){r->line[0], sizeof r->line[0], 0});
+    say_numbers(c, candidate, (words){r->line[1], sizeof r->line[1], 0});
+    say_search(c, candidate, (words){r->line[2], sizeof r->line[2], 0});
 }

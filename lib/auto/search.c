@@ -3,9 +3,9 @@
  * 2016) over a logarithmic grid (the rates of Fagan and Iyengar 2018, section 4).
  *
  * The first round tries a grid with a small budget. Values are assumed to have one minimum on the scale. So the best
- * place and its two neighbours go on to the next round with a larger budget, and the best with its better neighbour to
- * the last. While the best place of a round is at an end of those tried, it is not bracketed, and the place beyond is
- * tried too. With one round only this is a search for a bracket from two starting places.
+ * point and its two neighbours go on to the next round with a larger budget, and the best with its better neighbour to
+ * the last. While the best point of a round is at an end of those tried, it is not bracketed, and the point beyond is
+ * tried too. With one round only this is a search for a bracket from two starting points.
  */
 #include "auto/search.h"
 
@@ -13,10 +13,10 @@
 
 #include <math.h>
 
-double xsmi_scale_search_value(const xsmi_scale_search *s, uint32_t round, int place)
+double xsmi_scale_search_value(const xsmi_scale_search *s, uint32_t round, int point)
 {
-    return place < s->scale->least || place > s->scale->most ? (double)INFINITY
-                                                             : s->value[round][place - s->scale->least];
+    return point < s->scale->least || point > s->scale->most ? (double)INFINITY
+                                                             : s->value[round][point - s->scale->least];
 }
 
 int xsmi_scale_search_second(const xsmi_scale_search *s, uint32_t round)
@@ -26,16 +26,16 @@ int xsmi_scale_search_second(const xsmi_scale_search *s, uint32_t round)
                                                                                                      : best + 1;
 }
 
-static xsm_status attempt(xsmi_scale_search *s, int place, xsm_error *err)
+static xsm_status attempt(xsmi_scale_search *s, int point, xsm_error *err)
 {
     double value = (double)INFINITY;
-    XSMI_TRY(s->scale->attempt(s->user, place, &value, err));
-    s->value[s->round][place - s->scale->least] = value;
-    s->low = XSMI_MIN(place, s->low);
-    s->high = XSMI_MAX(place, s->high);
+    XSMI_TRY(s->scale->attempt(s->user, point, &value, err));
+    s->value[s->round][point - s->scale->least] = value;
+    s->low = XSMI_MIN(point, s->low);
+    s->high = XSMI_MAX(point, s->high);
     int *best = &s->best[s->round];
     const double least = xsmi_scale_search_value(s, s->round, *best);
-    *best = value < least || (value == least && isfinite(value) && place < *best) ? place : *best;
+    *best = value < least || (value == least && isfinite(value) && point < *best) ? point : *best;
     return XSM_OK;
 }
 
@@ -51,15 +51,15 @@ static xsm_status plan(xsmi_scale_search *s, xsm_error *err)
         s->low = s->high = best;
         XSMI_TRY(attempt(s, best, err));
     }
-    for (int place = first; place <= last; place++) {
-        const bool planned = s->round == 0 || (place != s->best[s->round - 1] && place >= s->scale->least &&
-                                               place <= s->scale->most && s->scale->allows(s->user, place, true));
-        XSMI_TRY(planned ? attempt(s, place, err) : XSM_OK);
+    for (int point = first; point <= last; point++) {
+        const bool planned = s->round == 0 || (point != s->best[s->round - 1] && point >= s->scale->least &&
+                                               point <= s->scale->most && s->scale->allows(s->user, point, true));
+        XSMI_TRY(planned ? attempt(s, point, err) : XSM_OK);
     }
     return XSM_OK;
 }
 
-/* Tries places beyond the ends while the best is there, and below while all diverge. */
+/* Tries points beyond the ends while the best is there, and below while all diverge. */
 static xsm_status extend(xsmi_scale_search *s, xsm_error *err)
 {
     for (;;) {
@@ -80,7 +80,7 @@ xsm_status xsmi_scale_search_run(xsmi_scale_search *s, const xsmi_scale *scale, 
     *s = (xsmi_scale_search){.scale = scale, .user = user, .low = INT_MAX, .high = INT_MIN};
     for (uint32_t round = 0; round < XSMI_SEARCH_ROUNDS; round++) {
         s->best[round] = XSMI_NOWHERE;
-        for (int i = 0; i < XSMI_SEARCH_PLACES; i++) {
+        for (int i = 0; i < XSMI_SEARCH_POINTS; i++) {
             s->value[round][i] = (double)INFINITY;
         }
     }

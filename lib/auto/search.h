@@ -1,5 +1,5 @@
 /*
- * The search of a number on a logarithmic scale, whose places are integers: a learning rate or an L2 penalty.
+ * The search of a number on a logarithmic scale, at grid points that are integers: a learning rate or an L2 penalty.
  */
 #ifndef XSMI_SEARCH_H
 #define XSMI_SEARCH_H
@@ -8,34 +8,34 @@
 
 #include <limits.h>
 
-enum { XSMI_SEARCH_ROUNDS = 3, XSMI_SEARCH_PLACES = 31, XSMI_NOWHERE = INT_MIN };
+enum { XSMI_SEARCH_ROUNDS = 3, XSMI_SEARCH_POINTS = 31, XSMI_NOWHERE = INT_MIN };
 
 /* What a search is of. The callbacks have `user` as their first argument. */
 typedef struct xsmi_scale {
-    int least, most; /* the places that exist, XSMI_SEARCH_PLACES of them at most */
+    int least, most; /* the points that exist, XSMI_SEARCH_POINTS of them at most */
     int first, last; /* those of the first round */
     uint32_t rounds; /* XSMI_SEARCH_ROUNDS at most */
     /* Before the trials of a round; or NULL. */
     xsm_status (*begin)(void *user, uint32_t round, xsm_error *err);
     /* A trial. Lower values are better; infinite: it diverged, or is no better than the caller wants. */
-    xsm_status (*attempt)(void *user, int place, double *value, xsm_error *err);
-    /* Whether that place may be tried: `planned` as a neighbour of the best of the last round, else beyond the ends. */
-    bool (*allows)(void *user, int place, bool planned);
+    xsm_status (*attempt)(void *user, int point, double *value, xsm_error *err);
+    /* Whether that point may be tried: `planned` as a neighbour of the best of the last round, else beyond the ends. */
+    bool (*allows)(void *user, int point, bool planned);
 } xsmi_scale;
 
 typedef struct xsmi_scale_search {
     const xsmi_scale *scale;
     void *user;
     uint32_t round;               /* from 0 */
-    int low, high;                /* the places that the round has tried */
+    int low, high;                /* the points that the round has tried */
     int best[XSMI_SEARCH_ROUNDS]; /* of equal ones the lowest; XSMI_NOWHERE = all diverged */
-    double value[XSMI_SEARCH_ROUNDS][XSMI_SEARCH_PLACES];
+    double value[XSMI_SEARCH_ROUNDS][XSMI_SEARCH_POINTS];
 } xsmi_scale_search;
 
 /* Runs the rounds; a round whose trials all diverged is the last. */
 xsm_status xsmi_scale_search_run(xsmi_scale_search *s, const xsmi_scale *scale, void *user, xsm_error *err);
 /* The value of a trial; infinite if there was none. */
-double xsmi_scale_search_value(const xsmi_scale_search *s, uint32_t round, int place);
+double xsmi_scale_search_value(const xsmi_scale_search *s, uint32_t round, int point);
 /* The neighbour of a round's best with the lower value. */
 int xsmi_scale_search_second(const xsmi_scale_search *s, uint32_t round);
 

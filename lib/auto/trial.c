@@ -42,7 +42,7 @@ static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset
 }
 
 /* Whether the estimator has an option `negatives` with the word "all"; a host's may mean something else by it. */
-static bool can_take_all(const xsm_estimator *e)
+static bool can_sum_all(const xsm_estimator *e)
 {
     const xsm_option *option;
     for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)); i++) {
@@ -63,7 +63,7 @@ static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *
     char negatives[32];
     XSMI_TRY(r->losses ? XSM_OK : xsm_gradient_new(r->context, &r->losses, err));
     xsmi_estimator_unbind(e);
-    const bool sampled = can_take_all(e) && xsm_estimator_get(e, NEGATIVES, negatives, sizeof negatives) > 0;
+    const bool sampled = can_sum_all(e) && xsm_estimator_get(e, NEGATIVES, negatives, sizeof negatives) > 0;
     xsm_status status = sampled ? xsm_estimator_set(e, NEGATIVES, "all", err) : XSM_OK;
     status = status == XSM_OK ? sum_losses(r, e, rows, out, err) : status;
     xsmi_estimator_unbind(e);
@@ -121,8 +121,8 @@ static int32_t on_progress(void *user, const xsm_progress *p)
     if (p->epoch_ended && p->test) {
         const xsmi_measured now = measured_by(t->judge, p->test);
         out->epochs = p->epoch;
-        if (now.loss < out->held.loss) {
-            out->held = now;
+        if (now.loss < out->held_back.loss) {
+            out->held_back = now;
             out->best_epoch = p->epoch;
         }
         if (p->epoch >= out->best_epoch + t->budget.patience) {
@@ -152,9 +152,9 @@ static xsm_status start_steps(xsmi_auto_trial *t, xsm_error *err)
     xsm_estimator *e = t->setting.estimator;
     xsm_trainer_options o = t->setting.run;
     o.epochs = t->budget.epochs;
-    o.evaluate_every = t->held != NULL;
+    o.evaluate_every = t->held_back != NULL;
     o.evaluate_train = 0;
-    o.test = t->held;
+    o.test = t->held_back;
     o.progress = on_progress;
     o.progress_user = t;
     XSMI_TRY(xsm_trainer_new(r->context, r->model, t->rows, e, t->setting.optimizer, &o, &t->trainer, err));
@@ -180,9 +180,9 @@ static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
     out->examples = result.evaluations * t->rows->rows;
     out->seconds = result.seconds;
     if (status == XSM_OK || (status == XSM_CANCELLED && !t->stopped)) {
-        status = xsmi_runner_judge(r, t->setting.estimator, t->judge, t->held, &out->held, err);
+        status = xsmi_runner_judge(r, t->setting.estimator, t->judge, t->held_back, &out->held_back, err);
         out->epochs = result.iterations;
-        out->best_epoch = isfinite(out->held.loss) ? result.iterations : 0;
+        out->best_epoch = isfinite(out->held_back.loss) ? result.iterations : 0;
     }
     return status;
 }
@@ -192,7 +192,7 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, const xsm_error 
 {
     if (status == XSM_ERROR_DIVERGED) {
         t->outcome.diverged = true;
-        t->outcome.held.loss = (double)INFINITY;
+        t->outcome.held_back.loss = (double)INFINITY;
         t->outcome.best_epoch = 0;
         return XSM_OK;
     }
@@ -208,7 +208,7 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, const xsm_error 
 xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
 {
     xsm_error inner = XSM_ERROR_INIT;
-    t->outcome = (xsmi_auto_outcome){.held = {(double)INFINITY, (double)NAN, 1}, .active = 1};
+    t->outcome = (xsmi_auto_outcome){.held_back = {(double)INFINITY, (double)NAN, 1}, .active = 1};
     t->setting.estimator->common.ridge = t->setting.ridge;
     xsm_status status = t->setting.optimizer ? start_steps(t, &inner) : run_fit(t, &inner);
     return settle(t, status, &inner, err);

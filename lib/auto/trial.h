@@ -54,7 +54,7 @@ typedef struct xsmi_auto_budget {
 } xsmi_auto_budget;
 
 typedef struct xsmi_auto_outcome {
-    xsmi_measured held;          /* held-back rows after the best epoch; an infinite loss if there are none */
+    xsmi_measured held_back;     /* held-back rows after the best epoch; an infinite loss if there are none */
     uint64_t epochs, best_epoch; /* evaluated ones; 0: none */
     uint64_t examples;           /* trained, the cost; for lbfgs all rows at each evaluation of the objective */
     double seconds, active;      /* of training; the share of coefficients in use */
@@ -65,7 +65,7 @@ typedef struct xsmi_auto_outcome {
 typedef struct xsmi_auto_trial {
     xsmi_runner *runner;
     xsmi_auto_setting setting;
-    const xsm_dataset *rows, *held; /* `held` is judged after each epoch, NULL = never */
+    const xsm_dataset *rows, *held_back; /* `held_back` is judged after each epoch, NULL = never */
     xsmi_judge judge;
     xsmi_auto_budget budget;
     xsmi_auto_outcome outcome;
@@ -82,7 +82,7 @@ void xsmi_auto_end(xsmi_auto_trial *t);
 /* Judges the runner's model by some rows. If its scores are not finite, the loss is infinite. */
 xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,
                              xsmi_measured *out, xsm_error *err);
-/* Makes room for marks; false without memory, which costs speed only. */
+/* Reserves the marks; false without memory, which costs speed only. */
 bool xsmi_runner_need_marks(xsmi_runner *r);
 /* Whether the deadline has passed. */
 bool xsmi_runner_late(const xsmi_runner *r);

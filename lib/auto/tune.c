@@ -20,7 +20,7 @@
 
 /* The learning rates of trials. */
 static const double rates[] = {1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4};
-_Static_assert(sizeof rates / sizeof rates[0] == XSMI_TUNE_PLACES, "a place for each rate");
+_Static_assert(sizeof rates / sizeof rates[0] == XSMI_TUNE_POINTS, "a point for each rate");
 
 /* A rate between two rates, BETWEEN times the smaller one, is chosen if the logarithms of their objectives differ by
  * less than CLOSE, and by less than CLOSE_SHARE of the decrease from no training to the better one. */
@@ -34,9 +34,9 @@ _Static_assert(sizeof rates / sizeof rates[0] == XSMI_TUNE_PLACES, "a place for 
 /* The number of rows for whose evaluation memory is kept. */
 enum { ROWS_KEPT = 512, LAST = XSMI_TUNE_ROUNDS - 1 };
 
-static double objective(const xsmi_tuner *t, uint32_t round, int place)
+static double objective(const xsmi_tuner *t, uint32_t round, int point)
 {
-    return xsmi_tune_tried(t, round, place) ? t->result->trials[round][place].objective : (double)INFINITY;
+    return xsmi_tune_tried(t, round, point) ? t->result->trials[round][point].objective : (double)INFINITY;
 }
 
 /* -- a trial ------------------------------------------------------------------------------------------------------- */
@@ -94,17 +94,17 @@ static xsm_status train(xsmi_tuner *t, xsmi_auto_trial *trial, xsm_tune_trial *o
 }
 
 /* Tries a rate in the current round, and resets the model. The value is an estimate of the run's objective. */
-static xsm_status attempt(void *user, int place, double *value, xsm_error *err)
+static xsm_status attempt(void *user, int point, double *value, xsm_error *err)
 {
     xsmi_tuner *t = user;
     const uint32_t round = t->search.round;
     const xsmi_tune_size *s = &t->size;
     const double all = (double)t->run.train->rows, epochs = (double)t->run.options.epochs;
     const double of_run = (double)s->rows * (double)s->epochs / (all * epochs);
-    xsm_tune_trial *out = &t->result->trials[round][place];
+    xsm_tune_trial *out = &t->result->trials[round][point];
     *out = (xsm_tune_trial){.size = sizeof *out,
                             .round = round + 1,
-                            .eta = t->eta = rates[place],
+                            .eta = t->eta = rates[point],
                             .rows = s->rows,
                             .epochs = s->epochs,
                             .objective = (double)INFINITY};
@@ -119,7 +119,7 @@ static xsm_status attempt(void *user, int place, double *value, xsm_error *err)
     /* An L2 penalty (ridge) with the same weight on these rows as the run's has on all rows. */
     trial.setting.ridge = t->run.ridge * ((double)s->rows / (double)t->rows.train->rows);
     trial.setting.run.batch = s->batch;
-    trial.setting.run.eta = t->rows.scale * rates[place];
+    trial.setting.run.eta = t->rows.scale * rates[point];
     double unseen = (double)NAN, ignored;
     xsm_status status = train(t, &trial, out, &unseen, err);
     if (trial.outcome.marked) {
@@ -157,37 +157,37 @@ static xsm_status begin(void *user, uint32_t round, xsm_error *err)
 }
 
 /* Whether a rate's objective in the previous round was far worse than without training. */
-static bool hopeless(const xsmi_tuner *t, int place)
+static bool hopeless(const xsmi_tuner *t, int point)
 {
     const uint32_t before = t->search.round - 1;
-    return xsmi_tune_tried(t, before, place) && !(objective(t, before, place) < HOPELESS * t->untrained[before]);
+    return xsmi_tune_tried(t, before, point) && !(objective(t, before, point) < HOPELESS * t->untrained[before]);
 }
 
-static bool allows(void *user, int place, bool planned)
+static bool allows(void *user, int point, bool planned)
 {
     const xsmi_tuner *t = user;
     const xsmi_scale_search *s = &t->search;
     if (planned) {
-        return !hopeless(t, place);
+        return !hopeless(t, point);
     }
     return s->round == 0 || s->best[s->round] == XSMI_NOWHERE ||
-           ((place < s->low || !hopeless(t, place)) && xsmi_tune_affordable(t, place));
+           ((point < s->low || !hopeless(t, point)) && xsmi_tune_affordable(t, point));
 }
 
 static const xsmi_scale scale = {
-    0, XSMI_TUNE_PLACES - 1, XSMI_TUNE_FIRST, XSMI_TUNE_LAST, XSMI_TUNE_ROUNDS, begin, attempt, allows};
+    0, XSMI_TUNE_POINTS - 1, XSMI_TUNE_FIRST, XSMI_TUNE_LAST, XSMI_TUNE_ROUNDS, begin, attempt, allows};
 
 /* -- the choice ---------------------------------------------------------------------------------------------------- */
 
-/* The loss that the run grows to, divided by the rate: computed from the smallest rate of the last round, from `place`
+/* The loss that the run grows to, divided by the rate: computed from the smallest rate of the last round, from `point`
  * on, that is worse than no training; 0 if there is none. */
-static double growth(const xsmi_tuner *t, int place)
+static double growth(const xsmi_tuner *t, int point)
 {
     const double longer =
         (double)t->run.train->rows * (double)t->run.options.epochs / ((double)t->size.rows * (double)t->size.epochs);
-    for (; place < XSMI_TUNE_PLACES; place++) {
-        if (objective(t, LAST, place) > t->untrained[LAST] && isfinite(objective(t, LAST, place))) {
-            return objective(t, LAST, place) / rates[place] * longer;
+    for (; point < XSMI_TUNE_POINTS; point++) {
+        if (objective(t, LAST, point) > t->untrained[LAST] && isfinite(objective(t, LAST, point))) {
+            return objective(t, LAST, point) / rates[point] * longer;
         }
     }
     return 0;
@@ -207,7 +207,7 @@ static int choose_unbounded(const xsmi_tuner *t, int chosen)
     if (chosen > 0 && objective(t, LAST, chosen) > t->untrained[LAST]) {
         chosen--; /* no smaller rate was affordable */
     }
-    if (chosen == 0 || chosen + 1 == XSMI_TUNE_PLACES) {
+    if (chosen == 0 || chosen + 1 == XSMI_TUNE_POINTS) {
         return chosen;
     }
     const bool lost = t->explodes;
@@ -250,15 +250,15 @@ static void conclude(xsmi_tuner *t)
 {
     xsm_tuning *r = t->result;
     for (uint32_t round = 0; round < XSMI_TUNE_ROUNDS; round++) {
-        for (int place = 0; place < XSMI_TUNE_PLACES; place++) {
-            xsm_tune_trial *trial = &r->trials[round][place];
+        for (int point = 0; point < XSMI_TUNE_POINTS; point++) {
+            xsm_tune_trial *trial = &r->trials[round][point];
             if (trial->size == 0) {
                 continue;
             }
             r->info.trials++;
             r->info.examples += trial->examples;
             if (trial->outcome != XSM_TRIAL_DIVERGED && round + 1 < XSMI_TUNE_ROUNDS) {
-                trial->outcome = xsmi_tune_tried(t, round + 1, place) ? XSM_TRIAL_KEPT : XSM_TRIAL_DROPPED;
+                trial->outcome = xsmi_tune_tried(t, round + 1, point) ? XSM_TRIAL_KEPT : XSM_TRIAL_DROPPED;
             }
         }
     }
@@ -266,11 +266,11 @@ static void conclude(xsmi_tuner *t)
     r->info.eta = choose(t, &smaller);
     r->trials[LAST][t->search.best[LAST]].outcome = XSM_TRIAL_KEPT;
     /* A rate between two rates, or below one, can be chosen. */
-    for (int place = smaller; place <= smaller + 1; place++) {
-        if (xsmi_tune_tried(t, LAST, place)) {
-            const bool chosen = r->trials[LAST][place].eta == r->info.eta;
-            r->trials[LAST][place].outcome = chosen ? XSM_TRIAL_CHOSEN : XSM_TRIAL_KEPT;
-            place += chosen;
+    for (int point = smaller; point <= smaller + 1; point++) {
+        if (xsmi_tune_tried(t, LAST, point)) {
+            const bool chosen = r->trials[LAST][point].eta == r->info.eta;
+            r->trials[LAST][point].outcome = chosen ? XSM_TRIAL_CHOSEN : XSM_TRIAL_KEPT;
+            point += chosen;
         }
     }
     r->info.seconds = xsmi_seconds() - t->runner.began;

@@ -11,14 +11,14 @@
 #include <xsoftmax/tune.h>
 
 /* Numbers of rounds and of rates, and the rates of the grid, from FIRST to LAST. */
-enum { XSMI_TUNE_ROUNDS = XSMI_SEARCH_ROUNDS, XSMI_TUNE_PLACES = 14, XSMI_TUNE_FIRST = 6, XSMI_TUNE_LAST = 12 };
+enum { XSMI_TUNE_ROUNDS = XSMI_SEARCH_ROUNDS, XSMI_TUNE_POINTS = 14, XSMI_TUNE_FIRST = 6, XSMI_TUNE_LAST = 12 };
 
 struct xsm_tuning {
     xsm_context *context;
     xsm_tuning_info info;
     double share;                         /* work of the trials, relative to the estimate for the run */
     double unseen_part[XSMI_TUNE_ROUNDS]; /* weight of rows left out of trials; the trials' rows have the rest */
-    xsm_tune_trial trials[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES]; /* size 0: no trial */
+    xsm_tune_trial trials[XSMI_TUNE_ROUNDS][XSMI_TUNE_POINTS]; /* size 0: no trial */
 };
 
 /* The run to find a rate for. */
@@ -44,8 +44,8 @@ typedef struct xsmi_tune_costs {
 /* The size of a round's trials. */
 typedef struct xsmi_tune_size {
     uint64_t rows, epochs, batch;
-    uint64_t evaluated, held; /* rows that judge a trial: of its own, and of those left out */
-    double judging;           /* the work of judging a row */
+    uint64_t evaluated, held_back; /* rows that judge a trial: of its own, and of those left out */
+    double judging;                /* the work of judging a row */
 } xsmi_tune_size;
 
 /* The rows of a round's trials. */
@@ -83,13 +83,13 @@ typedef struct xsmi_tuner {
     double cut;    /* factor of the reduction of rounds */
     double spent, expected, reserve;    /* work: so far, in all (for the callback), of the rounds after this one */
     double untrained[XSMI_TUNE_ROUNDS]; /* objectives of a model of zeros; NaN: not computed yet */
-    xsmi_tune_busy busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_PLACES];
+    xsmi_tune_busy busy[XSMI_TUNE_ROUNDS][XSMI_TUNE_POINTS];
     xsm_tuning *result;
 } xsmi_tuner;
 
-static inline bool xsmi_tune_tried(const xsmi_tuner *t, uint32_t round, int place)
+static inline bool xsmi_tune_tried(const xsmi_tuner *t, uint32_t round, int point)
 {
-    return place >= 0 && place < XSMI_TUNE_PLACES && t->result->trials[round][place].size != 0;
+    return point >= 0 && point < XSMI_TUNE_POINTS && t->result->trials[round][point].size != 0;
 }
 
 /* -- work (tune_work.c) -------------------------------------------------------------------------------------------- */
@@ -113,7 +113,7 @@ double xsmi_tune_judging_work(const xsmi_tuner *t, double busy);
 /* The work of the run, estimated from the best rate of a round. */
 double xsmi_tune_run_work(const xsmi_tuner *t, uint32_t round);
 /* Whether a trial of a rate leaves enough work for the rounds after this one. */
-bool xsmi_tune_affordable(const xsmi_tuner *t, int place);
+bool xsmi_tune_affordable(const xsmi_tuner *t, int point);
 
 /* -- rows (tune_rows.c) -------------------------------------------------------------------------------------------- */
 

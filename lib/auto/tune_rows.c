@@ -173,7 +173,7 @@ static xsm_status select_classes(xsmi_tuner *t, xsm_error *err)
     uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
     xsm_status status =
         order && class_of
-            ? keep_classes(t, class_of, draw_classes(t, t->size.rows + t->size.held, order, class_of), err)
+            ? keep_classes(t, class_of, draw_classes(t, t->size.rows + t->size.held_back, order, class_of), err)
             : xsmi_fail_memory(err, (size_t)all * (sizeof *order + sizeof *class_of), "the classes of trials");
     xsmi_release(ctx, order, all, sizeof *order);
     xsmi_release(ctx, class_of, all, sizeof *class_of);
@@ -266,7 +266,7 @@ xsm_status xsmi_tune_select(xsmi_tuner *t, uint32_t round, xsm_error *err)
     XSMI_TRY(count_features(t, &features, err));
     t->result->unseen_part[round] = unseen_part(t, features);
     XSMI_TRY(copy_rows(r, 0, t->size.evaluated, &r->subset, err));
-    return copy_rows(r, r->train->rows - t->size.held, t->size.held, &r->rest, err);
+    return copy_rows(r, r->train->rows - t->size.held_back, t->size.held_back, &r->rest, err);
 }
 
 void xsmi_tune_rows_free(xsmi_tuner *t)

@@ -13,7 +13,7 @@
  * work for judging it on its rows, and on others; and the number of trials that every choice makes. */
 static const struct {
     double share;
-    uint64_t epochs, rows, evaluated, held;
+    uint64_t epochs, rows, evaluated, held_back;
     double evaluation;
     int trials;
 } rounds[XSMI_TUNE_ROUNDS] = {{0.0025, 1, 64, 32, 0, 0.04, XSMI_TUNE_LAST - XSMI_TUNE_FIRST + 1},
@@ -138,10 +138,10 @@ void xsmi_tune_plan(xsmi_tuner *t, uint32_t round)
     const uint64_t evaluated = (uint64_t)fmin(enough, EVALUATED_MOST);
     uint64_t least = XSMI_MAX((uint64_t)(judged * t->cut * (double)rounds[round].evaluated), EVALUATED_LEAST);
     s->evaluated = XSMI_MIN(XSMI_MAX(evaluated, least), s->rows);
-    const double held = judged * t->cut * (double)rounds[round].held;
-    least = held > 0 ? XSMI_MAX((uint64_t)held, EVALUATED_LEAST) : 0;
-    s->held = least > 0 ? XSMI_MIN(XSMI_MAX(evaluated, least), n - s->rows) : 0;
-    s->held = s->held < least ? 0 : s->held; /* too few to be informative */
+    const double held_back = judged * t->cut * (double)rounds[round].held_back;
+    least = held_back > 0 ? XSMI_MAX((uint64_t)held_back, EVALUATED_LEAST) : 0;
+    s->held_back = least > 0 ? XSMI_MIN(XSMI_MAX(evaluated, least), n - s->rows) : 0;
+    s->held_back = s->held_back < least ? 0 : s->held_back; /* too few to be informative */
 }
 
 /* The number of cache lines that a step changes in each class. */
@@ -188,14 +188,14 @@ double xsmi_tune_judging_work(const xsmi_tuner *t, double busy)
 {
     /* A search takes the same time whatever it finds. */
     const double idle = t->judge == XSMI_JUDGE_OWN && !t->costs.searched ? (1 - busy) * t->costs.idle : 0;
-    return (double)(t->size.evaluated + t->size.held) * (t->size.judging - idle);
+    return (double)(t->size.evaluated + t->size.held_back) * (t->size.judging - idle);
 }
 
 double xsmi_tune_round_work(const xsmi_tuner *t)
 {
     const double lines = lines_of_class(t), entry = sizeof(uint32_t) + sizeof(float);
     const double of_row = t->rows.train->sparse ? lines * entry / (XSMI_MARK_FLOATS * sizeof(float)) : lines;
-    return COPY_LINE * of_row / (lines + STEP_LINES) * (double)(t->size.rows + t->size.evaluated + t->size.held);
+    return COPY_LINE * of_row / (lines + STEP_LINES) * (double)(t->size.rows + t->size.evaluated + t->size.held_back);
 }
 
 static double trial_work(const xsmi_tuner *t, double busy)
@@ -211,11 +211,11 @@ double xsmi_tune_busy_at(const xsmi_tuner *t, double active)
 }
 
 /* How busy the steps of a rate's next trial are expected to be: like those of its last trial. */
-static double busy_of(const xsmi_tuner *t, int place)
+static double busy_of(const xsmi_tuner *t, int point)
 {
     for (uint32_t round = XSMI_TUNE_ROUNDS; round-- > 0;) {
-        if (xsmi_tune_tried(t, round, place)) {
-            return t->busy[round][place].training;
+        if (xsmi_tune_tried(t, round, point)) {
+            return t->busy[round][point].training;
         }
     }
     return 1;
@@ -258,9 +258,9 @@ double xsmi_tune_run_work(const xsmi_tuner *t, uint32_t round)
     return examples * (t->costs.step - (1 - busy) * t->costs.idle);
 }
 
-bool xsmi_tune_affordable(const xsmi_tuner *t, int place)
+bool xsmi_tune_affordable(const xsmi_tuner *t, int point)
 {
-    return t->spent + trial_work(t, busy_of(t, place)) + t->reserve <= BUDGET * xsmi_tune_run_work(t, t->search.round);
+    return t->spent + trial_work(t, busy_of(t, point)) + t->reserve <= BUDGET * xsmi_tune_run_work(t, t->search.round);
 }
 
 /* The work of the trials that every choice makes, from a round on. */

@@ -153,7 +153,7 @@ static void add_centre(void *state, size_t index, uint32_t thread)
     s->lost[i] = total * (found->losses[i] + right);
     if (g->side == XSMI_INPUT) {
         float *gradient = g->gradient + (size_t)(g->first + i) * s->stride;
-        const size_t place = i * found->width;
+        const size_t offset = i * found->width;
         memset(gradient, 0, s->dimension * sizeof *gradient);
         for (uint32_t j = 0; j < labels; j++) {
             amounts[j] = (float)(1.0 / labels - numbers[j] / total);
@@ -161,9 +161,9 @@ static void add_centre(void *state, size_t index, uint32_t thread)
         s->kernels->column_sums(s->output->weight, s->output->stride, contexts, amounts, labels, s->dimension,
                                 gradient);
         for (uint32_t j = 0; j < found->lengths[i]; j++) { /* the library has computed the mean */
-            amounts[j] = (float)g->count * found->coefficients[place + j];
+            amounts[j] = (float)g->count * found->coefficients[offset + j];
         }
-        s->kernels->column_sums(s->output->weight, s->output->stride, found->classes + place, amounts,
+        s->kernels->column_sums(s->output->weight, s->output->stride, found->classes + offset, amounts,
                                 found->lengths[i], s->dimension, gradient);
     }
 }
@@ -181,12 +181,12 @@ static void add_part(void *state, size_t index, uint32_t thread)
         const uint32_t row = g->first + i - n->first;
         const uint64_t start = n->offsets[row], labels = n->offsets[row + 1] - start;
         const double total = (double)s->pairs[g->first + i], even = total / (double)labels;
-        const size_t place = i * found->width;
+        const size_t offset = i * found->width;
         size_t m = 0;
         for (uint32_t j = 0; j < found->lengths[i]; j++) {
-            if (found->classes[place + j] % s->parts == index) {
-                rows[m] = found->classes[place + j];
-                amounts[m++] = (float)(total * g->count * (double)found->coefficients[place + j]);
+            if (found->classes[offset + j] % s->parts == index) {
+                rows[m] = found->classes[offset + j];
+                amounts[m++] = (float)(total * g->count * (double)found->coefficients[offset + j]);
             }
         }
         s->kernels->scatter_update(g->gradient, s->stride, rows, m, vector_of(g, i), s->dimension, amounts, NULL);

@@ -87,9 +87,9 @@ static void narrow(xsmi_cooccurrence *c)
     for (size_t s = 0; s < c->slots; s++) {
         uint64_t key = c->keys[s];
         if (c->counts[s] && (uint32_t)(key >> 32) < end) {
-            size_t place = (size_t)offsets[(key >> 32) - c->first]++;
-            c->contexts[place] = (uint32_t)key;
-            c->numbers[place] = c->counts[s];
+            size_t position = (size_t)offsets[(key >> 32) - c->first]++;
+            c->contexts[position] = (uint32_t)key;
+            c->numbers[position] = c->counts[s];
             saved++;
         }
     }
@@ -176,9 +176,9 @@ static void make_rows(xsmi_cooccurrence *c)
     }
     for (size_t s = 0; s < c->slots; s++) {
         if (c->counts[s]) {
-            size_t place = (size_t)c->offsets[(c->keys[s] >> 32) - c->first]++;
-            c->contexts[place] = (uint32_t)c->keys[s];
-            c->numbers[place] = c->counts[s];
+            size_t position = (size_t)c->offsets[(c->keys[s] >> 32) - c->first]++;
+            c->contexts[position] = (uint32_t)c->keys[s];
+            c->numbers[position] = c->counts[s];
         }
     }
     memmove(c->offsets + 1, c->offsets, rows * sizeof *c->offsets);

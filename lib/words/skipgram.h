@@ -40,7 +40,7 @@ typedef struct xsmi_centres {
     uint64_t known; /* words of the vocabulary read in this pass */
     xsmi_words words;
     xsmi_stream stream;
-    uint32_t count, place; /* of the current line */
+    uint32_t count, position; /* of the current line */
     uint32_t line[XSMI_LINE_WORDS];
 } xsmi_centres;
 

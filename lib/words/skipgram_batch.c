@@ -288,8 +288,8 @@ static bool turn(const xsmi_skipgram_batch *b, const float *scores, float eta, s
     return largest < (float)XSMI_STEP_LIMIT;
 }
 
-/* Orders a step's slots by part, keeping the order within each; they are stored from `place` on. */
-static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, size_t place)
+/* Orders a step's slots by part, keeping the order within each; they are stored from `offset` on. */
+static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, size_t offset)
 {
     const uint32_t *rows = own->rows, n = own->count;
     const uint32_t parts = b->parts;
@@ -304,8 +304,8 @@ static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, s
     }
     for (uint32_t j = 0; j < n; j++) {
         uint32_t to = next[rows[j] % parts]++;
-        b->rows[place + to] = rows[j];
-        b->amounts[place + to] = own->amounts[j];
+        b->rows[offset + to] = rows[j];
+        b->amounts[offset + to] = own->amounts[j];
     }
 }
 
@@ -380,11 +380,11 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
     float *scores = b->thread_amounts + thread * b->step_slots;
     bool finite = true;
     for (uint32_t s = first; s < last && finite; s++) {
-        const size_t place = (size_t)r->d->starts[s] * b->pair_width;
+        const size_t offset = (size_t)r->d->starts[s] * b->pair_width;
         const float *x = input_row(b, r->d->centres[s]);
         float *copy = b->x + s * b->stride, *change = b->change + s * b->stride;
         /* Slots are made in scratch before they are divided into parts. */
-        slots own = {b->parts > 1 ? own_rows : b->rows + place, b->amounts + place, 0, 0};
+        slots own = {b->parts > 1 ? own_rows : b->rows + offset, b->amounts + offset, 0, 0};
         if (b->estimator) {
             const uint32_t start = r->d->starts[s];
             finite = estimate(r, s, start, r->d->starts[s + 1] - start, thread, &own);
@@ -406,7 +406,7 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
         if (b->parts > 1) {
             memcpy(scores, own.amounts, own.count * sizeof *scores);
             own.amounts = scores;
-            divide(b, s, &own, place);
+            divide(b, s, &own, offset);
         }
     }
     r->finite[index] = finite;
@@ -420,11 +420,11 @@ static void add_part(const run *r, uint32_t part)
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
     for (uint32_t s = 0; s < r->d->steps; s++) {
-        const size_t place = (size_t)r->d->starts[s] * b->pair_width;
+        const size_t offset = (size_t)r->d->starts[s] * b->pair_width;
         const uint32_t *bounds = b->bounds + (size_t)s * (b->parts + 1);
         const uint32_t from = b->parts > 1 ? bounds[part] : 0, to = b->parts > 1 ? bounds[part + 1] : b->lengths[s];
-        kernels->scatter_update(b->output->weight, b->output->stride, b->rows + place + from, to - from,
-                                b->x + s * b->stride, b->dimension, b->amounts + place + from, NULL);
+        kernels->scatter_update(b->output->weight, b->output->stride, b->rows + offset + from, to - from,
+                                b->x + s * b->stride, b->dimension, b->amounts + offset + from, NULL);
         if (r->d->centres[s] % b->parts == part) {
             kernels->axpby(input_row(b, r->d->centres[s]), b->change + s * b->stride, b->dimension, 1, 1);
         }

@@ -40,14 +40,14 @@ xsm_status xsmi_centres_rewind(xsmi_centres *c, xsm_error *err)
 {
     xsmi_words_close(&c->words);
     c->known = 0;
-    c->count = c->place = 0;
+    c->count = c->position = 0;
     return xsmi_words_open(&c->words, c->corpus->context, c->corpus->path, err);
 }
 
 /* Reads the next line, or a piece of it, that keeps two words or more; c->count = 0 at the end of the text. */
 static xsm_status next_line(xsmi_centres *c, xsm_error *err)
 {
-    c->place = 0;
+    c->position = 0;
     for (;;) {
         xsmi_word_event event;
         uint32_t read = 0;
@@ -78,7 +78,7 @@ static xsm_status next_line(xsmi_centres *c, xsm_error *err)
 
 xsm_status xsmi_centres_next(xsmi_centres *c, xsmi_centre *centre, bool *found, xsm_error *err)
 {
-    if (c->place == c->count) {
+    if (c->position == c->count) {
         XSMI_TRY(next_line(c, err));
         if (c->count == 0) {
             *found = false;
@@ -86,12 +86,12 @@ xsm_status xsmi_centres_next(xsmi_centres *c, xsmi_centre *centre, bool *found, 
         }
     }
     uint32_t reach = 1 + (uint32_t)xsmi_stream_below(&c->stream, c->settings.window);
-    uint32_t from = c->place > reach ? c->place - reach : 0;
-    uint32_t to = c->count - 1 - c->place > reach ? c->place + reach : c->count - 1;
+    uint32_t from = c->position > reach ? c->position - reach : 0;
+    uint32_t to = c->count - 1 - c->position > reach ? c->position + reach : c->count - 1;
     centre->words = c->line + from;
-    centre->before = c->place - from;
-    centre->after = to - c->place;
-    c->place++;
+    centre->before = c->position - from;
+    centre->after = to - c->position;
+    c->position++;
     *found = true;
     return XSM_OK;
 }

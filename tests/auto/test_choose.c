@@ -1,4 +1,4 @@
-/* The choice of a way to train: what it tries, that it is good, that what is given is kept, and time budgets. */
+/* The choice of how to train: what it tries, that it is good, that what is given is kept, and time budgets. */
 #include "training.h"
 
 #include <xsoftmax.h>

@@ -110,14 +110,14 @@ static uint64_t train(const test_problem *p, uint64_t first)
     xsmi_auto_trial t = {.runner = &runner,
                          .setting = {.estimator = e, .optimizer = o, .run = XSM_TRAINER_OPTIONS_INIT},
                          .rows = p->data,
-                         .held = p->data,
+                         .held_back = p->data,
                          .budget = {.epochs = first, .patience = 9, .stretch = 1, .startup = UINT64_MAX}};
     assert_ok(xsmi_auto_run(&t, &err), err);
     assert_int_equal(t.outcome.epochs, first);
     assert_ok(xsmi_auto_continue(&t, 2, &err), err);
     assert_int_equal(t.outcome.epochs, 2);
     assert_int_equal(t.outcome.examples, 2 * p->rows);
-    assert_true(isfinite(t.outcome.held.loss) && !t.outcome.diverged && !t.outcome.late);
+    assert_true(isfinite(t.outcome.held_back.loss) && !t.outcome.diverged && !t.outcome.late);
     xsmi_auto_end(&t);
     assert_ok(xsm_estimator_set(e, "seed", "9", &err), err); /* not bound any more */
     uint64_t hash = test_hash(m);
