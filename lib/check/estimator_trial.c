@@ -75,7 +75,7 @@ xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator
     }
     if (xsmi_gradient_is_sifted(g)) {
         XSMI_TRY(xsmi_sift(e, g, &rows, err));
-    } else if (xsmi_gradient_is_exact(g)) {
+    } else if (xsmi_gradient_is_dense(g)) {
         XSMI_TRY(xsm_model_score_range(t->model, &rows, 0, t->shape.classes, g->coefficients, g->width, err));
     } else {
         xsmi_estimator_select(e, g, 0, count);

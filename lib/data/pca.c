@@ -3,7 +3,7 @@
  *
  * One pass over the rows maps an orthonormal basis Q of l = k + 10 directions to Z = C Q, where C is the covariance of
  * the (centred, perhaps scaled) rows. It also gives the small matrix Q'CQ, whose eigenvectors are the best
- * approximation within Q. Dense rows are centred block by block and go through the kernels of exact scoring; sparse
+ * approximation within Q. Dense rows are centred block by block and go through the kernels of full scoring; sparse
  * rows keep their zeros, and the centre is subtracted from the sums.
  *
  * The rows are cut into pieces whose number depends only on the shape of the data. The sums of the pieces are added in

@@ -118,12 +118,12 @@ size_t xsmi_pass_backward_scratch(const xsmi_pass *p)
 {
     const xsm_model *m = p->estimator->model;
     const uint64_t rows = xsmi_gradient_is_sifted(p->gradient) ? 1 : rows_together(m, XSMI_EXAMPLE_CHUNK);
-    return p->input && xsmi_gradient_is_exact(p->gradient) ? (size_t)rows * xsmi_shard_scratch(m->classes) * m->features
+    return p->input && xsmi_gradient_is_dense(p->gradient) ? (size_t)rows * xsmi_shard_scratch(m->classes) * m->features
                                                            : 0;
 }
 
 /* Classes that all have a coefficient, or might have one: sums by shards. */
-static void sum_exact(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
 {
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
@@ -140,7 +140,7 @@ static void sum_exact(const xsmi_pass *p, uint64_t first, uint64_t count, uint32
 }
 
 /* Classes of lists: one after another. */
-static void sum_listed(const xsmi_pass *p, uint64_t i)
+static void backward_listed(const xsmi_pass *p, uint64_t i)
 {
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
@@ -157,13 +157,13 @@ bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint
 {
     const xsmi_input_gradient *input = p->input;
     const xsm_model *m = p->estimator->model;
-    const bool exact = xsmi_gradient_is_exact(p->gradient);
+    const bool dense = xsmi_gradient_is_dense(p->gradient);
     bool finite = true;
-    if (exact) {
-        sum_exact(p, first, count, thread);
+    if (dense) {
+        backward_dense(p, first, count, thread);
     }
-    for (uint64_t i = first; !exact && i < first + count; i++) {
-        sum_listed(p, i);
+    for (uint64_t i = first; !dense && i < first + count; i++) {
+        backward_listed(p, i);
     }
     for (uint64_t i = first; i < first + count; i++) {
         /* False for NaN, too. */

@@ -18,7 +18,7 @@ static bool select_and_score(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     const xsm_estimator *e = p->estimator;
     xsm_gradient *g = p->gradient;
-    if (xsmi_gradient_is_exact(g)) {
+    if (xsmi_gradient_is_dense(g)) {
         return true;
     }
     xsmi_estimator_select(e, g, first, count);
@@ -85,7 +85,7 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
         return xsmi_sift(p->estimator, g, p->batch, err);
     }
     const xsmi_score_range all = {p->batch, 0, m->classes, g->coefficients, g->width};
-    return xsmi_gradient_is_exact(g) ? xsmi_model_score_range(m, &all, g->context, &g->work.score_scratch, err)
+    return xsmi_gradient_is_dense(g) ? xsmi_model_score_range(m, &all, g->context, &g->work.score_scratch, err)
                                      : XSM_OK;
 }
 

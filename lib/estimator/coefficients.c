@@ -80,9 +80,9 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
     const uint64_t first = piece->first;
     const xsm_model *m = e->model;
     uint64_t width = g->width, start = first * width;
-    const bool lists = xsmi_gradient_has_lists(g), exact = xsmi_gradient_is_exact(g);
+    const bool lists = xsmi_gradient_has_lists(g), dense = xsmi_gradient_is_dense(g);
     const bool sifted = xsmi_gradient_is_sifted(g);
-    const bool drawn = e->sampling.sampler && !exact;
+    const bool drawn = e->sampling.sampler && !dense;
     const float *scores = (lists ? g->work.scores : g->coefficients) + start;
     return (xsm_score_block){
         .size = sizeof(xsm_score_block),
@@ -93,7 +93,7 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
         .lengths = lists ? g->lengths + first : NULL,
         .classes = lists ? g->classes + start : NULL,
         .scores = scores,
-        .linear = exact     ? NULL
+        .linear = dense     ? NULL
                   : m->bias ? g->work.linear + start
                             : scores,
         .eta = piece->eta,

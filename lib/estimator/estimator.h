@@ -59,7 +59,7 @@ struct xsm_estimator {
     bool labels_alone;        /* while bound: each batch brings its rows' features, `train` has the labels */
     float *norms;             /* [norm_count] ||x||^2 of the training rows while bound; NULL with labels_alone */
     size_t norm_count;
-    bool exact;         /* while bound: scores every class, by its flags or by its options */
+    bool exact;         /* while bound: scores every class, by its kind or by its options */
     uint64_t width;     /* entries of a row of a gradient: K for exact estimators */
     uint64_t position;  /* examples processed so far */
     uint64_t bindings;  /* number of bindings so far */

@@ -177,7 +177,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
     size_t row = index / job->ranges * XSMI_TILE_ROWS, range = index % job->ranges, n = (size_t)job->batch->count;
     size_t count = n - row < XSMI_TILE_ROWS ? n - row : XSMI_TILE_ROWS, blocks = (count + XSMI_LANES - 1) / XSMI_LANES;
     xsmi_features features[XSMI_TILE_ROWS];
-    size_t counts[XSMI_EXACT_BLOCKS] = {0};
+    size_t counts[XSMI_TILE_BLOCKS] = {0};
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
     sieve s = divide_scratch(job, blocks, &arena);
     s.row = row;
@@ -275,7 +275,7 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *b
     job.range = (!xsmi_model_is_plain(m) && !job.scored) || m->classes < RANGE ? m->classes : RANGE;
     job.ranges = (m->classes + job.range - 1) / job.range;
     job.groups = (n + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
-    const size_t blocks = n < XSMI_TILE_ROWS ? (n + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;
+    const size_t blocks = n < XSMI_TILE_ROWS ? (n + XSMI_LANES - 1) / XSMI_LANES : XSMI_TILE_BLOCKS;
     const size_t jobs = job.ranges * job.groups, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
     xsmi_arena each = {NULL, 0}, needed = {NULL, 0};
     (void)divide_scratch(&job, blocks, &each);

@@ -1,7 +1,7 @@
 /*
- * Exact gradients of losses to which only the classes of highest scores (logits) contribute. While the scores of a tile
- * of classes are computed, the classes that may still contribute are listed, and the N x K matrix of scores is never
- * stored.
+ * Gradients over all classes of losses to which only the classes of highest scores (logits) contribute. While the
+ * scores of a tile of classes are computed, the classes that may still contribute are listed, and the N x K matrix of
+ * scores is never stored.
  *
  * A score can be dropped if it is at or below a bar, which is the threshold of the projection onto the simplex (the
  * smoothed margin's gradient, Yen et al. 2018, eq. 10) of the scores so far: more scores only raise it. The classes are

@@ -327,10 +327,10 @@ xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_
     xsm_gradient_view v = XSM_GRADIENT_VIEW_INIT;
     v.examples = g->examples;
     if (g->examples > 0) {
-        const bool exact = xsmi_gradient_is_exact(g);
+        const bool dense = xsmi_gradient_is_dense(g);
         v.width = g->width;
-        v.lengths = exact ? NULL : g->lengths;
-        v.classes = exact ? NULL : g->classes;
+        v.lengths = dense ? NULL : g->lengths;
+        v.classes = dense ? NULL : g->classes;
         v.coefficients = g->coefficients;
         v.shrinks = g->proximal ? g->shrinks : NULL;
         v.decay = g->decay;

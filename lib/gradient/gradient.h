@@ -96,7 +96,7 @@ xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_
 xsm_status xsmi_check_eta(double eta, xsm_error *err);
 
 /* Whether every class has an entry. */
-static inline bool xsmi_gradient_is_exact(const xsm_gradient *g)
+static inline bool xsmi_gradient_is_dense(const xsm_gradient *g)
 {
     return g->form >= XSMI_GRADIENT_DENSE;
 }
@@ -145,7 +145,7 @@ static inline const float *xsmi_gradient_row(const xsm_gradient *g, uint64_t i)
 /* The entries of an example, of any gradient. */
 static inline xsmi_entries xsmi_gradient_example_entries(const xsm_gradient *g, uint64_t i)
 {
-    return xsmi_gradient_is_exact(g) ? (xsmi_entries){g->width, NULL, xsmi_gradient_row(g, i), NULL}
+    return xsmi_gradient_is_dense(g) ? (xsmi_entries){g->width, NULL, xsmi_gradient_row(g, i), NULL}
                                      : xsmi_gradient_list(g, i);
 }
 
@@ -162,7 +162,7 @@ XSMI_PREFETCHER void xsmi_gradient_fetch(const xsm_gradient *g, uint64_t i)
 /* The class of an entry, and its example. */
 static inline uint32_t xsmi_gradient_class(const xsm_gradient *g, uint64_t entry)
 {
-    return xsmi_gradient_is_exact(g) ? (uint32_t)(entry % g->width) : g->classes[entry];
+    return xsmi_gradient_is_dense(g) ? (uint32_t)(entry % g->width) : g->classes[entry];
 }
 
 static inline uint64_t xsmi_gradient_example(const xsm_gradient *g, uint64_t entry)

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Examples in a packed block: the vector lanes of exact scoring run over examples. */
+/* Examples in a packed block: the vector lanes of full scoring run over examples. */
 #define XSMI_LANES 32
 /* The most examples that are scored with the lanes over classes instead (score_few). */
 #define XSMI_FEW 4
@@ -40,7 +40,7 @@
 #define XSMI_NO_CLASS UINT32_MAX
 
 /*
- * The running result of exact scoring for one block of XSMI_LANES examples. Before the first tile: max = -INFINITY, sum
+ * The running result of full scoring for one block of XSMI_LANES examples. Before the first tile: max = -INFINITY, sum
  * = 0, top_score = -INFINITY, top_class = XSMI_NO_CLASS, target_score = -INFINITY (xsmi_reduction_start() sets this).
  * Afterwards log-sum-exp = max + log(sum).
  */
@@ -139,7 +139,7 @@ typedef struct xsmi_kernels {
     void (*sparse_adagrad)(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
                            float eta);
 
-    /* -- exact scoring, lanes over examples -------------------------------------------------------- */
+    /* -- full scoring, lanes over examples -------------------------------------------------------- */
 
     /* packed[i*XSMI_LANES + l] = x[l][i] for l < n, 0 for the lanes from n (n <= XSMI_LANES). */
     void (*pack)(const float *const *x, size_t n, size_t d, float *packed);

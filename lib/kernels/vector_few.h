@@ -1,6 +1,6 @@
 /*
- * Exact scoring of one to XSMI_FEW rows, written with the vocabulary of vector_rows.h and vector_tiles.h, which
- * includes this file.
+ * Full scoring (of all classes) for one to XSMI_FEW rows, written with the vocabulary of vector_rows.h and
+ * vector_tiles.h, which includes this file.
  *
  * With so few rows the time is that of reading the weights from memory, and lanes over examples would be mostly empty.
  * So the lanes run over classes: a block of weights is transposed in registers, four features of VW classes at a time,

@@ -7,7 +7,7 @@
  *   BLOCK_CLASSES(v)           the classes of a block with v vectors, at most BLOCK_MOST
  *   RANK_VECTORS               vectors of features in a block of accumulators of a product of gradients
  *
- * Exact scoring follows the outer-product scheme of Goto & van de Geijn (Anatomy of High-Performance Matrix
+ * Full scoring follows the outer-product scheme of Goto & van de Geijn (Anatomy of High-Performance Matrix
  * Multiplication, ACM TOMS 34(3), 2008) with the roles reversed: the batch is packed, once for all classes, and the
  * weights are read unpacked as broadcast scalars, because packing them would cost as much as reading them.
  */

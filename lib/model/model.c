@@ -2,7 +2,7 @@
  * A linear model in memory: its weights, their layout, and the scales by which the L2 penalty (ridge) is applied.
  *
  * Only this file allocates, moves and releases weights. Classes, names, transform and metadata are in classes.c and
- * metadata.c; scoring is in score.c and exact.c; files are in model_save.c and model_load.c.
+ * metadata.c; scoring is in score.c and score_all.c; files are in model_save.c and model_load.c.
  */
 #include "model/model.h"
 #include "model/model_file.h"

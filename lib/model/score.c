@@ -194,7 +194,7 @@ static void score_group(void *state, size_t index, uint32_t thread)
     size_t left = (size_t)range->batch->count - first;
     size_t count = XSMI_MIN(left, XSMI_TILE_ROWS);
     xsmi_features features[XSMI_TILE_ROWS];
-    size_t counts[XSMI_EXACT_BLOCKS] = {0};
+    size_t counts[XSMI_TILE_BLOCKS] = {0};
     for (size_t i = 0; i < count; i++) {
         features[i] = xsmi_batch_features(range->batch, first + i);
         counts[i / XSMI_LANES]++;
@@ -242,7 +242,7 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *ra
         }
     }
     const size_t rows = (size_t)range->batch->count, groups = (rows + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
-    const size_t blocks = rows < XSMI_TILE_ROWS ? (rows + XSMI_LANES - 1) / XSMI_LANES : XSMI_EXACT_BLOCKS;
+    const size_t blocks = rows < XSMI_TILE_ROWS ? (rows + XSMI_LANES - 1) / XSMI_LANES : XSMI_TILE_BLOCKS;
     range_job job = {.model = m, .range = range};
     cut_classes(&job, plain, groups);
     const size_t jobs = groups * job.pieces, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;

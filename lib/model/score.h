@@ -80,12 +80,12 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *ra
 /* -- all classes --------------------------------------------------------------------------------------------------- */
 
 /*
- * Exact scores of one block of at most XSMI_LANES rows against every class, added to the results tile by tile; the
+ * One block of at most XSMI_LANES rows whose scores against every class are added to the results tile by tile; the
  * scores themselves are not stored. The loss of a row is log_sum_exp - target_score, where target_score is the same
  * float that entered the sum. A score that is not a number, or plus infinity, makes log_sum_exp NaN. A row's results
  * have the same bits whatever blocks and rows are scored with it, on any number of threads.
  */
-typedef struct xsmi_exact {
+typedef struct xsmi_score_all {
     size_t rows;                   /* n <= XSMI_LANES */
     const xsmi_features *features; /* [n] */
     bool sparse;                   /* all are lists of features, or none is */
@@ -96,13 +96,13 @@ typedef struct xsmi_exact {
     float *target_score; /* [n], with target; -INFINITY for XSMI_NO_CLASS or a class that the model lacks */
     float *top_score;    /* [n][top] falling; of equal scores the smaller class first */
     uint32_t *top_class; /* [n][top]; XSMI_NO_CLASS past the K-th */
-} xsmi_exact;
+} xsmi_score_all;
 
 /* Bytes of scratch for `blocks` blocks of dense or sparse rows against this model; SIZE_MAX when that many cannot be
  * addressed. */
-size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top);
-/* Scores `count` (<= XSMI_EXACT_BLOCKS) blocks against all classes. All have the same `sparse` and `top`. `scratch`
+size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top);
+/* Scores `count` (<= XSMI_TILE_BLOCKS) blocks against all classes. All have the same `sparse` and `top`. `scratch`
  * (aligned to XSMI_ALIGNMENT) is sized for these and for that many blocks. */
-void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void *scratch);
+void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch);
 
 #endif

@@ -8,9 +8,9 @@
 #include "data/dataset.h"
 
 /* Blocks of XSMI_LANES rows that are scored together, so that a tile of weights is used while it is in the cache. */
-#define XSMI_EXACT_BLOCKS 8
+#define XSMI_TILE_BLOCKS 8
 /* Most rows at once. */
-#define XSMI_TILE_ROWS (XSMI_EXACT_BLOCKS * XSMI_LANES)
+#define XSMI_TILE_ROWS (XSMI_TILE_BLOCKS * XSMI_LANES)
 /* Classes of a tile of one row's scores: it stays in the first cache. */
 #define XSMI_ROW_TILE 512
 
@@ -18,7 +18,7 @@
 typedef struct xsmi_tile_rows {
     const xsmi_features *features; /* [blocks][XSMI_LANES] */
     const size_t *counts;          /* [blocks] rows of the block, at most XSMI_LANES */
-    size_t blocks;                 /* at most XSMI_EXACT_BLOCKS */
+    size_t blocks;                 /* at most XSMI_TILE_BLOCKS */
     bool sparse;
 } xsmi_tile_rows;
 

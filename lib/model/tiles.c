@@ -91,7 +91,7 @@ static void score_corrected(const xsmi_tile_call *call, scratch *s)
 /* -- hierarchies --------------------------------------------------------------------------------------------------- */
 
 typedef struct swept {
-    xsmi_hierarchy_sweep sweep[XSMI_EXACT_BLOCKS];
+    xsmi_hierarchy_sweep sweep[XSMI_TILE_BLOCKS];
     float *nodes;         /* scratch's */
     const size_t *counts; /* rows of each block */
 } swept;

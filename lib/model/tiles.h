@@ -1,6 +1,6 @@
 /*
- * The scores (logits) of a few hundred rows against a range of classes, tile by tile, for exact scoring, evaluation and
- * prediction. The N x K matrix of scores never exists; a callback gets each tile.
+ * The scores (logits) of a few hundred rows against a range of classes, tile by tile, for scoring all classes,
+ * evaluation and prediction. The N x K matrix of scores never exists; a callback gets each tile.
  *
  * A score has the same bits whatever other rows and classes are scored with it. Tiles do not cross the border of a run
  * (XSMI_RUN_CLASSES), and the borders of the tiles of a run are fixed, so that the sum over a run depends neither on

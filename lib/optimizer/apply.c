@@ -51,12 +51,12 @@ static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_er
 xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_error *err)
 {
     xsm_model *m = o->model;
-    if (xsmi_gradient_is_exact(g)) {
+    if (xsmi_gradient_is_dense(g)) {
         xsmi_model_drop_row_lengths(m);
     } else {
         XSMI_TRY(prepare_rows(m, g->proximal, g->row_bound, err));
     }
-    if ((xsmi_gradient_is_exact(g) && m->row_scale) || (!o->linear && (m->row_scale || m->alpha != 1))) {
+    if ((xsmi_gradient_is_dense(g) && m->row_scale) || (!o->linear && (m->row_scale || m->alpha != 1))) {
         XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale, a rule's step none */
     }
     return xsmi_accumulators_follow(o, err);
@@ -145,7 +145,7 @@ static xsm_status reserve_entries(xsm_optimizer *o, size_t bound, xsm_error *err
                : xsmi_fail_memory(err, 2 * bound * sizeof *o->sorted, "a batch's classes");
 }
 
-/* A step on the classes that the gradient lists or, if exact, has a coefficient for; without those of the shared
+/* A step on the classes that the gradient lists or, if dense, has a coefficient for; without those of the shared
  * matrix, if `product`. */
 static xsm_status apply_listed(const xsmi_step *s, bool product, xsm_error *err)
 {
@@ -197,7 +197,7 @@ static bool uses_groups(const xsmi_step *s)
            !xsmi_batch_sparse(&s->batch);
 }
 
-static xsm_status apply_exact(const xsmi_step *s, xsm_error *err)
+static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
 {
     xsm_optimizer *o = s->optimizer;
     const uint32_t classes = o->model->classes, threads = xsm_context_threads(o->context);
@@ -278,7 +278,7 @@ static bool uses_product(const xsm_optimizer *o, const xsm_gradient *g)
 static size_t sums_of(const xsmi_step *s, bool product)
 {
     const xsm_optimizer *o = s->optimizer;
-    if (product || (uses_groups(s) && xsmi_gradient_is_exact(s->g))) {
+    if (product || (uses_groups(s) && xsmi_gradient_is_dense(s->g))) {
         return xsmi_group_sums(o->model);
     }
     return o->linear ? xsmi_linear_sums(s) : XSMI_MAX((size_t)o->model->features, (size_t)XSMI_TILE_MOST);
@@ -298,7 +298,7 @@ static void apply_one(const xsmi_step *s)
     xsmi_optimizer_step(s->optimizer, &one);
 }
 
-/* An exact gradient with at most one non-zero coefficient in so many, such as the margin's, is applied class by
+/* A dense gradient with at most one non-zero coefficient in so many, such as the margin's, is applied class by
  * class. */
 #define SPARSE_PART 16
 
@@ -306,14 +306,14 @@ static void apply_one(const xsmi_step *s)
 static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
 {
     const xsm_gradient *g = s->g;
-    const bool exact = xsmi_gradient_is_exact(g);
-    if (g->examples == 1 && !exact) {
+    const bool dense = xsmi_gradient_is_dense(g);
+    if (g->examples == 1 && !dense) {
         apply_one(s);
         return XSM_OK;
     }
     const size_t listed = xsmi_gradient_count(g, !product);
-    if (exact && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
-        return apply_exact(s, err);
+    if (dense && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
+        return apply_dense(s, err);
     }
     XSMI_TRY(reserve_entries(s->optimizer, listed, err));
     if (product) {

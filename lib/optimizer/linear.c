@@ -187,7 +187,7 @@ static bool is_blocked(const xsmi_step *s)
 
 size_t xsmi_linear_sums(const xsmi_step *s)
 {
-    return xsmi_gradient_is_exact(s->g) && is_blocked(s) ? RANGE_FLOATS : 0;
+    return xsmi_gradient_is_dense(s->g) && is_blocked(s) ? RANGE_FLOATS : 0;
 }
 
 /* Dense rows, class-major: a blocked product. `amounts` has RANGE_FLOATS zeros, and zeros again afterwards. */

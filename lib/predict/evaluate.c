@@ -1,7 +1,7 @@
 /*
- * Exact evaluation over a dataset, in blocks of rows: log-loss, error, and measures of rankings (metrics.h has the
- * formulas; the propensities are from Jain, Prabhu and Varma, Extreme multi-label loss functions for recommendation,
- * tagging, ranking and other missing label applications, 2016).
+ * Evaluation on a dataset with scores of all classes, in blocks of rows: log-loss, error, and measures of rankings
+ * (metrics.h has the formulas; the propensities are from Jain, Prabhu and Varma, Extreme multi-label loss functions for
+ * recommendation, tagging, ranking and other missing label applications, 2016).
  *
  * The sums of the blocks are added in the order of the rows, so that the result does not depend on the threads.
  */
@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#define JOB_ROWS (XSMI_LANES * XSMI_EXACT_BLOCKS)
+#define JOB_ROWS (XSMI_LANES * XSMI_TILE_BLOCKS)
 
 /* Sums over the rows of one job. */
 typedef struct partial {
@@ -67,8 +67,8 @@ static scratch divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     p.code = xsmi_arena_take(arena, xsmi_correction_code(job->model->correction), sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
     uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
-    blocks = XSMI_MIN(blocks, XSMI_EXACT_BLOCKS);
-    size_t bytes = xsmi_model_exact_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
+    blocks = XSMI_MIN(blocks, XSMI_TILE_BLOCKS);
+    size_t bytes = xsmi_model_score_all_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
 }
@@ -184,7 +184,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     job_rows *r = here.rows;
     uint64_t first = (uint64_t)index * JOB_ROWS;
     size_t rows = (size_t)XSMI_MIN(job->dataset->rows - first, JOB_ROWS);
-    xsmi_exact blocks[XSMI_EXACT_BLOCKS];
+    xsmi_score_all blocks[XSMI_TILE_BLOCKS];
     size_t count = 0;
     for (size_t i = 0; i < JOB_ROWS; i++) {
         r->targets[i] = XSMI_NO_CLASS;
@@ -198,7 +198,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         }
     }
     for (size_t i = 0; i < rows; i += XSMI_LANES) {
-        xsmi_exact *b = &blocks[count++];
+        xsmi_score_all *b = &blocks[count++];
         b->rows = XSMI_MIN(rows - i, XSMI_LANES);
         b->features = r->features + i;
         b->sparse = job->dataset->sparse;
@@ -209,7 +209,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         b->top_score = here.top_score + i * job->top;
         b->top_class = here.top_class + i * job->top;
     }
-    xsmi_model_exact(job->model, blocks, count, here.model);
+    xsmi_model_score_all(job->model, blocks, count, here.model);
     memset(&job->partials[index], 0, sizeof job->partials[index]);
     memset(job->measures + index * MEASURES * job->top, 0, MEASURES * job->top * sizeof *job->measures);
     job->partials[index].failed = UINT64_MAX;

@@ -59,8 +59,8 @@ static size_t scratch_needed(const xsm_predictor *p)
     if (p->beam > 0) {
         return xsmi_beam_scratch(p);
     }
-    size_t sparse = xsmi_model_exact_scratch(m, true, XSMI_EXACT_BLOCKS, p->top);
-    size_t dense = xsmi_model_exact_scratch(m, false, XSMI_EXACT_BLOCKS, p->top);
+    size_t sparse = xsmi_model_score_all_scratch(m, true, XSMI_TILE_BLOCKS, p->top);
+    size_t dense = xsmi_model_score_all_scratch(m, false, XSMI_TILE_BLOCKS, p->top);
     return XSMI_MAX(sparse, dense);
 }
 
@@ -174,13 +174,13 @@ uint32_t xsm_predictor_top(const xsm_predictor *p)
 /* Scores one piece of a batch; the results are in the predictor. */
 static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows)
 {
-    xsmi_exact blocks[XSMI_EXACT_BLOCKS];
+    xsmi_score_all blocks[XSMI_TILE_BLOCKS];
     size_t count = 0;
     for (size_t i = 0; i < rows; i++) {
         p->features[i] = xsmi_batch_features(batch, first + i);
     }
     for (size_t i = 0; i < rows; i += XSMI_LANES) {
-        xsmi_exact *b = &blocks[count++];
+        xsmi_score_all *b = &blocks[count++];
         b->rows = XSMI_MIN(rows - i, XSMI_LANES);
         b->features = p->features + i;
         b->sparse = xsmi_batch_sparse(batch);
@@ -191,7 +191,7 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
         b->top_score = p->top_score + i * p->top;
         b->top_class = p->top_class + i * p->top;
     }
-    xsmi_model_exact(p->model, blocks, count, p->scratch);
+    xsmi_model_score_all(p->model, blocks, count, p->scratch);
 }
 
 uint64_t xsm_predictor_probed(const xsm_predictor *p)

@@ -13,7 +13,7 @@
 #include <xsoftmax/predict.h>
 
 /* Rows scored together against all classes. */
-#define XSMI_PIECE (XSMI_LANES * XSMI_EXACT_BLOCKS)
+#define XSMI_PIECE (XSMI_LANES * XSMI_TILE_BLOCKS)
 
 struct xsm_predictor {
     xsm_context *context;

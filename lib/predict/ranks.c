@@ -279,7 +279,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     job->short_of_memory[index] = false;
     l->count = 0;
     xsmi_features features[JOB_ROWS];
-    size_t counts[XSMI_EXACT_BLOCKS] = {0};
+    size_t counts[XSMI_TILE_BLOCKS] = {0};
     for (size_t i = 0; i < p.rows; i++) {
         size_t labels;
         const uint32_t *of = xsmi_dataset_labels(data, first + i, &labels);
@@ -381,7 +381,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     known_rows known = {0};
     const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
     ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known};
-    job.scratch_each = xsmi_tiles_scratch(model, dataset->sparse, XSMI_EXACT_BLOCKS);
+    job.scratch_each = xsmi_tiles_scratch(model, dataset->sparse, XSMI_TILE_BLOCKS);
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
     job.short_of_memory = xsmi_allocate(ctx, jobs, sizeof *job.short_of_memory);
     job.lists = xsmi_allocate_zero(ctx, threads, sizeof *job.lists);

@@ -10,7 +10,7 @@
 
 /* The predictors of one thread. */
 typedef struct pair {
-    xsm_predictor *exact, *searching;
+    xsm_predictor *full, *searching;
     uint32_t *want, *have; /* [JOB_ROWS][top] */
 } pair;
 
@@ -67,7 +67,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     memset(job->labels + index * job->top, 0, job->top * sizeof *job->labels);
     job->labelled[index] = 0;
     uint64_t before = xsm_predictor_probed(p->searching);
-    xsm_status status = xsm_predictor_run(p->exact, &batch, p->want, NULL, NULL, err);
+    xsm_status status = xsm_predictor_run(p->full, &batch, p->want, NULL, NULL, err);
     if (status == XSM_OK) {
         status = xsm_predictor_run(p->searching, &batch, p->have, NULL, NULL, err);
     }
@@ -106,7 +106,7 @@ static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
 {
     xsm_predictor_options all = XSM_PREDICTOR_OPTIONS_INIT;
     all.top = job->top;
-    XSMI_TRY(xsm_predictor_new(job->model, &all, &p->exact, err));
+    XSMI_TRY(xsm_predictor_new(job->model, &all, &p->full, err));
     XSMI_TRY(xsm_predictor_new(job->model, job->options, &p->searching, err));
     p->want = xsmi_allocate(job->context, (uint64_t)JOB_ROWS * job->top, sizeof *p->want);
     p->have = xsmi_allocate(job->context, (uint64_t)JOB_ROWS * job->top, sizeof *p->have);
@@ -136,7 +136,7 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_error *err)
     status = status == XSM_OK ? xsmi_run(ctx, run_rows, &job, jobs, err) : status;
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
     for (size_t i = 0; job.pairs && i < threads; i++) {
-        xsm_predictor_free(job.pairs[i].exact);
+        xsm_predictor_free(job.pairs[i].full);
         xsm_predictor_free(job.pairs[i].searching);
         xsmi_release(ctx, job.pairs[i].want, JOB_ROWS * (size_t)top, sizeof(uint32_t));
         xsmi_release(ctx, job.pairs[i].have, JOB_ROWS * (size_t)top, sizeof(uint32_t));

@@ -149,14 +149,14 @@ static void big_shift(big *b, int n)
     big_multiply_add(b, UINT32_C(1) << n, 0);
 }
 
-typedef struct exact {
+typedef struct big_decimal {
     big digits;
     int64_t exponent;
     bool more; /* non-zero digits follow those kept */
-} exact;
+} big_decimal;
 
 /* -1, 0, 1 as the decimal is below, at or above the midpoint of the floats with bits `b` and `b + 1`. */
-static int compare_midpoint(const exact *x, uint32_t b)
+static int compare_midpoint(const big_decimal *x, uint32_t b)
 {
     uint32_t biased = b >> 23;
     uint32_t mantissa = (b & 0x7FFFFF) | (biased ? 0x800000 : 0);
@@ -187,7 +187,7 @@ static int round_exactly(const decimal *d, float *value)
     if (d->exponent + places > 40) {
         return XSMI_NUMBER_TOO_LARGE;
     }
-    exact x = {{{0}}, d->exponent_part, false};
+    big_decimal x = {{{0}}, d->exponent_part, false};
     int kept = 0;
     bool after_point = false;
     for (const char *p = d->first; p < d->last; p++) {
@@ -244,9 +244,9 @@ int xsmi_parse_float(const char *text, const char **end, float *value)
     float v = 0;
     bool done = false;
     if (!d.cut && d.digits <= (UINT64_C(1) << 53) && d.exponent >= -22 && d.exponent <= 22) {
-        double exact_operand = (double)d.digits;
-        double x = d.exponent < 0 ? exact_operand / xsmi_powers_of_ten[-d.exponent]
-                                  : exact_operand * xsmi_powers_of_ten[d.exponent];
+        double operand = (double)d.digits;
+        double x =
+            d.exponent < 0 ? operand / xsmi_powers_of_ten[-d.exponent] : operand * xsmi_powers_of_ten[d.exponent];
         uint64_t bits;
         memcpy(&bits, &x, sizeof bits);
         /* Not between two floats, and within the normal ones. */

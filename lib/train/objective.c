@@ -91,8 +91,8 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
         o->runs--;
     }
     o->tile_rows = XSMI_MAX(TILE_SLOTS / m->classes, XSMI_LANES);
-    if (o->tile_rows > XSMI_LANES * XSMI_EXACT_BLOCKS) {
-        o->tile_rows -= o->tile_rows % (XSMI_LANES * XSMI_EXACT_BLOCKS);
+    if (o->tile_rows > XSMI_LANES * XSMI_TILE_BLOCKS) {
+        o->tile_rows -= o->tile_rows % (XSMI_LANES * XSMI_TILE_BLOCKS);
         o->tile_rows = XSMI_MIN(o->tile_rows, TILE_ROWS);
     }
     o->passes = (o->rows * o->columns + PASS - 1) / PASS;

@@ -3,7 +3,7 @@
 
 Run as: model.py > model_golden.h; with that file as argument it is compared.
 
-The inputs are formulas that test_model_exact.c repeats. All are small multiples of powers of two, so that every score
+The inputs are formulas that test_model_score_all.c repeats. All are small multiples of powers of two, so that every score
 is exact in float32 whatever the order of its additions, and ties are real ties.
 """
 from golden import Decimal, finish

@@ -1,6 +1,6 @@
 /*
  * Models in memory: construction, layouts, scales, parameters, classes, transform, metadata. Scores are in
- * test_model_exact.c, files in test_model_file.c.
+ * test_model_score_all.c, files in test_model_file.c.
  */
 #include "support.h"
 

@@ -138,13 +138,13 @@ static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint3
 {
     size_t n = (size_t)dataset->rows;
     results r = new_results(n, top);
-    size_t bytes = xsmi_model_exact_scratch(m, dataset->sparse, together, top);
+    size_t bytes = xsmi_model_score_all_scratch(m, dataset->sparse, together, top);
     void *scratch = xsmi_allocate(m->context, bytes, 1);
     assert_non_null(scratch);
     memset(scratch, 0xFF, bytes); /* NaN: nothing may be read before it is written */
     for (size_t first = 0; first < n;) {
-        xsmi_exact blocks[XSMI_EXACT_BLOCKS];
-        xsmi_features features[XSMI_EXACT_BLOCKS * XSMI_LANES];
+        xsmi_score_all blocks[XSMI_TILE_BLOCKS];
+        xsmi_features features[XSMI_TILE_BLOCKS * XSMI_LANES];
         size_t count = 0;
         size_t start = first;
         for (; count < together && first < n; count++) {
@@ -152,7 +152,7 @@ static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint3
             for (size_t i = first; i < first + some; i++) {
                 features[i - start] = xsmi_dataset_features(dataset, i);
             }
-            blocks[count] = (xsmi_exact){
+            blocks[count] = (xsmi_score_all){
                 .rows = some,
                 .features = features + (first - start),
                 .sparse = dataset->sparse,
@@ -165,7 +165,7 @@ static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint3
             };
             first += some;
         }
-        xsmi_model_exact(m, blocks, count, scratch);
+        xsmi_model_score_all(m, blocks, count, scratch);
     }
     xsmi_release(m->context, scratch, bytes, 1);
     return r;
@@ -646,10 +646,10 @@ static void scratch_is_counted(void **state)
 {
     (void)state;
     xsm_model *m = noisy_model(NULL, 4, 6, 0, false);
-    assert_true(xsmi_model_exact_scratch(m, false, 8, 5) < 1000000);
+    assert_true(xsmi_model_score_all_scratch(m, false, 8, 5) < 1000000);
     m->features = XSM_FEATURES_MAX; /* never touched: only counted */
     size_t each = (size_t)XSM_FEATURES_MAX * XSMI_LANES * sizeof(float);
-    assert_true(xsmi_model_exact_scratch(m, false, 2, 5) > 2 * each);
+    assert_true(xsmi_model_score_all_scratch(m, false, 2, 5) > 2 * each);
     m->features = 4;
     xsm_model_free(m);
 }

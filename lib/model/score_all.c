@@ -1,5 +1,6 @@
 /*
- * Exact scores (logits): log-sum-exp over all classes, the target's score and the best classes, for blocks of rows.
+ * Scores (logits) of every class: log-sum-exp over all classes, the target's score and the best classes, for blocks of
+ * rows.
  *
  * The sums of a row's tiles are added in rising order of classes, in double precision, each relative to the largest
  * score of the run so far (XSMI_RUN_CLASSES); the sums of runs are joined in rising order. Tile borders are fixed, so
@@ -20,9 +21,9 @@
 /* Classes of a row's tile that are skipped together when none of them can enter the top list. */
 #define TOP_RUN 64
 
-typedef struct exact_state {
+typedef struct score_all_state {
     const xsm_model *model;
-    xsmi_exact *blocks;
+    xsmi_score_all *blocks;
     float *max;          /* [blocks][XSMI_LANES] of the run */
     double *sum;         /* [blocks][XSMI_LANES] of the run */
     xsmi_log_sum *total; /* [blocks][XSMI_LANES] of the runs before */
@@ -31,7 +32,7 @@ typedef struct exact_state {
     /* Packed tiles with short top lists: [blocks][top][XSMI_LANES]. Otherwise the lists are made in the results. */
     float *top_score;
     uint32_t *top_class;
-} exact_state;
+} score_all_state;
 
 static bool lists_in_lanes(const xsm_model *m, bool sparse, uint32_t top)
 {
@@ -39,7 +40,7 @@ static bool lists_in_lanes(const xsm_model *m, bool sparse, uint32_t top)
 }
 
 static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top, xsmi_arena *arena,
-                           exact_state *s)
+                           score_all_state *s)
 {
     size_t rows = blocks * XSMI_LANES;
     s->max = xsmi_arena_take(arena, rows, sizeof *s->max);
@@ -53,10 +54,10 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint3
     }
 }
 
-size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top)
+size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top)
 {
     xsmi_arena arena = {NULL, 0};
-    exact_state s;
+    score_all_state s;
     divide_scratch(m, sparse, blocks, top, &arena, &s);
     size_t tiles = xsmi_tiles_scratch(m, sparse, blocks);
     size_t total;
@@ -64,14 +65,14 @@ size_t xsmi_model_exact_scratch(const xsm_model *m, bool sparse, size_t blocks, 
 }
 
 /* A row's top list in the results. */
-static xsmi_top row_list(const xsmi_exact *block, size_t row)
+static xsmi_top row_list(const xsmi_score_all *block, size_t row)
 {
     xsmi_top list = {block->top_score + row * block->top, block->top_class + row * block->top, block->top};
     return list;
 }
 
 /* A block's part of the state as the kernels see it. */
-static xsmi_reduction block_reduction(const exact_state *s, size_t block, bool in_lanes)
+static xsmi_reduction block_reduction(const score_all_state *s, size_t block, bool in_lanes)
 {
     size_t base = block * XSMI_LANES;
     uint32_t top = in_lanes ? s->blocks[block].top : 0;
@@ -88,9 +89,9 @@ static xsmi_reduction block_reduction(const exact_state *s, size_t block, bool i
     return r;
 }
 
-static void reduce_lanes(exact_state *s, const xsmi_tile *tile)
+static void reduce_lanes(score_all_state *s, const xsmi_tile *tile)
 {
-    xsmi_exact *block = &s->blocks[tile->block];
+    xsmi_score_all *block = &s->blocks[tile->block];
     bool in_lanes = block->top <= TOP_IN_LANES;
     xsmi_reduction r = block_reduction(s, tile->block, in_lanes);
     s->model->kernels->reduce_tile(tile->scores, tile->count, tile->first, &r);
@@ -104,10 +105,10 @@ static void reduce_lanes(exact_state *s, const xsmi_tile *tile)
     }
 }
 
-static void reduce_row(exact_state *s, const xsmi_tile *tile)
+static void reduce_row(score_all_state *s, const xsmi_tile *tile)
 {
     const xsmi_kernels *kernels = s->model->kernels;
-    xsmi_exact *block = &s->blocks[tile->block];
+    xsmi_score_all *block = &s->blocks[tile->block];
     size_t position = tile->block * XSMI_LANES + tile->row;
     float max = s->max[position];
     xsmi_top list = {NULL, NULL, 0};
@@ -140,7 +141,7 @@ static void reduce_row(exact_state *s, const xsmi_tile *tile)
 }
 
 /* Adds the runs of some rows to their totals, and starts the next ones. */
-static void end_runs(exact_state *s, size_t position, size_t rows)
+static void end_runs(score_all_state *s, size_t position, size_t rows)
 {
     for (size_t i = position; i < position + rows; i++) {
         const xsmi_log_sum run = {s->max[i], s->sum[i]};
@@ -152,7 +153,7 @@ static void end_runs(exact_state *s, size_t position, size_t rows)
 
 static void reduce_tile(void *state, const xsmi_tile *tile)
 {
-    exact_state *s = state;
+    score_all_state *s = state;
     const size_t position = tile->block * XSMI_LANES;
     if (tile->lanes) {
         reduce_lanes(s, tile);
@@ -164,10 +165,10 @@ static void reduce_tile(void *state, const xsmi_tile *tile)
     }
 }
 
-static void start(exact_state *s, size_t count, bool in_lanes)
+static void start(score_all_state *s, size_t count, bool in_lanes)
 {
     for (size_t b = 0; b < count; b++) {
-        const xsmi_exact *block = &s->blocks[b];
+        const xsmi_score_all *block = &s->blocks[b];
         xsmi_reduction r = block_reduction(s, b, in_lanes);
         xsmi_reduction_start(&r);
         for (size_t row = 0; row < XSMI_LANES; row++) {
@@ -182,10 +183,10 @@ static void start(exact_state *s, size_t count, bool in_lanes)
     }
 }
 
-static void finish(exact_state *s, size_t count, bool in_lanes)
+static void finish(score_all_state *s, size_t count, bool in_lanes)
 {
     for (size_t b = 0; b < count; b++) {
-        xsmi_exact *block = &s->blocks[b];
+        xsmi_score_all *block = &s->blocks[b];
         end_runs(s, b * XSMI_LANES, block->rows);
         for (size_t row = 0; row < block->rows; row++) {
             size_t position = b * XSMI_LANES + row;
@@ -210,7 +211,7 @@ static void finish(exact_state *s, size_t count, bool in_lanes)
     }
 }
 
-void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void *scratch)
+void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch)
 {
     if (count == 0) {
         return;
@@ -219,12 +220,12 @@ void xsmi_model_exact(const xsm_model *m, xsmi_exact *blocks, size_t count, void
     uint32_t top = blocks[0].top;
     bool in_lanes = lists_in_lanes(m, sparse, top);
     xsmi_arena arena = {scratch, 0};
-    exact_state state = {.model = m, .blocks = blocks};
+    score_all_state state = {.model = m, .blocks = blocks};
     divide_scratch(m, sparse, count, top, &arena, &state);
     start(&state, count, in_lanes);
 
     xsmi_features features[XSMI_TILE_ROWS];
-    size_t counts[XSMI_EXACT_BLOCKS];
+    size_t counts[XSMI_TILE_BLOCKS];
     for (size_t b = 0; b < count; b++) {
         counts[b] = blocks[b].rows;
         for (size_t row = 0; row < blocks[b].rows; row++) {
