@@ -1,6 +1,7 @@
 /* Helpers of the tests. */
 #include "support.h"
 
+#include "base/activity.h"
 #include "kernels/kernels.h"
 
 #include <ftw.h>
@@ -96,7 +97,7 @@ static void release(void *user, void *memory, size_t size, size_t alignment)
     pthread_mutex_unlock(&m->lock);
 }
 
-xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
+static xsm_context *hooked_context(test_memory **memory, uint32_t threads, xsm_progress_hook hook, void *user)
 {
     test_memory *m = calloc(1, sizeof *m);
     assert_non_null(m);
@@ -105,6 +106,8 @@ xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = &allocator;
     options.threads = threads;
+    options.progress = hook;
+    options.progress_user = user;
     xsm_context *ctx = NULL;
     xsm_error err = XSM_ERROR_INIT;
     assert_ok(xsm_context_new(&options, &ctx, &err), err);
@@ -113,6 +116,11 @@ xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
     m->calls = 0;
     *memory = m;
     return ctx;
+}
+
+xsm_context *test_memory_context(test_memory **memory, uint32_t threads)
+{
+    return hooked_context(memory, threads, NULL, NULL);
 }
 
 size_t test_memory_blocks(test_memory *m)
@@ -167,6 +175,79 @@ size_t test_every_allocation(test_body body, void *state)
             return k;
         }
     }
+}
+
+/* -- cancelling --------------------------------------------------------------------------------------------------- */
+
+static int32_t see_poll(void *user, const xsm_activity *activity)
+{
+    test_hook *h = user;
+    if (activity->size != sizeof *activity || !activity->phase[0] || !activity->unit[0] || activity->seconds < 0 ||
+        (activity->total > 0 && activity->done > activity->total)) {
+        give_up("an activity that the contract excludes", activity->done, activity->total);
+    }
+    if (!strstr(h->phases, activity->phase) && strlen(h->phases) + strlen(activity->phase) + 3 < sizeof h->phases) {
+        strcat(strcat(h->phases, h->phases[0] ? ", " : ""), activity->phase);
+    }
+    return ++h->calls == h->cancel_at;
+}
+
+void test_hook_start(test_hook *h, uint32_t threads)
+{
+    memset(h, 0, sizeof *h);
+    h->context = hooked_context(&h->memory, threads, see_poll, h);
+    xsmi_set_pace(h->context, 0);
+}
+
+void test_hook_cancel(test_hook *h, size_t k)
+{
+    h->calls = 0;
+    h->cancel_at = k;
+}
+
+void test_hook_end(test_hook *h)
+{
+    test_memory_end(h->memory, h->context);
+}
+
+void test_every_poll(test_body body, void *state, uint32_t threads, size_t least, const char *phases)
+{
+    test_hook h;
+    size_t runs = 0;
+    test_hook_start(&h, threads);
+    for (size_t k = 1;; k += 1 + k / 8) {
+        xsm_error err = XSM_ERROR_INIT;
+        test_hook_cancel(&h, k);
+        xsm_status status = body(state, h.context, &err);
+        bool cancelled = h.calls >= k;
+        if (test_memory_blocks(h.memory) != 0) {
+            fail_msg("%zu blocks are left after poll %zu cancelled (%s)", test_memory_blocks(h.memory), k, err.message);
+        }
+        if (status != (cancelled ? XSM_CANCELLED : XSM_OK) ||
+            (cancelled && strncmp(err.message, "cancelled", 9) != 0)) {
+            fail_msg("cancelled at poll %zu of %zu: %s: %s", k, h.calls, xsm_status_name(status), err.message);
+        }
+        if (!cancelled) {
+            break;
+        }
+        runs++;
+    }
+    if (runs < least) {
+        fail_msg("it was cancelled at %zu polls only", runs);
+    }
+    for (const char *at = phases; *at;) {
+        char name[64];
+        size_t length = strcspn(at, ",");
+        assert_true(length < sizeof name);
+        memcpy(name, at, length);
+        name[length] = '\0';
+        if (!strstr(h.phases, name)) {
+            fail_msg("the hook saw \"%s\", but not \"%s\"", h.phases, name);
+        }
+        at += length;
+        at += strspn(at, ", ");
+    }
+    test_hook_end(&h);
 }
 
 /* -- bytes -------------------------------------------------------------------------------------------------------- */

@@ -57,6 +57,26 @@ typedef xsm_status (*test_body)(void *state, xsm_context *ctx, xsm_error *err);
  * XSM_ERROR_MEMORY, or do without what it was refused, and leave nothing behind. Returns the number of runs. */
 size_t test_every_allocation(test_body body, void *state);
 
+/* -- cancelling ---------------------------------------------------------------------------------------------------- */
+
+/* A hook that sees every poll and cancels at the k-th; its context counts memory. */
+typedef struct test_hook {
+    size_t calls, cancel_at; /* 0 = never */
+    char phases[512];        /* what it saw: "reading, training" */
+    test_memory *memory;
+    xsm_context *context;
+} test_hook;
+void test_hook_start(test_hook *h, uint32_t threads);
+/* Counts from nothing again. */
+void test_hook_cancel(test_hook *h, size_t k);
+/* Releases the context and asserts that nothing is left. */
+void test_hook_end(test_hook *h);
+
+/* Runs body, cancelled at the 1st, the 2nd, ... and then at ever fewer polls, until it is not cancelled any more. A
+ * cancelled run must return XSM_CANCELLED and leave nothing behind. Asserts that body was cancelled at least `least`
+ * times, and that among what the hook saw is each phase of `phases`, separated by commas. */
+void test_every_poll(test_body body, void *state, uint32_t threads, size_t least, const char *phases);
+
 /* A literal and its length, as two arguments; NUL bytes within count. */
 #define TEXT(literal) (literal), sizeof(literal) - 1
 

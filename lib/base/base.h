@@ -120,13 +120,14 @@ xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, 
 char *xsmi_copy_text(xsm_context *ctx, const char *text, size_t length);
 void xsmi_release_text(xsm_context *ctx, char *text);
 
-/* Seconds on a clock that only goes forward. */
+/* Seconds on a clock that only goes forward (activity.c). */
 double xsmi_seconds(void);
 
-/* -- jobs (context.c) ---------------------------------------------------------------------------------------------- */
+/* -- jobs (activity.c) --------------------------------------------------------------------------------------------- */
 
 /* Runs job for each index in [0, count) on the context's threads; returns when all have ended. Without threads, or for
- * one job, everything runs on the calling thread as thread 0. */
+ * one job, everything runs on the calling thread as thread 0. In a call that is cancelled (activity.h) the jobs left do
+ * not run and the status is XSM_CANCELLED. */
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
 
 #endif

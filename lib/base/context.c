@@ -4,28 +4,20 @@
  * A context counts its references, so that objects may outlive the caller's reference.
  */
 #include "base/base.h"
+#include "base/context.h"
 #include "base/order.h"
 #include "base/pool.h"
 #include "base/system.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define THREADS_MAX 4096
 #define HUGE_PAGE ((size_t)2 << 20)
-
-struct xsm_context {
-    atomic_size_t holders;
-    xsm_allocator allocator;
-    xsm_log_function log;
-    void *log_user;
-    xsm_runner runner; /* run == NULL: the pool */
-    xsmi_pool *pool;   /* NULL with a host's runner or one thread */
-    const xsmi_kernels *kernels;
-};
+/* Seconds from one call of the host's hook to the next. */
+#define PACE 0.05
 
 static void *default_allocate(void *user, size_t size, size_t alignment)
 {
@@ -43,6 +35,14 @@ static void default_release(void *user, void *memory, size_t size, size_t alignm
     (void)size;
     (void)alignment;
     free(memory);
+}
+
+static void release_context(xsm_context *ctx, const xsm_allocator *allocator)
+{
+    if (ctx->progress) {
+        pthread_key_delete(ctx->key);
+    }
+    allocator->release(allocator->user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
 }
 
 xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err)
@@ -83,11 +83,19 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     if (!ctx) {
         return xsmi_fail_memory(err, sizeof *ctx, "a context");
     }
-    ctx->pool = NULL;
+    memset(ctx, 0, sizeof *ctx); /* so that ctx->shield is an activity of no context */
+    if (o.progress && pthread_key_create(&ctx->key, NULL) != 0) {
+        allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "progress() needs a key of the threads library; all %d are in use",
+                         (int)PTHREAD_KEYS_MAX);
+    }
+    ctx->progress = o.progress;
+    ctx->progress_user = o.progress_user;
+    ctx->pace = PACE;
     if (!runner.run && runner.threads > 1) {
         xsm_status status = xsmi_pool_new(&allocator, runner.threads, &ctx->pool, err);
         if (status != XSM_OK) {
-            allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
+            release_context(ctx, &allocator);
             return status;
         }
     }
@@ -108,7 +116,7 @@ void xsm_context_free(xsm_context *ctx)
     if (ctx && atomic_fetch_sub_explicit(&ctx->holders, 1, memory_order_acq_rel) == 1) {
         xsm_allocator allocator = ctx->allocator;
         xsmi_pool_free(ctx->pool);
-        allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
+        release_context(ctx, &allocator);
     }
 }
 
@@ -343,29 +351,4 @@ void xsm_context_release(xsm_context *ctx, void *memory, size_t size)
     if (ctx) {
         xsmi_release(ctx, memory, size, 1);
     }
-}
-
-double xsmi_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* -- jobs --------------------------------------------------------------------------------------------------------- */
-
-xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err)
-{
-    if (count <= 1 || ctx->runner.threads == 1) {
-        for (size_t i = 0; i < count; i++) {
-            job(state, i, 0);
-        }
-        return XSM_OK;
-    }
-    if (ctx->runner.run) {
-        int32_t result = ctx->runner.run(ctx->runner.user, job, state, count);
-        return result == 0 ? XSM_OK : xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
-    }
-    xsmi_pool_run(ctx->pool, job, state, count);
-    return XSM_OK;
 }

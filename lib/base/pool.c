@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Most pieces that threads share; the caller alone runs more. */
@@ -253,7 +254,20 @@ static void start_workers(xsmi_pool *p, uint32_t wanted)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void wait_for_end(xsmi_pool *p)
+/* 20 ms from now. */
+static struct timespec soon(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t); /* the clock of pthread_cond_timedwait() */
+    t.tv_nsec += 20 * 1000 * 1000;
+    if (t.tv_nsec >= 1000 * 1000 * 1000) {
+        t.tv_nsec -= 1000 * 1000 * 1000;
+        t.tv_sec++;
+    }
+    return t;
+}
+
+static void wait_for_end(xsmi_pool *p, void (*idle)(void *), void *idle_state)
 {
     for (int round = 0; round < ROUNDS; round++) {
         for (int look = 0; look < LOOKS; look++) {
@@ -267,13 +281,23 @@ static void wait_for_end(xsmi_pool *p)
     pthread_mutex_lock(&p->lock);
     atomic_store_explicit(&p->caller_sleeps, true, memory_order_seq_cst);
     while (atomic_load_explicit(&p->left, memory_order_seq_cst) > 0) {
-        pthread_cond_wait(&p->ended, &p->lock);
+        if (!idle) {
+            pthread_cond_wait(&p->ended, &p->lock);
+            continue;
+        }
+        const struct timespec until = soon();
+        if (pthread_cond_timedwait(&p->ended, &p->lock, &until) != 0) {
+            pthread_mutex_unlock(&p->lock); /* idle() may call the host */
+            idle(idle_state);
+            pthread_mutex_lock(&p->lock);
+        }
     }
     atomic_store_explicit(&p->caller_sleeps, false, memory_order_seq_cst);
     pthread_mutex_unlock(&p->lock);
 }
 
-static void run_published(xsmi_pool *p, xsm_job job, void *state, uint32_t count)
+static void run_published(xsmi_pool *p, xsm_job job, void *state, uint32_t count, void (*idle)(void *),
+                          void *idle_state)
 {
     uint64_t number = (load_ticket(p) >> 32) + 1;
     atomic_store_explicit(&p->job, job, memory_order_relaxed);
@@ -291,10 +315,10 @@ static void run_published(xsmi_pool *p, xsm_job job, void *state, uint32_t count
     run_pieces(p, 0);
     /* All pieces are taken. A thread that still holds an old ticket must find it changed before the fields change. */
     store_ticket(p, number << 32 | CLOSED);
-    wait_for_end(p);
+    wait_for_end(p, idle, idle_state);
 }
 
-void xsmi_pool_run(xsmi_pool *p, xsm_job job, void *state, size_t count)
+void xsmi_pool_run(xsmi_pool *p, xsm_job job, void *state, size_t count, void (*idle)(void *), void *idle_state)
 {
     if (p->process != getpid() || pthread_mutex_trylock(&p->busy) != 0) {
         for (size_t i = 0; i < count; i++) {
@@ -307,7 +331,7 @@ void xsmi_pool_run(xsmi_pool *p, xsm_job job, void *state, size_t count)
         start_workers(p, wanted);
     }
     if (count <= COUNT_MOST) {
-        run_published(p, job, state, (uint32_t)count);
+        run_published(p, job, state, (uint32_t)count, idle, idle_state);
     } else {
         for (size_t i = 0; i < count; i++) { /* so many pieces do not occur in practice */
             job(state, i, 0);

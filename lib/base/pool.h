@@ -17,7 +17,8 @@ xsm_status xsmi_pool_new(const xsm_allocator *allocator, uint32_t threads, xsmi_
 /* Ends the workers; NULL is allowed. */
 void xsmi_pool_free(xsmi_pool *pool);
 /* Calls job for each index in [0, count) and returns when all have finished. The caller does everything itself when the
- * pool is in use (by another thread or by a job that calls this) or belongs to the parent of this process. */
-void xsmi_pool_run(xsmi_pool *pool, xsm_job job, void *state, size_t count);
+ * pool is in use (by another thread or by a job that calls this) or belongs to the parent of this process. While the
+ * caller has nothing to do but wait, it calls idle(idle_state) some 50 times a second; NULL = it sleeps. */
+void xsmi_pool_run(xsmi_pool *pool, xsm_job job, void *state, size_t count, void (*idle)(void *), void *idle_state);
 
 #endif

@@ -1,0 +1,251 @@
+/*
+ * Activities, and the jobs that they span.
+ *
+ * A thread's activity is a value of a key (pthread_key_create()) that the context owns, so that neither is there static
+ * data nor must every inner loop be given a pointer.
+ */
+#include "base/activity.h"
+
+#include "base/context.h"
+#include "base/pool.h"
+
+#include <time.h>
+
+double xsmi_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The calling thread's activity; NULL for none, or while it is shielded. */
+static xsmi_activity *current(const xsm_context *ctx)
+{
+    xsmi_activity *a = ctx->progress ? pthread_getspecific(ctx->key) : NULL;
+    return a && a->context ? a : NULL;
+}
+
+static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit, uint64_t total, bool covers)
+{
+    a->context = NULL;
+    if (!ctx->progress) {
+        return;
+    }
+    a->outer = pthread_getspecific(ctx->key);
+    /* Without memory for a value of this thread the call goes on, and cannot be cancelled. */
+    if ((a->outer && !a->outer->context) || pthread_setspecific(ctx->key, a) != 0) {
+        return;
+    }
+    a->context = ctx;
+    a->phase = phase;
+    a->unit = unit;
+    a->total = total;
+    a->reached = 0;
+    atomic_init(&a->added, (size_t)0);
+    a->started = xsmi_seconds();
+    a->covers = covers;
+    a->shown = a->outer && (a->outer->covers || a->outer->shown != a->outer) ? a->outer->shown : a;
+    a->root = a->outer ? a->outer->root : a;
+    if (a->root == a) {
+        a->caller = pthread_self();
+        a->any_thread = ctx->runner.run != NULL;
+        atomic_flag_clear(&a->looking);
+        a->look_at = a->started + ctx->pace;
+        atomic_init(&a->cancelled, false);
+    }
+}
+
+void xsmi_begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit, uint64_t total)
+{
+    begin(a, ctx, phase, unit, total, false);
+}
+
+void xsmi_begin_cover(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit, uint64_t total)
+{
+    begin(a, ctx, phase, unit, total, true);
+}
+
+void xsmi_end(xsmi_activity *a)
+{
+    if (a->context) {
+        pthread_setspecific(a->context->key, a->outer);
+    }
+}
+
+void xsmi_reach(xsmi_activity *a, uint64_t done)
+{
+    a->reached = done;
+}
+
+void xsmi_advance(const xsm_context *ctx, size_t done)
+{
+    xsmi_activity *a = current(ctx);
+    if (a) {
+        atomic_fetch_add_explicit(&a->added, done, memory_order_relaxed);
+    }
+}
+
+static bool is_cancelled(const xsmi_activity *a)
+{
+    return atomic_load_explicit(&a->root->cancelled, memory_order_relaxed);
+}
+
+static uint64_t done_of(const xsmi_activity *a)
+{
+    uint64_t done = a->reached + atomic_load_explicit(&a->added, memory_order_relaxed);
+    return a->total > 0 && done > a->total ? a->total : done;
+}
+
+/* Calls the hook if it is time; one thread at a time. */
+static void look(xsmi_activity *a)
+{
+    xsmi_activity *root = a->root;
+    xsm_context *ctx = a->context;
+    if (atomic_flag_test_and_set_explicit(&root->looking, memory_order_acquire)) {
+        return;
+    }
+    const double now = xsmi_seconds();
+    if (now >= root->look_at) {
+        const xsmi_activity *s = a->shown;
+        const xsm_activity seen = {sizeof seen, s->phase, s->unit, done_of(s), s->total, now - s->started};
+        pthread_setspecific(ctx->key, &ctx->shield); /* what the hook itself calls is not shown */
+        if (ctx->progress(ctx->progress_user, &seen) != 0) {
+            atomic_store_explicit(&root->cancelled, true, memory_order_relaxed);
+        }
+        pthread_setspecific(ctx->key, a);
+        root->look_at = xsmi_seconds() + ctx->pace;
+    }
+    atomic_flag_clear_explicit(&root->looking, memory_order_release);
+}
+
+static bool poll_activity(xsmi_activity *a)
+{
+    if (!is_cancelled(a) && (a->root->any_thread || pthread_equal(a->root->caller, pthread_self()))) {
+        look(a);
+    }
+    return is_cancelled(a);
+}
+
+bool xsmi_poll(const xsm_context *ctx)
+{
+    xsmi_activity *a = current(ctx);
+    return a && poll_activity(a);
+}
+
+int32_t xsm_context_poll(const xsm_context *ctx)
+{
+    return ctx && xsmi_poll(ctx);
+}
+
+bool xsmi_is_cancelled(const xsm_context *ctx)
+{
+    const xsmi_activity *a = current(ctx);
+    return a && is_cancelled(a);
+}
+
+xsm_status xsmi_fail_cancelled(const xsm_context *ctx, xsm_error *err)
+{
+    const xsmi_activity *a = current(ctx);
+    if (!a) {
+        return xsmi_fail(err, XSM_CANCELLED, "cancelled");
+    }
+    a = a->shown;
+    const unsigned long long done = done_of(a);
+    if (a->total > 0) {
+        return xsmi_fail(err, XSM_CANCELLED, "cancelled while %s: %llu of %llu %s", a->phase, done,
+                         (unsigned long long)a->total, a->unit);
+    }
+    if (done > 0) {
+        return xsmi_fail(err, XSM_CANCELLED, "cancelled while %s, after %llu %s", a->phase, done, a->unit);
+    }
+    return xsmi_fail(err, XSM_CANCELLED, "cancelled while %s", a->phase);
+}
+
+xsm_status xsmi_go_on(const xsm_context *ctx, xsm_error *err)
+{
+    return xsmi_poll(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
+}
+
+xsmi_activity *xsmi_shield(const xsm_context *ctx)
+{
+    xsmi_activity *before = current(ctx);
+    if (before) {
+        pthread_setspecific(ctx->key, &ctx->shield);
+    }
+    return before;
+}
+
+void xsmi_unshield(const xsm_context *ctx, xsmi_activity *before)
+{
+    if (before) {
+        pthread_setspecific(ctx->key, before);
+    }
+}
+
+void xsmi_set_pace(xsm_context *ctx, double seconds)
+{
+    ctx->pace = seconds;
+}
+
+/* -- jobs --------------------------------------------------------------------------------------------------------- */
+
+/* A job of a call with an activity. */
+typedef struct watched {
+    xsmi_activity *activity;
+    xsm_job job;
+    void *state;
+} watched;
+
+static void run_watched(void *state, size_t index, uint32_t thread)
+{
+    const watched *w = state;
+    xsmi_activity *a = w->activity;
+    const pthread_key_t key = a->context->key;
+    void *before = pthread_getspecific(key);
+    if (before != a) {
+        pthread_setspecific(key, a);
+    }
+    if (!poll_activity(a)) {
+        w->job(w->state, index, thread);
+    }
+    if (before != a) {
+        pthread_setspecific(key, before);
+    }
+}
+
+static void look_meanwhile(void *activity)
+{
+    poll_activity(activity);
+}
+
+static xsm_status run_jobs(xsm_context *ctx, xsm_job job, void *state, size_t count, xsmi_activity *a, xsm_error *err)
+{
+    if (ctx->runner.threads == 1) {
+        for (size_t i = 0; i < count; i++) {
+            job(state, i, 0);
+        }
+        return XSM_OK;
+    }
+    if (ctx->runner.run) {
+        int32_t result = ctx->runner.run(ctx->runner.user, job, state, count);
+        return result == 0 ? XSM_OK : xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
+    }
+    xsmi_pool_run(ctx->pool, job, state, count, a ? look_meanwhile : NULL, a);
+    return XSM_OK;
+}
+
+xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err)
+{
+    xsmi_activity *a = current(ctx);
+    if (count <= 1) {
+        if (count == 1) {
+            job(state, 0, 0);
+        }
+    } else if (!a) {
+        return run_jobs(ctx, job, state, count, NULL, err);
+    } else {
+        watched w = {a, job, state};
+        XSMI_TRY(run_jobs(ctx, run_watched, &w, count, a, err));
+    }
+    return a && is_cancelled(a) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
+}

@@ -1,0 +1,69 @@
+/*
+ * Activities: what a long call is doing, for the host's hook (xsm_context_options.progress), and whether it was asked
+ * to stop.
+ *
+ * A public function that may take long begins an activity on its stack and ends it before it returns. Loops below it
+ * poll; they need only the context, since a thread's current activity is found through a key of the context. xsmi_run()
+ * takes the caller's activity to the threads that run its jobs. Once the hook has cancelled, polls stay true and
+ * xsmi_run() fails until the outermost activity has ended, so that a loop may simply leave: the next status on the way
+ * up is XSM_CANCELLED. What must be finished once begun, because weights or files would be half changed, is shielded.
+ */
+#ifndef XSMI_ACTIVITY_H
+#define XSMI_ACTIVITY_H
+
+#include "base/base.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct xsmi_activity xsmi_activity;
+struct xsmi_activity {
+    xsm_context *context; /* NULL: no hook, or shielded; nothing happens */
+    xsmi_activity *outer; /* the thread's activity before this one */
+    xsmi_activity *root;  /* the outermost */
+    xsmi_activity *shown; /* what the hook is told: this one, or one around it that covers it */
+    const char *phase, *unit;
+    uint64_t reached;    /* by xsmi_reach() */
+    atomic_size_t added; /* by xsmi_advance() */
+    uint64_t total;
+    double started;
+    bool covers;
+
+    /* Of the outermost. */
+    pthread_t caller;
+    bool any_thread;     /* a host's runner: threads that run jobs call the hook */
+    atomic_flag looking; /* a thread is at the hook */
+    double look_at;      /* when the hook is called next */
+    atomic_bool cancelled;
+};
+
+/* Begins an activity of the calling thread: `phase` as in "cancelled while ...", `unit` a plural, both static; total 0
+ * = unknown. Ends within the same function. */
+void xsmi_begin(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
+/* The same; activities within are not shown. */
+void xsmi_begin_cover(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
+void xsmi_end(xsmi_activity *activity);
+/* So many units are done; for the thread that began the activity. */
+void xsmi_reach(xsmi_activity *activity, uint64_t done);
+/* So many more units are done in the calling thread's activity; for jobs. */
+void xsmi_advance(const xsm_context *ctx, size_t done);
+
+/* Calls the hook if it is time. True when the call was cancelled: leave. Takes some 50 ns with a hook, a few without;
+ * once in 10 to 1000 microseconds of work is right. */
+bool xsmi_poll(const xsm_context *ctx);
+/* Whether the call was cancelled; never calls the hook. */
+bool xsmi_is_cancelled(const xsm_context *ctx);
+/* XSM_CANCELLED, with a message of what was cancelled. */
+xsm_status xsmi_fail_cancelled(const xsm_context *ctx, xsm_error *err);
+/* xsmi_poll() as a status. */
+xsm_status xsmi_go_on(const xsm_context *ctx, xsm_error *err);
+
+/* For a part that must not be left half done: until xsmi_unshield() with what this returned, polls of this thread and
+ * of its jobs are false. */
+xsmi_activity *xsmi_shield(const xsm_context *ctx);
+void xsmi_unshield(const xsm_context *ctx, xsmi_activity *before);
+
+/* How often the hook is called, in seconds; for tests. 0 = at every poll. */
+void xsmi_set_pace(xsm_context *ctx, double seconds);
+
+#endif

@@ -1,0 +1,24 @@
+/* The members of a context, for context.c and activity.c. */
+#ifndef XSMI_CONTEXT_H
+#define XSMI_CONTEXT_H
+
+#include "base/activity.h"
+#include "base/base.h"
+#include "base/pool.h"
+
+struct xsm_context {
+    atomic_size_t holders;
+    xsm_allocator allocator;
+    xsm_log_function log;
+    void *log_user;
+    xsm_runner runner; /* run == NULL: the pool */
+    xsmi_pool *pool;   /* NULL with a host's runner or one thread */
+    const xsmi_kernels *kernels;
+    xsm_progress_hook progress;
+    void *progress_user;
+    double pace;          /* seconds from one call of progress() to the next */
+    pthread_key_t key;    /* each thread's activity; only with progress() */
+    xsmi_activity shield; /* what a thread's activity is while nothing may stop it */
+};
+
+#endif
