@@ -306,9 +306,10 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
 static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
 {
     xsm_choose_options *o = &c->options;
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, options, "xsm_choose_options", err));
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_choose_options), options, "xsm_choose_options", err));
     o->transform = o->transform && c->train->sparse;
-    XSMI_TRY(xsmi_options_read(&c->run, sizeof c->run, sizeof c->run, o->run, "xsm_trainer_options", err));
+    XSMI_TRY(
+        xsmi_options_read(&c->run, sizeof c->run, XSMI_FIRST(xsm_trainer_options), o->run, "xsm_trainer_options", err));
     if (c->run.eta != 0) {
         XSMI_TRY(xsmi_check_eta(c->run.eta, err));
     }
@@ -383,7 +384,7 @@ xsm_status xsm_choice_get_info(const xsm_choice *r, xsm_choice_info *info, xsm_e
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_info: the choice is NULL");
     }
-    return xsmi_options_write(&r->info, sizeof r->info, sizeof r->info, info, "xsm_choice_info", err);
+    return xsmi_options_write(&r->info, sizeof r->info, XSMI_FIRST(xsm_choice_info), info, "xsm_choice_info", err);
 }
 
 xsm_estimator *xsm_choice_estimator(const xsm_choice *r)
@@ -406,5 +407,5 @@ xsm_status xsm_choice_get_trial(const xsm_choice *r, uint64_t index, xsm_choice_
                          (unsigned long long)r->info.trials);
     }
     const xsm_choice_trial *t = &r->trials[index];
-    return xsmi_options_write(t, sizeof *t, sizeof *t, trial, "xsm_choice_trial", err);
+    return xsmi_options_write(t, sizeof *t, XSMI_FIRST(xsm_choice_trial), trial, "xsm_choice_trial", err);
 }

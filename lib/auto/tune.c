@@ -339,9 +339,11 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
                     .run = {.train = train, .options = XSM_TRAINER_OPTIONS_INIT, .ridge = estimator->common.ridge},
                     .rows = {.train = train, .scale = 1},
                     .cut = 1};
-    XSMI_TRY(xsmi_options_read(&t.options, sizeof t.options, sizeof t.options, options, "xsm_tune_options", err));
+    XSMI_TRY(xsmi_options_read(&t.options, sizeof t.options, XSMI_FIRST(xsm_tune_options), options, "xsm_tune_options",
+                               err));
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&run, sizeof run, sizeof run, t.options.run, "xsm_trainer_options", err));
+    XSMI_TRY(xsmi_options_read(&run, sizeof run, XSMI_FIRST(xsm_trainer_options), t.options.run, "xsm_trainer_options",
+                               err));
     run.eta = 0;
     XSMI_TRY(xsmi_trainer_read_options(&run, estimator, &t.run.options, err));
     if (!xsmi_model_is_zero(model)) {
@@ -386,7 +388,7 @@ xsm_status xsm_tuning_get_info(const xsm_tuning *r, xsm_tuning_info *info, xsm_e
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_info: the tuning is NULL");
     }
-    return xsmi_options_write(&r->info, sizeof r->info, sizeof r->info, info, "xsm_tuning_info", err);
+    return xsmi_options_write(&r->info, sizeof r->info, XSMI_FIRST(xsm_tuning_info), info, "xsm_tuning_info", err);
 }
 
 xsm_status xsm_tuning_get_trial(const xsm_tuning *r, uint64_t index, xsm_tune_trial *trial, xsm_error *err)
@@ -404,5 +406,5 @@ xsm_status xsm_tuning_get_trial(const xsm_tuning *r, uint64_t index, xsm_tune_tr
             break;
         }
     }
-    return xsmi_options_write(all, sizeof *all, sizeof *all, trial, "xsm_tune_trial", err);
+    return xsmi_options_write(all, sizeof *all, XSMI_FIRST(xsm_tune_trial), trial, "xsm_tune_trial", err);
 }

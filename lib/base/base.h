@@ -12,6 +12,7 @@
 #include <xsoftmax/context.h>
 #include <xsoftmax/error.h>
 
+#include "base/first.h"
 #include "kernels/kernels.h"
 
 /* Alignment of all memory that kernels read or write. */
@@ -48,8 +49,10 @@ const char *xsmi_decimal_sign(void);
 
 /* -- option structs (options.c) ----------------------------------------------------------------------------------- */
 
+/* Bytes of a public struct as the first release has it that has the struct: less is no program's. */
+#define XSMI_FIRST(type) (offsetof(type, XSMI_LAST_##type) + sizeof(((type *)0)->XSMI_LAST_##type))
 /* Copies a public struct that starts with size_t size into `known` (of known_size bytes, already holding the defaults):
- * `given` may be NULL (defaults), shorter (down to first_size, the struct's first released size), or longer if the
+ * `given` may be NULL (defaults), shorter (down to first_size, XSMI_FIRST() of the struct), or longer if the
  * unknown tail is all zero. known->size is set to known_size. */
 xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, const void *given, const char *name,
                              xsm_error *err);

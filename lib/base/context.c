@@ -51,7 +51,7 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_context_new: out is NULL");
     }
     xsm_context_options o = XSM_CONTEXT_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_context_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_context_options), options, "xsm_context_options", err));
     xsm_allocator allocator = {NULL, default_allocate, default_release};
     if (o.allocator) {
         if (!o.allocator->allocate || !o.allocator->release) {

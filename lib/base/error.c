@@ -1,5 +1,6 @@
 /* Statuses and error messages. */
 #include "base/base.h"
+#include "base/order.h"
 #include "base/system.h"
 
 #include <langinfo.h>
@@ -38,12 +39,12 @@ const char *xsm_status_text(xsm_status status)
     }
 }
 
-/* An error struct of a program built against another release may be shorter or longer than this one. The members up to
- * `message` exist since the first release; the message fills the rest. */
+/* Memory whose size leaves no room for a message is none of ours. What a longer struct of a newer program has behind
+ * the message stays as it is. */
 static size_t message_size(const xsm_error *err)
 {
     size_t start = offsetof(xsm_error, message);
-    return err->size > start ? err->size - start : 0;
+    return err->size > start ? XSMI_MIN(err->size - start, sizeof err->message) : 0;
 }
 
 /* Bytes of the UTF-8 character at text[0..length), 0 if it is invalid or cut off. (Unicode 15, table 3-7.) */

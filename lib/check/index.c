@@ -359,7 +359,8 @@ xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_check: the table is NULL");
     }
     xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, given, "xsm_index_check_options", err));
+    XSMI_TRY(
+        xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_index_check_options), given, "xsm_index_check_options", err));
     if (o.rows > XSM_CLASSES_MAX || o.width > XSM_FEATURES_MAX || !(o.recall >= 0 && o.recall <= 1) ||
         !(o.tolerance >= 0 && o.tolerance < 1)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,

@@ -339,7 +339,8 @@ xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *op
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_check: the table is NULL");
     }
     xsm_optimizer_check_options o = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, given, "xsm_optimizer_check_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_optimizer_check_options), given,
+                               "xsm_optimizer_check_options", err));
     o.classes = o.classes ? o.classes : 40;
     o.features = o.features ? o.features : 300;
     o.eta = o.eta > 0 || o.eta < 0 ? o.eta : 0.1;

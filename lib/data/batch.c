@@ -72,7 +72,7 @@ xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
     }
     memset(batch, 0, sizeof *batch);
-    return xsmi_options_read(batch, sizeof *batch, offsetof(xsm_batch, values), given, "xsm_batch", err);
+    return xsmi_options_read(batch, sizeof *batch, XSMI_FIRST(xsm_batch), given, "xsm_batch", err);
 }
 
 xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)

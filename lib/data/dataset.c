@@ -10,10 +10,6 @@
 
 #include <string.h>
 
-#define FIRST_INFO_SIZE (offsetof(xsm_dataset_info, format) + sizeof(int32_t))
-#define FIRST_ROW_SIZE (offsetof(xsm_row, label_count) + sizeof(uint64_t))
-#define FIRST_MAP_SIZE (offsetof(xsm_class_map, reserved) + sizeof(int32_t))
-
 /* -- memory ------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *err)
@@ -384,7 +380,7 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
     i.classes = d->classes;
     i.sparse = d->sparse;
     i.format = d->format;
-    return xsmi_options_write(&i, sizeof i, FIRST_INFO_SIZE, info, "xsm_dataset_info", err);
+    return xsmi_options_write(&i, sizeof i, XSMI_FIRST(xsm_dataset_info), info, "xsm_dataset_info", err);
 }
 
 xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *row, xsm_error *err)
@@ -404,7 +400,7 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
     r.count = f.count;
     r.labels = xsmi_dataset_labels(d, index, &labels);
     r.label_count = labels;
-    return xsmi_options_write(&r, sizeof r, FIRST_ROW_SIZE, row, "xsm_row", err);
+    return xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_row), row, "xsm_row", err);
 }
 
 xsm_status xsm_dataset_get_classes(const xsm_dataset *d, xsm_class_map *map, xsm_error *err)
@@ -421,7 +417,7 @@ xsm_status xsm_dataset_get_classes(const xsm_dataset *d, xsm_class_map *map, xsm
     m.counts = d->class_counts;
     m.rows = d->rows;
     m.vocabulary = d->vocabulary;
-    return xsmi_options_write(&m, sizeof m, FIRST_MAP_SIZE, map, "xsm_class_map", err);
+    return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
 }
 
 const uint64_t *xsm_dataset_class_counts(const xsm_dataset *d)

@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-#define FIRST_LABELS_SIZE (offsetof(xsm_labels, labels) + sizeof(const uint32_t *))
-
 static xsm_status check_common(const char *function, uint64_t rows, uint32_t features, int32_t ownership,
                                xsm_dataset **out, xsm_error *err)
 {
@@ -52,7 +50,7 @@ static xsm_status check_offsets(const uint64_t *offsets, uint64_t rows, const ch
 static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error *err)
 {
     xsm_labels l = {sizeof l, 0, 0, NULL, NULL};
-    XSMI_TRY(xsmi_options_read(&l, sizeof l, FIRST_LABELS_SIZE, given, "xsm_labels", err));
+    XSMI_TRY(xsmi_options_read(&l, sizeof l, XSMI_FIRST(xsm_labels), given, "xsm_labels", err));
     if (l.classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes; at most %u are supported", l.classes,
                          (unsigned)XSM_CLASSES_MAX);

@@ -5,8 +5,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define FIRST_OPTIONS_SIZE (offsetof(xsm_text_options, reserved) + sizeof(uint32_t))
-
 struct xsm_vocabulary {
     xsm_context *context;
     atomic_size_t holders;
@@ -33,7 +31,7 @@ static xsm_status check_prefix(const char *prefix, xsm_error *err)
 xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_options *given, xsm_error *err)
 {
     xsm_text_options o = XSM_TEXT_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, FIRST_OPTIONS_SIZE, given, "xsm_text_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_text_options), given, "xsm_text_options", err));
     o.label_prefix = o.label_prefix ? o.label_prefix : XSMI_LABEL_PREFIX;
     XSMI_TRY(check_prefix(o.label_prefix, err));
     o.min_count = o.min_count ? o.min_count : 1;
@@ -152,5 +150,6 @@ xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *v, xsm_text_options 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_vocabulary_get_options: %s is NULL",
                          v ? "options" : "vocabulary");
     }
-    return xsmi_options_write(&v->options, sizeof v->options, FIRST_OPTIONS_SIZE, options, "xsm_text_options", err);
+    return xsmi_options_write(&v->options, sizeof v->options, XSMI_FIRST(xsm_text_options), options, "xsm_text_options",
+                              err);
 }

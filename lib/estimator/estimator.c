@@ -94,9 +94,6 @@ static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, 
 /* xsm_estimator_ops_name(), _ops_summary(), _ops_option() */
 XSMI_DESCRIBE_OPS(estimator)
 
-/* The size of a table up to its last required member, in the first release. */
-#define FIRST_OPS_SIZE (offsetof(xsm_estimator_ops, gradient) + sizeof(((xsm_estimator_ops *)0)->gradient))
-
 static uint32_t functions_of(const xsm_estimator_ops *ops)
 {
     const bool has[] = {
@@ -163,7 +160,7 @@ static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
 static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, FIRST_OPS_SIZE, given, "xsm_estimator_ops", err));
+    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, XSMI_FIRST(xsm_estimator_ops), given, "xsm_estimator_ops", err));
     if (ops->abi != XSM_ESTIMATOR_ABI) {
         return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the estimator table says abi %u; this release serves %d", ops->abi,
                          XSM_ESTIMATOR_ABI);

@@ -337,6 +337,5 @@ xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_
         v.loss = g->loss;
         v.row_bound = g->row_bound;
     }
-    const size_t first_size = offsetof(xsm_gradient_view, row_bound);
-    return xsmi_options_write(&v, sizeof v, first_size, view, "xsm_gradient_view", err);
+    return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_gradient_view), view, "xsm_gradient_view", err);
 }

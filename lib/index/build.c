@@ -162,7 +162,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build: %s is NULL", x ? "rows" : "the index");
     }
     xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
-    XSMI_TRY(xsmi_options_read(&rows, sizeof rows, sizeof rows, given, "xsm_index_rows", err));
+    XSMI_TRY(xsmi_options_read(&rows, sizeof rows, XSMI_FIRST(xsm_index_rows), given, "xsm_index_rows", err));
     if (!rows.rows) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_rows.rows is NULL");
     }

@@ -27,13 +27,10 @@ static xsmi_option_group options_of(const xsm_index_ops *ops, void *common, void
 /* xsm_index_ops_name(), _ops_summary(), _ops_option() */
 XSMI_DESCRIBE_OPS(index)
 
-/* A table of the first release. */
-#define FIRST_OPS_SIZE (offsetof(xsm_index_ops, info) + sizeof(((xsm_index_ops *)0)->info))
-
 static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, FIRST_OPS_SIZE, given, "xsm_index_ops", err));
+    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, XSMI_FIRST(xsm_index_ops), given, "xsm_index_ops", err));
     if (ops->abi != XSM_INDEX_ABI) {
         return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the index table says abi %u; this release serves %d", ops->abi,
                          XSM_INDEX_ABI);
@@ -141,5 +138,5 @@ xsm_status xsm_index_get_info(const xsm_index *x, xsm_index_info *info, xsm_erro
             x->ops.info(x->state, &known);
         }
     }
-    return xsmi_options_write(&known, sizeof known, sizeof known, info, "xsm_index_info", err);
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_index_info), info, "xsm_index_info", err);
 }

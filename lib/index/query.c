@@ -11,13 +11,10 @@ size_t xsmi_index_scratch(const xsm_index *x, uint32_t top)
     return x->ops.scratch ? x->ops.scratch(x->state, top) : 0;
 }
 
-/* The block's size in the first release. */
-#define FIRST_BLOCK_SIZE (offsetof(xsm_index_block, list_stride) + sizeof(((xsm_index_block *)0)->list_stride))
-
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err)
 {
     *block = (xsm_index_block){0};
-    XSMI_TRY(xsmi_options_read(block, sizeof *block, FIRST_BLOCK_SIZE, given, "xsm_index_block", err));
+    XSMI_TRY(xsmi_options_read(block, sizeof *block, XSMI_FIRST(xsm_index_block), given, "xsm_index_block", err));
     if (block->list_stride < block->top) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_index_block.list_stride is %zu for lists of %u rows; at least %u is accepted",
@@ -106,7 +103,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_query: %s is NULL", x ? "the search" : "the index");
     }
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
-    XSMI_TRY(xsmi_options_read(&s, sizeof s, sizeof s, given, "xsm_index_search", err));
+    XSMI_TRY(xsmi_options_read(&s, sizeof s, XSMI_FIRST(xsm_index_search), given, "xsm_index_search", err));
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
     }

@@ -151,7 +151,7 @@ static void gradient(void *state, const xsm_score_block *block)
                                     e.u,
                                     e.c,
                                     e.c + entries,
-                                    xsmi_score_block_upcoming(block)};
+                                    block->upcoming};
         xsmi_proximal_solve_lanes(s->kernels, &equations, s->solver, e.c + 3 * entries);
         for (uint64_t i = first; i < end; i++) {
             read_solution(s, block, i, &e, (size_t)(i - first));

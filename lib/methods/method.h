@@ -22,12 +22,6 @@ void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, 
 extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
-/* The prefetch queue that a table can serve while it waits for its own results, or NULL. */
-static inline xsm_prefetch_queue *xsmi_score_block_upcoming(const xsm_score_block *block)
-{
-    return block->size >= offsetof(xsm_score_block, upcoming) + sizeof block->upcoming ? block->upcoming : NULL;
-}
-
 /* The first members of every built-in table, for a state of that type; and the name of an array of options. */
 #define XSMI_ESTIMATOR_OF(type) .size = sizeof(xsm_estimator_ops), .abi = XSM_ESTIMATOR_ABI, .state_size = sizeof(type)
 #define XSMI_ESTIMATOR_OPTIONS(array)                                                                                  \

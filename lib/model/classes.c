@@ -7,9 +7,6 @@
 
 #include <string.h>
 
-/* The struct of the first release. */
-#define FIRST_MAP_SIZE offsetof(xsm_class_map, counts)
-
 static void release_names(xsm_context *ctx, char **names, size_t count, size_t filled)
 {
     if (names) {
@@ -106,7 +103,7 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_classes: %s is NULL", m ? "map" : "model");
     }
     xsm_class_map given = XSM_CLASS_MAP_INIT;
-    XSMI_TRY(xsmi_options_read(&given, sizeof given, FIRST_MAP_SIZE, map, "xsm_class_map", err));
+    XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err));
     if (given.index_base < XSM_INDEX_BASE_AUTO || given.index_base > XSM_INDEX_BASE_ONE) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
@@ -164,5 +161,5 @@ xsm_status xsm_model_get_classes(const xsm_model *m, xsm_class_map *map, xsm_err
     view.counts = m->map.counts;
     view.rows = m->map.rows;
     view.vocabulary = m->map.vocabulary;
-    return xsmi_options_write(&view, sizeof view, FIRST_MAP_SIZE, map, "xsm_class_map", err);
+    return xsmi_options_write(&view, sizeof view, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
 }

@@ -7,7 +7,7 @@
 static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidden, xsm_embedding_options *o,
                                xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_embedding_options", err));
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_embedding_options), given, "xsm_embedding_options", err));
     if (o->bias != 0 && o->bias != 1) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.bias is %d; accepted are 0 and 1", o->bias);
     }
@@ -86,7 +86,7 @@ xsm_status xsm_model_get_embedding(const xsm_model *m, xsm_embedding_options *op
         return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no hidden vectors");
     }
     xsm_embedding_options o = m->layer->made;
-    return xsmi_options_write(&o, sizeof o, sizeof o, options, "xsm_embedding_options", err);
+    return xsmi_options_write(&o, sizeof o, XSMI_FIRST(xsm_embedding_options), options, "xsm_embedding_options", err);
 }
 
 xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
@@ -96,7 +96,8 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
                          m ? "parameters" : "model");
     }
     xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
-    XSMI_TRY(xsmi_options_read(&p, sizeof p, sizeof p, parameters, "xsm_embedding_parameters", err));
+    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
+                               "xsm_embedding_parameters", err));
     if (!m->layer) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
     }
@@ -112,7 +113,8 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
     p.feature_step = l->tied ? m->stride : l->stride;
     p.features = l->features;
     p.hidden = m->features;
-    return xsmi_options_write(&p, sizeof p, sizeof p, parameters, "xsm_embedding_parameters", err);
+    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
+                              "xsm_embedding_parameters", err);
 }
 
 xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, float *out, size_t stride,

@@ -75,7 +75,7 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_linear: out is NULL");
     }
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_model_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_model_options), options, "xsm_model_options", err));
     if (features > XSM_FEATURES_MAX || (features == 0 && o.bias == 0)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u, or 0 with a bias", features,
                          XSM_FEATURES_MAX);
@@ -461,7 +461,7 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     }
     xsm_parameters p = XSM_PARAMETERS_INIT;
     /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
-    XSMI_TRY(xsmi_options_read(&p, sizeof p, sizeof p, parameters, "xsm_parameters", err));
+    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
     XSMI_TRY(xsmi_model_own(m, err));
     xsmi_model_drop_row_lengths(m); /* the caller may change the weights */
     XSMI_TRY(xsmi_model_fold(m, err));
@@ -472,5 +472,5 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     p.feature_step = class_major ? 1 : m->stride;
     p.classes = m->classes;
     p.features = m->features;
-    return xsmi_options_write(&p, sizeof p, sizeof p, parameters, "xsm_parameters", err);
+    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err);
 }

@@ -312,7 +312,7 @@ xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: %s is NULL", path ? "out" : "path");
     }
     xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_load_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_load_options), options, "xsm_load_options", err));
     if ((o.skip_verify != 0 && o.skip_verify != 1) || o.reserved != 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_load_options.%s is %d; accepted is 0%s",
                          o.reserved != 0 ? "reserved" : "skip_verify", o.reserved != 0 ? o.reserved : o.skip_verify,

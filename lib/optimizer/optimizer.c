@@ -23,9 +23,6 @@ static xsmi_option_group options_of(const xsm_optimizer_ops *ops, const void *co
 /* xsm_optimizer_ops_name(), _ops_summary(), _ops_option() */
 XSMI_DESCRIBE_OPS(optimizer)
 
-/* A table of the first release. */
-#define FIRST_OPS_SIZE (offsetof(xsm_optimizer_ops, scaled) + sizeof(((xsm_optimizer_ops *)0)->scaled))
-
 /* Longest name of an accumulator: a checkpoint adds words to it. */
 enum { NAME_MOST = 64 };
 
@@ -64,7 +61,7 @@ static xsm_status check_accumulators(const xsm_optimizer_ops *ops, xsm_error *er
 static xsm_status read_ops(const xsm_optimizer_ops *given, xsm_optimizer_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, FIRST_OPS_SIZE, given, "xsm_optimizer_ops", err));
+    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, XSMI_FIRST(xsm_optimizer_ops), given, "xsm_optimizer_ops", err));
     if (ops->abi != XSM_OPTIMIZER_ABI) {
         return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the optimizer table says abi %u; this release serves %d", ops->abi,
                          XSM_OPTIMIZER_ABI);

@@ -297,8 +297,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
                                     : "metrics");
     }
     xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, offsetof(xsm_evaluate_options, propensity_a), options,
-                               "xsm_evaluate_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_evaluate_options), options, "xsm_evaluate_options", err));
     if (o.precision_max > XSM_PRECISION_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "precision_max is %u; accepted is up to %d", o.precision_max,
                          XSM_PRECISION_MAX);
@@ -346,8 +345,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
         status = join(&job, jobs, &m, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_options_write(&m, sizeof m, offsetof(xsm_metrics, precision) + sizeof(double), metrics,
-                                    "xsm_metrics", err);
+        status = xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err);
     }
     xsmi_release(ctx, job.partials, jobs, sizeof *job.partials);
     xsmi_release(ctx, job.measures, jobs, MEASURES * job.top * sizeof *job.measures);

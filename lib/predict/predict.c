@@ -114,8 +114,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
     }
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    XSMI_TRY(
-        xsmi_options_read(&o, sizeof o, offsetof(xsm_predictor_options, index), options, "xsm_predictor_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     XSMI_TRY(check_index(model, o.index, err));
     uint32_t top = o.top ? o.top : 5;
     if (top > TOP_MAX) {

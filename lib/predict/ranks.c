@@ -368,7 +368,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
     }
     xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, sizeof o, options, "xsm_ranks_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_ranks_options), options, "xsm_ranks_options", err));
     XSMI_TRY(check_data(model, dataset, "the data", err));
     if (o.known_count > 0 && !o.known) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_ranks_options.known is NULL");
@@ -400,7 +400,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
         status = join(&job, jobs, &r, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_options_write(&r, sizeof r, sizeof r, ranks, "xsm_ranks", err);
+        status = xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_ranks), ranks, "xsm_ranks", err);
     }
     for (size_t t = 0; job.lists && t < threads; t++) {
         xsmi_release(ctx, job.lists[t].items, job.lists[t].capacity, sizeof *job.lists[t].items);

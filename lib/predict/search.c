@@ -161,8 +161,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                                     : "metrics");
     }
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    XSMI_TRY(
-        xsmi_options_read(&o, sizeof o, offsetof(xsm_predictor_options, index), options, "xsm_predictor_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     if (o.top > XSM_PRECISION_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is up to %d", o.top, XSM_PRECISION_MAX);
     }
@@ -176,5 +175,5 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
     const search_job job = {
         .context = context ? context : model->context, .model = model, .options = &o, .dataset = dataset, .top = top};
     XSMI_TRY(run(job, &m, err));
-    return xsmi_options_write(&m, sizeof m, sizeof m, metrics, "xsm_search_metrics", err);
+    return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_search_metrics), metrics, "xsm_search_metrics", err);
 }

@@ -162,7 +162,7 @@ static xsm_status rank_words(xsm_corpus *c, const counting *counted, const xsm_c
 
 static xsm_status read_options(const xsm_corpus_options *given, xsm_corpus_options *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_corpus_options", err));
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_corpus_options), given, "xsm_corpus_options", err));
     o->min_count = o->min_count ? o->min_count : 5;
     o->max_words = o->max_words ? o->max_words : XSM_CLASSES_MAX;
     o->max_distinct = o->max_distinct ? o->max_distinct : DISTINCT_DEFAULT;
@@ -231,7 +231,7 @@ xsm_status xsm_corpus_get_info(const xsm_corpus *c, xsm_corpus_info *info, xsm_e
     if (!c) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_get_info: the corpus is NULL");
     }
-    return xsmi_options_write(&c->info, sizeof c->info, sizeof c->info, info, "xsm_corpus_info", err);
+    return xsmi_options_write(&c->info, sizeof c->info, XSMI_FIRST(xsm_corpus_info), info, "xsm_corpus_info", err);
 }
 
 xsm_status xsm_corpus_get_classes(const xsm_corpus *c, xsm_class_map *map, xsm_error *err)
@@ -244,7 +244,7 @@ xsm_status xsm_corpus_get_classes(const xsm_corpus *c, xsm_class_map *map, xsm_e
     m.names = c->names;
     m.counts = c->counts;
     m.rows = c->info.known;
-    return xsmi_options_write(&m, sizeof m, offsetof(xsm_class_map, counts), map, "xsm_class_map", err);
+    return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
 }
 
 uint32_t xsm_corpus_find(const xsm_corpus *c, const char *word)

@@ -8,15 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIRST_OPTIONS_SIZE (offsetof(xsm_read_options, classes) + sizeof(const xsm_class_map *))
-#define FIRST_MAP_SIZE (offsetof(xsm_class_map, reserved) + sizeof(int32_t))
-
 /* -- options ------------------------------------------------------------------------------------------------------ */
 
 static xsm_status check_map(xsmi_reader *r, xsm_error *err)
 {
     r->map = (xsm_class_map)XSM_CLASS_MAP_INIT;
-    XSMI_TRY(xsmi_options_read(&r->map, sizeof r->map, FIRST_MAP_SIZE, r->options.classes, "xsm_class_map", err));
+    XSMI_TRY(
+        xsmi_options_read(&r->map, sizeof r->map, XSMI_FIRST(xsm_class_map), r->options.classes, "xsm_class_map", err));
     r->has_map = true;
     if (r->map.classes > XSM_CLASSES_MAX || r->map.features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -101,7 +99,8 @@ static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *e
 static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, xsm_error *err)
 {
     r->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&r->options, sizeof r->options, FIRST_OPTIONS_SIZE, given, "xsm_read_options", err));
+    XSMI_TRY(xsmi_options_read(&r->options, sizeof r->options, XSMI_FIRST(xsm_read_options), given, "xsm_read_options",
+                               err));
     r->format = xsmi_format_of(r->options.format);
     if (!r->format && r->options.format != XSM_FORMAT_AUTO) {
         return xsmi_fail(err, XSM_ERROR_RANGE,

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define FIRST_OPTIONS_SIZE (offsetof(xsm_write_options, names_path) + sizeof(const char *))
-
 /* -- one file ------------------------------------------------------------------------------------------------------ */
 
 typedef xsm_status (*writer)(xsmi_output *o, xsm_error *err);
@@ -154,7 +152,7 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
                                 : "path");
     }
     xsm_write_options o = XSM_WRITE_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, FIRST_OPTIONS_SIZE, options, "xsm_write_options", err));
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_write_options), options, "xsm_write_options", err));
     const xsmi_format *format = xsmi_format_of(o.format);
     XSMI_TRY(check_options(format, &o, err));
     if (o.names_path && !d->class_names) {

@@ -62,7 +62,7 @@ xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_erro
     if (!w || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_write: %s is NULL", w ? "the array" : "the writer");
     }
-    XSMI_TRY(xsmi_options_read(&a, sizeof a, sizeof a, given, "xsm_array", err));
+    XSMI_TRY(xsmi_options_read(&a, sizeof a, XSMI_FIRST(xsm_array), given, "xsm_array", err));
     if (!a.name || !*a.name || strcmp(a.name, "__metadata__") == 0 || !is_type(a.type) || a.rank < 1 ||
         a.rank > XSMI_TENSOR_RANK) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -101,5 +101,5 @@ xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t t
     a.rank = rank;
     memcpy(a.shape, t->shape, rank * sizeof *a.shape);
     a.data = t->data;
-    return xsmi_options_write(&a, sizeof a, sizeof a, array, "xsm_array", err);
+    return xsmi_options_write(&a, sizeof a, XSMI_FIRST(xsm_array), array, "xsm_array", err);
 }

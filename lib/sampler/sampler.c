@@ -27,13 +27,10 @@ static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, vo
 /* xsm_sampler_ops_name(), _ops_summary(), _ops_option() */
 XSMI_DESCRIBE_OPS(sampler)
 
-/* A table of the first release. */
-#define FIRST_OPS_SIZE offsetof(xsm_sampler_ops, sweep)
-
 static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, FIRST_OPS_SIZE, given, "xsm_sampler_ops", err));
+    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, XSMI_FIRST(xsm_sampler_ops), given, "xsm_sampler_ops", err));
     if (ops->abi != XSM_SAMPLER_ABI) {
         return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the sampler table says abi %u; this release serves %d", ops->abi,
                          XSM_SAMPLER_ABI);

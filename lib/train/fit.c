@@ -50,7 +50,7 @@ typedef struct fit {
 
 static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_fit_options", err));
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_fit_options), given, "xsm_fit_options", err));
     o->iterations = o->iterations ? o->iterations : 1000;
     o->tolerance = o->tolerance == 0 ? 1e-6 : o->tolerance;
     o->memory = o->memory ? o->memory : 10;
@@ -331,7 +331,7 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     if (result) {
         /* Checks the result struct before the work. */
-        XSMI_TRY(xsmi_options_read(&r, sizeof r, sizeof r, result, "xsm_fit_result", err));
+        XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_fit_result), result, "xsm_fit_result", err));
     }
     if (t.options.test && t.options.test->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", t.options.test->features,
@@ -358,7 +358,7 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
     xsmi_release(t.context, t.x, t.capacity, sizeof *t.x);
     xsm_context_free(t.context);
     if (result && (status == XSM_OK || status == XSM_CANCELLED || status == XSM_ERROR_DIVERGED)) {
-        (void)xsmi_options_write(&r, sizeof r, sizeof r, result, "xsm_fit_result", NULL);
+        (void)xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_fit_result), result, "xsm_fit_result", NULL);
     }
     return status;
 }

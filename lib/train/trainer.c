@@ -20,7 +20,7 @@
 xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
                                      xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_trainer_options", err));
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_trainer_options), given, "xsm_trainer_options", err));
     o->epochs = o->epochs ? o->epochs : 10;
     o->batch = o->batch ? o->batch : 1;
     o->eta = o->eta == 0 ? 1 : o->eta;
@@ -221,7 +221,7 @@ xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_get_progress: the trainer is NULL");
     }
     xsm_progress p = progress_of(t);
-    return xsmi_options_write(&p, sizeof p, sizeof p, progress, "xsm_progress", err);
+    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_progress), progress, "xsm_progress", err);
 }
 
 /* Calls the callback; returns true if it asks to stop. */

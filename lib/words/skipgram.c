@@ -63,7 +63,7 @@ static uint32_t choose_batch(const xsm_skipgram_options *o, const xsm_corpus *co
 xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const xsm_corpus *corpus,
                                       xsm_skipgram_options *o, xsm_error *err)
 {
-    XSMI_TRY(xsmi_options_read(o, sizeof *o, sizeof *o, given, "xsm_skipgram_options", err));
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_skipgram_options), given, "xsm_skipgram_options", err));
     o->epochs = o->epochs ? o->epochs : 5;
     o->window = o->window ? o->window : 5;
     o->negatives = o->negatives ? o->negatives : 5;
@@ -260,7 +260,7 @@ xsm_status xsm_skipgram_get_progress(const xsm_skipgram *t, xsm_progress *progre
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_get_progress: the trainer is NULL");
     }
     xsm_progress p = progress_of(t);
-    return xsmi_options_write(&p, sizeof p, sizeof p, progress, "xsm_progress", err);
+    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_progress), progress, "xsm_progress", err);
 }
 
 /* Calls the callback; true if it requests to stop. */

@@ -139,6 +139,23 @@ static void test_message_is_cut_on_a_character(void **state)
     assert_line(3, "a\xF0\x9F\x99\x82", "a");
 }
 
+/* A program of a newer release, whose struct has members behind the message. */
+static void test_message_ends_where_it_did(void **state)
+{
+    (void)state;
+    struct {
+        xsm_error err;
+        char later[32];
+    } newer = {XSM_ERROR_INIT, {0}};
+    char text[600], untouched[sizeof newer.later] = {0};
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    newer.err.size = sizeof newer;
+    xsmi_fail(&newer.err, XSM_ERROR_IO, "%s", text);
+    assert_int_equal(strlen(newer.err.message), sizeof newer.err.message - 1);
+    assert_memory_equal(newer.later, untouched, sizeof untouched);
+}
+
 /* A long path loses its middle, not its file's name, nor the message its reason. */
 static void test_long_paths_leave_the_reason(void **state)
 {
@@ -318,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_fail),
         cmocka_unit_test(test_fail_copy_is_verbatim),
         cmocka_unit_test(test_message_is_cut_on_a_character),
+        cmocka_unit_test(test_message_ends_where_it_did),
         cmocka_unit_test(test_long_paths_leave_the_reason),
         cmocka_unit_test(test_message_is_one_line_of_text),
         cmocka_unit_test(test_error_without_size),

@@ -752,7 +752,6 @@ static void bad_calls_are_refused(void **state)
     } while (0)
     REFUSE(ops.search = NULL);
     REFUSE(ops.search_plan = NULL);
-    REFUSE(ops.size = offsetof(xsm_estimator_ops, search));
     REFUSE(ops.select = NULL);
     REFUSE(ops.kind = XSM_ESTIMATOR_EXACT);
     REFUSE(ops.kind = XSM_ESTIMATOR_LISTED);

@@ -96,7 +96,18 @@ def versioned(name):
 
 
 def listed(root):
-    return set(map(versioned, (root / "tests/structure/symbols.txt").read_text().split()))
+    """Names with their version nodes: symbols.txt has the tier of each, the map the node of each."""
+    nodes, node = {}, None
+    for line in (root / "lib/xsoftmax.map").read_text().splitlines():
+        match = re.match(r"(\w+) \{|\s+(xsm_\w+);", line)
+        if match and match.group(1):
+            node = match.group(1)
+        elif match:
+            nodes[match.group(2)] = node
+    names = re.findall(r"^xsm_\w+$", (root / "tests/structure/symbols.txt").read_text(), flags=re.M)
+    if sorted(names) != sorted(nodes):
+        sys.exit("symbols.txt and lib/xsoftmax.map have different names: " + " ".join(set(names) ^ set(nodes)))
+    return {versioned(f"{name}@{nodes[name]}") for name in names}
 
 
 def exported(shared):

@@ -1,0 +1,69 @@
+/* The last member that each struct with a size had in the first release which has the struct. Written by
+ * tests/structure/renew-abi.sh. */
+#ifndef XSMI_FIRST_H
+#define XSMI_FIRST_H
+
+#define XSMI_LAST_xsm_array data
+#define XSMI_LAST_xsm_batch ids
+#define XSMI_LAST_xsm_choice_info pairs
+#define XSMI_LAST_xsm_choice_trial reserved
+#define XSMI_LAST_xsm_choose_options embedding
+#define XSMI_LAST_xsm_choose_progress seconds
+#define XSMI_LAST_xsm_class_map vocabulary
+#define XSMI_LAST_xsm_context_options cpu_disable
+#define XSMI_LAST_xsm_corpus_info reserved
+#define XSMI_LAST_xsm_corpus_options max_distinct
+#define XSMI_LAST_xsm_dataset_info format
+#define XSMI_LAST_xsm_draw_plan reserved
+#define XSMI_LAST_xsm_embedding_options reserved2
+#define XSMI_LAST_xsm_embedding_parameters hidden
+#define XSMI_LAST_xsm_error message
+#define XSMI_LAST_xsm_estimator_check_options set
+#define XSMI_LAST_xsm_estimator_ops sift
+#define XSMI_LAST_xsm_evaluate_options propensity_b
+#define XSMI_LAST_xsm_fit_options progress_user
+#define XSMI_LAST_xsm_fit_result reserved
+#define XSMI_LAST_xsm_gradient_view row_bound
+#define XSMI_LAST_xsm_index_block list_stride
+#define XSMI_LAST_xsm_index_check_options set
+#define XSMI_LAST_xsm_index_info rebuilds
+#define XSMI_LAST_xsm_index_ops restore
+#define XSMI_LAST_xsm_index_rows bias
+#define XSMI_LAST_xsm_index_search probed
+#define XSMI_LAST_xsm_index_source reserved
+#define XSMI_LAST_xsm_labels labels
+#define XSMI_LAST_xsm_load_options reserved
+#define XSMI_LAST_xsm_metrics psndcg
+#define XSMI_LAST_xsm_model_options layout
+#define XSMI_LAST_xsm_optimizer_check_options set
+#define XSMI_LAST_xsm_optimizer_ops scaled
+#define XSMI_LAST_xsm_parameters features
+#define XSMI_LAST_xsm_predictor_options tree_alone
+#define XSMI_LAST_xsm_problem row_slots
+#define XSMI_LAST_xsm_progress gradient_norm
+#define XSMI_LAST_xsm_ranks hits
+#define XSMI_LAST_xsm_ranks_options known_count
+#define XSMI_LAST_xsm_read_options reserved
+#define XSMI_LAST_xsm_row label_count
+#define XSMI_LAST_xsm_sampler_check_options set
+#define XSMI_LAST_xsm_sampler_ops draw_rows
+#define XSMI_LAST_xsm_sampler_problem seed
+#define XSMI_LAST_xsm_scaled_gradient reserved
+#define XSMI_LAST_xsm_score_block upcoming
+#define XSMI_LAST_xsm_search_block scorer
+#define XSMI_LAST_xsm_search_metrics precision
+#define XSMI_LAST_xsm_search_plan startup
+#define XSMI_LAST_xsm_skipgram_fit_options estimator
+#define XSMI_LAST_xsm_skipgram_options progress_user
+#define XSMI_LAST_xsm_state_tensor data
+#define XSMI_LAST_xsm_step number
+#define XSMI_LAST_xsm_stream_options class_counts
+#define XSMI_LAST_xsm_text_options reserved
+#define XSMI_LAST_xsm_trainer_options progress_user
+#define XSMI_LAST_xsm_tune_options progress_user
+#define XSMI_LAST_xsm_tune_progress seconds
+#define XSMI_LAST_xsm_tune_trial examples
+#define XSMI_LAST_xsm_tuning_info classes
+#define XSMI_LAST_xsm_write_options names_path
+
+#endif

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""What the public headers promise to compiled programs, read from the headers themselves:
+
+abi.py pins INCLUDE FIRST COMPILER...      prints pins.inc: sizes, offsets, types, values, prototypes (64-bit machine).
+                                           FIRST is the pins.inc whose smallest sizes are kept, or - for none
+abi.py first INCLUDE FIRST COMPILER...     prints lib/base/first.h; FIRST is that of before, or - for none
+abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built by these pins still run
+abi.py stub INCLUDE COMPILER...            prints C that defines every function; its types are those of the library
+abi.py trim OLD NEW                        prints abidw's description NEW without what structs have grown at their ends
+                                           since OLD, so that abidiff finds what else has changed
+abi.py symbols INCLUDE COMPILER...         prints symbols.txt
+abi.py map SYMBOLS                         prints the version script
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from xml.etree import ElementTree
+
+# Tier by header, the most specific first; and the version node of each tier in the map of the library.
+TIERS = [("ext", r"xsoftmax/ext/"), ("experimental", r"xsoftmax/(choose|tune)\.h"),
+         ("words", r"xsoftmax/(corpus|skipgram)\.h"), ("core", r"")]
+ORDER = ["core", "ext", "experimental", "words"]
+NODES = {"core": "XSOFTMAX_0", "ext": "XSOFTMAX_0", "experimental": "XSOFTMAX_EXPERIMENTAL", "words": "XSOFTMAX_0"}
+FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DXSM_EXPERIMENTAL"]
+
+
+def headers(include):
+    return sorted(path.relative_to(include).as_posix() for path in include.rglob("*.h"))
+
+
+def includes(include):
+    return "".join(f"#include <{name}>\n" for name in headers(include))
+
+
+def fail(text):
+    print(text)
+    sys.exit(1)
+
+
+def compiled(compiler, include, source, *options):
+    """Output of the compiler for a source that includes what it needs; the error's text where there is one."""
+    command = compiler + FLAGS + ["-I", str(include), "-x", "c", *options, "-"]
+    return subprocess.run(command, input=source, text=True, capture_output=True)
+
+
+def tidy(text):
+    text = re.sub(r"\s+", " ", text).strip()
+    return re.sub(r"\s*([(),*\[\]])\s*", lambda match: {"*": " *", ",": ", "}.get(match.group(1), match.group(1)),
+                  text).replace("* *", "**").replace("(*", " (*").replace("( *", " (*")
+
+
+def split(text, separator):
+    """Parts between separators that stand in no bracket."""
+    parts, depth, part = [], 0, ""
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == separator and depth == 0:
+            parts.append(part)
+            part = ""
+        else:
+            part += letter
+    return [part.strip() for part in parts + [part] if part.strip()]
+
+
+def declarator(text):
+    """Name and type of `type name`, of `type name[n]` and of `type (*name)(arguments)`."""
+    match = re.fullmatch(r"(.*?)\(\s*\*\s*(\w+)\s*\)\s*(\(.*\))", text, flags=re.S)
+    if match:
+        return match.group(2), tidy(match.group(1)) + " (*)" + tidy(match.group(3)).strip()
+    match = re.fullmatch(r"(.*?[\s*])(\w+)\s*((?:\[[^]]*\])*)", text, flags=re.S)
+    if not match or len(split(text, ",")) != 1:
+        fail(f"cannot read the declaration '{text}'")
+    return match.group(2), tidy(match.group(1)) + match.group(3)
+
+
+class Interface:
+    """All that the headers declare, in their order: functions, structs, other types, enumerators, constants."""
+
+    def __init__(self, include, compiler):
+        self.functions, self.structs, self.types, self.values = {}, {}, {}, []
+        result = compiled(compiler, include, includes(include), "-E")
+        if result.returncode != 0:
+            fail(result.stderr)
+        own, text, at = None, {}, []
+        for line in result.stdout.splitlines():
+            match = re.match(r'# \d+ "([^"]*)"', line)
+            if match:
+                path = pathlib.Path(match.group(1))
+                own = path.relative_to(include).as_posix() if include in path.parents else None
+            elif own:
+                text.setdefault(own, []).append(line)
+        for header in text:
+            for statement in split("\n".join(text[header]).replace('extern "C" {', ""), ";"):
+                self.read(header, re.sub(r"\s+", " ", statement).strip())
+        for name in headers(include):
+            for line in re.sub(r"\\\n", " ", (include / name).read_text()).splitlines():
+                match = re.match(r"#define (XSM_\w+) +(.+)", line)
+                if match and not re.search(r"_INIT$|^XSM_(API|VERSION.*|STATUS_ENTRY_|EXPERIMENTAL.*)$", match.group(1)):
+                    self.values.append(match.group(1))
+
+    def read(self, header, text):
+        # What stands before a statement without a semicolon: static inline functions.
+        while text.startswith("static inline"):
+            depth, start = 0, text.index("{")
+            for at in range(start, len(text)):
+                depth += (text[at] == "{") - (text[at] == "}")
+                if depth == 0:
+                    break
+            text = text[at + 1:].strip()
+        visible = '__attribute__((visibility("default")))'
+        if text.startswith(visible):
+            match = re.fullmatch(r"(.*?[\s*])(xsm_\w+)\s*(\(.*\))", text[len(visible):].strip())
+            if not match:
+                fail(f"{header}: cannot read the function '{text}'")
+            self.functions[match.group(2)] = (tidy(match.group(1)), tidy(match.group(3)), header)
+        elif re.match(r"enum\b", text):
+            self.values += [re.match(r"\w+", entry).group() for entry in split(re.search(r"\{(.*)\}", text).group(1), ",")]
+        elif re.match(r"(typedef )?struct \w+ \{", text):
+            name = re.search(r"struct (\w+)", text).group(1)
+            members = split(text[text.index("{") + 1:text.rindex("}")], ";")
+            self.structs[name] = [declarator(member) for member in members]
+        elif re.match(r"typedef struct \w+ \w+$", text):
+            pass
+        elif text.startswith("typedef "):
+            name, kind = declarator(text[len("typedef "):])
+            self.types[name] = kind
+        elif text:
+            fail(f"{header}: cannot read '{text}'")
+
+    def sized(self):
+        """Structs that may grow at their end."""
+        return [name for name, members in self.structs.items() if members[0] == ("size", "size_t")]
+
+    def tier(self, name):
+        return next(tier for tier, pattern in TIERS if re.search(pattern, self.functions[name][2]))
+
+
+def pins(include, first, compiler):
+    """Numbers come from a program that this machine runs."""
+    api = Interface(include, compiler)
+    kept = dict(re.findall(r"^(?:GROWS|FIXED)\((\w+), (\d+)", first.read_text(), flags=re.M)) if first else {}
+    lines = []
+    for name, members in api.structs.items():
+        grows = name in api.sized()
+        lines.append(f'printf("%s({name}, %zu, %zu)\\n", "{"GROWS" if grows else "FIXED"}", '
+                     f'(size_t){kept.get(name) or f"sizeof({name})"}, sizeof({name}));')
+        for member, kind in members:
+            lines.append(f'printf("    MEMBER({name}, {member}, %zu, %zu, %s)\\n", offsetof({name}, {member}), '
+                         f'sizeof((({name} *)0)->{member}), "{kind}");')
+        # Bytes without a name could not be told from members later.
+        lines.append("if (" + " + ".join(f"sizeof((({name} *)0)->{member})" for member, kind in members)
+                     + f' != sizeof({name})) {{ fprintf(stderr, "{name} has bytes without a name\\n"); return 1; }}')
+    for name, kind in api.types.items():
+        lines.append(f'puts("TYPE({name}, {kind})");')
+    for name in api.values:
+        lines.append(f'printf("VALUE({name}, %lldLL)\\n", (long long)({name}));')
+    for name, (result, arguments, header) in sorted(api.functions.items()):
+        lines.append(f'puts("FUNCTION({result}, {name}, {arguments})");')
+    source = ("#include <stdio.h>\n" + includes(include) + "int main(void)\n{\n    " + "\n    ".join(lines)
+              + "\n    return 0;\n}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "pins"
+        result = compiled(compiler, include, source, "-w", "-o", str(program))
+        if result.returncode != 0:
+            fail(result.stderr)
+        print("/*\n * What programs were compiled with, on 64-bit machines; written by renew-abi.sh. Compiled by abi.py check:\n"
+              " * FIXED and GROWS(struct, smallest size accepted, size), MEMBER(struct, member, offset, size, type),\n"
+              " * TYPE(name, type), VALUE(name, number), FUNCTION(result, name, arguments).\n */")
+        sys.stdout.flush()
+        if subprocess.run([program]).returncode != 0:
+            sys.exit(1)
+
+
+CHECKS = r"""
+#define SAME(a, b) __builtin_types_compatible_p(a, b)
+#define WIDE (sizeof(void *) == 8)
+#define FIXED(name, first, bytes) _Static_assert(!WIDE || sizeof(name) == (bytes), #name " has another size");
+#define GROWS(name, first, bytes) _Static_assert(!WIDE || sizeof(name) >= (bytes), #name " has become smaller"); \
+    _Static_assert(offsetof(name, size) == 0, #name " does not begin with its size");
+#define MEMBER(name, member, offset, bytes, ...) \
+    _Static_assert(!WIDE || offsetof(name, member) == (offset), #name "." #member " has moved"); \
+    _Static_assert(SAME(__typeof__(((name *)0)->member), __VA_ARGS__), #name "." #member " has another type");
+#define TYPE(name, ...) _Static_assert(SAME(name, __VA_ARGS__), #name " is another type");
+#define VALUE(name, number) _Static_assert((long long)(name) == (number), #name " has another value");
+#define FUNCTION(result, name, ...) _Static_assert(SAME(__typeof__(name), result __VA_ARGS__), #name " has another type");
+"""
+
+
+def parameters(arguments):
+    return [declarator(part)[0] for part in split(arguments[1:-1], ",") if part != "void"]
+
+
+def check(path, include, compiler):
+    """Compiles the pins as assertions. Types do not show that two arguments of one type changed places: names do."""
+    now = Interface(include, compiler)
+    text = path.read_text()
+    source = includes(include) + CHECKS + f'#line 1 "{path.name}"\n' + text
+    bad = re.findall(r"error: (.*)", compiled(compiler, include, source, "-fsyntax-only", "-w",
+                                              *("-fmax-errors=0",) * ("clang" not in " ".join(compiler))).stderr)
+    for name, arguments in re.findall(r"^FUNCTION\([^()]*?, (xsm_\w+), (\(.*\))\)$", text, flags=re.M):
+        if name in now.functions:
+            old, new = parameters(arguments), parameters(now.functions[name][1])
+            if old != new and sorted(old) == sorted(new):
+                bad.append(f"{name}() takes its arguments in another order: {', '.join(new)} instead of {', '.join(old)}")
+    sizes = dict(re.findall(r"^GROWS\((\w+), \d+, (\d+)\)", text, flags=re.M))
+    pinned = set(re.findall(r"^ +MEMBER\((\w+), (\w+)", text, flags=re.M))
+    # A member that is new lies behind the old ones, not in a hole between them.
+    new = [(name, member) for name in sizes if name in now.structs for member, kind in now.structs[name]
+           if (name, member) not in pinned]
+    source = includes(include) + "".join(
+        f'_Static_assert(sizeof(void *) != 8 || offsetof({name}, {member}) >= {sizes[name]}, '
+        f'"{name}.{member} is new, and not at the end");\n' for name, member in new)
+    bad += re.findall(r"error: (.*)", compiled(compiler, include, source, "-fsyntax-only", "-w").stderr)
+    for line in bad:
+        print(line)
+    print(f"{len(re.findall('^ *[A-Z]+[(]', text, flags=re.M))} pins, {len(bad)} broken")
+    return 1 if bad else 0
+
+
+def stub(include, compiler):
+    api = Interface(include, compiler)
+    print(includes(include))
+    for name, (result, arguments, header) in sorted(api.functions.items()):
+        end = "" if result == "void" else f" return ({result}){{0}};"
+        print(f"{result} {name}{arguments} {{{end} }}")
+
+
+def trim(old, new):
+    """A suppression of abidiff for members at the end of a struct hides all other changes of that struct, too. So the
+    description itself goes back to the old size: members from there on leave it. What is opaque in the old one loses
+    its inside."""
+    ends, opaque = {}, set()
+    for struct in ElementTree.parse(old).iter("class-decl"):
+        first = struct.find("data-member")
+        if struct.get("is-declaration-only") == "yes":
+            opaque.add(struct.get("name"))
+        elif first is not None and first.find("var-decl").get("name") == "size":
+            ends[struct.get("name")] = int(struct.get("size-in-bits"))
+    opaque -= set(ends)
+    tree = ElementTree.parse(new)
+    for struct in tree.iter("class-decl"):
+        name, size = struct.get("name"), int(struct.get("size-in-bits", 0))
+        end = -1 if name in opaque else ends.get(name, size)
+        if size > end:
+            for member in struct.findall("data-member"):
+                if int(member.get("layout-offset-in-bits")) >= end:
+                    struct.remove(member)
+            struct.set("size-in-bits", str(end))
+        if name in opaque:
+            struct.set("is-declaration-only", "yes")
+            struct.attrib.pop("size-in-bits", None)
+    tree.write(sys.stdout, encoding="unicode")
+
+
+def first(include, old, compiler):
+    """The last member that each struct with a size had first; what is known stays."""
+    api = Interface(include, compiler)
+    known = dict(re.findall(r"XSMI_LAST_(\w+) (\w+)", old.read_text())) if old else {}
+    print("/* The last member that each struct with a size had in the first release which has the struct. Written by\n"
+          " * tests/structure/renew-abi.sh. */\n#ifndef XSMI_FIRST_H\n#define XSMI_FIRST_H\n")
+    for name in sorted(api.sized()):
+        print(f"#define XSMI_LAST_{name} {known.get(name, api.structs[name][-1][0])}")
+    print("\n#endif")
+
+
+def symbols(include, compiler):
+    api = Interface(include, compiler)
+    for tier in ORDER:
+        print(f"# {tier}")
+        for name in sorted(name for name in api.functions if api.tier(name) == tier):
+            print(name)
+
+
+def version_map(path):
+    tiers, tier = {}, None
+    for line in path.read_text().split("\n"):
+        if line.startswith("# "):
+            tier = line[2:]
+        elif line:
+            tiers.setdefault(NODES[tier], []).append(line)
+    print("/* Written by tests/structure/renew-abi.sh from symbols.txt. A name, once released, keeps its node. */")
+    for place, (node, names) in enumerate(tiers.items()):
+        print(node + " {\n    global:\n" + "".join(f"        {name};\n" for name in sorted(names))
+              + ("    local:\n        *;\n" if place == 0 else "") + "};")
+
+
+def main():
+    command, place, rest = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+    if command in ("pins", "first"):
+        {"pins": pins, "first": first}[command](place.resolve(), pathlib.Path(rest[0]) if rest[0] != "-" else None, rest[1:])
+    elif command == "check":
+        return check(place, pathlib.Path(rest[0]).resolve(), rest[1:])
+    elif command == "map":
+        version_map(place)
+    elif command == "trim":
+        trim(place, rest[0])
+    else:
+        {"stub": stub, "symbols": symbols}[command](place.resolve(), rest)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Tries the gates of the ABI: abi_mutations.py [WORD...]   only what has a WORD in its description
+
+Each broken interface below is made in a copy of headers and symbol map, and must be refused by name, by `abi.py check` or by
+check-abi.sh; each allowed growth must pass both. They compare with the interface of today, not with the stored one, so that
+growth since then is no matter. Ends with 77 where there is no abigail.
+"""
+import concurrent.futures
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+def command(*words):
+    result = subprocess.run(words, text=True, capture_output=True)
+    return result.returncode, result.stdout + result.stderr
+
+
+class Tree:
+    """A copy of the interface, its headers without comments."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        shutil.copytree(ROOT / "include", folder / "include")
+        (folder / "lib").mkdir()
+        shutil.copy(ROOT / "lib/xsoftmax.map", folder / "lib")
+        for header in (folder / "include").rglob("*.h"):
+            header.write_text(re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S))
+
+    def edit(self, pattern, change, where="include/**/*.h"):
+        """Replaces what one file has once; `change` is text or a function of the match."""
+        found = [(path, re.search(pattern, path.read_text(), flags=re.M)) for path in sorted(self.folder.glob(where))]
+        found = [(path, match) for path, match in found if match]
+        if len(found) != 1:
+            raise LookupError(f"{len(found)} files have /{pattern}/")
+        path, match = found[0]
+        text = path.read_text()
+        path.write_text(text[:match.start()] + (change if isinstance(change, str) else change(match)) + text[match.end():])
+
+    def members(self, struct, change):
+        """change() gets the declarations of a struct as a list, by which it is replaced."""
+        def replace(match):
+            parts = [part.strip() for part in match.group(2).split(";")][:-1]
+            change(parts)
+            return match.group(1) + "".join(f"    {part};\n" for part in parts) + "}"
+        self.edit(rf"((?:typedef )?struct {struct} \{{)([^}}]*)\}}", replace)
+
+    def arguments(self, function, change):
+        def replace(match):
+            parts = [part.strip() for part in match.group(2).split(",")]
+            change(parts)
+            return match.group(1) + ", ".join(parts) + ");"
+        self.edit(rf"(^XSM_API [^;()]*\b{function}\()([^()]*)\);", replace)
+
+
+def at(parts, name):
+    found = [i for i, part in enumerate(parts) if re.search(rf"\b{name}$|\(\*{name}\)|\b{name}\[", part)]
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} declarations of {name}")
+    return found[0]
+
+
+def swap(a, b):
+    def change(parts):
+        i, j = at(parts, a), at(parts, b)
+        parts[i], parts[j] = parts[j], parts[i]
+    return change
+
+
+def remove(name):
+    return lambda parts: parts.pop(at(parts, name))
+
+
+def after(name, text):
+    return lambda parts: parts.insert(at(parts, name) + 1, text)
+
+
+def last(*texts):
+    return lambda parts: parts.extend(texts)
+
+
+def retype(name, old, new):
+    def change(parts):
+        i = at(parts, name)
+        if old not in parts[i]:
+            raise LookupError(f"no {old} in '{parts[i]}'")
+        parts[i] = parts[i].replace(old, new, 1)
+    return change
+
+
+def both(*changes):
+    return lambda parts: [change(parts) for change in changes]
+
+
+def member(struct, change):
+    return lambda tree: tree.members(struct, change)
+
+
+def argument(function, change):
+    return lambda tree: tree.arguments(function, change)
+
+
+def edit(pattern, change, *where):
+    return lambda tree: tree.edit(pattern, change, *where)
+
+
+def drop(name):
+    def change(tree):
+        tree.edit(rf"^XSM_API [^;]*\b{name}\([^;]*;", "")
+        tree.edit(rf"^ *{name};\n", "", "lib/xsoftmax.map")
+    return change
+
+
+def add_function(declaration):
+    def change(tree):
+        tree.edit(r"^XSM_API uint32_t xsm_model_features\([^;]*;", lambda match: match.group() + "\nXSM_API " + declaration + ";")
+        name = re.search(r"(xsm_\w+)\(", declaration).group(1)
+        tree.edit(r"^    global:\n", f"    global:\n        {name};\n", "lib/xsoftmax.map")
+    return change
+
+
+# Description, the name that the refusal must say, the change.
+BROKEN = [
+    ("members of two pointer types swapped", "xsm_batch", member("xsm_batch", swap("labels", "ids"))),
+    ("members of one type swapped", "xsm_class_map", member("xsm_class_map", swap("classes", "features"))),
+    ("two members swapped and one added at the end", "xsm_batch",
+     member("xsm_batch", both(swap("labels", "ids"), last("double later")))),
+    ("a member removed", "xsm_dataset_info", member("xsm_dataset_info", remove("unlabelled"))),
+    ("the last member removed", "xsm_row", member("xsm_row", remove("label_count"))),
+    ("a member of another sign", "xsm_trainer_options", member("xsm_trainer_options", retype("epochs", "uint", "int"))),
+    ("a wider member", "xsm_predictor_options", member("xsm_predictor_options", retype("top", "uint32_t", "uint64_t"))),
+    ("a member inserted in a struct", "xsm_context_options",
+     member("xsm_context_options", after("allocator", "void *between"))),
+    ("a member inserted before the size", "xsm_read_options",
+     member("xsm_read_options", lambda parts: parts.insert(0, "uint64_t before"))),
+    ("a longer array within a struct", "xsm_array", member("xsm_array", retype("shape", "[4]", "[8]"))),
+    ("a longer array at the end", "xsm_error", member("xsm_error", retype("message", "480", "512"))),
+    ("a struct without a size has grown", "xsm_allocator", member("xsm_allocator", last("void *later"))),
+    ("an element of arrays has grown", "xsm_example", member("xsm_example", last("double later"))),
+    ("const removed from a member", "xsm_labels", member("xsm_labels", retype("labels", "const ", ""))),
+    ("a slot inserted in a table", "xsm_estimator_ops",
+     member("xsm_estimator_ops", after("gradient", "void (*between)(void *state)"))),
+    ("two slots of one type swapped", "xsm_estimator_ops", member("xsm_estimator_ops", swap("row_bound", "sift"))),
+    ("a slot removed", "xsm_index_ops", member("xsm_index_ops", remove("info"))),
+    ("a slot with another argument", "xsm_sampler_ops",
+     member("xsm_sampler_ops", retype("log_probability", "uint32_t", "uint64_t"))),
+    ("a callback with another argument", "xsm_log_function",
+     edit(r"(\*xsm_log_function\)\(void \*user, )int32_t", lambda match: match.group(1) + "int64_t")),
+    ("a callback with another result", "xsm_runner", member("xsm_runner", retype("run", "int32_t", "void"))),
+    ("enumerators renumbered", "XSM_LOG_INFO", edit(r"XSM_LOG_INFO = 2", "XSM_LOG_INFO = 4")),
+    ("an enumerator removed", "XSM_LOG_DEBUG", edit(r",\s*XSM_LOG_DEBUG = 3", "")),
+    ("a bit of another value", "XSM_ESTIMATOR_MULTI_LABEL",
+     edit(r"XSM_ESTIMATOR_MULTI_LABEL = 4", "XSM_ESTIMATOR_MULTI_LABEL = 64")),
+    ("a status of another number", "XSM_ERROR_SHAPE", edit(r"X\(XSM_ERROR_SHAPE, 17", "X(XSM_ERROR_SHAPE, 27")),
+    ("a constant of another value", "XSM_SAMPLER_LANES", edit(r"define XSM_SAMPLER_LANES 32", "define XSM_SAMPLER_LANES 64")),
+    ("the status type is wider", "xsm_status", edit(r"typedef int32_t xsm_status;", "typedef int64_t xsm_status;")),
+    ("a function gone", "xsm_model_features", drop("xsm_model_features")),
+    ("a function not exported", "xsm_model_features", edit(r"^ *xsm_model_features;\n", "", "lib/xsoftmax.map")),
+    ("another version node", "XSOFTMAX_0", edit(r"^XSOFTMAX_0 ", "XSOFTMAX_0_1 ", "lib/xsoftmax.map")),
+    ("a wider argument", "xsm_model_new_linear", argument("xsm_model_new_linear", retype("classes", "uint32_t", "uint64_t"))),
+    ("an argument added", "xsm_model_save", argument("xsm_model_save", last("uint32_t later"))),
+    ("an argument removed", "xsm_dataset_shuffle", argument("xsm_dataset_shuffle", remove("seed"))),
+    ("arguments of two types swapped", "xsm_trainer_new", argument("xsm_trainer_new", swap("estimator", "optimizer"))),
+    ("arguments of one type swapped", "xsm_model_new_linear",
+     argument("xsm_model_new_linear", swap("features", "classes"))),
+    ("const removed from an argument", "xsm_dataset_get_info",
+     argument("xsm_dataset_get_info", retype("dataset", "const ", ""))),
+    ("another result", "xsm_model_classes", edit(r"XSM_API uint32_t xsm_model_classes\(", "XSM_API uint64_t xsm_model_classes(")),
+    ("no result", "xsm_model_save", edit(r"XSM_API xsm_status xsm_model_save\(", "XSM_API void xsm_model_save(")),
+]
+
+ALLOWED = [
+    ("a member at the end of options", member("xsm_trainer_options", last("double later"))),
+    ("members at the end of a struct that others point to", member("xsm_batch", last("double later", "const void *latest"))),
+    ("a slot at the end of a table", member("xsm_estimator_ops", last("void (*later)(void *state)"))),
+    ("a member at the end of what tables are given", member("xsm_score_block", last("const double *later"))),
+    ("an enumerator at the end", edit(r"XSM_LOG_DEBUG = 3", "XSM_LOG_DEBUG = 3, XSM_LOG_LATER = 4")),
+    ("a status", edit(r"X\(XSM_ERROR_SHAPE", "X(XSM_ERROR_LATER, 97, \"later\") X(XSM_ERROR_SHAPE")),
+    ("a function", add_function("xsm_status xsm_later(const struct xsm_model *model, double value)")),
+    ("a struct, and a function with it", lambda tree: (
+        tree.edit(r"^typedef struct xsm_row \{", "typedef struct xsm_later { size_t size; double value; } xsm_later;\n"
+                  "typedef struct xsm_row {"), add_function("void xsm_later_fill(struct xsm_later *later)")(tree))),
+    ("an argument of another name", argument("xsm_model_save", retype("path", "path", "file"))),
+]
+
+
+def gates(tree, base):
+    """What the gates say that refuse it, by their names."""
+    said = {}
+    for name, words in [("pins", (sys.executable, HERE / "abi.py", "check", base / "pins.inc", tree.folder / "include", "gcc")),
+                        ("abidiff", ("sh", HERE / "check-abi.sh", "--root", tree.folder, "--baseline", base / "base.abi"))]:
+        status, output = command(*words)
+        if status != 0:
+            said[name] = output
+    return said
+
+
+def attempt(change, base):
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Tree(pathlib.Path(folder))
+        change(tree)
+        everything = "".join(f"#include <{path.relative_to(tree.folder / 'include')}>\n"
+                             for path in sorted((tree.folder / "include").rglob("*.h")))
+        result = subprocess.run(["gcc", "-std=c11", "-fsyntax-only", "-w", "-x", "c", "-I", tree.folder / "include", "-"],
+                                input=everything, text=True, capture_output=True)
+        if result.returncode != 0:
+            raise LookupError("a change that is no C:\n" + result.stderr)
+        return gates(tree, base)
+
+
+def main():
+    if not shutil.which("abidw"):
+        print("skipped: there is no abidw (Debian: abigail-tools)")
+        return 77
+    chosen = lambda text: not sys.argv[1:] or any(word in text for word in sys.argv[1:])
+    broken = [entry for entry in BROKEN if chosen(entry[0])]
+    allowed = [entry for entry in ALLOWED if chosen(entry[0])]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        base = pathlib.Path(folder)
+        status, output = command(sys.executable, HERE / "abi.py", "pins", ROOT / "include", "-", "gcc")
+        (base / "pins.inc").write_text(output)
+        status = status or command("sh", HERE / "check-abi.sh", "--write", "--baseline", base / "base.abi")[0]
+        if status != 0:
+            print("the interface of today cannot be described:\n" + output)
+            return 1
+        results = list(pool.map(lambda entry: attempt(entry[-1], base), broken + allowed))
+    caught = passed = 0
+    for (text, name, _), said in zip(broken, results):
+        by = [gate for gate, output in said.items() if re.search(rf"\b{name}\b", output)]
+        caught += bool(by)
+        print(f"{'caught by ' + ' and '.join(by) if by else 'NOT CAUGHT':28} {text} ({name})")
+        if not by:
+            print("".join(said.values()))
+    for (text, _), said in zip(allowed, results[len(broken):]):
+        passed += not said
+        print(f"{'passed' if not said else 'REFUSED by ' + ' and '.join(said):28} {text}")
+        print("".join(said.values()), end="")
+    print(f"{caught} of {len(broken)} broken ABIs caught, {passed} of {len(allowed)} allowed changes passed")
+    return 0 if caught == len(broken) and passed == len(allowed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Writes down the interface of the headers as they are: what tests/structure/abi/ has of it, symbols.txt, the symbol map of
+# the library and lib/base/first.h.
+#
+#   sh tests/structure/renew-abi.sh [--check]
+#
+# Until the first release, after any change of the headers. From then on for growth only: it refuses where programs
+# that were built before would not run. With --check it changes nothing, and fails if something would change.
+set -u
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+root=$(cd "$here/../.." && pwd) || exit 1
+work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-abi.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+abi() {
+    python3 "$here/abi.py" "$@"
+}
+
+# A dated section of the changelog is a release.
+pins=- first=-
+if grep -q '^## \[[0-9.]*\] - [0-9]' "$root/CHANGELOG.md"; then
+    pins=$here/abi/pins.inc first=$root/lib/base/first.h
+    abi check "$pins" "$root/include" gcc && sh "$here/check-abi.sh" || exit 1
+fi
+abi pins "$root/include" "$pins" gcc >"$work/pins.inc" || { cat "$work/pins.inc"; exit 1; }
+abi first "$root/include" "$first" gcc >"$work/first.h" || exit 1
+abi symbols "$root/include" gcc >"$work/symbols.txt" && abi map "$work/symbols.txt" >"$work/xsoftmax.map" || exit 1
+status=0
+put() {
+    if ! cmp -s "$work/$1" "$2"; then
+        if [ "${check-}" ]; then
+            echo "$2 is not what the headers say: sh tests/structure/renew-abi.sh"
+            status=1
+        else
+            cp "$work/$1" "$2"
+        fi
+    fi
+}
+check=
+[ "${1-}" != --check ] || check=yes
+put pins.inc "$here/abi/pins.inc"
+put first.h "$root/lib/base/first.h"
+put symbols.txt "$here/symbols.txt"
+put xsoftmax.map "$root/lib/xsoftmax.map"
+[ "$check" ] || sh "$here/check-abi.sh" --write || status=1
+exit $status
