@@ -5,8 +5,8 @@ check_consumer.py SOURCE-ROOT --build DIRECTORY --meson MESON... | --prefix PREF
 
 With --build the build is installed to a temporary folder first (as `meson install --destdir` does it for packagers);
 with --prefix it was installed to its own prefix already. C and C++ programs, against the shared library, against the
-static one, and as wholly static programs where the compiler has static system libraries. CC, CXX and PKG_CONFIG may
-name other tools.
+static one, and as wholly static programs where the compiler has static system libraries; which of the libraries there
+are depends on the build's default_library. CC, CXX and PKG_CONFIG may name other tools.
 """
 import os
 import pathlib
@@ -59,11 +59,19 @@ def main():
         library = found[0].parent.parent
         alone = work / "static"  # the linker prefers a shared library: here it finds none
         alone.mkdir()
-        shutil.copy(library / "libxsoftmax.a", alone)
+        kinds = []
+        if list(library.glob("libxsoftmax.so*")):
+            kinds.append("shared")
+        if (library / "libxsoftmax.a").exists():
+            shutil.copy(library / "libxsoftmax.a", alone)
+            kinds += ["static", "wholly static"]
+        if not kinds:
+            print(f"no library was installed in {library}")
+            return 1
         for source, variable, default, standard in PROGRAMS:
             compiler = shlex.split(os.environ.get(variable, default))
             warnings = [standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-            for kind in ("shared", "static", "wholly static"):
+            for kind in kinds:
                 flags = run(query + ["--cflags", "--libs"] + (["--static"] if kind != "shared" else []),
                             env=environment).split()
                 if kind != "shared":

@@ -69,7 +69,7 @@ def members(root, archive):
         sources[path.parent.name + "_" + path.name] = sources[path.name] = path.relative_to(root / "lib").as_posix()
     rows, source = [], None
     for line in run(tool("nm"), archive).splitlines():
-        match = re.fullmatch(r"(\S+)\.o:", line)
+        match = re.fullmatch(r"(?:\S*/)?([^/\s]+)\.o:", line)  # with its folder in an archive that is not installed
         if match:
             source = sources.get(match.group(1))
             if source is None:
