@@ -3,6 +3,7 @@
 #ifndef XSMI_FIRST_H
 #define XSMI_FIRST_H
 
+#define XSMI_LAST_xsm_activity seconds
 #define XSMI_LAST_xsm_array data
 #define XSMI_LAST_xsm_batch ids
 #define XSMI_LAST_xsm_choice_info pairs
@@ -10,7 +11,7 @@
 #define XSMI_LAST_xsm_choose_options embedding
 #define XSMI_LAST_xsm_choose_progress seconds
 #define XSMI_LAST_xsm_class_map vocabulary
-#define XSMI_LAST_xsm_context_options cpu_disable
+#define XSMI_LAST_xsm_context_options progress_user
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
 #define XSMI_LAST_xsm_dataset_info format
