@@ -59,8 +59,9 @@ typedef struct xsmi_container xsmi_container;
 
 /* Maps a file and checks all of its structure, and its checksum if `verify`. Messages start with the path. */
 xsm_status xsmi_container_open(xsm_context *ctx, const char *path, bool verify, xsmi_container **out, xsm_error *err);
-/* The same for bytes in memory (aligned to 8), which the caller keeps and which must outlive the container. */
-xsm_status xsmi_container_parse(xsm_context *ctx, const void *data, size_t size, const char *name, bool verify,
+/* The same for a file's bytes in memory (aligned to 8), which the caller keeps and which must outlive the container.
+ * Only tests and fuzz targets call this: they try thousands of files, which would otherwise go through a disk. */
+xsm_status xsmi_container_parse(xsm_context *ctx, const xsmi_mapping *bytes, const char *name, bool verify,
                                 xsmi_container **out, xsm_error *err);
 /* Releases it, with its mapping; NULL is allowed. */
 void xsmi_container_close(xsmi_container *c);

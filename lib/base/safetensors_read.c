@@ -303,13 +303,13 @@ xsm_status xsmi_container_open(xsm_context *ctx, const char *path, bool verify, 
     return finish_container(c, verify, out, err);
 }
 
-xsm_status xsmi_container_parse(xsm_context *ctx, const void *data, size_t size, const char *name, bool verify,
+xsm_status xsmi_container_parse(xsm_context *ctx, const xsmi_mapping *bytes, const char *name, bool verify,
                                 xsmi_container **out, xsm_error *err)
 {
     xsmi_container *c = NULL;
     XSMI_TRY(new_container(ctx, name, &c, err));
-    c->bytes = data;
-    c->size = size;
+    c->bytes = bytes->data;
+    c->size = bytes->size;
     return finish_container(c, verify, out, err);
 }
 

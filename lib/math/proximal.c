@@ -67,11 +67,6 @@ static point evaluate(xsmi_proximal *p, double u, const point *near)
     return at;
 }
 
-double xsmi_proximal_value(xsmi_proximal *p, double u)
-{
-    return evaluate(p, u, NULL).value;
-}
-
 double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance)
 {
     double low = 0, high = INFINITY; /* F(0) <= 0 because u_old >= 0 */

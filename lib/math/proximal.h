@@ -26,7 +26,5 @@ double xsmi_proximal_solve(xsmi_proximal *p, int32_t solver, double tolerance);
 /* Solves equations side by side, level_k being log(q_k rate) + margin_k, to e->tolerance, as above. The results of each
  * equation have the same bits whatever it is solved with. e->count may be 0. scratch: [3*count]. */
 void xsmi_proximal_solve_lanes(const xsmi_kernels *kernels, const xsmi_equations *e, int32_t solver, double *scratch);
-/* F(u), computed without a starting point; sets c_k(u). */
-double xsmi_proximal_value(xsmi_proximal *p, double u);
 
 #endif

@@ -183,11 +183,6 @@ static xsm_progress progress_of(const xsm_trainer *t)
     return p;
 }
 
-void xsmi_trainer_call_every(xsm_trainer *t, double seconds)
-{
-    t->interval = seconds;
-}
-
 void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
 {
     t->stretch = stretch;
@@ -208,11 +203,6 @@ bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
 {
     t->marks = t->window ? marks : NULL;
     return t->marks != NULL;
-}
-
-xsmi_window *xsmi_trainer_window(xsm_trainer *t)
-{
-    return t->window;
 }
 
 xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress, xsm_error *err)

@@ -37,7 +37,7 @@ struct xsm_trainer {
     uint64_t ahead;             /* the epoch of `next_order`, or UINT64_MAX */
     bool pending;               /* a complete epoch has not been evaluated and reported yet */
     bool reporting;             /* the callback is running for it */
-    double last_call, interval; /* seconds between two calls of the callback within an epoch */
+    double last_call, interval; /* seconds between two calls of the callback within an epoch; 0 = after every step */
     uint64_t fingerprint;       /* of `train`, when it has been computed */
     bool fingerprint_known;
     xsm_metrics train_metrics, test_metrics;
@@ -57,8 +57,6 @@ bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks);
 /* The share of the coefficients of all steps so far that were used: for a sifted gradient those that are not 0, for a
  * search those listed, otherwise all. */
 double xsmi_trainer_active(const xsm_trainer *t);
-/* Sets the seconds between calls of the callback within an epoch; for tests, 0 means after every window or batch. */
-void xsmi_trainer_call_every(xsm_trainer *t, double seconds);
 /* Refuses a trainer whose objects were bound to something else in the meantime. */
 xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err);
 /* Sorts the rows into the order of the current epoch. */

@@ -62,13 +62,7 @@ struct xsmi_window {
     uint32_t *size;               /* [steps] steps of a component, at its root */
     uint32_t *lane_of;            /* [steps] */
     uint32_t threads, lane_count;
-    double pace[2];    /* seconds a step lately, in order and on the threads; 0 = unknown */
-    uint32_t windows;  /* run so far */
-    uint32_t next_try; /* the number of windows at which the slower kind is tried again */
-    uint32_t patience; /* windows between the last two such trials */
-    uint64_t threaded; /* windows that ran on the threads */
-    uint64_t planned;  /* windows that were planned beside the previous one */
-    int32_t mode;      /* XSMI_WINDOW_* */
+    xsmi_window_choice choice;
 };
 
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
@@ -106,7 +100,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->optimizer = o;
     w->threads = xsm_context_threads(ctx);
     w->lane_count = w->threads * LANES_A_THREAD;
-    w->next_try = w->patience = TRY_EVERY;
+    w->choice.next_try = w->choice.patience = TRY_EVERY;
     /* Components stay small if a window uses few of the classes. */
     uint64_t steps = o->model->classes / (8 * e->width);
     w->steps = XSMI_CLAMP(steps, STEPS_LEAST, STEPS_MOST);
@@ -172,19 +166,9 @@ uint64_t xsmi_window_steps(const xsmi_window *w)
     return w->steps;
 }
 
-void xsmi_window_set_mode(xsmi_window *w, int32_t mode)
+xsmi_window_choice *xsmi_window_chosen(xsmi_window *w)
 {
-    w->mode = mode;
-}
-
-uint64_t xsmi_window_threaded(const xsmi_window *w)
-{
-    return w->threaded;
-}
-
-uint64_t xsmi_window_planned(const xsmi_window *w)
-{
-    return w->planned;
+    return &w->choice;
 }
 
 void xsmi_window_forget(xsmi_window *w)
@@ -312,24 +296,25 @@ static void run_job(void *state, size_t index, uint32_t thread)
  * faster lately, and tries the other now and then. */
 static bool prefers_threads(const xsmi_window *w, uint64_t count)
 {
+    const xsmi_window_choice *c = &w->choice;
     if (w->threads == 1 || count < STEPS_LEAST) {
         return false;
     }
-    if (w->mode != XSMI_WINDOW_FASTER) {
-        return w->mode == XSMI_WINDOW_THREADS;
+    if (c->mode != XSMI_WINDOW_FASTER) {
+        return c->mode == XSMI_WINDOW_THREADS;
     }
-    bool faster = w->pace[1] < w->pace[0]; /* 0, unknown, wins */
-    return w->windows >= w->next_try ? !faster : faster;
+    bool faster = c->pace[1] < c->pace[0]; /* 0, unknown, wins */
+    return c->windows >= c->next_try ? !faster : faster;
 }
 
-static void learn(xsmi_window *w, bool tried, double pace)
+static void learn(xsmi_window_choice *c, bool tried, double pace)
 {
-    double *known = &w->pace[tried];
+    double *known = &c->pace[tried];
     *known = *known > 0 ? 0.75 * *known + 0.25 * pace : pace;
-    if (w->windows++ >= w->next_try) {
-        bool slower = *known > w->pace[!tried];
-        w->patience = !slower ? TRY_EVERY : w->patience < TRY_SELDOM ? 2 * w->patience : TRY_SELDOM;
-        w->next_try = w->windows + w->patience;
+    if (c->windows++ >= c->next_try) {
+        bool slower = *known > c->pace[!tried];
+        c->patience = !slower ? TRY_EVERY : c->patience < TRY_SELDOM ? 2 * c->patience : TRY_SELDOM;
+        c->next_try = c->windows + c->patience;
     }
 }
 
@@ -397,7 +382,7 @@ static xsm_status use_plan(xsmi_window *w, const xsmi_window_rows *now, xsm_erro
     w->plans[w->now].count = 0;
     if (next->count == now->count && next->position == position && next->rows == now->rows) {
         w->now = 1 - w->now;
-        w->planned++;
+        w->choice.planned++;
         return XSM_OK;
     }
     plan *p = &w->plans[w->now];
@@ -448,12 +433,12 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
                 *failed = XSMI_MIN(p->lanes[t].failed, *failed);
             }
             m->alpha = least; /* other threads may have continued to the end */
-            w->threaded++;
+            w->choice.threaded++;
         } else {
             *failed = xsmi_stepper_run(w->stepper, &w->list, NULL, w->losses, count, 0);
             m->alpha = w->list.alphas[XSMI_MIN(*failed, count)];
         }
-        learn(w, tried, (xsmi_seconds() - start) / (double)count);
+        learn(&w->choice, tried, (xsmi_seconds() - start) / (double)count);
     }
     uint64_t done = XSMI_MIN(*failed, count);
     for (uint64_t s = 0; s < done; s++) {

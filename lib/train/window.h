@@ -42,18 +42,23 @@ void xsmi_window_forget(xsmi_window *w);
 /* Marks (model.h) the weights that the last window of `count` steps may have changed. */
 void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks);
 
-/* How windows run. The result does not depend on it; it lets tests choose. */
+/* How windows run. The result does not depend on it. */
 enum {
     XSMI_WINDOW_FASTER = 0, /* the kind that was faster lately */
     XSMI_WINDOW_ORDER = 1,  /* in order, on the caller's thread */
     XSMI_WINDOW_THREADS = 2 /* on the threads, if the steps can be cut into lanes */
 };
-void xsmi_window_set_mode(xsmi_window *w, int32_t mode);
-/* The number of windows that ran on the threads so far. */
-uint64_t xsmi_window_threaded(const xsmi_window *w);
-/* The number of windows that were planned beside the previous one. */
-uint64_t xsmi_window_planned(const xsmi_window *w);
-/* A trainer's window; NULL if it uses batches. */
-xsmi_window *xsmi_trainer_window(xsm_trainer *trainer);
+typedef struct xsmi_window_choice {
+    int32_t mode;      /* XSMI_WINDOW_* */
+    double pace[2];    /* seconds a step lately, in order and on the threads; 0 = unknown */
+    uint32_t windows;  /* run so far */
+    uint32_t next_try; /* the number of windows at which the slower kind is tried again */
+    uint32_t patience; /* windows between the last two such trials */
+    uint64_t threaded; /* windows that ran on the threads */
+    uint64_t planned;  /* windows that were planned beside the previous one */
+} xsmi_window_choice;
+/* The choice so far. Only tests call this: the choice depends on time, so they set the mode to compare the bits of both
+ * kinds, and read the counts to know that both ran. */
+xsmi_window_choice *xsmi_window_chosen(xsmi_window *w);
 
 #endif

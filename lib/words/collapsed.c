@@ -109,12 +109,6 @@ const float *xsmi_collapsed_gradient(const xsmi_collapsed *c)
     return c->gradient;
 }
 
-const uint64_t *xsmi_collapsed_pairs(const xsmi_collapsed *c, int side, uint64_t *all)
-{
-    *all = c->all;
-    return c->pairs[side];
-}
-
 /* -- a group of centres -------------------------------------------------------------------------------------------- */
 
 typedef struct group {

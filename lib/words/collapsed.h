@@ -20,8 +20,7 @@ void xsmi_collapsed_free(xsmi_collapsed *c);
  * each row divided by the share of the pairs with the word as centre (input) or context (output); rows of words without
  * pairs are zero. */
 xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm_error *err);
+/* That gradient. Only tests call this, to compare it with differences of the objective. */
 const float *xsmi_collapsed_gradient(const xsmi_collapsed *c);
-/* The pairs with a word as centre or context, and all pairs; valid after the first objective. */
-const uint64_t *xsmi_collapsed_pairs(const xsmi_collapsed *c, int side, uint64_t *all);
 
 #endif

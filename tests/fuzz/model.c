@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         xsm_error err = XSM_ERROR_INIT;
         xsmi_container *c = NULL;
         xsm_model *m = NULL;
-        xsm_status status = xsmi_container_parse(ctx, bytes, size, "input", verify, &c, &err);
+        xsm_status status = xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "input", verify, &c, &err);
         if (status == XSM_OK) {
             status = xsmi_model_from_container(ctx, c, "input", &m, &err);
             xsmi_container_close(c);

@@ -33,7 +33,7 @@ static xsm_status parse(const char *header, size_t extra, xsmi_container **out, 
     xsm_context *ctx = NULL;
     assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
     *bytes = make(header, extra, &size);
-    xsm_status status = xsmi_container_parse(ctx, *bytes, size, "some.file", true, out, err);
+    xsm_status status = xsmi_container_parse(ctx, &(xsmi_mapping){*bytes, size}, "some.file", true, out, err);
     xsm_context_free(ctx);
     return status;
 }
@@ -177,7 +177,8 @@ static void refuses_lengths_beyond_the_file(void **state)
         }
         xsm_error err = XSM_ERROR_INIT;
         xsmi_container *c = NULL;
-        assert_fails(xsmi_container_parse(ctx, bytes, size, "f", true, &c, &err), XSM_ERROR_FORMAT, err);
+        assert_fails(xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "f", true, &c, &err), XSM_ERROR_FORMAT,
+                     err);
     }
     free(bytes);
     /* A header that is there, but longer than is read. */
@@ -189,11 +190,11 @@ static void refuses_lengths_beyond_the_file(void **state)
     bytes = make(long_header, 0, &size);
     xsm_error err = XSM_ERROR_INIT;
     xsmi_container *c = NULL;
-    assert_fails(xsmi_container_parse(ctx, bytes, size, "f", true, &c, &err), XSM_ERROR_LIMIT, err);
+    assert_fails(xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "f", true, &c, &err), XSM_ERROR_LIMIT, err);
     free(bytes);
     long_header[XSMI_HEADER_MAX] = '\0';
     bytes = make(long_header, 0, &size);
-    assert_ok(xsmi_container_parse(ctx, bytes, size, "f", true, &c, &err), err);
+    assert_ok(xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "f", true, &c, &err), err);
     xsmi_container_close(c);
     free(bytes);
     free(long_header);

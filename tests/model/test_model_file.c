@@ -273,7 +273,7 @@ static void larger_models_come_back(void **state)
 static xsm_status load_bytes(xsm_context *ctx, const unsigned char *bytes, size_t size, xsm_model **out, xsm_error *err)
 {
     xsmi_container *c = NULL;
-    XSMI_TRY(xsmi_container_parse(ctx, bytes, size, "bytes", true, &c, err));
+    XSMI_TRY(xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "bytes", true, &c, err));
     xsm_status status = xsmi_model_from_container(ctx, c, "bytes", out, err);
     xsmi_container_close(c);
     return status;

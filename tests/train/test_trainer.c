@@ -3,7 +3,7 @@
  */
 #include "training.h"
 
-#include "train/window.h"
+#include "train/trainer.h"
 
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/trainer.h>
@@ -404,7 +404,7 @@ static void divergence_is_named(void **state)
             options.batch = way == 3 && kind < 2 ? 10 : 1;
             rig r = build_on(with_long_row(20000), kinds[kind][0], kinds[kind][1], &options, threads);
             if (options.batch == 1) {
-                xsmi_window_set_mode(xsmi_trainer_window(r.t), way == 2 ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER);
+                xsmi_window_chosen(r.t->window)->mode = way == 2 ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER;
             }
             assert_fails(xsm_trainer_run(r.t, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, options.batch == 1 ? "step 1400 " : "step 140 "));

@@ -5,7 +5,7 @@
 #include "training.h"
 
 #include "estimator/estimator.h"
-#include "train/window.h"
+#include "train/trainer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,17 +39,17 @@ static uint64_t train(const run *r, const test_problem *p, xsm_context *ctx, int
     options.seed = 77;
     xsm_trainer *t = NULL;
     assert_ok(xsm_trainer_new(ctx, m, p->data, e, o, &options, &t, &err), err);
-    xsmi_window *w = xsmi_trainer_window(t);
+    xsmi_window_choice *w = t->window ? xsmi_window_chosen(t->window) : NULL;
     bool exact = (xsm_estimator_find(r->estimator)->kind == XSM_ESTIMATOR_EXACT) != 0;
     assert_true((w != NULL) == (r->batch == 1 && !exact));
     if (w) {
-        xsmi_window_set_mode(w, way);
+        w->mode = way;
     }
     assert_ok(xsm_trainer_run(t, &err), err);
     if (w) {
-        *threaded += xsmi_window_threaded(w);
+        *threaded += w->threaded;
         /* Each that ran on the threads had the one after it planned beside it, be it the next epoch's first. */
-        assert_true(xsmi_window_planned(w) + 1 >= xsmi_window_threaded(w));
+        assert_true(w->planned + 1 >= w->threaded);
     }
     xsm_trainer_free(t);
     uint64_t hash = test_hash(m);
@@ -226,7 +226,7 @@ static void estimators_may_be_bound_anew(void **state)
             options.progress_user = &r;
             xsm_trainer *t = NULL;
             assert_ok(xsm_trainer_new(ctx, m, p.data, e, o, &options, &t, &err), err);
-            xsmi_window_set_mode(xsmi_trainer_window(t), threaded ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER);
+            xsmi_window_chosen(t->window)->mode = threaded ? XSMI_WINDOW_THREADS : XSMI_WINDOW_ORDER;
             if (kind < 2) {
                 assert_ok(xsm_trainer_run(t, &err), err);
             } else {
