@@ -174,8 +174,8 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
     } else {
         status = classes_of_words(r, d, spare, class_of, err);
     }
-    for (size_t i = 0; i < r->label_count && status == XSM_OK; i++) {
-        r->labels[i] = class_of[r->labels[i]];
+    for (size_t i = 0; i < r->label.count && status == XSM_OK; i++) {
+        r->label.numbers[i] = class_of[r->label.numbers[i]];
     }
     xsmi_release(r->context, class_of, count, sizeof *class_of);
     xsmi_release(r->context, labels, count, sizeof *labels);

@@ -354,7 +354,7 @@ static xsm_status read_record(record *c, const columns *k, xsm_error *err)
 {
     xsmi_reader *r = c->r;
     XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
-    float *row = r->values + r->value_count;
+    float *row = r->entries.values + r->entries.count;
     uint32_t next = 0;
     for (size_t i = 0; i < k->count; i++) {
         if (c->done) {
@@ -381,7 +381,7 @@ static xsm_status read_record(record *c, const columns *k, xsm_error *err)
                                 "more than %zu fields; the header line has %zu", k->count, k->count);
     }
     memset(row + next, 0, (r->stride - next) * sizeof *row);
-    r->value_count += r->stride;
+    r->entries.count += r->stride;
     xsmi_reader_end_row(r);
     return XSM_OK;
 }

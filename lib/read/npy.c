@@ -249,7 +249,7 @@ static xsm_status set_features(xsmi_reader *r, const npy *n, uint64_t features, 
 
 static xsm_status add_row(xsmi_reader *r, const npy *n, const unsigned char *bytes, uint64_t column, xsm_error *err)
 {
-    float *row = r->values + r->value_count;
+    float *row = r->entries.values + r->entries.count;
     uint32_t next = 0;
     for (uint64_t j = 0; j < n->columns; j++, bytes += n->size) {
         if (j == column) {
@@ -268,7 +268,7 @@ static xsm_status add_row(xsmi_reader *r, const npy *n, const unsigned char *byt
         }
     }
     memset(row + next, 0, (r->stride - next) * sizeof *row);
-    r->value_count += r->stride;
+    r->entries.count += r->stride;
     return XSM_OK;
 }
 

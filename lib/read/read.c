@@ -143,12 +143,13 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 static void shrink(xsmi_reader *r)
 {
     xsm_context *ctx = r->context;
-    xsmi_shrink(ctx, &r->values, &r->value_capacity, r->value_count, sizeof *r->values);
-    xsmi_shrink(ctx, &r->labels, &r->label_capacity, r->label_count, sizeof *r->labels);
-    xsmi_shrink(ctx, &r->label_offsets, &r->label_offset_capacity, (size_t)r->rows + 1, sizeof *r->label_offsets);
+    xsmi_shrink(ctx, &r->entries.values, &r->entries.value_capacity, r->entries.count, sizeof *r->entries.values);
+    xsmi_shrink(ctx, &r->label.numbers, &r->label.capacity, r->label.count, sizeof *r->label.numbers);
+    xsmi_shrink(ctx, &r->label.offsets, &r->label.offset_capacity, (size_t)r->rows + 1, sizeof *r->label.offsets);
     if (r->sparse) {
-        xsmi_shrink(ctx, &r->index, &r->index_capacity, r->value_count, sizeof *r->index);
-        xsmi_shrink(ctx, &r->offsets, &r->offset_capacity, (size_t)r->rows + 1, sizeof *r->offsets);
+        xsmi_shrink(ctx, &r->entries.index, &r->entries.index_capacity, r->entries.count, sizeof *r->entries.index);
+        xsmi_shrink(ctx, &r->entries.offsets, &r->entries.offset_capacity, (size_t)r->rows + 1,
+                    sizeof *r->entries.offsets);
     }
 }
 
@@ -177,8 +178,8 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
             d->mappings[d->mapping_count++] = xsmi_spool_move(&r->spools[i]);
         }
         /* The dataset does not own the memory of these arrays, as if they were the caller's. */
-        r->value_capacity = r->index_capacity = r->offset_capacity = 0;
-        r->label_capacity = r->label_offset_capacity = 0;
+        r->entries.value_capacity = r->entries.index_capacity = r->entries.offset_capacity = 0;
+        r->label.capacity = r->label.offset_capacity = 0;
     } else {
         shrink(r);
     }
@@ -188,24 +189,24 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->format = r->format->id;
     d->index_base = r->index_base;
     d->stride = r->stride;
-    d->values = r->values;
-    d->value_capacity = r->value_capacity;
-    d->index = r->index;
-    d->index_capacity = r->index_capacity;
-    d->offsets = r->offsets;
-    d->offset_capacity = r->offset_capacity;
-    d->labels = r->labels;
-    d->label_capacity = r->label_capacity;
-    d->label_offsets = r->label_offsets;
-    d->label_offset_capacity = r->label_offset_capacity;
+    d->values = r->entries.values;
+    d->value_capacity = r->entries.value_capacity;
+    d->index = r->entries.index;
+    d->index_capacity = r->entries.index_capacity;
+    d->offsets = r->entries.offsets;
+    d->offset_capacity = r->entries.offset_capacity;
+    d->labels = r->label.numbers;
+    d->label_capacity = r->label.capacity;
+    d->label_offsets = r->label.offsets;
+    d->label_offset_capacity = r->label.offset_capacity;
     d->dropped_features = r->dropped;
     d->vocabulary = r->vocabulary ? r->vocabulary : xsmi_vocabulary_retain(r->has_map ? r->map.vocabulary : NULL);
     r->vocabulary = NULL;
-    r->values = NULL;
-    r->index = NULL;
-    r->offsets = NULL;
-    r->labels = NULL;
-    r->label_offsets = NULL;
+    r->entries.values = NULL;
+    r->entries.index = NULL;
+    r->entries.offsets = NULL;
+    r->label.numbers = NULL;
+    r->label.offsets = NULL;
     xsmi_dataset_count_features(d);
     xsmi_dataset_count_labels(d);
     *out = d;
@@ -235,9 +236,9 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     r->sparse = r->format->sparse;
     xsmi_dictionary_start(&r->dictionary, r->context, r->format->labels != XSMI_LABELS_NUMBERS);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
-    r->label_offsets[0] = 0;
+    r->label.offsets[0] = 0;
     if (r->sparse) {
-        r->offsets[0] = 0;
+        r->entries.offsets[0] = 0;
     }
     return r->format->read(r, err);
 }
@@ -253,18 +254,18 @@ static void end(xsmi_reader *r)
         xsmi_source_close(&r->source);
     }
     if (r->options.spool) {
-        r->values = NULL;
-        r->index = r->labels = NULL;
-        r->offsets = r->label_offsets = NULL;
+        r->entries.values = NULL;
+        r->entries.index = r->label.numbers = NULL;
+        r->entries.offsets = r->label.offsets = NULL;
         for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
             xsmi_spool_end(&r->spools[i]);
         }
     }
-    xsmi_release(ctx, r->values, r->value_capacity, sizeof *r->values);
-    xsmi_release(ctx, r->index, r->index_capacity, sizeof *r->index);
-    xsmi_release(ctx, r->offsets, r->offset_capacity, sizeof *r->offsets);
-    xsmi_release(ctx, r->labels, r->label_capacity, sizeof *r->labels);
-    xsmi_release(ctx, r->label_offsets, r->label_offset_capacity, sizeof *r->label_offsets);
+    xsmi_release(ctx, r->entries.values, r->entries.value_capacity, sizeof *r->entries.values);
+    xsmi_release(ctx, r->entries.index, r->entries.index_capacity, sizeof *r->entries.index);
+    xsmi_release(ctx, r->entries.offsets, r->entries.offset_capacity, sizeof *r->entries.offsets);
+    xsmi_release(ctx, r->label.numbers, r->label.capacity, sizeof *r->label.numbers);
+    xsmi_release(ctx, r->label.offsets, r->label.offset_capacity, sizeof *r->label.offsets);
     xsmi_vocabulary_release(r->vocabulary);
     xsm_context_free(ctx);
 }

@@ -76,28 +76,31 @@ static xsm_status grow(xsmi_reader *r, const growth *g, xsm_error *err)
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err)
 {
     size_t value_total, label_total;
-    if (!xsmi_add(r->value_count, values, &value_total) || !xsmi_add(r->label_count, labels, &label_total)) {
+    if (!xsmi_add(r->entries.count, values, &value_total) || !xsmi_add(r->label.count, labels, &label_total)) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: more values than fit the address space", r->source.name);
     }
     size_t row_total = (size_t)r->rows + 2;
-    XSMI_TRY(GROW(r, VALUES, r->values, r->value_capacity, r->value_count, value_total, "feature values", err));
+    XSMI_TRY(GROW(r, VALUES, r->entries.values, r->entries.value_capacity, r->entries.count, value_total,
+                  "feature values", err));
     if (r->sparse) {
-        XSMI_TRY(GROW(r, INDEX, r->index, r->index_capacity, r->value_count, value_total, "feature indexes", err));
-        XSMI_TRY(GROW(r, OFFSETS, r->offsets, r->offset_capacity, r->rows, row_total, "rows", err));
+        XSMI_TRY(GROW(r, INDEX, r->entries.index, r->entries.index_capacity, r->entries.count, value_total,
+                      "feature indexes", err));
+        XSMI_TRY(GROW(r, OFFSETS, r->entries.offsets, r->entries.offset_capacity, r->rows, row_total, "rows", err));
     }
-    XSMI_TRY(GROW(r, LABELS, r->labels, r->label_capacity, r->label_count, label_total, "labels", err));
-    return GROW(r, LABEL_OFFSETS, r->label_offsets, r->label_offset_capacity, r->rows, row_total, "rows", err);
+    XSMI_TRY(GROW(r, LABELS, r->label.numbers, r->label.capacity, r->label.count, label_total, "labels", err));
+    return GROW(r, LABEL_OFFSETS, r->label.offsets, r->label.offset_capacity, r->rows, row_total, "rows", err);
 }
 
 void xsmi_reader_end_row(xsmi_reader *r)
 {
-    uint64_t before = r->sparse ? r->offsets[r->rows] : r->value_count - r->stride;
-    xsmi_reader_passed(r, (r->value_count - before) * (sizeof *r->values + sizeof *r->index) + sizeof *r->offsets);
+    uint64_t before = r->sparse ? r->entries.offsets[r->rows] : r->entries.count - r->stride;
+    xsmi_reader_passed(r, (r->entries.count - before) * (sizeof *r->entries.values + sizeof *r->entries.index) +
+                              sizeof *r->entries.offsets);
     r->rows++;
     if (r->sparse) {
-        r->offsets[r->rows] = r->value_count;
+        r->entries.offsets[r->rows] = r->entries.count;
     }
-    r->label_offsets[r->rows] = r->label_count;
+    r->label.offsets[r->rows] = r->label.count;
 }
 
 const char *xsmi_reader_label_column(const xsmi_reader *r)

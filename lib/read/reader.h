@@ -20,6 +20,24 @@ enum {
     XSMI_READER_ARRAYS
 };
 
+/* The features of all rows. */
+typedef struct xsmi_reader_entries {
+    float *values;
+    size_t count, value_capacity;
+    uint32_t *index;
+    size_t index_capacity;
+    uint64_t *offsets; /* [rows+1] */
+    size_t offset_capacity;
+} xsmi_reader_entries;
+
+/* The labels of all rows. */
+typedef struct xsmi_reader_labels {
+    uint32_t *numbers; /* in the dictionary */
+    size_t count, capacity;
+    uint64_t *offsets; /* [rows+1] */
+    size_t offset_capacity;
+} xsmi_reader_labels;
+
 typedef struct xsmi_reader {
     xsm_context *context;
     xsm_read_options options;
@@ -35,16 +53,8 @@ typedef struct xsmi_reader {
     uint64_t rows;
     uint32_t features; /* D; set by the readers, at the latest at their end */
     size_t stride;     /* dense */
-    float *values;
-    size_t value_count, value_capacity;
-    uint32_t *index;
-    size_t index_capacity;
-    uint64_t *offsets; /* [rows+1] */
-    size_t offset_capacity;
-    uint32_t *labels; /* numbers in the dictionary */
-    size_t label_count, label_capacity;
-    uint64_t *label_offsets; /* [rows+1] */
-    size_t label_offset_capacity;
+    xsmi_reader_entries entries;
+    xsmi_reader_labels label;
     xsmi_dictionary dictionary;
     uint64_t dropped;
     xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */
@@ -75,7 +85,7 @@ static inline void xsmi_reader_add_label(xsmi_reader *r, uint32_t id)
 {
     if (r->dictionary.entries[id].mark != r->rows + 1) {
         r->dictionary.entries[id].mark = r->rows + 1;
-        r->labels[r->label_count++] = id;
+        r->label.numbers[r->label.count++] = id;
     }
 }
 /* Name of the label column in CSV and TSV files. */

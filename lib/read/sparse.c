@@ -192,21 +192,21 @@ static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
     size_t next = 0;
     size_t start = 0;
     for (uint64_t i = 0; i < r->rows; i++) {
-        size_t end = (size_t)r->offsets[i + 1];
+        size_t end = (size_t)r->entries.offsets[i + 1];
         for (size_t j = start; j < end; j++) {
-            uint32_t feature = r->index[j] - base;
+            uint32_t feature = r->entries.index[j] - base;
             if (feature < kept) {
-                r->index[next] = feature;
-                r->values[next++] = r->values[j];
+                r->entries.index[next] = feature;
+                r->entries.values[next++] = r->entries.values[j];
             } else {
                 r->dropped++;
             }
         }
         xsmi_reader_passed(r, (end - start) * 8 + 8);
         start = end;
-        r->offsets[i + 1] = next;
+        r->entries.offsets[i + 1] = next;
     }
-    r->value_count = next;
+    r->entries.count = next;
 }
 
 static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)

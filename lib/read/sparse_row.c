@@ -305,8 +305,8 @@ static uint64_t long_index(const char *p)
 static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
 {
     xsmi_reader *r = s->r;
-    uint32_t *index = r->index + r->value_count;
-    float *values = r->values + r->value_count;
+    uint32_t *index = r->entries.index + r->entries.count;
+    float *values = r->entries.values + r->entries.count;
     size_t count = 0;
     bool sorted = true;
     bool spare = false; /* zeros, or features to drop */
@@ -370,7 +370,7 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
         }
         count = left;
     }
-    r->value_count += count;
+    r->entries.count += count;
     return XSM_OK;
 }
 

@@ -158,8 +158,8 @@ static xsm_status end_row(text *t, xsm_error *err)
             r->dropped++;
             continue;
         }
-        r->index[r->value_count] = (uint32_t)t->keys[start];
-        r->values[r->value_count++] = (float)(i - start);
+        r->entries.index[r->entries.count] = (uint32_t)t->keys[start];
+        r->entries.values[r->entries.count++] = (float)(i - start);
     }
     xsmi_reader_end_row(r);
     return XSM_OK;
@@ -257,10 +257,10 @@ static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
     size_t next = 0;
     size_t start = 0;
     for (uint64_t i = 0; i < r->rows; i++) {
-        size_t end = (size_t)r->offsets[i + 1];
+        size_t end = (size_t)r->entries.offsets[i + 1];
         size_t count = 0;
         for (size_t j = start; j < end; j++) {
-            uint32_t code = r->index[j];
+            uint32_t code = r->entries.index[j];
             uint32_t feature = code < BUCKET ? feature_of[code] : words + (code - BUCKET);
             if (feature == NONE) {
                 continue;
@@ -270,7 +270,7 @@ static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
                 continue;
             }
             uint32_t bits;
-            memcpy(&bits, &r->values[j], sizeof bits);
+            memcpy(&bits, &r->entries.values[j], sizeof bits);
             t->keys[count++] = (uint64_t)feature << 32 | bits;
         }
         if (count > 0) {
@@ -278,14 +278,14 @@ static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
         }
         for (size_t j = 0; j < count; j++, next++) {
             uint32_t bits = (uint32_t)t->keys[j];
-            r->index[next] = (uint32_t)(t->keys[j] >> 32);
-            memcpy(&r->values[next], &bits, sizeof bits);
+            r->entries.index[next] = (uint32_t)(t->keys[j] >> 32);
+            memcpy(&r->entries.values[next], &bits, sizeof bits);
         }
         xsmi_reader_passed(r, (end - start) * 8 + 8);
         start = end;
-        r->offsets[i + 1] = next;
+        r->entries.offsets[i + 1] = next;
     }
-    r->value_count = next;
+    r->entries.count = next;
 }
 
 /* D, which the caller may have set. *kept: features from here on are dropped. */

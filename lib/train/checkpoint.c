@@ -191,8 +191,9 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *e
         .context = t->context,
         .path = path,
         .settings = {.context = t->context},
-        .counters = {t->epoch, t->rows_done, t->step, t->examples, t->estimator->position, t->pending && !t->reporting},
-        .sums = {t->loss_sum, t->eta, t->seconds},
+        .counters = {t->done.epoch, t->done.rows, t->done.steps, t->done.examples, t->estimator->position,
+                     t->report.pending && !t->report.running},
+        .sums = {t->done.loss_sum, t->done.eta, t->done.seconds},
     };
     xsm_status status = contents_list(t, &c, err);
     for (size_t i = 0; status == XSM_OK && i < c.count; i++) {
@@ -341,23 +342,23 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
         stored = xsmi_container_tensor(c->file, c->tensors[i].name);
         memcpy((void *)(uintptr_t)c->tensors[i].data, stored->data, stored->size);
     }
-    t->epoch = c->counters[0];
-    t->rows_done = c->counters[1];
-    t->step = t->optimizer->steps = c->counters[2];
-    t->examples = c->counters[3];
+    t->done.epoch = c->counters[0];
+    t->done.rows = c->counters[1];
+    t->done.steps = t->optimizer->steps = c->counters[2];
+    t->done.examples = c->counters[3];
     t->estimator->position = c->counters[4];
-    t->pending = c->counters[5] != 0;
-    t->ordered = false;
-    t->ahead = UINT64_MAX;
+    t->report.pending = c->counters[5] != 0;
+    t->sequence.ready = false;
+    t->sequence.ahead = UINT64_MAX;
     if (t->window) {
         xsmi_window_forget(t->window);
     }
-    if (t->rows_done > 0) {
+    if (t->done.rows > 0) {
         xsmi_trainer_order_rows(t);
     }
-    t->loss_sum = c->sums[0];
-    t->eta = c->sums[1];
-    t->seconds = c->sums[2];
+    t->done.loss_sum = c->sums[0];
+    t->done.eta = c->sums[1];
+    t->done.seconds = c->sums[2];
     return XSM_OK;
 }
 

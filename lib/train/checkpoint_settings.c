@@ -154,11 +154,11 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     XSMI_TRY(add_whole(s, PREFIX "rows", t->rows, err));
     XSMI_TRY(add_whole(s, PREFIX "features", t->train->features, err));
     XSMI_TRY(add_whole(s, PREFIX "classes", t->train->classes, err));
-    if (!t->fingerprint_known) {
-        t->fingerprint = xsmi_dataset_fingerprint(t->train);
-        t->fingerprint_known = true;
+    if (!t->hash.known) {
+        t->hash.value = xsmi_dataset_fingerprint(t->train);
+        t->hash.known = true;
     }
-    XSMI_TRY(add_hash(s, PREFIX "data", t->fingerprint, err));
+    XSMI_TRY(add_hash(s, PREFIX "data", t->hash.value, err));
     /* The order of rows in a large file differs from that of the same rows in memory. */
     size_t file = o->order == XSM_ORDER_SHUFFLE ? xsmi_dataset_order_bytes(t->train) : 0;
     if (file > 0) {

@@ -26,6 +26,21 @@
 /* The return values of an iteration's callback; libLBFGS's own codes for success are 0 to 2. */
 enum { GO_ON = 0, STOP = 100 };
 
+typedef struct fit_done {
+    uint64_t iterations, evaluations, rows;
+    uint64_t evaluated_at; /* the iteration */
+    uint64_t rows_now;     /* of the current evaluation */
+} fit_done;
+
+/* The best point. */
+typedef struct fit_point {
+    double f, loss, gradient_norm, x_norm, step; /* f is over N */
+} fit_point;
+
+typedef struct fit_time {
+    double started, evaluating, last_call;
+} fit_time;
+
 typedef struct fit {
     xsm_context *context;
     xsm_model *model;
@@ -35,13 +50,12 @@ typedef struct fit {
     xsmi_objective *objective;
     double *x; /* [size] */
     size_t size, capacity;
-    uint64_t iterations, evaluations, rows_passed, evaluated_at;
-    uint64_t rows_now;                           /* of the current evaluation */
-    double f, loss, gradient_norm, x_norm, step; /* of the best point; f is over N */
-    double last_loss;                            /* of the last evaluation */
+    fit_done done;
+    fit_point best;
+    fit_time time;
+    double last_loss; /* of the last evaluation */
     double first_norm;
     double recent[WINDOW]; /* f of the previous iterations */
-    double started, evaluating, last_call;
     int32_t end;
     xsm_status status; /* what stopped the fit, or XSM_OK */
     xsm_error *err;
@@ -72,7 +86,7 @@ static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o,
 
 static double seconds(const fit *t)
 {
-    return xsmi_seconds() - t->started - t->evaluating;
+    return xsmi_seconds() - t->time.started - t->time.evaluating;
 }
 
 /* Calls the callback; returns true if it asks to stop. */
@@ -85,21 +99,21 @@ static bool report(fit *t, bool ended, const xsm_metrics *train, const xsm_metri
     xsm_progress p;
     memset(&p, 0, sizeof p);
     p.size = sizeof p;
-    p.epoch = p.step = t->iterations;
+    p.epoch = p.step = t->done.iterations;
     p.epochs = p.steps = t->options.iterations;
-    p.examples = t->rows_passed + t->rows_now;
-    p.eta = t->step;
+    p.examples = t->done.rows + t->done.rows_now;
+    p.eta = t->best.step;
     p.seconds = seconds(t);
-    p.loss = t->loss / rows;
+    p.loss = t->best.loss / rows;
     p.epoch_ended = ended;
     p.train = train;
     p.test = test;
-    p.objective = t->f * rows;
-    p.gradient_norm = t->gradient_norm * rows;
+    p.objective = t->best.f * rows;
+    p.gradient_norm = t->best.gradient_norm * rows;
     double since = xsmi_seconds();
     bool stop = t->options.progress(t->options.progress_user, &p) != 0;
-    t->last_call = xsmi_seconds();
-    t->evaluating += t->last_call - since;
+    t->time.last_call = xsmi_seconds();
+    t->time.evaluating += t->time.last_call - since;
     return stop;
 }
 
@@ -115,8 +129,8 @@ static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics 
         status = xsm_evaluate(t->context, t->model, t->options.test, NULL, &t->test_metrics, err);
         *test = &t->test_metrics;
     }
-    t->evaluating += xsmi_seconds() - since;
-    t->evaluated_at = t->iterations;
+    t->time.evaluating += xsmi_seconds() - since;
+    t->done.evaluated_at = t->done.iterations;
     return status;
 }
 
@@ -125,7 +139,7 @@ static void end_iteration(fit *t, bool last)
 {
     const xsm_metrics *train = NULL, *test = NULL;
     uint64_t every = t->options.evaluate_every;
-    if (every > 0 && (last || t->iterations % every == 0)) {
+    if (every > 0 && (last || t->done.iterations % every == 0)) {
         t->status = evaluate(t, &train, &test, t->err);
     }
     if (t->status == XSM_OK && report(t, true, train, test) && !last) {
@@ -136,8 +150,8 @@ static void end_iteration(fit *t, bool last)
 static bool pause_evaluation(void *user, uint64_t rows)
 {
     fit *t = user;
-    t->rows_now = rows;
-    return xsmi_seconds() - t->last_call > CALLBACK_INTERVAL && report(t, false, NULL, NULL);
+    t->done.rows_now = rows;
+    return xsmi_seconds() - t->time.last_call > CALLBACK_INTERVAL && report(t, false, NULL, NULL);
 }
 
 /* -- callbacks of libLBFGS ----------------------------------------------------------------------------------------- */
@@ -150,9 +164,9 @@ static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, 
     (void)step;
     if (t->status == XSM_OK) {
         t->status = xsmi_objective_at(t->objective, x, &f, &t->last_loss, gradient, t->err);
-        t->rows_passed += t->rows_now;
-        t->rows_now = 0;
-        t->evaluations++;
+        t->done.rows += t->done.rows_now;
+        t->done.rows_now = 0;
+        t->done.evaluations++;
     }
     if (t->status != XSM_OK) {
         /* A line search cannot be stopped from here. This makes it end soon without success. */
@@ -162,14 +176,14 @@ static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, 
     for (size_t i = t->size; i < (size_t)n; i++) {
         gradient[i] = 0;
     }
-    if (t->evaluations == 1) {
+    if (t->done.evaluations == 1) {
         double squares = 0;
         for (size_t i = 0; i < t->size; i++) {
             squares += gradient[i] * gradient[i];
         }
-        t->f = f;
-        t->loss = t->last_loss;
-        t->gradient_norm = t->first_norm = sqrt(squares);
+        t->best.f = f;
+        t->best.loss = t->last_loss;
+        t->best.gradient_norm = t->first_norm = sqrt(squares);
     }
     return f;
 }
@@ -177,10 +191,11 @@ static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, 
 /* Whether f has stopped decreasing, or its distance to the minimum is known to be small. */
 static bool converged(const fit *t, double before)
 {
-    double enough = t->options.tolerance * fabs(t->f);
+    double enough = t->options.tolerance * fabs(t->best.f);
     double ridge = t->estimator->common.ridge / (double)t->train->rows;
-    bool bounded = ridge > 0 && !t->model->bias && t->gradient_norm * t->gradient_norm / (2 * ridge) <= enough;
-    return bounded || t->gradient_norm == 0 || before - t->f <= enough;
+    bool bounded =
+        ridge > 0 && !t->model->bias && t->best.gradient_norm * t->best.gradient_norm / (2 * ridge) <= enough;
+    return bounded || t->best.gradient_norm == 0 || before - t->best.f <= enough;
 }
 
 static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatval_t *gradient, const lbfgsfloatval_t f,
@@ -193,18 +208,18 @@ static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatva
     (void)n;
     (void)iteration;
     (void)evaluations;
-    double *slot = &t->recent[t->iterations % WINDOW], before = *slot;
+    double *slot = &t->recent[t->done.iterations % WINDOW], before = *slot;
     *slot = f;
-    t->iterations++;
-    t->f = f;
-    t->loss = t->last_loss;
-    t->x_norm = x_norm;
-    t->gradient_norm = gradient_norm;
-    t->step = step;
+    t->done.iterations++;
+    t->best.f = f;
+    t->best.loss = t->last_loss;
+    t->best.x_norm = x_norm;
+    t->best.gradient_norm = gradient_norm;
+    t->best.step = step;
     /* The slot has f of WINDOW iterations ago; the first iterations have none. */
-    t->end = converged(t, t->iterations > WINDOW ? before : INFINITY) ? XSM_FIT_CONVERGED
-             : t->iterations >= t->options.iterations                 ? XSM_FIT_ITERATIONS
-                                                                      : XSM_FIT_UNFINISHED;
+    t->end = converged(t, t->done.iterations > WINDOW ? before : INFINITY) ? XSM_FIT_CONVERGED
+             : t->done.iterations >= t->options.iterations                 ? XSM_FIT_ITERATIONS
+                                                                           : XSM_FIT_UNFINISHED;
     end_iteration(t, t->end != XSM_FIT_UNFINISHED);
     return t->status != XSM_OK || t->end != XSM_FIT_UNFINISHED ? STOP : GO_ON;
 }
@@ -214,9 +229,9 @@ static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatva
 /* Whether the gradient is as small as rounding allows near a minimum. */
 static bool stationary(const fit *t)
 {
-    bool fell = t->iterations > 0 && t->gradient_norm <= SMALL_GRADIENT * t->first_norm;
+    bool fell = t->done.iterations > 0 && t->best.gradient_norm <= SMALL_GRADIENT * t->first_norm;
     /* Or: changing every weight by as much as it has changed would gain little at most. */
-    return fell || t->gradient_norm * (1 + t->x_norm) <= SMALL_GAIN * fabs(t->f);
+    return fell || t->best.gradient_norm * (1 + t->best.x_norm) <= SMALL_GAIN * fabs(t->best.f);
 }
 
 /* Runs libLBFGS until it ends for a reason that another start would not remove. */
@@ -229,7 +244,7 @@ static xsm_status minimise(fit *t, xsm_error *err)
     parameters.max_linesearch = 20;
     parameters.max_iterations = 0;
     for (;;) {
-        uint64_t before = t->iterations;
+        uint64_t before = t->done.iterations;
         double f;
         int code = lbfgs((int)t->capacity, t->x, &f, evaluate_objective, on_iteration, t, &parameters);
         if (t->status != XSM_OK || t->end != XSM_FIT_UNFINISHED) {
@@ -245,7 +260,7 @@ static xsm_status minimise(fit *t, xsm_error *err)
         }
         /* The line search found no better point. Rounding may have spoilt the pairs: starts again along the
          * gradient. */
-        if (t->iterations == before) {
+        if (t->done.iterations == before) {
             break;
         }
     }
@@ -257,8 +272,8 @@ static xsm_status minimise(fit *t, xsm_error *err)
                      "after %llu iterations no step along the gradient (norm %.3g) lowers the objective (%.6g); "
                      "estimator '%s' must be smooth and its coefficients its gradient; unit-length rows or a larger "
                      "ridge may help",
-                     (unsigned long long)t->iterations, t->gradient_norm * (double)t->train->rows,
-                     t->f * (double)t->train->rows, t->estimator->ops.name);
+                     (unsigned long long)t->done.iterations, t->best.gradient_norm * (double)t->train->rows,
+                     t->best.f * (double)t->train->rows, t->estimator->ops.name);
 }
 
 static void explain(const fit *t, xsm_status status, xsm_error *err)
@@ -267,10 +282,10 @@ static void explain(const fit *t, xsm_status status, xsm_error *err)
         (void)xsmi_fail(err, status,
                         "scores or losses of estimator '%s' left the finite numbers after %llu iterations; try "
                         "unit-length rows or a larger ridge",
-                        t->estimator->ops.name, (unsigned long long)t->iterations);
+                        t->estimator->ops.name, (unsigned long long)t->done.iterations);
     } else if (status == XSM_CANCELLED) {
         (void)xsmi_fail(err, status, "stopped by the callback after %llu iterations",
-                        (unsigned long long)t->iterations);
+                        (unsigned long long)t->done.iterations);
     }
 }
 
@@ -299,7 +314,7 @@ static xsm_status run(fit *t, xsm_error *err)
         status = status == XSM_OK ? written : status;
     }
     if (status == XSM_OK && t->end == XSM_FIT_PRECISION) {
-        if (t->options.evaluate_every > 0 && t->evaluated_at != t->iterations) {
+        if (t->options.evaluate_every > 0 && t->done.evaluated_at != t->done.iterations) {
             end_iteration(t, true);
         }
         status = t->status;
@@ -344,14 +359,14 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
     XSMI_TRY(xsm_model_parameters(model, &parameters, err)); /* the model's own memory, scales of 1 */
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
     t.train_metrics.size = t.test_metrics.size = sizeof(xsm_metrics);
-    t.f = t.loss = t.gradient_norm = t.first_norm = (double)NAN;
-    t.started = t.last_call = xsmi_seconds();
+    t.best.f = t.best.loss = t.best.gradient_norm = t.first_norm = (double)NAN;
+    t.time.started = t.time.last_call = xsmi_seconds();
     xsm_status status = run(&t, err);
-    r.iterations = t.iterations;
-    r.evaluations = t.evaluations;
-    r.objective = t.f * (double)train->rows;
-    r.loss = t.loss;
-    r.gradient_norm = t.gradient_norm * (double)train->rows;
+    r.iterations = t.done.iterations;
+    r.evaluations = t.done.evaluations;
+    r.objective = t.best.f * (double)train->rows;
+    r.loss = t.best.loss;
+    r.gradient_norm = t.best.gradient_norm * (double)train->rows;
     r.seconds = seconds(&t);
     r.end = status == XSM_OK ? t.end : XSM_FIT_UNFINISHED;
     xsmi_objective_free(t.objective);

@@ -50,14 +50,14 @@ static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t rows_done)
     if (o->schedule == XSM_SCHEDULE_CONSTANT) {
         return o->eta;
     }
-    double passes = t->stretch * ((double)epoch + (double)rows_done / (double)t->rows);
+    double passes = t->schedule.stretch * ((double)epoch + (double)rows_done / (double)t->rows);
     switch (o->schedule) {
     case XSM_SCHEDULE_STEP:
-        if (!(passes >= t->decayed && passes < t->decayed + 1)) { /* one power a pass, not a step */
-            t->decayed = floor(passes);
-            t->decay = pow(o->factor, t->decayed);
+        if (!(passes >= t->schedule.decayed && passes < t->schedule.decayed + 1)) { /* one power a pass, not a step */
+            t->schedule.decayed = floor(passes);
+            t->schedule.decay = pow(o->factor, t->schedule.decayed);
         }
-        return o->eta * t->decay;
+        return o->eta * t->schedule.decay;
     case XSM_SCHEDULE_INVERSE:
         return o->eta / (1 + passes);
     case XSM_SCHEDULE_INVERSE_SQRT:
@@ -107,15 +107,15 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     t->optimizer = optimizer;
     t->options = o;
     t->rows = train->rows;
-    t->stretch = t->decay = 1;
-    t->ahead = UINT64_MAX;
-    t->interval = CALLBACK_INTERVAL;
+    t->schedule.stretch = t->schedule.decay = 1;
+    t->sequence.ahead = UINT64_MAX;
+    t->report.interval = CALLBACK_INTERVAL;
     t->layout = model->layout;
-    t->train_metrics.size = t->test_metrics.size = sizeof(xsm_metrics);
+    t->report.train.size = t->report.test.size = sizeof(xsm_metrics);
     xsm_status status = XSM_OK;
-    t->order = xsmi_allocate(ctx, train->rows, sizeof *t->order);
-    if (!t->order) {
-        status = xsmi_fail_memory(err, train->rows * sizeof *t->order, "the order of the rows");
+    t->sequence.now = xsmi_allocate(ctx, train->rows, sizeof *t->sequence.now);
+    if (!t->sequence.now) {
+        status = xsmi_fail_memory(err, train->rows * sizeof *t->sequence.now, "the order of the rows");
     }
     if (status == XSM_OK && o.batch == 1 && xsmi_window_fits(estimator, model)) {
         status = xsmi_window_new(ctx, estimator, optimizer, &t->window, err);
@@ -127,9 +127,9 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
             }
         }
         if (status == XSM_OK && o.epochs > 1 && xsm_context_threads(ctx) > 1) {
-            t->next_order = xsmi_allocate(ctx, train->rows, sizeof *t->next_order);
-            if (!t->next_order) {
-                status = xsmi_fail_memory(err, train->rows * sizeof *t->next_order, "the order of the rows");
+            t->sequence.next = xsmi_allocate(ctx, train->rows, sizeof *t->sequence.next);
+            if (!t->sequence.next) {
+                status = xsmi_fail_memory(err, train->rows * sizeof *t->sequence.next, "the order of the rows");
             }
         }
     } else if (status == XSM_OK) {
@@ -149,8 +149,8 @@ void xsm_trainer_free(xsm_trainer *t)
         xsm_context *ctx = t->context;
         xsmi_window_free(t->window);
         xsm_gradient_free(t->gradient);
-        xsmi_release(ctx, t->order, t->rows, sizeof *t->order);
-        xsmi_release(ctx, t->next_order, t->rows, sizeof *t->next_order);
+        xsmi_release(ctx, t->sequence.now, t->rows, sizeof *t->sequence.now);
+        xsmi_release(ctx, t->sequence.next, t->rows, sizeof *t->sequence.next);
         xsmi_release(ctx, t->etas, t->window_steps, sizeof *t->etas);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
@@ -169,23 +169,23 @@ static xsm_progress progress_of(const xsm_trainer *t)
     xsm_progress p;
     memset(&p, 0, sizeof p);
     p.size = sizeof p;
-    p.epoch = t->epoch;
+    p.epoch = t->done.epoch;
     p.epochs = t->options.epochs;
-    p.step = t->step;
+    p.step = t->done.steps;
     p.steps = t->options.epochs * steps_per_epoch(t);
-    p.examples = t->examples;
-    p.eta = t->eta;
-    p.seconds = t->seconds;
-    uint64_t rows = t->pending ? t->rows : t->rows_done;
-    p.loss = rows ? t->loss_sum / (double)rows : (double)NAN;
-    p.epoch_ended = t->pending;
+    p.examples = t->done.examples;
+    p.eta = t->done.eta;
+    p.seconds = t->done.seconds;
+    uint64_t rows = t->report.pending ? t->rows : t->done.rows;
+    p.loss = rows ? t->done.loss_sum / (double)rows : (double)NAN;
+    p.epoch_ended = t->report.pending;
     p.objective = p.gradient_norm = (double)NAN;
     return p;
 }
 
 void xsmi_trainer_stretch(xsm_trainer *t, double stretch)
 {
-    t->stretch = stretch;
+    t->schedule.stretch = stretch;
 }
 
 void xsmi_trainer_extend(xsm_trainer *t, uint64_t epochs)
@@ -195,8 +195,9 @@ void xsmi_trainer_extend(xsm_trainer *t, uint64_t epochs)
 
 double xsmi_trainer_active(const xsm_trainer *t)
 {
-    return (t->estimator->exact || t->estimator->search.searcher) && t->examples > 0 ? t->active / (double)t->examples
-                                                                                     : 1;
+    return (t->estimator->exact || t->estimator->search.searcher) && t->done.examples > 0
+               ? t->done.active / (double)t->done.examples
+               : 1;
 }
 
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
@@ -224,7 +225,7 @@ static bool report(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *
     p.train = train;
     p.test = test;
     bool stop = t->options.progress(t->options.progress_user, &p) != 0;
-    t->last_call = xsmi_seconds();
+    t->report.last_call = xsmi_seconds();
     return stop;
 }
 
@@ -266,22 +267,22 @@ static void order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *order)
 static void order_ahead(void *state)
 {
     xsm_trainer *t = state;
-    order_rows(t, t->epoch + 1, t->next_order);
-    t->ahead = t->epoch + 1;
+    order_rows(t, t->done.epoch + 1, t->sequence.next);
+    t->sequence.ahead = t->done.epoch + 1;
 }
 
 void xsmi_trainer_order_rows(xsm_trainer *t)
 {
-    if (t->ahead == t->epoch) {
-        uint64_t *known = t->next_order;
-        t->next_order = t->order;
-        t->order = known;
+    if (t->sequence.ahead == t->done.epoch) {
+        uint64_t *known = t->sequence.next;
+        t->sequence.next = t->sequence.now;
+        t->sequence.now = known;
     } else {
-        order_rows(t, t->epoch, t->order);
+        order_rows(t, t->done.epoch, t->sequence.now);
     }
-    t->ahead = UINT64_MAX;
-    t->ordered = true;
-    t->loss_sum = 0;
+    t->sequence.ahead = UINT64_MAX;
+    t->sequence.ready = true;
+    t->done.loss_sum = 0;
 }
 
 static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_error *err)
@@ -289,42 +290,42 @@ static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_
     return xsmi_fail(err, XSM_ERROR_DIVERGED,
                      "training diverged at step %llu (epoch %llu) with estimator '%s': scores or coefficients are no "
                      "longer finite; try a smaller learning rate than %g, unit-length rows, or a ridge",
-                     (unsigned long long)step, (unsigned long long)t->epoch + 1, t->estimator->ops.name, eta);
+                     (unsigned long long)step, (unsigned long long)t->done.epoch + 1, t->estimator->ops.name, eta);
 }
 
 /* Counts rows of the epoch, and the steps that used them. */
 static void count_steps(xsm_trainer *t, uint64_t rows, uint64_t steps)
 {
-    t->rows_done += rows;
-    t->examples += rows;
-    t->step += steps;
+    t->done.rows += rows;
+    t->done.examples += rows;
+    t->done.steps += steps;
 }
 
 /* Takes a window of steps. */
 static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
 {
-    const uint64_t left = t->rows - t->rows_done;
-    xsmi_window_rows now = {t->order + t->rows_done, t->etas, XSMI_MIN(left, t->window_steps), NULL, NULL};
+    const uint64_t left = t->rows - t->done.rows;
+    xsmi_window_rows now = {t->sequence.now + t->done.rows, t->etas, XSMI_MIN(left, t->window_steps), NULL, NULL};
     xsmi_window_rows next = {now.rows + now.count, NULL, XSMI_MIN(left - now.count, t->window_steps), NULL, NULL};
-    if (next.count == 0 && t->next_order && t->epoch + 1 < t->options.epochs) {
-        next = (xsmi_window_rows){t->next_order, NULL, XSMI_MIN(t->rows, t->window_steps), order_ahead, t};
+    if (next.count == 0 && t->sequence.next && t->done.epoch + 1 < t->options.epochs) {
+        next = (xsmi_window_rows){t->sequence.next, NULL, XSMI_MIN(t->rows, t->window_steps), order_ahead, t};
     }
     for (uint64_t s = 0; s < now.count; s++) {
-        t->etas[s] = eta_at(t, t->epoch, t->rows_done + s);
+        t->etas[s] = eta_at(t, t->done.epoch, t->done.rows + s);
     }
     uint64_t failed;
-    xsm_status status = xsmi_window_run(t->window, &now, &next, &t->loss_sum, &failed, err);
+    xsm_status status = xsmi_window_run(t->window, &now, &next, &t->done.loss_sum, &failed, err);
     if (t->marks) {
         xsmi_window_mark(t->window, now.count, t->marks);
     }
     if (status == XSM_ERROR_DIVERGED) {
         count_steps(t, failed, failed);
-        t->eta = t->etas[failed];
-        return diverged(t, t->step, t->eta, err);
+        t->done.eta = t->etas[failed];
+        return diverged(t, t->done.steps, t->done.eta, err);
     }
     XSMI_TRY(status);
-    t->eta = t->etas[now.count - 1];
-    xsmi_dataset_passed(t->train, t->rows_done, now.count);
+    t->done.eta = t->etas[now.count - 1];
+    xsmi_dataset_passed(t->train, t->done.rows, now.count);
     count_steps(t, now.count, now.count);
     return XSM_OK;
 }
@@ -332,21 +333,21 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
 /* Takes a step with one batch. */
 static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
 {
-    const uint64_t count = XSMI_MIN(t->rows - t->rows_done, t->options.batch);
-    xsm_batch batch = xsm_batch_rows(t->train, t->order + t->rows_done, count);
-    double eta = eta_at(t, t->epoch, t->rows_done);
+    const uint64_t count = XSMI_MIN(t->rows - t->done.rows, t->options.batch);
+    xsm_batch batch = xsm_batch_rows(t->train, t->sequence.now + t->done.rows, count);
+    double eta = eta_at(t, t->done.epoch, t->done.rows);
     xsm_status status = xsmi_estimator_step_gradient(t->estimator, &batch, eta, t->gradient, err);
     if (status == XSM_OK) {
         status = xsmi_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
     }
     if (status == XSM_ERROR_DIVERGED) {
-        return diverged(t, t->step, eta, err);
+        return diverged(t, t->done.steps, eta, err);
     }
     XSMI_TRY(status);
-    t->loss_sum += t->gradient->loss * (double)count;
-    t->active += xsmi_gradient_density(t->gradient);
-    t->eta = eta;
-    xsmi_dataset_passed(t->train, t->rows_done, count);
+    t->done.loss_sum += t->gradient->loss * (double)count;
+    t->done.active += xsmi_gradient_density(t->gradient);
+    t->done.eta = eta;
+    xsmi_dataset_passed(t->train, t->done.rows, count);
     count_steps(t, count, 1);
     return XSM_OK;
 }
@@ -355,20 +356,20 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
 static xsm_status end_epoch(xsm_trainer *t, bool *stop, xsm_error *err)
 {
     const xsm_trainer_options *o = &t->options;
-    bool evaluate = o->evaluate_every > 0 && (t->epoch % o->evaluate_every == 0 || t->epoch == o->epochs);
+    bool evaluate = o->evaluate_every > 0 && (t->done.epoch % o->evaluate_every == 0 || t->done.epoch == o->epochs);
     const xsm_metrics *train = NULL, *test = NULL;
     if (evaluate && o->evaluate_train) {
-        XSMI_TRY(xsm_evaluate(t->context, t->model, t->train, NULL, &t->train_metrics, err));
-        train = &t->train_metrics;
+        XSMI_TRY(xsm_evaluate(t->context, t->model, t->train, NULL, &t->report.train, err));
+        train = &t->report.train;
     }
     if (evaluate && o->test) {
-        XSMI_TRY(xsm_evaluate(t->context, t->model, o->test, NULL, &t->test_metrics, err));
-        test = &t->test_metrics;
+        XSMI_TRY(xsm_evaluate(t->context, t->model, o->test, NULL, &t->report.test, err));
+        test = &t->report.test;
     }
-    t->reporting = true;
+    t->report.running = true;
     *stop = report(t, train, test);
-    t->reporting = false;
-    t->pending = false;
+    t->report.running = false;
+    t->report.pending = false;
     return XSM_OK;
 }
 
@@ -391,36 +392,36 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
     XSMI_TRY(xsmi_trainer_check(t, err));
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     bool stop = false;
-    while (t->pending || t->epoch < t->options.epochs) {
+    while (t->report.pending || t->done.epoch < t->options.epochs) {
         XSMI_TRY(xsmi_trainer_check(t, err)); /* the callback may have bound something again */
-        if (t->pending) {
+        if (t->report.pending) {
             XSMI_TRY(end_epoch(t, &stop, err));
         } else {
             double start = xsmi_seconds();
-            if (!t->ordered) {
+            if (!t->sequence.ready) {
                 xsmi_trainer_order_rows(t);
-                t->seconds += xsmi_seconds() - start;
+                t->done.seconds += xsmi_seconds() - start;
                 stop = report(t, NULL, NULL);
                 start = xsmi_seconds();
             }
             if (!stop) {
                 xsm_status status = t->window ? advance_window(t, err) : advance_batch(t, err);
                 double end = xsmi_seconds();
-                t->seconds += end - start;
+                t->done.seconds += end - start;
                 XSMI_TRY(status);
-                if (t->rows_done == t->rows) {
-                    t->epoch++;
-                    t->rows_done = 0;
-                    t->ordered = false;
-                    t->pending = true;
-                } else if (end - t->last_call > t->interval) {
+                if (t->done.rows == t->rows) {
+                    t->done.epoch++;
+                    t->done.rows = 0;
+                    t->sequence.ready = false;
+                    t->report.pending = true;
+                } else if (end - t->report.last_call > t->report.interval) {
                     stop = report(t, NULL, NULL);
                 }
             }
         }
         if (stop) {
             return xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
-                             (unsigned long long)t->step);
+                             (unsigned long long)t->done.steps);
         }
     }
     return XSM_OK;

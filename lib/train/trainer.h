@@ -10,6 +10,39 @@
 
 #include <xsoftmax/trainer.h>
 
+/* How the learning rate falls. */
+typedef struct xsmi_trainer_schedule {
+    double stretch;        /* number of passes that one pass counts for */
+    double decayed, decay; /* passes for which the rate has fallen so far, and its factor then */
+} xsmi_trainer_schedule;
+
+/* The order of the rows. */
+typedef struct xsmi_trainer_sequence {
+    uint64_t *now;  /* [rows] */
+    bool ready;     /* `now` is the current epoch's */
+    uint64_t *next; /* [rows] of the next epoch; NULL if none is planned ahead */
+    uint64_t ahead; /* the epoch of `next`, or UINT64_MAX */
+} xsmi_trainer_sequence;
+
+/* What has been done: with the model, what a checkpoint restores. */
+typedef struct xsmi_trainer_done {
+    uint64_t epoch; /* complete ones */
+    uint64_t rows;  /* of the current epoch */
+    uint64_t steps, examples;
+    double loss_sum; /* of the current epoch */
+    double eta;      /* of the last step */
+    double seconds;
+    double active; /* sum over examples of the share of coefficients that are listed */
+} xsmi_trainer_done;
+
+/* Evaluation and the callback. */
+typedef struct xsmi_trainer_report {
+    bool pending;               /* a complete epoch has not been evaluated and reported yet */
+    bool running;               /* the callback is running for it */
+    double last_call, interval; /* seconds between two calls of the callback within an epoch; 0 = after every step */
+    xsm_metrics train, test;
+} xsmi_trainer_report;
+
 struct xsm_trainer {
     xsm_context *context;
     xsm_model *model;
@@ -20,27 +53,18 @@ struct xsm_trainer {
     xsmi_window *window;    /* NULL: batches one by one */
     xsm_gradient *gradient; /* without a window */
     uint64_t rows;
-    uint64_t *order;       /* [rows] */
-    uint64_t *next_order;  /* [rows] of the next epoch; NULL if none is planned ahead */
-    double *etas;          /* [window steps] */
-    double stretch;        /* of the schedule: number of passes that one pass counts for */
-    double decayed, decay; /* passes for which the rate has fallen so far, and its factor then */
-    uint64_t *marks;       /* marks of weights that may have changed, or NULL */
+    double *etas; /* [window_steps] */
     uint64_t window_steps;
-    int32_t layout;     /* of the weights */
-    uint64_t epoch;     /* complete ones */
-    uint64_t rows_done; /* of the current epoch */
-    uint64_t step, examples;
-    double loss_sum, eta, seconds;
-    double active;              /* sum over examples of the share of coefficients that are listed */
-    bool ordered;               /* `order` is the current epoch's */
-    uint64_t ahead;             /* the epoch of `next_order`, or UINT64_MAX */
-    bool pending;               /* a complete epoch has not been evaluated and reported yet */
-    bool reporting;             /* the callback is running for it */
-    double last_call, interval; /* seconds between two calls of the callback within an epoch; 0 = after every step */
-    uint64_t fingerprint;       /* of `train`, when it has been computed */
-    bool fingerprint_known;
-    xsm_metrics train_metrics, test_metrics;
+    uint64_t *marks; /* marks of weights that may have changed, or NULL */
+    int32_t layout;  /* of the weights */
+    xsmi_trainer_schedule schedule;
+    xsmi_trainer_sequence sequence;
+    xsmi_trainer_done done;
+    xsmi_trainer_report report;
+    struct {
+        uint64_t value;
+        bool known;
+    } hash; /* of `train` */
 };
 
 /* The options with their defaults, checked against the estimator; `given` may be NULL. */

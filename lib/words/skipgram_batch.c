@@ -18,37 +18,52 @@ enum {
     FOLD = 512       /* factors up to 2 whose product is a double */
 };
 
+typedef struct batch_settings {
+    uint32_t batch, window, negatives;
+    uint64_t seed;
+    uint32_t pair_width; /* slots a pair */
+} batch_settings;
+
+/* By step. */
+typedef struct batch_steps {
+    float *x;          /* [batch][stride] input vectors before the batch */
+    float *change;     /* [batch][stride] of them */
+    double *losses;    /* [batch] */
+    uint32_t *lengths; /* [batch] slots in use */
+    uint32_t *bounds;  /* [batch][parts+1] where each part's slots begin */
+} batch_steps;
+
+/* By slot; step s has its slots from starts[s] * pair_width on. */
+typedef struct batch_slots {
+    size_t count;
+    uint32_t *rows;
+    float *amounts; /* -eta g */
+} batch_slots;
+
+/* By thread: a step's slots before they are ordered by part. */
+typedef struct batch_threads {
+    uint32_t count;
+    size_t slots; /* of a step */
+    uint32_t *rows;
+    float *amounts;
+    xsm_gradient **gradients; /* [count], with an estimator */
+} batch_threads;
+
 struct xsmi_skipgram_batch {
     xsm_context *context;
     const xsmi_kernels *kernels;
     xsm_model *input, *output;
     xsm_estimator *estimator;
     bool in_order; /* step by step, for estimators whose state or steps need it */
-    uint32_t batch, window, negatives;
-    uint64_t seed;
-    uint32_t pair_width; /* slots a pair */
+    batch_settings settings;
     size_t dimension, stride;
     xsmi_alias alias;
     xsmi_drawn drawn[2];
     uint32_t at; /* which of the two is being run */
     uint32_t parts;
-    size_t slots;
-
-    /* By step. */
-    float *x;          /* [batch][stride] input vectors before the batch */
-    float *change;     /* [batch][stride] of them */
-    double *losses;    /* [batch] */
-    uint32_t *lengths; /* [batch] slots in use */
-    uint32_t *bounds;  /* [batch][parts+1] where each part's slots begin */
-    /* By slot; step s has its slots from starts[s] * pair_width on. */
-    uint32_t *rows;
-    float *amounts; /* -eta g */
-    /* By thread: a step's slots before they are ordered by part. */
-    uint32_t *thread_rows;
-    float *thread_amounts;
-    xsm_gradient **gradients; /* [threads], with an estimator */
-    uint32_t threads;
-    size_t step_slots;
+    batch_steps step;
+    batch_slots slot;
+    batch_threads thread;
 };
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -71,9 +86,9 @@ static xsm_status make_alias(xsmi_skipgram_batch *b, const xsm_corpus *corpus, d
 static bool allocate(xsmi_skipgram_batch *b)
 {
     xsm_context *ctx = b->context;
-    const size_t n = b->batch, contexts = n * 2 * b->window;
-    bool whole = xsmi_multiply(contexts, b->pair_width, &b->slots);
-    b->step_slots = (size_t)2 * b->window * b->pair_width;
+    const size_t n = b->settings.batch, contexts = n * 2 * b->settings.window;
+    bool whole = xsmi_multiply(contexts, b->settings.pair_width, &b->slot.count);
+    b->thread.slots = (size_t)2 * b->settings.window * b->settings.pair_width;
     for (int i = 0; i < 2; i++) {
         xsmi_drawn *d = &b->drawn[i];
         d->centres = xsmi_allocate(ctx, n, sizeof *d->centres);
@@ -82,19 +97,19 @@ static bool allocate(xsmi_skipgram_batch *b)
         whole = whole && d->centres && d->starts && d->contexts;
     }
     if (whole) {
-        b->x = xsmi_allocate(ctx, (uint64_t)n * b->stride, sizeof *b->x);
-        b->change = xsmi_allocate(ctx, (uint64_t)n * b->stride, sizeof *b->change);
-        b->losses = xsmi_allocate(ctx, n, sizeof *b->losses);
-        b->lengths = xsmi_allocate(ctx, n, sizeof *b->lengths);
-        b->bounds = xsmi_allocate(ctx, (uint64_t)n * (b->parts + 1), sizeof *b->bounds);
-        b->rows = xsmi_allocate(ctx, b->slots, sizeof *b->rows);
-        b->amounts = xsmi_allocate(ctx, b->slots, sizeof *b->amounts);
-        b->thread_rows = xsmi_allocate(ctx, (uint64_t)b->threads * b->step_slots, sizeof *b->thread_rows);
-        b->thread_amounts = xsmi_allocate(ctx, (uint64_t)b->threads * b->step_slots, sizeof *b->thread_amounts);
-        b->gradients = xsmi_allocate_zero(ctx, b->threads, sizeof(xsm_gradient *));
+        b->step.x = xsmi_allocate(ctx, (uint64_t)n * b->stride, sizeof *b->step.x);
+        b->step.change = xsmi_allocate(ctx, (uint64_t)n * b->stride, sizeof *b->step.change);
+        b->step.losses = xsmi_allocate(ctx, n, sizeof *b->step.losses);
+        b->step.lengths = xsmi_allocate(ctx, n, sizeof *b->step.lengths);
+        b->step.bounds = xsmi_allocate(ctx, (uint64_t)n * (b->parts + 1), sizeof *b->step.bounds);
+        b->slot.rows = xsmi_allocate(ctx, b->slot.count, sizeof *b->slot.rows);
+        b->slot.amounts = xsmi_allocate(ctx, b->slot.count, sizeof *b->slot.amounts);
+        b->thread.rows = xsmi_allocate(ctx, (uint64_t)b->thread.count * b->thread.slots, sizeof *b->thread.rows);
+        b->thread.amounts = xsmi_allocate(ctx, (uint64_t)b->thread.count * b->thread.slots, sizeof *b->thread.amounts);
+        b->thread.gradients = xsmi_allocate_zero(ctx, b->thread.count, sizeof(xsm_gradient *));
     }
-    return whole && b->x && b->change && b->losses && b->lengths && b->bounds && b->rows && b->amounts &&
-           b->thread_rows && b->thread_amounts && b->gradients;
+    return whole && b->step.x && b->step.change && b->step.losses && b->step.lengths && b->step.bounds &&
+           b->slot.rows && b->slot.amounts && b->thread.rows && b->thread.amounts && b->thread.gradients;
 }
 
 xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
@@ -113,26 +128,26 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
     b->output = task->output;
     b->estimator = task->estimator;
     b->in_order = e && (e->ops.flags & (XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL));
-    b->batch = o->batch;
-    b->window = o->window;
-    b->negatives = o->negatives;
-    b->seed = o->seed;
-    b->pair_width = e ? (uint32_t)e->width : 1 + o->negatives;
+    b->settings.batch = o->batch;
+    b->settings.window = o->window;
+    b->settings.negatives = o->negatives;
+    b->settings.seed = o->seed;
+    b->settings.pair_width = e ? (uint32_t)e->width : 1 + o->negatives;
     b->dimension = task->input->features;
     b->stride = xsmi_row_stride(b->dimension);
-    b->threads = xsm_context_threads(ctx);
-    b->parts = XSMI_MIN(b->threads, PARTS_MOST);
+    b->thread.count = xsm_context_threads(ctx);
+    b->parts = XSMI_MIN(b->thread.count, PARTS_MOST);
     xsm_status status = XSM_OK;
     if (!allocate(b)) {
-        status = xsmi_fail_memory(err, b->slots * sizeof *b->rows, "a batch of steps");
+        status = xsmi_fail_memory(err, b->slot.count * sizeof *b->slot.rows, "a batch of steps");
     }
     if (status == XSM_OK && !e) {
         status = make_alias(b, task->corpus, o->power, err);
     }
-    for (uint32_t i = 0; status == XSM_OK && e && i < b->threads; i++) {
-        status = xsm_gradient_new(ctx, &b->gradients[i], err);
+    for (uint32_t i = 0; status == XSM_OK && e && i < b->thread.count; i++) {
+        status = xsm_gradient_new(ctx, &b->thread.gradients[i], err);
         if (status == XSM_OK) {
-            status = xsmi_estimator_reserve(e, b->gradients[i], (uint64_t)2 * b->window, 1, false, err);
+            status = xsmi_estimator_reserve(e, b->thread.gradients[i], (uint64_t)2 * b->settings.window, 1, false, err);
         }
     }
     if (status != XSM_OK) {
@@ -149,25 +164,25 @@ void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b)
         return;
     }
     xsm_context *ctx = b->context;
-    const size_t n = b->batch, contexts = n * 2 * b->window;
+    const size_t n = b->settings.batch, contexts = n * 2 * b->settings.window;
     for (int i = 0; i < 2; i++) {
         xsmi_release(ctx, b->drawn[i].centres, n, sizeof(uint32_t));
         xsmi_release(ctx, b->drawn[i].starts, n + 1, sizeof(uint32_t));
         xsmi_release(ctx, b->drawn[i].contexts, contexts, sizeof(uint32_t));
     }
-    for (uint32_t i = 0; b->gradients && i < b->threads; i++) {
-        xsm_gradient_free(b->gradients[i]);
+    for (uint32_t i = 0; b->thread.gradients && i < b->thread.count; i++) {
+        xsm_gradient_free(b->thread.gradients[i]);
     }
-    xsmi_release(ctx, b->x, n * b->stride, sizeof *b->x);
-    xsmi_release(ctx, b->change, n * b->stride, sizeof *b->change);
-    xsmi_release(ctx, b->losses, n, sizeof *b->losses);
-    xsmi_release(ctx, b->lengths, n, sizeof *b->lengths);
-    xsmi_release(ctx, b->bounds, n * (b->parts + 1), sizeof *b->bounds);
-    xsmi_release(ctx, b->rows, b->slots, sizeof *b->rows);
-    xsmi_release(ctx, b->amounts, b->slots, sizeof *b->amounts);
-    xsmi_release(ctx, b->thread_rows, b->threads * b->step_slots, sizeof *b->thread_rows);
-    xsmi_release(ctx, b->thread_amounts, b->threads * b->step_slots, sizeof *b->thread_amounts);
-    xsmi_release(ctx, b->gradients, b->threads, sizeof(xsm_gradient *));
+    xsmi_release(ctx, b->step.x, n * b->stride, sizeof *b->step.x);
+    xsmi_release(ctx, b->step.change, n * b->stride, sizeof *b->step.change);
+    xsmi_release(ctx, b->step.losses, n, sizeof *b->step.losses);
+    xsmi_release(ctx, b->step.lengths, n, sizeof *b->step.lengths);
+    xsmi_release(ctx, b->step.bounds, n * (b->parts + 1), sizeof *b->step.bounds);
+    xsmi_release(ctx, b->slot.rows, b->slot.count, sizeof *b->slot.rows);
+    xsmi_release(ctx, b->slot.amounts, b->slot.count, sizeof *b->slot.amounts);
+    xsmi_release(ctx, b->thread.rows, b->thread.count * b->thread.slots, sizeof *b->thread.rows);
+    xsmi_release(ctx, b->thread.amounts, b->thread.count * b->thread.slots, sizeof *b->thread.amounts);
+    xsmi_release(ctx, b->thread.gradients, b->thread.count, sizeof(xsm_gradient *));
     if (b->alias.columns) {
         xsmi_alias_clear(ctx, &b->alias);
     }
@@ -182,7 +197,7 @@ static xsm_status fill(const xsmi_skipgram_batch *b, xsmi_drawn *d, xsmi_centres
     d->steps = 0;
     d->starts[0] = 0;
     d->last = false;
-    while (d->steps < b->batch) {
+    while (d->steps < b->settings.batch) {
         xsmi_centre c;
         bool found;
         XSMI_TRY(xsmi_centres_next(text, &c, &found, err));
@@ -223,12 +238,12 @@ static float *input_row(const xsmi_skipgram_batch *b, uint32_t word)
 static uint32_t draw(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t s, uint64_t position, uint32_t *rows)
 {
     xsmi_stream stream;
-    xsmi_stream_start(&stream, b->seed, XSMI_STREAM_WORDS, position + s);
+    xsmi_stream_start(&stream, b->settings.seed, XSMI_STREAM_WORDS, position + s);
     uint32_t n = 0;
     for (uint32_t i = d->starts[s]; i < d->starts[s + 1]; i++) {
         const uint32_t context = d->contexts[i];
         rows[n++] = context;
-        for (uint32_t j = 0; j < b->negatives; j++) {
+        for (uint32_t j = 0; j < b->settings.negatives; j++) {
             uint32_t other;
             do {
                 other = xsmi_alias_draw(&b->alias, &stream);
@@ -278,7 +293,7 @@ static bool turn(const xsmi_skipgram_batch *b, const float *scores, float eta, s
         sum += z > 0 ? (double)z : 0;
         amounts[j] = -eta * (z >= 0 ? share : e * share);
     }
-    for (uint32_t j = 0; j < n; j += b->pair_width) {
+    for (uint32_t j = 0; j < n; j += b->settings.pair_width) {
         sum -= (double)scores[j];
         amounts[j] += eta;
     }
@@ -293,7 +308,7 @@ static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, s
 {
     const uint32_t *rows = own->rows, n = own->count;
     const uint32_t parts = b->parts;
-    uint32_t *bounds = b->bounds + (size_t)s * (parts + 1), next[PARTS_MOST];
+    uint32_t *bounds = b->step.bounds + (size_t)s * (parts + 1), next[PARTS_MOST];
     memset(bounds, 0, (parts + 1) * sizeof *bounds);
     for (uint32_t j = 0; j < n; j++) {
         bounds[rows[j] % parts + 1]++;
@@ -304,8 +319,8 @@ static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, s
     }
     for (uint32_t j = 0; j < n; j++) {
         uint32_t to = next[rows[j] % parts]++;
-        b->rows[offset + to] = rows[j];
-        b->amounts[offset + to] = own->amounts[j];
+        b->slot.rows[offset + to] = rows[j];
+        b->slot.amounts[offset + to] = own->amounts[j];
     }
 }
 
@@ -314,7 +329,7 @@ static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, u
 {
     const xsmi_skipgram_batch *b = r->b;
     xsm_estimator *e = b->estimator;
-    xsm_gradient *g = b->gradients[thread];
+    xsm_gradient *g = b->thread.gradients[thread];
     const uint32_t centre = r->d->centres[s];
     const float *x = input_row(b, centre);
     const double norm = (double)b->kernels->dot(x, x, b->dimension);
@@ -353,8 +368,8 @@ static bool run_in_order(const run *r)
     const xsmi_kernels *kernels = b->kernels;
     xsm_model *out = b->output;
     for (uint32_t s = 0; s < r->d->steps; s++) {
-        float *x = input_row(b, r->d->centres[s]), *change = b->change;
-        slots own = {b->rows, b->amounts, 0, 0};
+        float *x = input_row(b, r->d->centres[s]), *change = b->step.change;
+        slots own = {b->slot.rows, b->slot.amounts, 0, 0};
         for (uint32_t i = r->d->starts[s]; i < r->d->starts[s + 1]; i++) {
             if (!estimate(r, s, i, 1, 0, &own)) {
                 return false;
@@ -364,7 +379,7 @@ static bool run_in_order(const run *r)
             kernels->scatter_update(out->weight, out->stride, own.rows, own.count, x, b->dimension, own.amounts, NULL);
             kernels->axpby(x, change, b->dimension, 1, 1);
         }
-        b->losses[s] = own.loss;
+        b->step.losses[s] = own.loss;
     }
     return true;
 }
@@ -376,15 +391,15 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
     const xsmi_kernels *kernels = b->kernels;
     const uint32_t first = (uint32_t)index * CHUNK;
     const uint32_t last = r->d->steps - first < CHUNK ? r->d->steps : first + CHUNK;
-    uint32_t *own_rows = b->thread_rows + thread * b->step_slots;
-    float *scores = b->thread_amounts + thread * b->step_slots;
+    uint32_t *own_rows = b->thread.rows + thread * b->thread.slots;
+    float *scores = b->thread.amounts + thread * b->thread.slots;
     bool finite = true;
     for (uint32_t s = first; s < last && finite; s++) {
-        const size_t offset = (size_t)r->d->starts[s] * b->pair_width;
+        const size_t offset = (size_t)r->d->starts[s] * b->settings.pair_width;
         const float *x = input_row(b, r->d->centres[s]);
-        float *copy = b->x + s * b->stride, *change = b->change + s * b->stride;
+        float *copy = b->step.x + s * b->stride, *change = b->step.change + s * b->stride;
         /* Slots are made in scratch before they are divided into parts. */
-        slots own = {b->parts > 1 ? own_rows : b->rows + offset, b->amounts + offset, 0, 0};
+        slots own = {b->parts > 1 ? own_rows : b->slot.rows + offset, b->slot.amounts + offset, 0, 0};
         if (b->estimator) {
             const uint32_t start = r->d->starts[s];
             finite = estimate(r, s, start, r->d->starts[s + 1] - start, thread, &own);
@@ -397,12 +412,12 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
         if (!finite) {
             break;
         }
-        b->losses[s] = own.loss;
+        b->step.losses[s] = own.loss;
         memcpy(copy, x, b->dimension * sizeof *x);
         memset(change, 0, b->dimension * sizeof *change);
         kernels->column_sums(b->output->weight, b->output->stride, own.rows, own.amounts, own.count, b->dimension,
                              change);
-        b->lengths[s] = own.count;
+        b->step.lengths[s] = own.count;
         if (b->parts > 1) {
             memcpy(scores, own.amounts, own.count * sizeof *scores);
             own.amounts = scores;
@@ -420,13 +435,14 @@ static void add_part(const run *r, uint32_t part)
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
     for (uint32_t s = 0; s < r->d->steps; s++) {
-        const size_t offset = (size_t)r->d->starts[s] * b->pair_width;
-        const uint32_t *bounds = b->bounds + (size_t)s * (b->parts + 1);
-        const uint32_t from = b->parts > 1 ? bounds[part] : 0, to = b->parts > 1 ? bounds[part + 1] : b->lengths[s];
-        kernels->scatter_update(b->output->weight, b->output->stride, b->rows + offset + from, to - from,
-                                b->x + s * b->stride, b->dimension, b->amounts + offset + from, NULL);
+        const size_t offset = (size_t)r->d->starts[s] * b->settings.pair_width;
+        const uint32_t *bounds = b->step.bounds + (size_t)s * (b->parts + 1);
+        const uint32_t from = b->parts > 1 ? bounds[part] : 0,
+                       to = b->parts > 1 ? bounds[part + 1] : b->step.lengths[s];
+        kernels->scatter_update(b->output->weight, b->output->stride, b->slot.rows + offset + from, to - from,
+                                b->step.x + s * b->stride, b->dimension, b->slot.amounts + offset + from, NULL);
         if (r->d->centres[s] % b->parts == part) {
-            kernels->axpby(input_row(b, r->d->centres[s]), b->change + s * b->stride, b->dimension, 1, 1);
+            kernels->axpby(input_row(b, r->d->centres[s]), b->step.change + s * b->stride, b->dimension, 1, 1);
         }
     }
 }
@@ -478,7 +494,7 @@ xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, u
     XSMI_TRY(xsmi_run(b->context, fill_or_add, &r, 1 + (size_t)(d->steps > 0 && !b->in_order ? b->parts : 0), err));
     XSMI_TRY(r.filled == XSM_OK ? XSM_OK : xsmi_fail_copy(err, &r.error));
     for (uint32_t s = 0; s < d->steps; s++) {
-        result->loss += b->losses[s];
+        result->loss += b->step.losses[s];
     }
     result->steps = d->steps;
     result->pairs = d->steps > 0 ? d->starts[d->steps] : 0;

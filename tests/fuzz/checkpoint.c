@@ -138,7 +138,7 @@ static void begin(rig *r, const kind *k)
     fuzz_require(xsm_trainer_new(r->context, r->model, r->rows, r->estimator, r->optimizer, &options, &r->trainer,
                                  &err) == XSM_OK,
                  err.message);
-    r->trainer->interval = 0; /* a call after every step */
+    r->trainer->report.interval = 0; /* a call after every step */
 }
 
 static void end(rig *r)

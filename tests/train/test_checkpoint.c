@@ -74,7 +74,7 @@ static void begin(rig *r, const setting *s, const test_problem *p, uint32_t thre
     assert_ok(xsm_optimizer_new(r->ctx, s->optimizer ? s->optimizer : "sgd", &r->o, &err), err);
     xsm_trainer_options options = options_of(r);
     assert_ok(xsm_trainer_new(r->ctx, r->m, p->data, r->e, r->o, &options, &r->t, &err), err);
-    r->t->interval = 0; /* a call after every step */
+    r->t->report.interval = 0; /* a call after every step */
 }
 
 static void end(rig *r)
