@@ -147,7 +147,7 @@ static void pass_dense(const pca_work *w, const piece *p)
                 y[i * l + c] = scores[c * BLOCK + i];
             }
         }
-        w->kernels->rank_update(p->sums, d, l, y, l, rows, n, d, 1, NULL);
+        w->kernels->rank_update(p->sums, d, l, y, l, rows, n, d);
         add_gram(w, p, y, n, l);
     }
 }

@@ -13,9 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-/* FEATURES and GROUP: features and classes given to a kernel together. LABELS_AHEAD: examples whose labels' weights are
- * prefetched ahead. */
-enum { FEATURES = 128, GROUP = 128, LABELS_AHEAD = 4 };
+/* Examples whose labels' weights are prefetched ahead. */
+enum { LABELS_AHEAD = 4 };
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
 
@@ -24,19 +23,25 @@ typedef struct frame {
     uint32_t *classes, *draws;
     double *log_expected;
     float *linear;
-    float *turned; /* [count][XSMI_LANES] the coefficients of some examples, or packed weights */
+    float *packed; /* [features][XSMI_LANES] the weights of some of S */
+    float *scaled; /* [XSMI_LANES][features] the same with the scales multiplied in, for models with scales */
 } frame;
+
+static bool is_scaled(const xsm_model *m)
+{
+    return m->row_scale || m->alpha != 1;
+}
 
 static frame divide_frame(const xsm_gradient *g, const xsm_model *m, xsmi_arena *arena)
 {
     const uint64_t columns = (uint64_t)g->work.shared.front + g->shared.count;
-    const uint64_t turned = XSMI_MAX(g->shared.count, m->features);
     frame f;
     f.classes = xsmi_arena_take(arena, columns, sizeof *f.classes);
     f.draws = xsmi_arena_take(arena, columns, sizeof *f.draws);
     f.log_expected = xsmi_arena_take(arena, columns, sizeof *f.log_expected);
     f.linear = xsmi_arena_take(arena, columns, sizeof *f.linear);
-    f.turned = xsmi_arena_take(arena, turned, XSMI_LANES * sizeof *f.turned);
+    f.packed = xsmi_arena_take(arena, m->features, XSMI_LANES * sizeof *f.packed);
+    f.scaled = xsmi_arena_take(arena, is_scaled(m) ? m->features : 0, XSMI_LANES * sizeof *f.scaled);
     return f;
 }
 
@@ -47,9 +52,10 @@ static frame frame_of(const xsmi_pass *p, uint32_t thread)
     return divide_frame(p->gradient, p->estimator->model, &arena);
 }
 
-static bool is_scaled(const xsm_model *m)
+/* The floats from a piece of the weights of S to the next. */
+static size_t pitch_of(const xsmi_shared_classes *s)
 {
-    return m->row_scale || m->alpha != 1;
+    return (size_t)s->count * XSMI_LANES;
 }
 
 /* Divides memory for a batch; NULL: only counts. Returns the bytes. */
@@ -59,11 +65,12 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     xsmi_shared_classes *s = &p->gradient->shared;
     xsmi_shared_draws *d = &p->gradient->work.shared;
     const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
+    const uint64_t pieces = ((uint64_t)m->features + XSMI_LANES - 1) / XSMI_LANES;
     const size_t row = s->stride * sizeof *s->matrix;
     xsmi_arena each = {NULL, 0}, all = {memory, 0};
     (void)divide_frame(p->gradient, m, &each);
     d->scratch_each = each.used;
-    d->scaled = xsmi_arena_take(&all, is_scaled(m) ? s->count : 0, d->scaled_stride * sizeof *d->scaled);
+    d->weights = xsmi_arena_take(&all, p->input ? pieces : 0, pitch_of(s) * sizeof *d->weights);
     d->packed = xsmi_arena_take(&all, blocks, m->features * XSMI_LANES * sizeof *d->packed);
     d->scores = xsmi_arena_take(&all, n, row);
     s->matrix = xsmi_arena_take(&all, n, row);
@@ -76,7 +83,6 @@ static xsm_status reserve(const xsmi_pass *p, xsm_error *err)
     xsm_gradient *g = p->gradient;
     xsmi_shared_draws *d = &g->work.shared;
     d->front = (size_t)((p->estimator->most_labels + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE);
-    d->scaled_stride = xsmi_row_stride(p->estimator->model->features);
     g->shared.stride = xsmi_row_stride(d->front + g->shared.count);
     const size_t bytes = divide(p, NULL);
     if (bytes == SIZE_MAX || !xsmi_reserve(g->context, &d->memory, &d->memory_capacity, bytes, 1)) {
@@ -123,27 +129,30 @@ static xsmi_prefetch_queue weights_of(const xsmi_pass *p, size_t block, const fl
     return (xsmi_prefetch_queue){rows, count, lines_of(m), 0, 0};
 }
 
-/* Finds the weights of a block of S, and packs them. */
-static void pack_classes(const xsmi_pass *p, size_t block, float *packed)
+/* Packs the weights of a block of S: for the scores, and for the gradient of the rows. */
+static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
 {
     const xsm_model *m = p->estimator->model;
     const xsmi_shared_classes *s = &p->gradient->shared;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const float **rows = d->rows + block * XSMI_LANES;
+    const float *rows[XSMI_LANES];
     xsmi_prefetch_queue weights = weights_of(p, block, rows);
     xsmi_prefetch_queued(&weights, SIZE_MAX);
     for (size_t j = 0; j < weights.count; j++) {
-        const size_t c = block * XSMI_LANES + j;
-        const uint32_t k = s->classes[c];
-        d->bias[c] = m->bias ? m->bias[k] : 0;
+        const uint32_t k = s->classes[block * XSMI_LANES + j];
+        d->bias[block * XSMI_LANES + j] = m->bias ? m->bias[k] : 0;
         if (is_scaled(m)) {
-            float *to = d->scaled + c * d->scaled_stride;
+            float *to = f->scaled + j * m->features;
             memcpy(to, rows[j], m->features * sizeof *to);
             m->kernels->scale(to, m->features, (float)(m->row_scale ? m->alpha * m->row_scale[k] : m->alpha));
             rows[j] = to;
         }
     }
-    m->kernels->pack((const float *const *)rows, weights.count, m->features, packed);
+    m->kernels->pack(rows, weights.count, m->features, f->packed);
+    if (p->input) {
+        m->kernels->pack_rows(rows, weights.count, m->features, d->weights + block * XSMI_LANES * XSMI_LANES,
+                              pitch_of(s));
+    }
 }
 
 /* Scores some of S for all examples: examples are the rows of this product, and features its sum. Meanwhile it
@@ -156,24 +165,16 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const size_t c = block * XSMI_LANES, some = XSMI_MIN(s->count - c, XSMI_LANES);
     const float *next[XSMI_LANES];
+    const frame f = frame_of(p, thread);
     xsmi_prefetch_queue queue = weights_of(p, block + xsm_context_threads(p->gradient->context), next);
-    float *packed = frame_of(p, thread).turned, *scores = d->scores + c;
-    pack_classes(p, block, packed);
+    float *scores = d->scores + c;
+    pack_classes(p, block, &f);
     for (uint64_t i = 0; i < p->batch->count; i++) {
         memset(scores + i * s->stride, 0, some * sizeof *scores);
     }
-    for (size_t from = 0; from < m->features; from += FEATURES) {
-        const float *rows[FEATURES];
-        const size_t n = XSMI_MIN(m->features - from, FEATURES);
-        for (size_t j = 0; j < n; j++) {
-            rows[j] = packed + (from + j) * XSMI_LANES;
-        }
-        for (uint64_t i = 0; i < p->batch->count; i += XSMI_LANES) {
-            const float *x = d->packed + i * m->features + from * XSMI_LANES;
-            m->kernels->rank_update(scores + i * s->stride, s->stride,
-                                    (size_t)XSMI_MIN(p->batch->count - i, XSMI_LANES), x, XSMI_LANES, rows, n, some, 1,
-                                    &queue);
-        }
+    for (uint64_t i = 0; i < p->batch->count; i += XSMI_LANES) {
+        m->kernels->rank_packed(scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->batch->count - i, XSMI_LANES),
+                                d->packed + i * m->features, 1, XSMI_LANES, f.packed, 0, m->features, some, &queue);
     }
     for (uint64_t i = 0; m->bias && i < p->batch->count; i++) {
         m->kernels->axpby(scores + i * s->stride, d->bias + c, some, 1, 1);
@@ -328,20 +329,12 @@ bool xsmi_shared_backward(const xsmi_pass *p, const xsmi_piece *piece)
     if (!input) {
         return true;
     }
-    const float *coefficients[XSMI_LANES] = {NULL};
-    float *turned = frame_of(p, piece->thread).turned, *out = input->values + piece->first * input->stride;
+    float *out = input->values + piece->first * input->stride;
     for (size_t i = 0; i < count; i++) {
-        coefficients[i] = s->matrix + (piece->first + i) * s->stride;
         memset(out + i * input->stride, 0, m->features * sizeof *out);
     }
-    m->kernels->pack(coefficients, count, s->count, turned);
-    for (size_t c = 0, some; c < s->count; c += some) {
-        const float *const *rows = (const float *const *)p->gradient->work.shared.rows + c;
-        some = XSMI_MIN(s->count - c, GROUP);
-        xsmi_prefetch_queue next = {rows + some, XSMI_MIN(s->count - c - some, GROUP), lines_of(m), 0, 0};
-        m->kernels->rank_update(out, input->stride, count, turned + c * XSMI_LANES, XSMI_LANES, rows, some, m->features,
-                                1, &next);
-    }
+    m->kernels->rank_packed(out, input->stride, count, s->matrix + piece->first * s->stride, s->stride, 1,
+                            p->gradient->work.shared.weights, pitch_of(s), s->count, m->features, NULL);
     bool finite = true;
     for (size_t i = 0; i < count; i++) {
         finite &= add_labels(p, piece->first + i);

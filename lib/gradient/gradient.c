@@ -11,8 +11,7 @@
 #define HIDDEN(l) XSMI_ARRAYS(XSMI_ARRAY((l)->hidden), XSMI_ARRAY((l)->gradient))
 #define SHARED(g)                                                                                                      \
     XSMI_ARRAYS(XSMI_ARRAY((g)->shared.classes), XSMI_ARRAY((g)->work.shared.draws),                                   \
-                XSMI_ARRAY((g)->work.shared.log_expected), XSMI_ARRAY((g)->work.shared.bias),                          \
-                XSMI_ARRAY((g)->work.shared.rows))
+                XSMI_ARRAY((g)->work.shared.log_expected), XSMI_ARRAY((g)->work.shared.bias))
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 

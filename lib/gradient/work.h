@@ -19,18 +19,16 @@ typedef struct xsmi_work_rows {
 
 /* The draws that all examples of a batch share (estimator/shared.h). */
 typedef struct xsmi_shared_draws {
-    uint32_t *draws;      /* [count] */
-    double *log_expected; /* [count] */
-    float *bias;          /* [count] */
-    const float **rows;   /* [count] their weights, with the scales multiplied in */
-    float *scaled;        /* [count][scaled_stride] copies of the weights, for models with scales */
-    size_t scaled_stride;
+    uint32_t *draws;        /* [count] */
+    double *log_expected;   /* [count] */
+    float *bias;            /* [count] */
+    float *weights;         /* [pieces][count][XSMI_LANES] their weights, with the scales multiplied in */
     size_t front;           /* columns before those of the matrix, for labels */
     float *packed;          /* [blocks of examples][features][XSMI_LANES] the rows of the batch */
     float *scores;          /* [examples][stride of the matrix]; the column of a class is that of the matrix */
     unsigned char *scratch; /* [threads][scratch_each] */
     size_t scratch_each;
-    unsigned char *memory; /* all of these from `scaled` on, and the matrix */
+    unsigned char *memory; /* all of these from `weights` on, and the matrix */
     size_t class_capacity, column_capacity, memory_capacity;
 } xsmi_shared_draws;
 

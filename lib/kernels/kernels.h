@@ -177,11 +177,19 @@ typedef struct xsmi_kernels {
      * c*XSMI_LANES + l, in rising order. `found` has space for one more than classes*n; returns how many were found.
      * bar is [XSMI_LANES]; its first n values are used. */
     size_t (*sift_tile)(const float *scores, size_t classes, const float *bar, size_t n, uint32_t *found);
-    /* Row c of w = decay*row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto decay*row; c <
-     * classes, i < n. The update of a dense minibatch. Any number of classes; the features are copied once per call, so
-     * a call should have many classes. Meanwhile the rows of `queue` (NULL = none) are prefetched. */
+    /* Row c of w = row + sum_i g[i*g_stride + c] * x[i], i rising by fused multiply-adds onto the row; c < classes, i <
+     * n. The update of a dense minibatch. Any number of classes; the features are copied once per call, so a call
+     * should have many classes. */
     void (*rank_update)(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
-                        size_t n, size_t d, float decay, xsmi_prefetch_queue *queue);
+                        size_t n, size_t d);
+    /* packed[p*pitch + i*XSMI_LANES + l] = number p*XSMI_LANES + l of x[i], 0 if it has none, for i < n and every piece
+     * p of XSMI_LANES of the d numbers. */
+    void (*pack_rows)(const float *const *x, size_t n, size_t d, float *packed, size_t pitch);
+    /* The same update with rows that pack_rows() has packed, for several calls with the same rows. The coefficient of
+     * class c and row i is g[c*g_class + i*g_row]; one of the two steps is 1. Meanwhile the rows of `queue` (NULL =
+     * none) are prefetched. */
+    void (*rank_packed)(float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
+                        const float *packed, size_t pitch, size_t n, size_t d, xsmi_prefetch_queue *queue);
 
     /* -- implicit steps, lanes over steps ------------------------------------------------------------------------- */
 

@@ -189,14 +189,37 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
 }
 
 static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
-                        size_t n, size_t d, float decay, xsmi_prefetch_queue *queue)
+                        size_t n, size_t d)
+{
+    for (size_t c = 0; c < classes; c++) {
+        for (size_t i = 0; i < n; i++) {
+            axpby(w + c * stride, x[i], d, g[i * g_stride + c], 1.0f);
+        }
+    }
+}
+
+static void pack_rows(const float *const *x, size_t n, size_t d, float *packed, size_t pitch)
+{
+    for (size_t at = 0; at < d; at += XSMI_LANES) {
+        for (size_t i = 0; i < n; i++) {
+            for (size_t l = 0; l < XSMI_LANES; l++) {
+                packed[at / XSMI_LANES * pitch + i * XSMI_LANES + l] = at + l < d ? x[i][at + l] : 0.0f;
+            }
+        }
+    }
+}
+
+static void rank_packed(float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
+                        const float *packed, size_t pitch, size_t n, size_t d, xsmi_prefetch_queue *queue)
 {
     (void)queue;
     for (size_t c = 0; c < classes; c++) {
-        float *row = w + c * stride;
-        scale(row, d, decay);
-        for (size_t i = 0; i < n; i++) {
-            axpby(row, x[i], d, g[i * g_stride + c], 1.0f);
+        for (size_t at = 0; at < d; at += XSMI_LANES) {
+            const size_t used = d - at < XSMI_LANES ? d - at : XSMI_LANES;
+            const float *piece = packed + at / XSMI_LANES * pitch;
+            for (size_t i = 0; i < n; i++) {
+                axpby(w + c * stride + at, piece + i * XSMI_LANES, used, g[c * g_class + i * g_row], 1.0f);
+            }
         }
     }
 }
@@ -350,7 +373,9 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .score_quads = score_quads,
     .sift_tile = sift_tile,
     .reduce_tile = reduce_tile,
+    .pack_rows = pack_rows,
     .rank_update = rank_update,
+    .rank_packed = rank_packed,
     .row_max = row_max,
     .row_scaled_max = row_scaled_max,
     .row_sum_exp = row_sum_exp,

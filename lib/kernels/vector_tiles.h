@@ -356,9 +356,8 @@ static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsm
     }
 }
 
-/* Examples whose features are copied together for rank_update: with RANK_LANES features each they fill half of a small
- * L1 cache. */
-#define RANK_EXAMPLES 128
+/* The terms of a product that are taken together: with RANK_LANES numbers each they fill half of a small L1 cache. */
+#define RANK_TERMS 128
 /* The lines of a queue that are prefetched in so many steps of a block: no more than memory delivers meanwhile. */
 #define RANK_STEPS 16
 #define RANK_QUEUED (RANK_CLASSES / 2 + 1)
@@ -377,30 +376,48 @@ XSMI_PREFETCHER void prefetch_some(xsmi_prefetch_queue *queue)
     }
 }
 
-/* `classes` x RANK_LANES weights stay in registers for n examples; `used` of the features exist, all of them if
- * `whole`. */
-XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, size_t stride, const float *g,
-                            size_t g_stride, const float *x, size_t n, size_t used, const float *decay,
-                            xsmi_prefetch_queue *queue)
+/*
+ * Numbers that lie one row length from each other in as many rows, often a power of two, evict one another from the
+ * first-level cache; packed, they do not.
+ */
+static void pack_rows(const float *const *x, size_t n, size_t d, float *packed, size_t pitch)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t at = 0; at < d; at += XSMI_LANES) {
+            float *piece = packed + at / XSMI_LANES * pitch + i * XSMI_LANES;
+            XSMI_UNROLL
+            for (size_t v = 0; v < XSMI_LANES; v += VW) {
+                v_store(piece + v, load_used(x[i] + at, v, d - at));
+            }
+        }
+    }
+}
+
+/* What the blocks of a product read: the coefficients and the terms of a piece. */
+typedef struct rank_terms {
+    const float *g, *x;
+    size_t n, used; /* terms; numbers of a row that exist */
+} rank_terms;
+
+/* `classes` x RANK_LANES weights stay in registers for all terms; all of the numbers exist if `whole`. */
+XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, size_t stride, const rank_terms *t,
+                            const float *g, const size_t g_class, const size_t g_row, xsmi_prefetch_queue *queue)
 {
     vf acc[BLOCK_MOST][BLOCK_VECTORS];
     XSMI_UNROLL
     for (size_t c = 0; c < classes; c++) {
         XSMI_UNROLL
         for (size_t v = 0; v < RANK_VECTORS; v++) {
-            acc[c][v] = whole ? v_load(w + c * stride + v * VW) : load_used(w + c * stride, v * VW, used);
-            if (decay) {
-                acc[c][v] = v_mul(v_set(*decay), acc[c][v]);
-            }
+            acc[c][v] = whole ? v_load(w + c * stride + v * VW) : load_used(w + c * stride, v * VW, t->used);
         }
     }
-    for (size_t i = 0, end; i < n; i = end) {
-        end = !queue || n - i < RANK_STEPS ? n : i + RANK_STEPS;
+    for (size_t i = 0, end; i < t->n; i = end) {
+        end = !queue || t->n - i < RANK_STEPS ? t->n : i + RANK_STEPS;
         if (queue) {
             prefetch_some(queue);
         }
         for (size_t j = i; j < end; j++) {
-            outer_product(classes, RANK_VECTORS, g + j * g_stride, 1, x + j * RANK_LANES, acc);
+            outer_product(classes, RANK_VECTORS, g + j * g_row, g_class, t->x + j * XSMI_LANES, acc);
         }
     }
     XSMI_UNROLL
@@ -410,60 +427,79 @@ XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, si
             if (whole) {
                 v_store(w + c * stride + v * VW, acc[c][v]);
             } else {
-                store_used(w + c * stride, acc[c][v], v * VW, used);
+                store_used(w + c * stride, acc[c][v], v * VW, t->used);
             }
         }
     }
 }
 
 /* rank_block() over all classes. */
-XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t classes, const float *g, size_t g_stride,
-                             const float *x, size_t n, size_t used, const float *decay, xsmi_prefetch_queue *queue)
+XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t classes, const rank_terms *t,
+                             const size_t g_class, const size_t g_row, xsmi_prefetch_queue *queue)
 {
+    const float *g = t->g;
     size_t c = 0;
     for (; c + RANK_CLASSES <= classes; c += RANK_CLASSES) {
         float *rows = w + c * stride;
-        prefetch_rows(rows + RANK_CLASSES * stride, stride, classes - c - RANK_CLASSES, used);
+        prefetch_rows(rows + RANK_CLASSES * stride, stride, classes - c - RANK_CLASSES, t->used);
         queue = queue && queue->row < queue->count ? queue : NULL;
-        rank_block(RANK_CLASSES, whole, rows, stride, g + c, g_stride, x, n, used, decay, queue);
+        rank_block(RANK_CLASSES, whole, rows, stride, t, g + c * g_class, g_class, g_row, queue);
     }
-    for (; c + 4 <= classes; c += 4) {
-        rank_block(4, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay, NULL);
+    for (; RANK_CLASSES > 4 && c + 4 <= classes; c += 4) {
+        rank_block(4, whole, w + c * stride, stride, t, g + c * g_class, g_class, g_row, NULL);
     }
-    for (; c < classes; c++) {
-        rank_block(1, whole, w + c * stride, stride, g + c, g_stride, x, n, used, decay, NULL);
+    for (; c + 2 <= classes; c += 2) {
+        rank_block(2, whole, w + c * stride, stride, t, g + c * g_class, g_class, g_row, NULL);
+    }
+    if (c < classes) {
+        rank_block(1, whole, w + c * stride, stride, t, g + c * g_class, g_class, g_row, NULL);
     }
 }
 
-/*
- * The features of a piece are one row length from each other in as many examples. That length is often a power of two,
- * which evicts them from the first-level cache; so they are copied together, once for all classes.
- */
-static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
-                        size_t n, size_t d, float decay, xsmi_prefetch_queue *queue)
+XSMI_INLINE void rank_pieces(float *w, size_t stride, size_t classes, const float *g, const size_t g_class,
+                             const size_t g_row, const float *packed, size_t pitch, size_t n, size_t d,
+                             xsmi_prefetch_queue *queue)
 {
-    _Alignas(64) float together[RANK_EXAMPLES * RANK_LANES];
     for (size_t at = 0; at < d; at += RANK_LANES) {
-        size_t used = d - at < RANK_LANES ? d - at : RANK_LANES;
-        size_t from = 0;
-        /* At least once: the decay is applied without examples too. */
-        do {
-            size_t some = n - from < RANK_EXAMPLES ? n - from : RANK_EXAMPLES;
-            for (size_t i = 0; i < some; i++) {
-                XSMI_UNROLL
-                for (size_t v = 0; v < RANK_VECTORS; v++) {
-                    v_store(together + i * RANK_LANES + v * VW, load_used(x[from + i] + at, v * VW, used));
-                }
-            }
-            const float *gf = g + from * g_stride;
-            const float *factor = from == 0 ? &decay : NULL;
+        const float *piece = packed + at / XSMI_LANES * pitch + at % XSMI_LANES;
+        const size_t used = d - at < RANK_LANES ? d - at : RANK_LANES;
+        for (size_t from = 0; from < n; from += RANK_TERMS) {
+            const size_t some = n - from < RANK_TERMS ? n - from : RANK_TERMS;
+            const rank_terms t = {g + from * g_row, piece + from * XSMI_LANES, some, used};
             if (used == RANK_LANES) {
-                rank_blocks(true, w + at, stride, classes, gf, g_stride, together, some, used, factor, queue);
+                rank_blocks(true, w + at, stride, classes, &t, g_class, g_row, queue);
             } else {
-                rank_blocks(false, w + at, stride, classes, gf, g_stride, together, some, used, factor, queue);
+                rank_blocks(false, w + at, stride, classes, &t, g_class, g_row, queue);
             }
-            from += some;
-        } while (from < n);
+        }
+    }
+}
+
+static void rank_packed(float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
+                        const float *packed, size_t pitch, size_t n, size_t d, xsmi_prefetch_queue *queue)
+{
+    if (g_class == 1) {
+        rank_pieces(w, stride, classes, g, 1, g_row, packed, pitch, n, d, queue);
+    } else {
+        rank_pieces(w, stride, classes, g, g_class, 1, packed, pitch, n, d, queue);
+    }
+}
+
+static void rank_update(float *w, size_t stride, size_t classes, const float *g, size_t g_stride, const float *const *x,
+                        size_t n, size_t d)
+{
+    _Alignas(64) float packed[RANK_TERMS * XSMI_LANES];
+    for (size_t at = 0; at < d; at += XSMI_LANES) {
+        const size_t used = d - at < XSMI_LANES ? d - at : XSMI_LANES;
+        for (size_t from = 0; from < n; from += RANK_TERMS) {
+            const float *rows[RANK_TERMS];
+            const size_t some = n - from < RANK_TERMS ? n - from : RANK_TERMS;
+            for (size_t i = 0; i < some; i++) {
+                rows[i] = x[from + i] + at;
+            }
+            pack_rows(rows, some, used, packed, 0);
+            rank_packed(w + at, stride, classes, g + from * g_stride, 1, g_stride, packed, 0, some, used, NULL);
+        }
     }
 }
 
@@ -473,10 +509,10 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .scatter_update = scatter_update, .sparse_gather_scores = sparse_gather_scores,                                \
         .sparse_scatter_update = sparse_scatter_update, .column_sums = column_sums, .column_update = column_update,    \
         .pack = pack, .score_tile = score_tile, .score_lanes = score_lanes, .score_few = score_few,                    \
-        .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile, .rank_update = rank_update,    \
-        .row_max = row_max, .row_scaled_max = row_scaled_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,  \
-        .log_branches = log_branches, .logistics = logistics, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad,    \
-        .solve = solve, .philox = philox,                                                                              \
+        .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile, .pack_rows = pack_rows,        \
+        .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max, .row_scaled_max = row_scaled_max,  \
+        .row_sum_exp = row_sum_exp, .row_softmax = row_softmax, .log_branches = log_branches, .logistics = logistics,  \
+        .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve, .philox = philox,                        \
     }
 
 #endif

@@ -193,8 +193,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
 
 static bool uses_groups(const xsmi_step *s)
 {
-    return !s->optimizer->linear && s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR &&
-           !xsmi_batch_sparse(&s->batch);
+    return !s->optimizer->linear && xsmi_step_is_product(s);
 }
 
 static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
@@ -205,6 +204,7 @@ static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
         const xsmi_class_matrix all = xsmi_gradient_all(s->g);
         return xsmi_step_groups(s, &all, err);
     }
+    XSMI_TRY(xsmi_step_is_product(s) ? xsmi_pack_batch(s, err) : XSM_OK);
     bool done;
     XSMI_TRY(xsmi_step_by_feature(s, &done, err));
     if (done) {

@@ -8,9 +8,8 @@
 
 #include <string.h>
 
-/* CLASSES: classes of a group, a multiple of every kernel's block size; their gradients stay in the second cache. ROWS:
- * rows given to the kernel together. */
-enum { CLASSES = 84, ROWS = 128 };
+/* Classes of a group, a multiple of every kernel's block size; their gradients stay in the second cache. */
+enum { CLASSES = 84 };
 
 typedef struct group_job {
     const xsmi_step *step;
@@ -51,19 +50,15 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
     const xsm_model *m = job->step->optimizer->model;
     const xsmi_class_matrix *matrix = job->matrix;
     const uint64_t examples = job->step->g->examples;
-    const float *rows[CLASSES * (1 + XSM_OPTIMIZER_ACCUMULATORS)];
+    const float *rows[CLASSES * (1 + XSM_OPTIMIZER_ACCUMULATORS)], *g = matrix->coefficients + first;
     xsmi_prefetch_queue queue = rows_of(job, first, classes, rows);
-    for (uint64_t start = 0; start < examples; start += ROWS) {
-        const float *x[ROWS], *g = matrix->coefficients + start * matrix->stride + first;
-        const size_t n = (size_t)XSMI_MIN(examples - start, (uint64_t)ROWS);
-        for (size_t i = 0; i < n; i++) {
-            x[i] = xsmi_batch_features(&job->step->batch, start + i).values;
-            for (size_t c = 0; c < classes; c++) {
-                bias[c] += g[i * matrix->stride + c];
-            }
+    for (uint64_t i = 0; i < examples; i++) {
+        for (size_t c = 0; c < classes; c++) {
+            bias[c] += g[i * matrix->stride + c];
         }
-        m->kernels->rank_update(sums, job->stride, classes, g, matrix->stride, x, n, m->features, 1, &queue);
     }
+    m->kernels->rank_packed(sums, job->stride, classes, g, 1, matrix->stride, job->step->optimizer->packed,
+                            xsmi_pitch(job->step), (size_t)examples, m->features, &queue);
     xsmi_prefetch_queued(&queue, SIZE_MAX); /* what few examples left no time for */
 }
 
@@ -131,6 +126,7 @@ xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix,
     const xsm_model *m = s->optimizer->model;
     const double work = (double)s->g->examples * xsmi_batch_row_work(&s->batch);
     const size_t groups = (matrix->count + (size_t)CLASSES - 1) / CLASSES;
+    XSMI_TRY(xsmi_pack_batch(s, err));
     group_job job = {s, matrix, xsmi_row_stride(m->features), (size_t)(XSMI_JOB_WORK / (work * CLASSES)) + 1};
     return xsmi_run_work(s, run_groups, &job, (groups + job.each - 1) / job.each, work * (double)matrix->count, err);
 }

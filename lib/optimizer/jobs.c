@@ -1,4 +1,5 @@
 /* Scratch of a step's jobs, and whether they are worth threads. */
+#include "base/order.h"
 #include "optimizer/step.h"
 
 xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err)
@@ -10,6 +11,34 @@ xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t co
         job(state, i, 0);
     }
     return XSM_OK;
+}
+
+/* Rows that one job packs. */
+enum { PACK_ROWS = 32 };
+
+static void run_pack(void *state, size_t index, uint32_t thread)
+{
+    const xsmi_step *s = state;
+    const xsm_optimizer *o = s->optimizer;
+    const size_t first = index * PACK_ROWS, count = XSMI_MIN((size_t)s->batch.count - first, (size_t)PACK_ROWS);
+    const float *x[PACK_ROWS];
+    (void)thread;
+    for (size_t i = 0; i < count; i++) {
+        x[i] = xsmi_batch_features(&s->batch, first + i).values;
+    }
+    o->model->kernels->pack_rows(x, count, o->model->features, o->packed + first * XSMI_LANES, xsmi_pitch(s));
+}
+
+xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err)
+{
+    xsm_optimizer *o = s->optimizer;
+    const size_t rows = (size_t)s->batch.count, pieces = ((size_t)o->model->features + XSMI_LANES - 1) / XSMI_LANES;
+    size_t count;
+    if (!xsmi_multiply(xsmi_pitch(s), pieces, &count) ||
+        !xsmi_reserve(o->context, &o->packed, &o->packed_capacity, count, sizeof *o->packed)) {
+        return xsmi_fail_memory(err, rows * o->model->features * sizeof *o->packed, "the rows of a batch");
+    }
+    return xsmi_run_work(s, run_pack, (void *)(uintptr_t)s, (rows + PACK_ROWS - 1) / PACK_ROWS, (double)count, err);
 }
 
 xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err)

@@ -179,15 +179,9 @@ void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float
  * stay in the second cache while all examples of a batch use them. */
 enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
 
-/* Whether the classes of a range get blocked products. */
-static bool is_blocked(const xsmi_step *s)
-{
-    return s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(&s->batch);
-}
-
 size_t xsmi_linear_sums(const xsmi_step *s)
 {
-    return xsmi_gradient_is_dense(s->g) && is_blocked(s) ? RANGE_FLOATS : 0;
+    return xsmi_gradient_is_dense(s->g) && xsmi_step_is_product(s) ? RANGE_FLOATS : 0;
 }
 
 /* Dense rows, class-major: a blocked product. `amounts` has RANGE_FLOATS zeros, and zeros again afterwards. */
@@ -196,20 +190,19 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
     const xsm_model *m = s->optimizer->model;
     const xsm_gradient *g = s->g;
     const uint64_t examples = s->batch.count;
-    const float *x[RANGE_EXAMPLES];
     for (uint32_t c = 0; c < count; c += RANGE_CLASSES) {
         size_t classes = XSMI_MIN(count - c, (uint32_t)RANGE_CLASSES);
         for (uint64_t start = 0; start < examples; start += RANGE_EXAMPLES) {
             size_t n = (size_t)XSMI_MIN(examples - start, (uint64_t)RANGE_EXAMPLES);
             for (size_t i = 0; i < n; i++) {
-                x[i] = xsmi_batch_features(&s->batch, (size_t)start + i).values;
                 const float *from = xsmi_gradient_row(g, start + i) + first + c;
                 for (size_t k = 0; k < classes; k++) {
                     amounts[i * RANGE_CLASSES + k] = scale * from[k];
                 }
             }
-            m->kernels->rank_update(m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts,
-                                    RANGE_CLASSES, x, n, m->features, 1, NULL);
+            m->kernels->rank_packed(m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts, 1,
+                                    RANGE_CLASSES, s->optimizer->packed + start * XSMI_LANES, xsmi_pitch(s), n,
+                                    m->features, NULL);
         }
     }
     memset(amounts, 0, (size_t)XSMI_MIN(examples, (uint64_t)RANGE_EXAMPLES) * RANGE_CLASSES * sizeof *amounts);
@@ -239,7 +232,7 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     for (uint64_t i = 0; m->bias && m->score == XSM_SCORE_LINEAR && i < s->batch.count; i++) {
         m->kernels->axpby(m->bias + first, xsmi_gradient_row(g, i) + first, count, (float)-s->step.eta, 1);
     }
-    if (is_blocked(s)) {
+    if (xsmi_step_is_product(s)) {
         range_dense(s, first, count, scale, scratch);
         return;
     }
@@ -266,7 +259,7 @@ void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint3
         }
         xsmi_model_pull(m, k, sum, s->step.eta);
     }
-    add_range(s, first, count, is_blocked(s) ? o->sums + thread * o->sums_each : NULL);
+    add_range(s, first, count, xsmi_step_is_product(s) ? o->sums + thread * o->sums_each : NULL);
     for (uint32_t k = first; distances && k < first + count; k++) {
         xsmi_model_settle(m, k);
     }

@@ -132,6 +132,7 @@ void xsm_optimizer_free(xsm_optimizer *o)
         xsmi_release(ctx, o->sorted, o->sorted_capacity, sizeof *o->sorted);
         xsmi_release(ctx, o->starts, o->starts_capacity, sizeof *o->starts);
         xsmi_release(ctx, o->sums, o->sums_capacity, sizeof *o->sums);
+        xsmi_release(ctx, o->packed, o->packed_capacity, sizeof *o->packed);
         xsmi_release_tiles(o);
         xsmi_feature_list_free(ctx, &o->rows);
         xsmi_release(ctx, o->state, o->ops.state_size, 1);

@@ -13,12 +13,24 @@ typedef struct xsmi_step {
     xsm_step step;
 } xsmi_step;
 
+/* Whether the gradient of every class is a product of matrices: class-major models, dense rows. */
+static inline bool xsmi_step_is_product(const xsmi_step *s)
+{
+    return s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(&s->batch);
+}
+
 /* -- scratch and jobs (jobs.c) ------------------------------------------------------------------------------------- */
 
 /* The number of multiplications that make a job worth its start, about. */
 #define XSMI_JOB_WORK 2e4
 /* xsmi_run() for jobs of so many multiplications in all: threads are not woken for little work. */
 xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err);
+/* Packs the batch's rows, which are dense, for the kernel of products; pieces are xsmi_pitch() floats apart. */
+xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err);
+static inline size_t xsmi_pitch(const xsmi_step *s)
+{
+    return (size_t)s->batch.count * XSMI_LANES;
+}
 /* Makes zeros for each thread; jobs leave zeros behind. */
 xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err);
 

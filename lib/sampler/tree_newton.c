@@ -53,7 +53,7 @@ static void add_block(const xsmi_tree_node *f, const float *w, uint64_t from, ui
     }
     memset(products, 0, width * c * sizeof *products);
     if (c > 0) {
-        k->kernels->rank_update(products, c, width, factors, width, rows, n, c, 1, NULL);
+        k->kernels->rank_update(products, c, width, factors, width, rows, n, c);
     }
     for (size_t i = 0; i < width * c; i++) {
         sums[i] += (double)products[i];

@@ -178,7 +178,7 @@ static void add_tile(void *state, size_t index, uint32_t thread)
         x[i] = c->task.input->weight + (size_t)(g->first + i) * c->task.input->stride;
     }
     c->kernels->rank_update(c->gradient + first * c->stride, c->stride, count, c->scores + first, c->score_stride, x,
-                            g->count, c->dimension, 1, NULL);
+                            g->count, c->dimension);
 }
 
 static xsm_status add_group(xsmi_collapsed *c, int side, uint32_t first, uint32_t count, double *loss, xsm_error *err)

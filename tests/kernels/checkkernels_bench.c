@@ -173,7 +173,13 @@ static void run_reduce_tile(bench *b)
 
 static void run_rank_update(bench *b)
 {
-    b->k->rank_update(b->big, dim, classes, b->other, classes, b->row, examples, dim, 0.999f, NULL);
+    b->k->rank_update(b->big, dim, classes, b->other, classes, b->row, examples, dim);
+}
+
+static void run_rank_packed(bench *b)
+{
+    b->k->rank_packed(b->big, dim, classes, b->other, 1, classes, b->packed, (size_t)examples * XSMI_LANES, examples,
+                      dim, NULL);
 }
 
 /* A class tile against a batch of 256: the weights come once, from memory if `floats` says so. */
@@ -239,6 +245,7 @@ static const bench_case cases[] = {
     {"score + reduce, top 5, d 64, memory", run_exact_64, FMA, BIG_FLOATS, 2.0 * classes * 64 * examples},
     {"score_tile, d 512, L2", run_score_tile, FMA, classes *dim, 2.0 * classes *dim *XSMI_LANES},
     {"rank_update, 256 examples, d 512, L2", run_rank_update, FMA, classes *dim, 2.0 * classes *dim *examples},
+    {"rank_packed, 256 examples, d 512, L2", run_rank_packed, FMA, classes *dim, 2.0 * classes *dim *examples},
     {"reduce_tile, top 5", run_reduce_tile, READ, L1_FLOATS, 4.0 * classes *XSMI_LANES},
     {"pack, d 512", run_pack, UPDATE, L1_FLOATS, 8.0 * XSMI_LANES *dim},
     {"dot", run_dot, READ, 0, 0},

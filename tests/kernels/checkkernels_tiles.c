@@ -57,6 +57,39 @@ static void test_pack(void **state)
     array_close(&got);
 }
 
+static void test_pack_rows(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { most_n = 9 };
+    array x[most_n];
+    const float *row[most_n];
+    array want;
+    array got;
+    for (size_t i = 0; i < most_n; i++) {
+        array_open(x + i, 600);
+    }
+    array_open(&want, 19 * (most_n + 2) * XSMI_LANES);
+    array_open(&got, 19 * (most_n + 2) * XSMI_LANES);
+    for (size_t n = 0; n <= most_n; n++) {
+        for (size_t d = 0; d < 530; d += d < 70 ? 1 : 163) {
+            size_t pitch = (n + random_below(3)) * XSMI_LANES;
+            for (size_t i = 0; i < n; i++) {
+                row[i] = array_fill(x + i, d, 0, SPECIAL);
+            }
+            array_fill(&want, (d + XSMI_LANES - 1) / XSMI_LANES * pitch, 0, PLAIN);
+            array_copy(&got, &want);
+            ref->pack_rows(row, n, d, want.at, pitch);
+            k->pack_rows(row, n, d, got.at, pitch);
+            expect_arrays(&got, &want, "pack_rows", d);
+        }
+    }
+    for (size_t i = 0; i < most_n; i++) {
+        array_close(x + i);
+    }
+    array_close(&want);
+    array_close(&got);
+}
+
 static void test_score_tile(void **state)
 {
     const xsmi_kernels *k = check_table(state);
@@ -298,15 +331,52 @@ static void test_rank_update(void **state)
             array_fill(&g, n == 0 ? 0 : (n - 1) * g_stride + classes, 0, v);
             array_fill(&want, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
             array_copy(&got, &want);
-            float decay = random_below(2) ? 1.0f : random_unit();
-            ref->rank_update(want.at, stride, classes, g.at, g_stride, row, n, d, decay, NULL);
-            k->rank_update(got.at, stride, classes, g.at, g_stride, row, n, d, decay, NULL);
+            ref->rank_update(want.at, stride, classes, g.at, g_stride, row, n, d);
+            k->rank_update(got.at, stride, classes, g.at, g_stride, row, n, d);
             expect_arrays(&got, &want, "rank_update", classes * 1000 + d);
         }
     }
     for (size_t i = 0; i < most_n; i++) {
         array_close(x + i);
     }
+    array_close(&g);
+    array_close(&want);
+    array_close(&got);
+}
+
+static void test_rank_packed(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { most_n = 70 };
+    array x;
+    array g;
+    array want;
+    array got;
+    array_open(&x, 19 * (most_n + 8) * XSMI_LANES);
+    array_open(&g, most_n * 64);
+    array_open(&want, 40 * 600);
+    array_open(&got, 40 * 600);
+    for (size_t classes = 0; classes < 33; classes++) {
+        for (size_t d = 0; d < 600; d += d < 70 ? 1 : 103) {
+            kind v = (kind)random_below(KINDS);
+            size_t n = d == 64 ? most_n : random_below(5);
+            size_t stride = d + random_below(20);
+            size_t pitch = (n + random_below(8)) * XSMI_LANES, pieces = (d + XSMI_LANES - 1) / XSMI_LANES;
+            /* The coefficients of a class together, or those of a term. */
+            bool by_class = random_below(2);
+            size_t g_stride = (by_class ? n : classes) + 1 + random_below(20);
+            size_t lines = by_class ? classes : n, length = by_class ? n : classes;
+            array_fill(&x, pieces * pitch, 0, v);
+            array_fill(&g, lines == 0 ? 0 : (lines - 1) * g_stride + length, 0, v);
+            array_fill(&want, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
+            array_copy(&got, &want);
+            size_t by = by_class ? g_stride : 1, term = by_class ? 1 : g_stride;
+            ref->rank_packed(want.at, stride, classes, g.at, by, term, x.at, pitch, n, d, NULL);
+            k->rank_packed(got.at, stride, classes, g.at, by, term, x.at, pitch, n, d, NULL);
+            expect_arrays(&got, &want, "rank_packed", classes * 1000 + d);
+        }
+    }
+    array_close(&x);
     array_close(&g);
     array_close(&want);
     array_close(&got);
@@ -407,7 +477,9 @@ const named_test tile_tests[] = {
     {"sift_tile", test_sift_tile},
     {"reduce_tile", test_reduce_tile},
     {"reduce_tile, few lanes", test_reduce_few},
+    {"pack_rows", test_pack_rows},
     {"rank_update", test_rank_update},
+    {"rank_packed", test_rank_packed},
     {"reduce_tile: ties", test_ties_keep_the_smaller_class_first},
     {NULL, NULL},
 };
