@@ -66,3 +66,25 @@ void xsmi_alias_clear(xsm_context *ctx, xsmi_alias *table)
     table->columns = NULL;
     table->count = 0;
 }
+
+/* Draws whose columns are prefetched together. */
+enum { TOGETHER = 64 };
+
+void xsmi_alias_draws(const xsmi_alias *table, xsmi_stream *stream, uint32_t count, uint32_t *out)
+{
+    uint32_t words[TOGETHER];
+    for (uint32_t start = 0, n; start < count; start += n) {
+        uint32_t *drawn = out + start;
+        n = XSMI_MIN(count - start, (uint32_t)TOGETHER);
+        for (uint32_t j = 0; j < n; j++) {
+            drawn[j] = (uint32_t)xsmi_stream_below(stream, table->count);
+            words[j] = xsmi_stream_next(stream);
+            __builtin_prefetch(table->columns + drawn[j], 0, 3);
+        }
+        for (uint32_t j = 0; j < n; j++) {
+            const xsmi_alias_column c = table->columns[drawn[j]];
+            const uint32_t own = (uint32_t)0 - (words[j] < c.threshold); /* no branch: it would be guessed wrong */
+            drawn[j] = (drawn[j] & own) | (c.alias & ~own);
+        }
+    }
+}

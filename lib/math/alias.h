@@ -24,6 +24,9 @@ typedef struct xsmi_alias {
 xsm_status xsmi_alias_new(xsm_context *ctx, const double *weights, uint32_t count, xsmi_alias *out, xsm_error *err);
 void xsmi_alias_clear(xsm_context *ctx, xsmi_alias *table);
 
+/* Draws `count` outcomes, those of as many calls of xsmi_alias_draw(): the columns are looked up side by side. */
+void xsmi_alias_draws(const xsmi_alias *table, xsmi_stream *stream, uint32_t count, uint32_t *out);
+
 static inline uint32_t xsmi_alias_draw(const xsmi_alias *table, xsmi_stream *stream)
 {
     uint32_t column = (uint32_t)xsmi_stream_below(stream, table->count);

@@ -14,7 +14,7 @@
 /* -- lists for estimators ------------------------------------------------------------------------------------------ */
 
 /* Sorts classes with their log-probabilities, in place (Shell's sort with M. Ciura's gaps). */
-static void sort_classes(uint32_t *classes, double *values, uint32_t n)
+static void sort_few(uint32_t *classes, double *values, uint32_t n)
 {
     uint32_t gap = n > 701 ? n / 9 * 4 : 701;
     static const uint32_t gaps[] = {701, 301, 132, 57, 23, 10, 4, 1};
@@ -32,6 +32,46 @@ static void sort_classes(uint32_t *classes, double *values, uint32_t n)
             values[j] = value;
         }
         gap = gap > 701 && gap / 9 * 4 > 701 ? gap / 9 * 4 : next < sizeof gaps / sizeof *gaps ? gaps[next++] : 0;
+    }
+}
+
+/* Lists longer than this are divided into BUCKETS ranges of classes first. */
+#define SORT_FEW 128
+#define BUCKETS 256
+
+/* Sorts classes with their log-probabilities, in place: by ranges of classes (P. McIlroy, K. Bostic and M. McIlroy,
+ * Engineering radix sort, 1993), then within each range. */
+static void sort_classes(uint32_t *classes, double *values, uint32_t n)
+{
+    uint32_t end[BUCKETS] = {0}, next[BUCKETS], most = 0, shift = 0;
+    if (n <= SORT_FEW) {
+        sort_few(classes, values, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        most = XSMI_MAX(most, classes[i]);
+    }
+    while (most >> shift >= BUCKETS) {
+        shift++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        end[classes[i] >> shift]++;
+    }
+    for (uint32_t b = 0, start = 0; b < BUCKETS; b++) {
+        next[b] = start;
+        end[b] = start += end[b];
+    }
+    for (uint32_t b = 0, start = 0; b < BUCKETS; start = end[b++]) {
+        while (next[b] < end[b]) {
+            const uint32_t at = next[b], own = classes[at] >> shift, to = next[own]++;
+            const uint32_t class = classes[to]; /* an entry of this range moves to itself */
+            const double value = values[to];
+            classes[to] = classes[at];
+            values[to] = values[at];
+            classes[at] = class;
+            values[at] = value;
+        }
+        sort_few(classes + start, values + start, end[b] - start);
     }
 }
 

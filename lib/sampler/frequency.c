@@ -78,8 +78,8 @@ static void draw(const void *state, const float *code, xsm_random *random, uint3
 {
     const frequency_state *s = state;
     (void)code;
+    xsmi_alias_draws(&s->alias, &random->stream, count, classes);
     for (uint32_t j = 0; j < count; j++) {
-        classes[j] = xsmi_alias_draw(&s->alias, &random->stream);
         log_probabilities[j] = s->log_q[classes[j]];
     }
 }
