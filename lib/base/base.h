@@ -132,5 +132,13 @@ double xsmi_seconds(void);
  * one job, everything runs on the calling thread as thread 0. In a call that is cancelled (activity.h) the jobs left do
  * not run and the status is XSM_CANCELLED. */
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
+/* Serial work that needs nothing of some jobs, nor they of it. */
+typedef struct xsmi_aside {
+    void (*run)(void *state);
+    void *state;
+} xsmi_aside;
+/* The same, with `aside` (NULL = none) as a piece of its own, which begins first. */
+xsm_status xsmi_run_beside(xsm_context *ctx, xsm_job job, void *state, size_t count, const xsmi_aside *aside,
+                           xsm_error *err);
 
 #endif

@@ -105,8 +105,13 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     xsm_gradient *g = p.gradient;
     const uint32_t threads = xsm_context_threads(e->context);
     XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, threads, false, err));
-    XSMI_TRY(xsmi_pass_set_rows(&p, err));
-    XSMI_TRY(xsmi_shared_draw(&p, err));
+    const xsmi_aside drawing = {xsmi_shared_draw, &p};
+    bool shared;
+    XSMI_TRY(xsmi_shared_reserve(&p, &shared, err));
+    XSMI_TRY(xsmi_pass_set_rows(&p, shared ? &drawing : NULL, err));
+    if (shared && xsmi_shared_is_product(&p)) {
+        g->form = XSMI_GRADIENT_SHARED;
+    }
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;
     XSMI_TRY(xsmi_gradient_reserve_shards(g, xsmi_pass_backward_scratch(&p), threads, err));

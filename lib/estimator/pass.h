@@ -34,8 +34,8 @@ static inline void xsmi_outcome_join(xsmi_outcome *o, const xsmi_outcome *other)
 /* Reads a caller's batch, and checks that a bound estimator can take it. */
 xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *given, xsm_batch *batch, xsm_error *err);
 /* Sets the gradient's rows to those of the batch, or to their hidden vectors; computes the codes of rows that come with
- * the batch. */
-xsm_status xsmi_pass_set_rows(const xsmi_pass *p, xsm_error *err);
+ * the batch. `aside` (NULL = nothing) runs beside that. */
+xsm_status xsmi_pass_set_rows(const xsmi_pass *p, const xsmi_aside *aside, xsm_error *err);
 /* Fills the gradient's examples first..first+count, and computes ||x||^2 of rows that came with the batch. */
 void xsmi_pass_list_examples(const xsmi_pass *p, uint64_t first, uint64_t count);
 /* Propagates the gradient of the examples first..first+count back through the first layer. */

@@ -42,19 +42,21 @@ static xsm_status encode_rows(const xsm_estimator *e, xsm_gradient *g, const xsm
     return XSM_OK;
 }
 
-static xsm_status compute_hidden(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, double eta,
-                                 xsm_error *err)
+static xsm_status compute_hidden(const xsmi_pass *p, const xsmi_aside *aside, xsm_error *err)
 {
+    const xsm_estimator *e = p->estimator;
+    const xsm_batch *batch = p->batch;
+    xsm_gradient *g = p->gradient;
     const xsm_model *m = e->model;
     const size_t stride = xsmi_row_stride(m->features);
     XSMI_TRY(xsmi_gradient_reserve_layer(g, batch->count, stride, err));
     g->work.rows.values = g->layer.hidden;
     g->work.rows.stride = stride;
-    g->layer.decay = xsmi_estimator_own_decay(e, eta);
-    return xsmi_model_hidden(m, batch, g->layer.hidden, stride, err);
+    g->layer.decay = xsmi_estimator_own_decay(e, p->eta);
+    return xsmi_model_hidden(m, batch, g->layer.hidden, stride, aside, err);
 }
 
-xsm_status xsmi_pass_set_rows(const xsmi_pass *p, xsm_error *err)
+xsm_status xsmi_pass_set_rows(const xsmi_pass *p, const xsmi_aside *aside, xsm_error *err)
 {
     const xsm_estimator *e = p->estimator;
     const xsm_batch *batch = p->batch;
@@ -62,7 +64,10 @@ xsm_status xsmi_pass_set_rows(const xsmi_pass *p, xsm_error *err)
     XSMI_TRY(encode_rows(e, g, batch, err));
     g->work.rows.offsets = NULL;
     if (e->model->layer) {
-        return compute_hidden(e, g, batch, p->eta, err);
+        return compute_hidden(p, aside, err);
+    }
+    if (aside) {
+        aside->run(aside->state);
     }
     g->work.rows.values = batch->values;
     g->work.rows.stride = batch->stride;

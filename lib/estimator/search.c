@@ -204,7 +204,7 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     xsm_estimator *e = p.estimator;
     xsm_gradient *g = p.gradient;
     XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, xsm_context_threads(e->context), false, err));
-    XSMI_TRY(xsmi_pass_set_rows(&p, err));
+    XSMI_TRY(xsmi_pass_set_rows(&p, NULL, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;
     xsm_error unsaid = XSM_ERROR_INIT;

@@ -17,30 +17,33 @@ xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err)
 
 /* -- drawing ------------------------------------------------------------------------------------------------------- */
 
-static bool is_product(const xsm_estimator *e, const xsm_gradient *g)
-{
-    const xsm_model *m = e->model;
-    const bool dense = g->work.rows.values ? !g->work.rows.offsets : !e->train->sparse;
-    return dense && m->layout == XSM_LAYOUT_CLASS_MAJOR && m->score == XSM_SCORE_LINEAR && !g->proximal;
-}
-
-xsm_status xsmi_shared_draw(const xsmi_pass *p, xsm_error *err)
+xsm_status xsmi_shared_reserve(const xsmi_pass *p, bool *shared, xsm_error *err)
 {
     const xsm_estimator *e = p->estimator;
-    xsm_gradient *g = p->gradient;
-    xsmi_shared_classes *s = &g->shared;
-    xsmi_shared_draws *d = &g->work.shared;
-    if (!e->sampling.sampler || e->exact || !e->common.shared || p->batch->count < 2 || e->sampling.rule.count == 0) {
-        return XSM_OK;
-    }
-    XSMI_TRY(xsmi_gradient_reserve_shared(g, e->sampling.rule.count, err));
+    *shared = e->sampling.sampler && !e->exact && e->common.shared && p->batch->count > 1 && e->sampling.rule.count > 0;
+    return *shared ? xsmi_gradient_reserve_shared(p->gradient, e->sampling.rule.count, err) : XSM_OK;
+}
+
+void xsmi_shared_draw(void *pass)
+{
+    const xsmi_pass *p = pass;
+    const xsm_estimator *e = p->estimator;
+    xsmi_shared_classes *s = &p->gradient->shared;
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsmi_draw_list list = {NULL, e->position, NULL, 0, s->classes, d->log_expected, d->draws, &s->count};
     xsmi_sampler_lists(e->sampling.sampler, &e->sampling.rule, (uint64_t)e->common.seed, &list, 1);
     for (uint32_t c = 0; c < s->count; c++) {
         s->column[s->classes[c]] = c;
     }
-    g->form = is_product(e, g) ? XSMI_GRADIENT_SHARED : g->form;
-    return XSM_OK;
+}
+
+bool xsmi_shared_is_product(const xsmi_pass *p)
+{
+    const xsm_estimator *e = p->estimator;
+    const xsm_gradient *g = p->gradient;
+    const xsm_model *m = e->model;
+    const bool dense = g->work.rows.values ? !g->work.rows.offsets : !e->train->sparse;
+    return dense && m->layout == XSM_LAYOUT_CLASS_MAJOR && m->score == XSM_SCORE_LINEAR && !g->proximal;
 }
 
 /* -- lists --------------------------------------------------------------------------------------------------------- */

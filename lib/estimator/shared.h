@@ -16,9 +16,13 @@
 
 /* Refuses a sampler whose draws depend on the row. */
 xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err);
-/* Draws for a batch whose rows the gradient has already. With dense rows the gradient's form is then
- * XSMI_GRADIENT_SHARED. Does nothing if draws are not shared, or for a single example. */
-xsm_status xsmi_shared_draw(const xsmi_pass *p, xsm_error *err);
+/* Whether the examples of a batch share draws, a single one does not; if so, reserves memory for them. */
+xsm_status xsmi_shared_reserve(const xsmi_pass *p, bool *shared, xsm_error *err);
+/* Draws for a batch; `pass` is a const xsmi_pass *. */
+void xsmi_shared_draw(void *pass);
+/* Whether scores and gradient of these draws are products of matrices, once the gradient has its rows: its form is then
+ * XSMI_GRADIENT_SHARED. */
+bool xsmi_shared_is_product(const xsmi_pass *p);
 /* Fills the lists of the examples first..first+count. */
 void xsmi_shared_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 /* Writes an example's labels as the head of a list. */

@@ -131,5 +131,5 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
     if (stride < m->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "hidden vectors %zu floats apart, of %u", stride, m->features);
     }
-    return xsmi_model_hidden(m, &batch, out, stride, err);
+    return xsmi_model_hidden(m, &batch, out, stride, NULL, err);
 }

@@ -340,8 +340,10 @@ static void run_hidden(void *state, size_t index, uint32_t thread)
     }
 }
 
-xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, float *out, size_t stride, xsm_error *err)
+xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, float *out, size_t stride,
+                             const xsmi_aside *aside, xsm_error *err)
 {
     hidden_job job = {m, batch, out, stride};
-    return xsmi_run(m->context, run_hidden, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
+    return xsmi_run_beside(m->context, run_hidden, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), aside,
+                           err);
 }
