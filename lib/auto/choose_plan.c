@@ -200,7 +200,7 @@ xsmi_survey xsmi_choose_survey(const xsmi_chooser *c)
     }
     const double n = (double)d->rows, squared = squares / n;
     const bool given = isfinite(squared) && squared > 0 && !c->options.transform;
-    return (xsmi_survey){count / n, given ? squared : 1, d->label_total > d->rows};
+    return (xsmi_survey){count / n, given ? squared : 1, d->counted.labels > d->rows};
 }
 
 double xsmi_choose_speed(const xsmi_chooser *c)

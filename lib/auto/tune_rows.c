@@ -56,8 +56,8 @@ static bool possible(xsmi_tuner *t)
     if (e->exact || t->judge == XSMI_JUDGE_OWN || e->search.searcher || e->correction || e->hierarchy ||
         !xsmi_model_is_plain(t->runner.model) || t->runner.model->layer || t->runner.model->score != XSM_SCORE_LINEAR ||
         t->runner.model->layout != XSM_LAYOUT_CLASS_MAJOR || (e->ops.flags & XSM_ESTIMATOR_UNBOUNDED) ||
-        (e->sampling.sampler && e->sampling.sampler != e->sampling.own) || d->label_total != d->rows ||
-        d->unseen_labels > 0 || names_classes(e)) {
+        (e->sampling.sampler && e->sampling.sampler != e->sampling.own) || d->counted.labels != d->rows ||
+        d->counted.unseen_labels > 0 || names_classes(e)) {
         return false;
     }
     xsmi_tune_plan(t, XSMI_TUNE_ROUNDS - 1);
@@ -134,7 +134,7 @@ static uint32_t draw_classes(const xsmi_tuner *t, uint64_t rows, uint64_t *order
     xsmi_stream_permute(&stream, order, d->classes);
     uint64_t sum = 0;
     for (uint32_t n = 0; n < d->classes && (sum < rows || n < xsmi_tune_classes_least(t)); n++) {
-        sum += d->class_counts[order[n]];
+        sum += d->map.counts[order[n]];
         class_of[order[n]] = 0;
     }
     uint32_t classes = 0;

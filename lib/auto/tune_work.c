@@ -73,7 +73,7 @@ enum { STEPS_FEW = 32 };
 /* The mean number of classes of a step: lists are long enough for the row with the most labels. */
 static double mean_width(const xsm_estimator *e, const xsm_dataset *d)
 {
-    const double fewer = (double)e->most_labels - (double)d->label_total / (double)d->rows;
+    const double fewer = (double)e->most_labels - (double)d->counted.labels / (double)d->rows;
     /* Lists of all classes are full for every number of labels. */
     return e->most_labels < e->width && e->width < d->classes ? (double)e->width - fewer : (double)e->width;
 }

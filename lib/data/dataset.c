@@ -32,21 +32,21 @@ static void release(const xsm_dataset *d, const void *array, size_t capacity, si
 
 static void release_rows(xsm_dataset *d)
 {
-    release(d, d->values, d->value_capacity, sizeof *d->values);
-    release(d, d->index, d->index_capacity, sizeof *d->index);
-    release(d, d->offsets, d->offset_capacity, sizeof *d->offsets);
-    release(d, d->labels, d->label_capacity, sizeof *d->labels);
-    release(d, d->label_offsets, d->label_offset_capacity, sizeof *d->label_offsets);
-    d->value_capacity = d->index_capacity = d->offset_capacity = d->label_capacity = d->label_offset_capacity = 0;
+    release(d, d->values, d->capacity.values, sizeof *d->values);
+    release(d, d->index, d->capacity.index, sizeof *d->index);
+    release(d, d->offsets, d->capacity.offsets, sizeof *d->offsets);
+    release(d, d->labels, d->capacity.labels, sizeof *d->labels);
+    release(d, d->label_offsets, d->capacity.label_offsets, sizeof *d->label_offsets);
+    d->capacity.values = d->capacity.index = d->capacity.offsets = d->capacity.labels = d->capacity.label_offsets = 0;
 }
 
 static void release_classes(const xsm_dataset *d)
 {
     xsm_context *ctx = d->context;
-    xsmi_release(ctx, d->class_labels, d->classes, sizeof *d->class_labels);
-    xsmi_release(ctx, d->class_names, d->classes, sizeof *d->class_names);
-    xsmi_release(ctx, d->class_counts, d->classes, sizeof *d->class_counts);
-    xsmi_release(ctx, d->name_text, d->name_text_size, 1);
+    xsmi_release(ctx, d->map.labels, d->classes, sizeof *d->map.labels);
+    xsmi_release(ctx, d->map.names, d->classes, sizeof *d->map.names);
+    xsmi_release(ctx, d->map.counts, d->classes, sizeof *d->map.counts);
+    xsmi_release(ctx, d->map.text, d->map.text_size, 1);
 }
 
 void xsm_dataset_free(xsm_dataset *d)
@@ -57,9 +57,9 @@ void xsm_dataset_free(xsm_dataset *d)
     xsm_context *ctx = d->context;
     release_rows(d);
     release_classes(d);
-    xsmi_vocabulary_release(d->vocabulary);
-    for (size_t i = 0; i < d->mapping_count; i++) {
-        xsmi_unmap_file(&d->mappings[i]);
+    xsmi_vocabulary_release(d->map.vocabulary);
+    for (size_t i = 0; i < d->mapped.count; i++) {
+        xsmi_unmap_file(&d->mapped.files[i]);
     }
     xsmi_release(ctx, d, 1, sizeof *d);
     xsm_context_free(ctx);
@@ -68,10 +68,10 @@ void xsm_dataset_free(xsm_dataset *d)
 size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < d->mapping_count; i++) {
-        bytes += d->mappings[i].size;
+    for (size_t i = 0; i < d->mapped.count; i++) {
+        bytes += d->mapped.files[i].size;
     }
-    return d->value_capacity > 0 ? 0 : bytes; /* copied rows are no longer in the file */
+    return d->capacity.values > 0 ? 0 : bytes; /* copied rows are no longer in the file */
 }
 
 void xsmi_dataset_passed(const xsm_dataset *d, uint64_t first, uint64_t count)
@@ -83,8 +83,8 @@ void xsmi_dataset_passed(const xsm_dataset *d, uint64_t first, uint64_t count)
     double a_row = (double)bytes / (double)d->rows;
     if ((uint64_t)((double)first * a_row / (double)XSMI_FORGET_BYTES) !=
         (uint64_t)((double)(first + count) * a_row / (double)XSMI_FORGET_BYTES)) {
-        for (size_t i = 0; i < d->mapping_count; i++) {
-            xsmi_mapping_forget(&d->mappings[i]);
+        for (size_t i = 0; i < d->mapped.count; i++) {
+            xsmi_mapping_forget(&d->mapped.files[i]);
         }
     }
 }
@@ -157,11 +157,11 @@ xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int6
         }
     }
     d->classes = classes;
-    d->class_counts = counts;
-    d->class_labels = label_copy;
-    d->class_names = name_copy;
-    d->name_text = text;
-    d->name_text_size = text_size;
+    d->map.counts = counts;
+    d->map.labels = label_copy;
+    d->map.names = name_copy;
+    d->map.text = text;
+    d->map.text_size = text_size;
     return XSM_OK;
 }
 
@@ -196,11 +196,11 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
                          (unsigned long long)d->rows, stride);
     }
     owned arrays[] = {
-        {own_values, &d->values, &d->value_capacity, values, sizeof *d->values, NULL, 0},
-        {own_index, &d->index, &d->index_capacity, values, sizeof *d->index, NULL, 0},
-        {own_index, &d->offsets, &d->offset_capacity, d->rows + 1, sizeof *d->offsets, NULL, 0},
-        {own_labels, &d->labels, &d->label_capacity, labels, sizeof *d->labels, NULL, 0},
-        {own_labels, &d->label_offsets, &d->label_offset_capacity, d->rows + 1, sizeof *d->label_offsets, NULL, 0},
+        {own_values, &d->values, &d->capacity.values, values, sizeof *d->values, NULL, 0},
+        {own_index, &d->index, &d->capacity.index, values, sizeof *d->index, NULL, 0},
+        {own_index, &d->offsets, &d->capacity.offsets, d->rows + 1, sizeof *d->offsets, NULL, 0},
+        {own_labels, &d->labels, &d->capacity.labels, labels, sizeof *d->labels, NULL, 0},
+        {own_labels, &d->label_offsets, &d->capacity.label_offsets, d->rows + 1, sizeof *d->label_offsets, NULL, 0},
     };
     const size_t count = sizeof arrays / sizeof *arrays;
     xsm_status status = XSM_OK;
@@ -247,18 +247,18 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu rows do not fit the address space", (unsigned long long)count);
     }
     xsm_status status = XSM_OK;
-    float *v = xsmi_dataset_allocate(d, value_count, sizeof *v, &d->value_capacity, &status, err);
+    float *v = xsmi_dataset_allocate(d, value_count, sizeof *v, &d->capacity.values, &status, err);
     d->values = v;
-    uint32_t *l = xsmi_dataset_allocate(d, label_count, sizeof *l, &d->label_capacity, &status, err);
+    uint32_t *l = xsmi_dataset_allocate(d, label_count, sizeof *l, &d->capacity.labels, &status, err);
     d->labels = l;
-    uint64_t *p = xsmi_dataset_allocate(d, count + 1, sizeof *p, &d->label_offset_capacity, &status, err);
+    uint64_t *p = xsmi_dataset_allocate(d, count + 1, sizeof *p, &d->capacity.label_offsets, &status, err);
     d->label_offsets = p;
     uint32_t *x = NULL;
     uint64_t *o = NULL;
     if (from->sparse) {
-        x = xsmi_dataset_allocate(d, value_count, sizeof *x, &d->index_capacity, &status, err);
+        x = xsmi_dataset_allocate(d, value_count, sizeof *x, &d->capacity.index, &status, err);
         d->index = x;
-        o = xsmi_dataset_allocate(d, count + 1, sizeof *o, &d->offset_capacity, &status, err);
+        o = xsmi_dataset_allocate(d, count + 1, sizeof *o, &d->capacity.offsets, &status, err);
         d->offsets = o;
     }
     if (status != XSM_OK) {
@@ -306,13 +306,13 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from)
     d->offsets = from->offsets;
     d->labels = from->labels;
     d->label_offsets = from->label_offsets;
-    d->value_capacity = from->value_capacity;
-    d->index_capacity = from->index_capacity;
-    d->offset_capacity = from->offset_capacity;
-    d->label_capacity = from->label_capacity;
-    d->label_offset_capacity = from->label_offset_capacity;
-    from->value_capacity = from->index_capacity = from->offset_capacity = 0;
-    from->label_capacity = from->label_offset_capacity = 0;
+    d->capacity.values = from->capacity.values;
+    d->capacity.index = from->capacity.index;
+    d->capacity.offsets = from->capacity.offsets;
+    d->capacity.labels = from->capacity.labels;
+    d->capacity.label_offsets = from->capacity.label_offsets;
+    from->capacity.values = from->capacity.index = from->capacity.offsets = 0;
+    from->capacity.labels = from->capacity.label_offsets = 0;
     from->rows = 0;
 }
 
@@ -331,18 +331,18 @@ bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row)
 
 void xsmi_dataset_count_features(xsm_dataset *d)
 {
-    d->empty = 0;
+    d->counted.empty = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
-        d->empty += xsmi_dataset_row_is_empty(d, i);
+        d->counted.empty += xsmi_dataset_row_is_empty(d, i);
         xsmi_dataset_passed(d, i, 1);
     }
 }
 
 void xsmi_dataset_count_labels(xsm_dataset *d)
 {
-    d->label_total = d->label_offsets[d->rows];
-    d->unlabelled = d->unseen_rows = d->unseen_labels = 0;
-    memset(d->class_counts, 0, d->classes * sizeof *d->class_counts);
+    d->counted.labels = d->label_offsets[d->rows];
+    d->counted.unlabelled = d->counted.unseen_rows = d->counted.unseen_labels = 0;
+    memset(d->map.counts, 0, d->classes * sizeof *d->map.counts);
     for (uint64_t i = 0; i < d->rows; i++) {
         size_t count;
         const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
@@ -351,12 +351,12 @@ void xsmi_dataset_count_labels(xsm_dataset *d)
             if (labels[j] == XSM_CLASS_UNSEEN) {
                 unseen++;
             } else {
-                d->class_counts[labels[j]]++;
+                d->map.counts[labels[j]]++;
             }
         }
-        d->unlabelled += count == 0;
-        d->unseen_labels += unseen;
-        d->unseen_rows += count > 0 && unseen == count;
+        d->counted.unlabelled += count == 0;
+        d->counted.unseen_labels += unseen;
+        d->counted.unseen_rows += count > 0 && unseen == count;
     }
 }
 
@@ -370,12 +370,12 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
     xsm_dataset_info i = XSM_DATASET_INFO_INIT;
     i.rows = d->rows;
     i.values = d->sparse ? d->offsets[d->rows] : d->rows * d->features;
-    i.labels = d->label_total;
-    i.unlabelled = d->unlabelled;
-    i.empty = d->empty;
-    i.unseen_rows = d->unseen_rows;
-    i.unseen_labels = d->unseen_labels;
-    i.dropped_features = d->dropped_features;
+    i.labels = d->counted.labels;
+    i.unlabelled = d->counted.unlabelled;
+    i.empty = d->counted.empty;
+    i.unseen_rows = d->counted.unseen_rows;
+    i.unseen_labels = d->counted.unseen_labels;
+    i.dropped_features = d->counted.dropped_features;
     i.features = d->features;
     i.classes = d->classes;
     i.sparse = d->sparse;
@@ -411,16 +411,16 @@ xsm_status xsm_dataset_get_classes(const xsm_dataset *d, xsm_class_map *map, xsm
     xsm_class_map m = XSM_CLASS_MAP_INIT;
     m.classes = d->classes;
     m.features = d->features;
-    m.labels = d->class_labels;
-    m.names = (const char *const *)d->class_names;
+    m.labels = d->map.labels;
+    m.names = (const char *const *)d->map.names;
     m.index_base = d->index_base;
-    m.counts = d->class_counts;
+    m.counts = d->map.counts;
     m.rows = d->rows;
-    m.vocabulary = d->vocabulary;
+    m.vocabulary = d->map.vocabulary;
     return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
 }
 
 const uint64_t *xsm_dataset_class_counts(const xsm_dataset *d)
 {
-    return d ? d->class_counts : NULL;
+    return d ? d->map.counts : NULL;
 }

@@ -9,6 +9,21 @@
 
 #include <xsoftmax/dataset.h>
 
+/* The class map. */
+typedef struct xsmi_dataset_map {
+    int64_t *labels;  /* [classes], NULL = the class number */
+    char **names;     /* [classes] or NULL; they lie in `text` */
+    uint64_t *counts; /* [classes] rows that carry the class */
+    char *text;
+    size_t text_size;
+    xsm_vocabulary *vocabulary; /* the vocabulary of text rows (a reference), or NULL */
+} xsmi_dataset_map;
+
+/* Counted when the contents change (xsmi_dataset_count_*()); dropped_features is counted when reading. */
+typedef struct xsmi_dataset_counts {
+    uint64_t labels, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
+} xsmi_dataset_counts;
+
 struct xsm_dataset {
     xsm_context *context;
     uint64_t rows;
@@ -26,23 +41,17 @@ struct xsm_dataset {
     /* Labels, always with internal offsets. */
     const uint64_t *label_offsets; /* [rows+1] */
     const uint32_t *labels;
-    /* Class map. */
-    int64_t *class_labels;  /* [classes], NULL = the class number */
-    char **class_names;     /* [classes] or NULL; they lie in name_text */
-    uint64_t *class_counts; /* [classes] rows that carry the class */
-    char *name_text;
-    size_t name_text_size;
-    xsm_vocabulary *vocabulary; /* the vocabulary of text rows (a reference), or NULL */
-
+    xsmi_dataset_map map;
     /* Files that hold borrowed arrays, released with the dataset: a cache, or spooled arrays. */
-    xsmi_mapping mappings[5];
-    size_t mapping_count;
-
+    struct {
+        xsmi_mapping files[5];
+        size_t count;
+    } mapped;
     /* Elements allocated for each array of features and labels; 0 = the caller's array. */
-    size_t value_capacity, index_capacity, offset_capacity, label_capacity, label_offset_capacity;
-
-    /* Counted when the contents change (xsmi_dataset_count_*()); dropped_features is counted when reading. */
-    uint64_t label_total, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
+    struct {
+        size_t values, index, offsets, labels, label_offsets;
+    } capacity;
+    xsmi_dataset_counts counted;
 };
 
 /* A row's features and labels as a small view. */

@@ -72,7 +72,8 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
                          which);
     }
     uint64_t count = 0;
-    bool some = ((which & XSM_DROP_UNLABELLED) && d->unlabelled > 0) || ((which & XSM_DROP_EMPTY) && d->empty > 0);
+    bool some = ((which & XSM_DROP_UNLABELLED) && d->counted.unlabelled > 0) ||
+                ((which & XSM_DROP_EMPTY) && d->counted.empty > 0);
     for (uint64_t i = 0; i < d->rows && some; i++) {
         count += is_dropped(d, i, which);
         xsmi_dataset_passed(d, i, 1);
@@ -152,17 +153,17 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
         }
         /* The new dataset is freed with the old classes. */
         xsm_dataset old = *d;
-        d->class_labels = fresh->class_labels;
-        d->class_names = fresh->class_names;
-        d->class_counts = fresh->class_counts;
-        d->name_text = fresh->name_text;
-        d->name_text_size = fresh->name_text_size;
+        d->map.labels = fresh->map.labels;
+        d->map.names = fresh->map.names;
+        d->map.counts = fresh->map.counts;
+        d->map.text = fresh->map.text;
+        d->map.text_size = fresh->map.text_size;
         d->classes = classes;
-        fresh->class_labels = old.class_labels;
-        fresh->class_names = old.class_names;
-        fresh->class_counts = old.class_counts;
-        fresh->name_text = old.name_text;
-        fresh->name_text_size = old.name_text_size;
+        fresh->map.labels = old.map.labels;
+        fresh->map.names = old.map.names;
+        fresh->map.counts = old.map.counts;
+        fresh->map.text = old.map.text;
+        fresh->map.text_size = old.map.text_size;
         fresh->classes = old.classes;
         xsmi_dataset_count_labels(d);
     }
@@ -175,7 +176,7 @@ xsm_status xsm_dataset_compact(xsm_dataset *d, xsm_error *err)
     XSMI_TRY(check(d, "xsm_dataset_compact", err));
     uint32_t used = 0, all = d->classes;
     for (uint32_t k = 0; k < d->classes; k++) {
-        used += d->class_counts[k] > 0;
+        used += d->map.counts[k] > 0;
     }
     if (used == d->classes) {
         return XSM_OK;
@@ -183,18 +184,18 @@ xsm_status xsm_dataset_compact(xsm_dataset *d, xsm_error *err)
     xsm_context *ctx = d->context;
     uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
     int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
-    const char **names = d->class_names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
+    const char **names = d->map.names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
     xsm_status status = XSM_OK;
-    if (!class_of || !labels || (d->class_names && !names)) {
+    if (!class_of || !labels || (d->map.names && !names)) {
         status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
     } else {
         uint32_t next = 0;
         for (uint32_t k = 0; k < d->classes; k++) {
-            if (d->class_counts[k] > 0) {
+            if (d->map.counts[k] > 0) {
                 class_of[k] = next;
-                labels[next] = d->class_labels ? d->class_labels[k] : k;
+                labels[next] = d->map.labels ? d->map.labels[k] : k;
                 if (names) {
-                    names[next] = d->class_names[k];
+                    names[next] = d->map.names[k];
                 }
                 next++;
             }
@@ -243,7 +244,7 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
     XSMI_TRY(xsmi_dataset_start(d->context, &fresh, err));
     xsm_status status = xsmi_dataset_gather(fresh, d, rows, count, err);
     if (status == XSM_OK) {
-        status = xsmi_dataset_set_classes(fresh, d->classes, d->class_labels, (const char *const *)d->class_names, err);
+        status = xsmi_dataset_set_classes(fresh, d->classes, d->map.labels, (const char *const *)d->map.names, err);
     }
     if (status != XSM_OK) {
         xsm_dataset_free(fresh);
@@ -251,7 +252,7 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
     }
     fresh->format = d->format;
     fresh->index_base = d->index_base;
-    fresh->vocabulary = xsmi_vocabulary_retain(d->vocabulary);
+    fresh->map.vocabulary = xsmi_vocabulary_retain(d->map.vocabulary);
     xsmi_dataset_count_features(fresh);
     xsmi_dataset_count_labels(fresh);
     *out = fresh;

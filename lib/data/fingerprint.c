@@ -16,8 +16,8 @@ static uint64_t hash_array(const xsm_dataset *d, const void *data, size_t size, 
         if (at == size) {
             return hash;
         }
-        for (size_t i = 0; i < d->mapping_count; i++) {
-            xsmi_mapping_forget(&d->mappings[i]);
+        for (size_t i = 0; i < d->mapped.count; i++) {
+            xsmi_mapping_forget(&d->mapped.files[i]);
         }
     }
 }
@@ -40,8 +40,8 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
     uint64_t first = d->label_offsets[0], labels = d->label_offsets[d->rows] - first;
     hash = hash_array(d, d->label_offsets, (size_t)(d->rows + 1) * sizeof *d->label_offsets, hash);
     hash = hash_array(d, d->labels + first, (size_t)labels * sizeof *d->labels, hash);
-    if (d->class_labels) {
-        hash = xsmi_hash(d->class_labels, d->classes * sizeof *d->class_labels, hash);
+    if (d->map.labels) {
+        hash = xsmi_hash(d->map.labels, d->classes * sizeof *d->map.labels, hash);
     }
     return hash;
 }

@@ -69,7 +69,7 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
     d->label_offsets = l.offsets;
     if (!l.offsets) {
         uint64_t *offsets =
-            xsmi_dataset_allocate(d, d->rows + 1, sizeof *offsets, &d->label_offset_capacity, &status, err);
+            xsmi_dataset_allocate(d, d->rows + 1, sizeof *offsets, &d->capacity.label_offsets, &status, err);
         if (status != XSM_OK) {
             return status;
         }
@@ -80,7 +80,7 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
     }
     d->labels = l.labels;
     if (!l.labels) {
-        d->labels = xsmi_dataset_allocate(d, 0, sizeof *d->labels, &d->label_capacity, &status, err);
+        d->labels = xsmi_dataset_allocate(d, 0, sizeof *d->labels, &d->capacity.labels, &status, err);
         if (status != XSM_OK) {
             return status;
         }
@@ -97,11 +97,11 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
                                  "row %llu (from 0) has the label %u; labels are below the number of classes, %u",
                                  (unsigned long long)i, labels[j], d->classes);
             }
-            if (d->class_counts[labels[j]] == i + 1) {
+            if (d->map.counts[labels[j]] == i + 1) {
                 return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu (from 0) has the label %u twice",
                                  (unsigned long long)i, labels[j]);
             }
-            d->class_counts[labels[j]] = i + 1;
+            d->map.counts[labels[j]] = i + 1;
         }
     }
     return XSM_OK;
@@ -220,8 +220,8 @@ xsm_status xsm_dataset_from_csr(xsm_context *ctx, const uint64_t *offsets, const
     d->features = features;
     d->sparse = true;
     d->offsets = offsets;
-    d->index = index ? index : xsmi_dataset_allocate(d, 0, sizeof *index, &d->index_capacity, &status, err);
-    d->values = values ? values : xsmi_dataset_allocate(d, 0, sizeof *values, &d->value_capacity, &status, err);
+    d->index = index ? index : xsmi_dataset_allocate(d, 0, sizeof *index, &d->capacity.index, &status, err);
+    d->values = values ? values : xsmi_dataset_allocate(d, 0, sizeof *values, &d->capacity.values, &status, err);
     if (status == XSM_OK) {
         status = finish(d, labels, ownership, err);
     }

@@ -157,8 +157,14 @@ static xsm_status run_pass(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error 
                : one_by_one(p, outcome, err);
 }
 
-static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g,
-                           const xsmi_input_gradient *input, bool lists, xsm_error *err)
+/* What a gradient is for: see xsmi_pass. */
+typedef struct purpose {
+    const xsmi_input_gradient *input;
+    bool lists;
+} purpose;
+
+static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
+                           xsm_error *err)
 {
     if (!e || !given || !g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient: %s is NULL",
@@ -176,7 +182,7 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
                          e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
     }
     /* Bounded rows are changed one by one. */
-    const xsmi_pass pass = {e, g, &batch, eta, input, lists || e->row_bound > 0 || e->model->row_length};
+    const xsmi_pass pass = {e, g, &batch, eta, what.input, what.lists || e->row_bound > 0 || e->model->row_length};
     xsmi_outcome outcome = {.finite = true};
     XSMI_TRY(run_pass(&pass, &outcome, err));
     if (!outcome.finite) {
@@ -198,13 +204,13 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
 
 xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
 {
-    return gradient(e, batch, eta, g, NULL, true, err);
+    return gradient(e, batch, eta, g, (purpose){NULL, true}, err);
 }
 
 xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                                         xsm_error *err)
 {
-    return gradient(e, batch, eta, g, NULL, false, err);
+    return gradient(e, batch, eta, g, (purpose){NULL, false}, err);
 }
 
 xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
@@ -224,5 +230,5 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
             "no further down");
     }
     xsmi_input_gradient input = {input_gradient, stride};
-    return gradient(e, batch, eta, g, &input, true, err);
+    return gradient(e, batch, eta, g, (purpose){&input, true}, err);
 }

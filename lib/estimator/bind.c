@@ -158,7 +158,7 @@ static xsm_status bind_table(xsm_estimator *e, const xsm_model *model, const xsm
         .examples = e->examples,
         .classes = train->classes,
         .features = model->features,
-        .class_counts = train->class_counts,
+        .class_counts = train->map.counts,
         .ridge = e->common.ridge,
         .seed = (uint64_t)e->common.seed,
         .bias = model->bias != NULL,

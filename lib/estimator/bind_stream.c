@@ -24,7 +24,7 @@ static xsm_status new_stream(const xsm_estimator *e, const xsm_model *model, con
     }
     s->rows->features = xsmi_model_input(model);
     for (uint32_t k = 0; o->class_counts && k < model->classes; k++) {
-        s->rows->class_counts[k] = o->class_counts[k];
+        s->rows->map.counts[k] = o->class_counts[k];
     }
     *out = s;
     return XSM_OK;
@@ -59,9 +59,15 @@ static xsm_status read_options(const xsm_estimator *e, const xsm_stream_options 
     return XSM_OK;
 }
 
-/* Binds and restores the state by ids from `kept`. */
+/* The state of the ids of an earlier stream; NULL if there was none. */
+typedef struct kept_state {
+    uint64_t ids;
+    unsigned char *bytes;
+} kept_state;
+
+/* Binds and restores the state by ids. */
 static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *o, xsmi_stream_rows *s,
-                       uint64_t kept_ids, unsigned char *kept, xsm_error *err)
+                       const kept_state *kept, xsm_error *err)
 {
     uint64_t position = e->position;
     xsmi_bind_size size = {o->examples, o->ids + o->batch, o->labels};
@@ -73,8 +79,8 @@ static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_strea
         xsmi_estimator_unbind(e);
         return status;
     }
-    if (kept) {
-        xsmi_stream_carry(e, kept_ids, kept, true);
+    if (kept->bytes) {
+        xsmi_stream_carry(e, kept->ids, kept->bytes, true);
         e->position = position;
     }
     return XSM_OK;
@@ -103,7 +109,7 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
         if (kept) {
             xsmi_stream_carry(e, ids, kept, false);
         }
-        status = bind(e, model, &o, s, ids, kept, err);
+        status = bind(e, model, &o, s, &(kept_state){ids, kept}, err);
     }
     if (status != XSM_OK) {
         xsmi_stream_free(s);

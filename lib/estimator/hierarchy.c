@@ -61,7 +61,7 @@ static xsm_status make_hierarchy(xsm_estimator *e, const xsm_dataset *train, xsm
     }
     return e->common.tree == TREE_BALANCED
                ? xsmi_hierarchy_balanced(e->context, NULL, train->classes, &e->hierarchy, err)
-               : xsmi_hierarchy_huffman(e->context, train->class_counts, train->classes, &e->hierarchy, err);
+               : xsmi_hierarchy_huffman(e->context, train->map.counts, train->classes, &e->hierarchy, err);
 }
 
 xsm_status xsmi_estimator_bind_hierarchy(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,

@@ -50,11 +50,11 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     const uint32_t begin = (uint32_t)(piece * job->count / job->pieces);
     const uint32_t count = (uint32_t)((piece + 1) * job->count / job->pieces) - begin;
     const size_t first_list = (size_t)begin * s->blocks + part;
-    float *queries = s->queries + (part * s->query_capacity + begin) * s->query_stride;
+    float *queries = s->results.queries + (part * s->results.capacity + begin) * s->query_stride;
     for (uint32_t i = 0; i < count; i++) {
         make_query(job, p, begin + i, queries + i * s->query_stride);
     }
-    xsmi_arena arena = {s->block + thread * s->block_each, 0};
+    xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
     xsm_index_block block = {
         .size = sizeof block,
         .queries = queries,
@@ -63,17 +63,17 @@ static void run_queries(void *state, size_t index, uint32_t thread)
         .top = s->candidates,
         .threshold = -INFINITY,
         .any_order = 1,
-        .classes = s->found + first_list * s->candidates,
-        .scores = s->score + first_list * s->candidates,
+        .classes = s->results.found + first_list * s->candidates,
+        .scores = s->results.score + first_list * s->candidates,
         .list_stride = (size_t)s->blocks * s->candidates,
     };
-    block.lengths = xsmi_arena_take(&arena, s->query_capacity, sizeof *block.lengths);
-    block.probed = xsmi_arena_take(&arena, s->query_capacity, sizeof *block.probed);
+    block.lengths = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.lengths);
+    block.probed = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.probed);
     block.scratch = arena.base + arena.used;
     job->errors[index] = (xsm_error)XSM_ERROR_INIT;
     job->status[index] = xsmi_index_block(p->index, &block, &job->errors[index]);
     for (uint32_t i = 0; i < count && job->status[index] == XSM_OK; i++) {
-        s->length[first_list + (size_t)i * s->blocks] = block.lengths[i];
+        s->results.length[first_list + (size_t)i * s->blocks] = block.lengths[i];
     }
 }
 
@@ -92,7 +92,7 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
         float scale = m->row_scale ? (float)m->row_scale[classes[c]] : 1;
         for (uint32_t j = 0; j < s->blocks; j++) {
             const xsmi_search_part *p = &s->parts[j];
-            const float *query = s->queries + (j * s->query_capacity + i) * s->query_stride;
+            const float *query = s->results.queries + (j * s->results.capacity + i) * s->query_stride;
             float sum = m->kernels->dot(row + p->first, query, p->width);
             float own = m->bias ? m->bias[classes[c]] : 0;
             if (m->score == XSM_SCORE_EUCLIDEAN) {
@@ -120,9 +120,9 @@ static void run_examples(void *state, size_t index, uint32_t thread)
         .width = g->width,
         .blocks = s->blocks,
         .candidates = s->candidates,
-        .found = s->found + lists * s->candidates,
-        .found_length = s->length + lists,
-        .found_score = s->score + lists * s->candidates,
+        .found = s->results.found + lists * s->candidates,
+        .found_length = s->results.length + lists,
+        .found_score = s->results.score + lists * s->candidates,
         .score = score_parts,
         .eta = p->eta,
         .classes = g->classes + entry,
@@ -188,7 +188,7 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
 {
     xsmi_searcher *s = p->estimator->search.searcher;
     search_job job = {.pass = p, .searcher = s};
-    const size_t jobs = (size_t)pieces_of(s, (uint32_t)s->query_capacity) * s->blocks;
+    const size_t jobs = (size_t)pieces_of(s, (uint32_t)s->results.capacity) * s->blocks;
     job.status = xsmi_allocate(s->context, jobs, sizeof *job.status);
     job.errors = xsmi_allocate(s->context, jobs, sizeof *job.errors);
     xsm_status status = job.status && job.errors ? search_all(&job, outcome, err)

@@ -8,16 +8,16 @@
 
 static void clear_lists(xsmi_searcher *s)
 {
-    size_t lists = s->query_capacity * s->blocks, entries = lists * s->candidates;
-    xsmi_release(s->context, s->queries, lists, s->query_stride * sizeof *s->queries);
-    xsmi_release(s->context, s->found, entries, sizeof *s->found);
-    xsmi_release(s->context, s->score, entries, sizeof *s->score);
-    xsmi_release(s->context, s->length, lists, sizeof *s->length);
-    s->queries = NULL;
-    s->found = NULL;
-    s->score = NULL;
-    s->length = NULL;
-    s->query_capacity = 0;
+    size_t lists = s->results.capacity * s->blocks, entries = lists * s->candidates;
+    xsmi_release(s->context, s->results.queries, lists, s->query_stride * sizeof *s->results.queries);
+    xsmi_release(s->context, s->results.found, entries, sizeof *s->results.found);
+    xsmi_release(s->context, s->results.score, entries, sizeof *s->results.score);
+    xsmi_release(s->context, s->results.length, lists, sizeof *s->results.length);
+    s->results.queries = NULL;
+    s->results.found = NULL;
+    s->results.score = NULL;
+    s->results.length = NULL;
+    s->results.capacity = 0;
 }
 
 void xsmi_searcher_free(xsmi_searcher *s)
@@ -29,10 +29,10 @@ void xsmi_searcher_free(xsmi_searcher *s)
         }
         clear_lists(s);
         xsmi_searcher_forget(s);
-        xsmi_release(ctx, s->block, s->block_bytes, 1);
+        xsmi_release(ctx, s->results.block, s->results.block_bytes, 1);
         xsmi_release(ctx, s->parts, s->blocks, sizeof *s->parts);
-        xsmi_release(ctx, s->marks, s->mark_words, sizeof *s->marks);
-        xsmi_release(ctx, s->changed, s->capacity, sizeof *s->changed);
+        xsmi_release(ctx, s->update.marks, s->update.mark_words, sizeof *s->update.marks);
+        xsmi_release(ctx, s->update.changed, s->update.capacity, sizeof *s->update.changed);
         xsmi_release(ctx, s, 1, sizeof *s);
         xsm_context_free(ctx);
     }
@@ -63,9 +63,10 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
         s->startup = xsmi_model_is_zero(model) ? rows : 0;
     }
     s->parts = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->parts);
-    s->mark_words = ((size_t)model->classes + 63) / 64;
-    s->marks = xsmi_allocate_zero(ctx, s->mark_words, sizeof *s->marks);
-    xsm_status status = s->parts && s->marks ? XSM_OK : xsmi_fail_memory(err, s->mark_words * 8, "what searches");
+    s->update.mark_words = ((size_t)model->classes + 63) / 64;
+    s->update.marks = xsmi_allocate_zero(ctx, s->update.mark_words, sizeof *s->update.marks);
+    xsm_status status =
+        s->parts && s->update.marks ? XSM_OK : xsmi_fail_memory(err, s->update.mark_words * 8, "what searches");
     for (uint32_t j = 0; status == XSM_OK && j < s->blocks; j++) {
         xsmi_search_part *p = &s->parts[j];
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
@@ -101,29 +102,29 @@ bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position)
 
 void xsmi_searcher_change_none(xsmi_searcher *s)
 {
-    for (uint32_t i = 0; i < s->changes; i++) {
-        s->marks[s->changed[i] / 64] = 0;
+    for (uint32_t i = 0; i < s->update.changes; i++) {
+        s->update.marks[s->update.changed[i] / 64] = 0;
     }
-    s->changes = 0;
+    s->update.changes = 0;
 }
 
 static xsm_status note_change(xsmi_searcher *s, uint32_t k, xsm_error *err)
 {
     uint64_t bit = UINT64_C(1) << k % 64;
-    if (s->marks[k / 64] & bit) {
+    if (s->update.marks[k / 64] & bit) {
         return XSM_OK;
     }
-    if (s->changes == s->capacity) {
-        uint32_t more = s->capacity + s->capacity / 2 + 1024;
-        uint32_t *larger = xsmi_reallocate(s->context, s->changed, s->capacity, more, sizeof *larger);
+    if (s->update.changes == s->update.capacity) {
+        uint32_t more = s->update.capacity + s->update.capacity / 2 + 1024;
+        uint32_t *larger = xsmi_reallocate(s->context, s->update.changed, s->update.capacity, more, sizeof *larger);
         if (!larger) {
             return xsmi_fail_memory(err, more * sizeof *larger, "rows to be indexed");
         }
-        s->changed = larger;
-        s->capacity = more;
+        s->update.changed = larger;
+        s->update.capacity = more;
     }
-    s->marks[k / 64] |= bit;
-    s->changed[s->changes++] = k;
+    s->update.marks[k / 64] |= bit;
+    s->update.changed[s->update.changes++] = k;
     return XSM_OK;
 }
 
@@ -160,7 +161,7 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
             const xsmi_index_slice slice = {m, p->first, p->width, s->candidates};
             XSMI_TRY(xsmi_index_build_slice(p->index, &slice, err));
         } else {
-            XSMI_TRY(xsm_index_update(p->index, s->changed, s->changes, err));
+            XSMI_TRY(xsm_index_update(p->index, s->update.changed, s->update.changes, err));
         }
     }
     s->built = true;
@@ -175,25 +176,26 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err)
 {
     size_t want = examples < XSM_INDEX_QUERIES ? (size_t)examples : XSM_INDEX_QUERIES, entries = 0;
-    if (want > s->query_capacity) {
+    if (want > s->results.capacity) {
         clear_lists(s);
         size_t lists = want * s->blocks;
         bool fits = xsmi_multiply(lists, s->candidates, &entries);
-        s->query_capacity = want;
-        s->queries = fits ? xsmi_allocate(s->context, lists, s->query_stride * sizeof *s->queries) : NULL;
-        s->found = s->queries ? xsmi_allocate(s->context, entries, sizeof *s->found) : NULL;
-        s->score = s->found ? xsmi_allocate(s->context, entries, sizeof *s->score) : NULL;
-        s->length = s->score ? xsmi_allocate(s->context, lists, sizeof *s->length) : NULL;
-        if (!s->length) {
+        s->results.capacity = want;
+        s->results.queries =
+            fits ? xsmi_allocate(s->context, lists, s->query_stride * sizeof *s->results.queries) : NULL;
+        s->results.found = s->results.queries ? xsmi_allocate(s->context, entries, sizeof *s->results.found) : NULL;
+        s->results.score = s->results.found ? xsmi_allocate(s->context, entries, sizeof *s->results.score) : NULL;
+        s->results.length = s->results.score ? xsmi_allocate(s->context, lists, sizeof *s->results.length) : NULL;
+        if (!s->results.length) {
             clear_lists(s);
-            return xsmi_fail_memory(err, entries * 2 * sizeof *s->score, "what a search finds");
+            return xsmi_fail_memory(err, entries * 2 * sizeof *s->results.score, "what a search finds");
         }
     }
     size_t each = 0;
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsmi_arena arena = {NULL, 0};
-        (void)xsmi_arena_take(&arena, s->query_capacity, sizeof *s->length);
-        (void)xsmi_arena_take(&arena, s->query_capacity, sizeof(uint64_t));
+        (void)xsmi_arena_take(&arena, s->results.capacity, sizeof *s->results.length);
+        (void)xsmi_arena_take(&arena, s->results.capacity, sizeof(uint64_t));
         (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->parts[j].index, s->candidates), 1);
         each = arena.used > each ? arena.used : each;
     }
@@ -201,14 +203,14 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
     if (!xsmi_multiply(each, xsm_context_threads(s->context), &bytes)) {
         return xsmi_fail_memory(err, each, "a search");
     }
-    if (bytes > s->block_bytes) {
-        xsmi_release(s->context, s->block, s->block_bytes, 1);
-        s->block = xsmi_allocate(s->context, bytes, 1);
-        s->block_bytes = s->block ? bytes : 0;
-        if (!s->block) {
+    if (bytes > s->results.block_bytes) {
+        xsmi_release(s->context, s->results.block, s->results.block_bytes, 1);
+        s->results.block = xsmi_allocate(s->context, bytes, 1);
+        s->results.block_bytes = s->results.block ? bytes : 0;
+        if (!s->results.block) {
             return xsmi_fail_memory(err, bytes, "a search");
         }
     }
-    s->block_each = each;
+    s->results.block_each = each;
     return XSM_OK;
 }

@@ -32,27 +32,33 @@ struct xsmi_searcher {
     double alpha;        /* of the model at the last update */
 
     /* Rows that have changed since the last update. */
-    uint64_t *marks;   /* [mark_words] a bit for each class */
-    size_t mark_words; /* stored here, as the model may be freed before this struct */
-    uint32_t *changed; /* [capacity] */
-    uint32_t changes, capacity;
+    struct {
+        uint64_t *marks;   /* [mark_words] a bit for each class */
+        size_t mark_words; /* stored here, as the model may be freed before this struct */
+        uint32_t *changed; /* [capacity] */
+        uint32_t changes, capacity;
+    } update;
 
-    /* Memory for the classes found for up to `query_capacity` examples. */
-    size_t query_capacity;
-    float *queries;       /* [blocks][query_capacity][query_stride] */
-    uint32_t *found;      /* [query_capacity][blocks][candidates] */
-    float *score;         /* [query_capacity][blocks][candidates] */
-    uint32_t *length;     /* [query_capacity][blocks] */
-    unsigned char *block; /* [threads][block_each] lists and scratch of a search */
-    size_t block_each, block_bytes;
+    /* Memory for the classes found for up to `capacity` examples. */
+    struct {
+        size_t capacity;
+        float *queries;       /* [blocks][capacity][query_stride] */
+        uint32_t *found;      /* [capacity][blocks][candidates] */
+        float *score;         /* [capacity][blocks][candidates] */
+        uint32_t *length;     /* [capacity][blocks] */
+        unsigned char *block; /* [threads][block_each] lists and scratch of a search */
+        size_t block_each, block_bytes;
+    } results;
 
     /* The state that a checkpoint stores (searcher_state.c), NULL until a copy is made. */
-    uint64_t progress[3]; /* 1 if the indexes are built, `startup`, `changes` */
-    double last_alpha;    /* `alpha` */
-    uint32_t **saved;     /* [blocks] numbers of each index */
-    uint64_t *numbers;    /* [blocks] their counts */
-    uint32_t *changing;   /* [classes] `changed` */
-    char (*names)[24];    /* [blocks] */
+    struct {
+        uint64_t progress[3]; /* 1 if the indexes are built, `startup`, `update.changes` */
+        double alpha;
+        uint32_t **indexes; /* [blocks] numbers of each index */
+        uint64_t *counts;   /* [blocks] their counts */
+        uint32_t *changed;  /* [classes] `update.changed` */
+        char (*names)[24];  /* [blocks] */
+    } copy;
 };
 
 /* For a model, with indexes like `like`, which is not built; `rows` of the data. */

@@ -19,59 +19,61 @@ enum { FIXED = 3 }; /* tensors before those of the blocks */
 
 void xsmi_searcher_forget(xsmi_searcher *s)
 {
-    for (uint32_t j = 0; s->saved && s->numbers && j < s->blocks; j++) {
-        xsmi_release(s->context, s->saved[j], (size_t)s->numbers[j] + 1, sizeof **s->saved);
+    for (uint32_t j = 0; s->copy.indexes && s->copy.counts && j < s->blocks; j++) {
+        xsmi_release(s->context, s->copy.indexes[j], (size_t)s->copy.counts[j] + 1, sizeof **s->copy.indexes);
     }
-    xsmi_release(s->context, s->saved, s->blocks, sizeof *s->saved);
-    xsmi_release(s->context, s->numbers, s->blocks, sizeof *s->numbers);
-    xsmi_release(s->context, s->names, s->blocks, sizeof *s->names);
-    xsmi_release(s->context, s->changing, s->mark_words * 64, sizeof *s->changing);
-    s->saved = NULL;
-    s->numbers = NULL;
-    s->names = NULL;
-    s->changing = NULL;
+    xsmi_release(s->context, s->copy.indexes, s->blocks, sizeof *s->copy.indexes);
+    xsmi_release(s->context, s->copy.counts, s->blocks, sizeof *s->copy.counts);
+    xsmi_release(s->context, s->copy.names, s->blocks, sizeof *s->copy.names);
+    xsmi_release(s->context, s->copy.changed, s->update.mark_words * 64, sizeof *s->copy.changed);
+    s->copy.indexes = NULL;
+    s->copy.counts = NULL;
+    s->copy.names = NULL;
+    s->copy.changed = NULL;
 }
 
 static xsm_status copy(xsmi_searcher *s, xsm_error *err)
 {
-    s->saved = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->saved);
-    s->numbers = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->numbers);
-    s->names = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->names);
-    s->changing = xsmi_allocate_zero(s->context, s->mark_words * 64, sizeof *s->changing);
-    if (!s->saved || !s->numbers || !s->names || !s->changing) {
-        return xsmi_fail_memory(err, s->mark_words * 64 * sizeof *s->changing, "what a checkpoint keeps of a search");
+    s->copy.indexes = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->copy.indexes);
+    s->copy.counts = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->copy.counts);
+    s->copy.names = xsmi_allocate_zero(s->context, s->blocks, sizeof *s->copy.names);
+    s->copy.changed = xsmi_allocate_zero(s->context, s->update.mark_words * 64, sizeof *s->copy.changed);
+    if (!s->copy.indexes || !s->copy.counts || !s->copy.names || !s->copy.changed) {
+        return xsmi_fail_memory(err, s->update.mark_words * 64 * sizeof *s->copy.changed,
+                                "what a checkpoint keeps of a search");
     }
     /* Reserves memory for the longest list of a file. */
-    if (s->capacity < s->model->classes) {
-        uint32_t *larger = xsmi_reallocate(s->context, s->changed, s->capacity, s->model->classes, sizeof *larger);
+    if (s->update.capacity < s->model->classes) {
+        uint32_t *larger =
+            xsmi_reallocate(s->context, s->update.changed, s->update.capacity, s->model->classes, sizeof *larger);
         if (!larger) {
             return xsmi_fail_memory(err, s->model->classes * sizeof *larger, "rows to be indexed");
         }
-        s->changed = larger;
-        s->capacity = s->model->classes;
+        s->update.changed = larger;
+        s->update.capacity = s->model->classes;
     }
     for (uint32_t j = 0; j < s->blocks; j++) {
         const xsmi_search_part *p = &s->parts[j];
         const xsmi_index_slice slice = {s->model, p->first, p->width, s->candidates};
-        XSMI_TRY(xsmi_index_saved(p->index, &slice, &s->numbers[j], err));
-        if (s->numbers[j] >= SIZE_MAX / sizeof **s->saved) {
+        XSMI_TRY(xsmi_index_saved(p->index, &slice, &s->copy.counts[j], err));
+        if (s->copy.counts[j] >= SIZE_MAX / sizeof **s->copy.indexes) {
             return xsmi_fail_memory(err, SIZE_MAX, "what a checkpoint keeps of a search");
         }
-        s->saved[j] = xsmi_allocate_zero(s->context, (size_t)s->numbers[j] + 1, sizeof **s->saved);
-        if (!s->saved[j]) {
-            return xsmi_fail_memory(err, (size_t)s->numbers[j] * sizeof **s->saved,
+        s->copy.indexes[j] = xsmi_allocate_zero(s->context, (size_t)s->copy.counts[j] + 1, sizeof **s->copy.indexes);
+        if (!s->copy.indexes[j]) {
+            return xsmi_fail_memory(err, (size_t)s->copy.counts[j] * sizeof **s->copy.indexes,
                                     "what a checkpoint keeps of a search");
         }
-        snprintf(s->names[j], sizeof *s->names, "search.%u", j);
+        snprintf(s->copy.names[j], sizeof *s->copy.names, "search.%u", j);
         if (s->built) {
-            xsmi_index_save(p->index, s->saved[j]);
+            xsmi_index_save(p->index, s->copy.indexes[j]);
         }
     }
-    s->progress[0] = s->built;
-    s->progress[1] = s->startup;
-    s->progress[2] = s->changes;
-    s->last_alpha = s->built ? s->alpha : 1;
-    memcpy(s->changing, s->changed, s->changes * sizeof *s->changing);
+    s->copy.progress[0] = s->built;
+    s->copy.progress[1] = s->startup;
+    s->copy.progress[2] = s->update.changes;
+    s->copy.alpha = s->built ? s->alpha : 1;
+    memcpy(s->copy.changed, s->update.changed, s->update.changes * sizeof *s->copy.changed);
     return XSM_OK;
 }
 
@@ -91,16 +93,21 @@ bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *te
         return false;
     }
     const xsm_state_tensor fixed[FIXED] = {
-        {.name = "search.place", .type = XSM_STATE_U64, .lines = 1, .width = 3, .data = s->progress},
-        {.name = "search.alpha", .type = XSM_STATE_F64, .lines = 1, .width = 1, .data = &s->last_alpha},
-        {.name = "search.changed", .type = XSM_STATE_U32, .lines = 1, .width = s->model->classes, .data = s->changing},
+        {.name = "search.place", .type = XSM_STATE_U64, .lines = 1, .width = 3, .data = s->copy.progress},
+        {.name = "search.alpha", .type = XSM_STATE_F64, .lines = 1, .width = 1, .data = &s->copy.alpha},
+        {.name = "search.changed",
+         .type = XSM_STATE_U32,
+         .lines = 1,
+         .width = s->model->classes,
+         .data = s->copy.changed},
     };
-    *tensor = index < FIXED ? fixed[index]
-                            : (xsm_state_tensor){.name = s->names[index - FIXED],
-                                                 .type = XSM_STATE_U32,
-                                                 .lines = 1,
-                                                 .width = s->numbers[index - FIXED] + 1, /* tensors must not be empty */
-                                                 .data = s->saved[index - FIXED]};
+    *tensor = index < FIXED
+                  ? fixed[index]
+                  : (xsm_state_tensor){.name = s->copy.names[index - FIXED],
+                                       .type = XSM_STATE_U32,
+                                       .lines = 1,
+                                       .width = s->copy.counts[index - FIXED] + 1, /* tensors must not be empty */
+                                       .data = s->copy.indexes[index - FIXED]};
     tensor->size = sizeof *tensor;
     return true;
 }
@@ -123,12 +130,12 @@ static xsm_status check(const xsmi_searcher *s, const void *const *data, xsm_err
     const uint64_t *progress = data[0];
     const double *alpha = data[1];
     bool good = progress[0] <= 1 && progress[2] <= s->model->classes && *alpha > 0;
-    uint64_t *seen = xsmi_allocate_zero(s->context, s->mark_words, sizeof *seen);
+    uint64_t *seen = xsmi_allocate_zero(s->context, s->update.mark_words, sizeof *seen);
     if (!seen) {
-        return xsmi_fail_memory(err, s->mark_words * sizeof *seen, "rows to be indexed");
+        return xsmi_fail_memory(err, s->update.mark_words * sizeof *seen, "rows to be indexed");
     }
     good = good && good_changes(s, data[2], progress[2], seen);
-    xsmi_release(s->context, seen, s->mark_words, sizeof *seen);
+    xsmi_release(s->context, seen, s->update.mark_words, sizeof *seen);
     return good ? XSM_OK
                 : xsmi_fail(err, XSM_ERROR_FORMAT,
                             "the checkpoint's tensors 'search.*' are of no search over %u classes", s->model->classes);
@@ -177,10 +184,10 @@ void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index 
     s->startup = progress[1];
     s->alpha = *(const double *)data[1];
     s->weight = s->model->weight;
-    memset(s->marks, 0, s->mark_words * sizeof *s->marks);
-    s->changes = (uint32_t)progress[2];
-    memcpy(s->changed, changed, s->changes * sizeof *changed);
-    for (uint32_t i = 0; i < s->changes; i++) {
-        s->marks[changed[i] / 64] |= UINT64_C(1) << changed[i] % 64;
+    memset(s->update.marks, 0, s->update.mark_words * sizeof *s->update.marks);
+    s->update.changes = (uint32_t)progress[2];
+    memcpy(s->update.changed, changed, s->update.changes * sizeof *changed);
+    for (uint32_t i = 0; i < s->update.changes; i++) {
+        s->update.marks[changed[i] / 64] |= UINT64_C(1) << changed[i] % 64;
     }
 }

@@ -43,8 +43,9 @@ void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint
                             uint32_t *lengths)
 {
     const xsmi_double_sum *s = state;
-    xsmi_select_others(xsmi_context_kernels(s->context), s->seed, s->classes, s->negatives, examples, count, classes,
-                       lengths);
+    xsmi_select_others(xsmi_context_kernels(s->context),
+                       &(xsmi_negative_lists){s->seed, s->classes, s->negatives, xsmi_double_sum_width(state), examples,
+                                              count, classes, lengths});
 }
 
 void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, double delta, double most_u)

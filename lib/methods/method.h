@@ -11,13 +11,23 @@
 
 #include <xsoftmax/ext/estimator.h>
 
-/* Fills a negative-sampling estimator's lists: the label, then `negatives` other classes without replacement. */
-void xsmi_select_others(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, uint32_t negatives,
-                        const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
+/* Negatives to draw, and the lists to fill. */
+typedef struct xsmi_negative_lists {
+    uint64_t seed;
+    uint32_t classes, negatives; /* of each list */
+    uint64_t width;              /* entries a row */
+    const xsm_example *examples; /* [count] */
+    uint64_t count;
+    uint32_t *list;    /* [count][width] */
+    uint32_t *lengths; /* [count] */
+} xsmi_negative_lists;
+
+/* Fills a negative-sampling estimator's lists: the label, then `negatives` other classes without replacement. The width
+ * is 1 + negatives. */
+void xsmi_select_others(const xsmi_kernels *kernels, const xsmi_negative_lists *lists);
 /* The same for rows with several labels: first the labels, in rising order, then `negatives` other classes, or all of
- * them if there are fewer. `width` entries a row. */
-void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,
-                           const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths);
+ * them if there are fewer. */
+void xsmi_select_negatives(const xsmi_negative_lists *lists);
 /* The number of negatives for an option's value (0 = 5, or K-1 if that is less), checked against K. */
 extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);

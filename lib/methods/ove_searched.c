@@ -103,7 +103,9 @@ static void search(void *state, const xsm_search_block *block)
 static void select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes, uint32_t *lengths)
 {
     const ove_searched_state *s = state;
-    xsmi_select_others(s->kernels, s->seed, s->classes, (uint32_t)(width(s) - 1), examples, count, classes, lengths);
+    const uint64_t most = width(s);
+    xsmi_select_others(s->kernels, &(xsmi_negative_lists){s->seed, s->classes, (uint32_t)(most - 1), most, examples,
+                                                          count, classes, lengths});
 }
 
 static void gradient(void *state, const xsm_score_block *block)

@@ -8,64 +8,60 @@
 #include <string.h>
 
 /* The lists of xsmi_select_others() with one other class each: computes the beginnings of many streams at a time. */
-static void select_one_other(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, const xsm_example *examples,
-                             uint64_t count, uint32_t *list, uint32_t *lengths)
+static void select_one_other(const xsmi_kernels *kernels, const xsmi_negative_lists *l)
 {
     enum { TOGETHER = 64 };
     uint64_t positions[TOGETHER];
     uint32_t labels[TOGETHER], others[TOGETHER];
-    for (uint64_t first = 0; first < count; first += TOGETHER) {
-        const size_t some = count - first < TOGETHER ? (size_t)(count - first) : TOGETHER;
+    for (uint64_t first = 0; first < l->count; first += TOGETHER) {
+        const size_t some = (size_t)XSMI_MIN(l->count - first, (uint64_t)TOGETHER);
         for (size_t i = 0; i < some; i++) {
-            positions[i] = examples[first + i].position;
-            labels[i] = examples[first + i].labels[0];
+            positions[i] = l->examples[first + i].position;
+            labels[i] = l->examples[first + i].labels[0];
         }
-        const xsmi_streams streams = {seed, XSMI_STREAM_NEGATIVES, positions, some};
-        xsmi_streams_other(kernels, &streams, classes, labels, others);
+        const xsmi_streams streams = {l->seed, XSMI_STREAM_NEGATIVES, positions, some};
+        xsmi_streams_other(kernels, &streams, l->classes, labels, others);
         for (size_t i = 0; i < some; i++) {
-            list[2 * (first + i)] = labels[i];
-            list[2 * (first + i) + 1] = others[i];
-            lengths[first + i] = 2;
+            l->list[2 * (first + i)] = labels[i];
+            l->list[2 * (first + i) + 1] = others[i];
+            l->lengths[first + i] = 2;
         }
     }
 }
 
-void xsmi_select_others(const xsmi_kernels *kernels, uint64_t seed, uint32_t classes, uint32_t negatives,
-                        const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths)
+void xsmi_select_others(const xsmi_kernels *kernels, const xsmi_negative_lists *l)
 {
-    if (negatives == 1) {
-        select_one_other(kernels, seed, classes, examples, count, list, lengths);
+    if (l->negatives == 1) {
+        select_one_other(kernels, l);
         return;
     }
-    size_t width = 1 + (size_t)negatives;
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t *of = list + i * width;
-        of[0] = examples[i].labels[0];
-        if (negatives > 0) {
+    for (uint64_t i = 0; i < l->count; i++) {
+        uint32_t *of = l->list + i * l->width;
+        of[0] = l->examples[i].labels[0];
+        if (l->negatives > 0) {
             xsmi_stream stream;
-            xsmi_stream_start(&stream, seed, XSMI_STREAM_NEGATIVES, examples[i].position);
-            xsmi_stream_others(&stream, classes, of[0], negatives, of + 1);
+            xsmi_stream_start(&stream, l->seed, XSMI_STREAM_NEGATIVES, l->examples[i].position);
+            xsmi_stream_others(&stream, l->classes, of[0], l->negatives, of + 1);
         }
-        lengths[i] = (uint32_t)width;
+        l->lengths[i] = (uint32_t)l->width;
     }
 }
 
-void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, uint64_t width,
-                           const xsm_example *examples, uint64_t count, uint32_t *list, uint32_t *lengths)
+void xsmi_select_negatives(const xsmi_negative_lists *l)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        const xsm_example *example = &examples[i];
-        uint32_t *labels = list + i * width, own = (uint32_t)example->label_count;
+    for (uint64_t i = 0; i < l->count; i++) {
+        const xsm_example *example = &l->examples[i];
+        uint32_t *labels = l->list + i * l->width, own = (uint32_t)example->label_count;
         memcpy(labels, example->labels, own * sizeof *labels);
         if (own > 1) {
             xsmi_heap_sort(labels, own, sizeof *labels, xsmi_compare_u32);
         }
-        uint32_t others = classes - own, drawn = negatives < others ? negatives : others;
+        uint32_t others = l->classes - own, drawn = XSMI_MIN(l->negatives, others);
         uint32_t *of = labels + own;
         if (drawn > 0) {
             /* Ranks among the classes that are not labels; a rank increases by one for each label at or below it. */
             xsmi_stream stream;
-            xsmi_stream_start(&stream, seed, XSMI_STREAM_NEGATIVES, example->position);
+            xsmi_stream_start(&stream, l->seed, XSMI_STREAM_NEGATIVES, example->position);
             xsmi_stream_others(&stream, others + 1, others, drawn, of);
         }
         for (uint32_t j = 0; j < drawn; j++) {
@@ -80,7 +76,7 @@ void xsmi_select_negatives(uint64_t seed, uint32_t classes, uint32_t negatives, 
             }
             of[j] += low;
         }
-        lengths[i] = own + drawn;
+        l->lengths[i] = own + drawn;
     }
 }
 

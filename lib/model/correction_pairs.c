@@ -140,10 +140,10 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "pairs are counted in sparse rows; in dense ones every feature is with every class");
     }
-    if (train->unseen_labels > 0) {
+    if (train->counted.unseen_labels > 0) {
         return xsmi_fail(err, XSM_ERROR_DATA,
                          "%llu labels of the rows are of no class of the model; pairs are counted in rows without such",
-                         (unsigned long long)train->unseen_labels);
+                         (unsigned long long)train->counted.unseen_labels);
     }
     if (m->hierarchy || (m->correction && m->correction->kind != &xsmi_pairs_correction)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

@@ -275,8 +275,7 @@ void xsmi_layer_before(const xsm_model *m, const xsmi_features *x, const float *
     }
 }
 
-void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, double eta, double alpha,
-                     size_t piece, size_t pieces)
+void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, const xsmi_layer_change *change)
 {
     const xsmi_layer *l = m->layer;
     float *weight = l->tied ? m->weight : l->weight;
@@ -286,12 +285,12 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
     size_t count = 0;
     for (size_t i = 0; i < x->count; i++) {
         uint32_t j = x->index ? x->index[i] : (uint32_t)i;
-        if (x->values[i] == 0 || j % pieces != piece) {
+        if (x->values[i] == 0 || j % change->pieces != change->piece) {
             continue;
         }
-        double scale = l->tied ? tied_scale(m, alpha, j) : alpha;
+        double scale = l->tied ? tied_scale(m, change->alpha, j) : change->alpha;
         rows[count] = j;
-        amounts[count++] = (float)(-eta * (double)x->values[i] / scale);
+        amounts[count++] = (float)(-change->eta * (double)x->values[i] / scale);
         if (count == GROUP) {
             m->kernels->scatter_update(weight, stride, rows, count, gradient, m->features, amounts, NULL);
             count = 0;

@@ -52,9 +52,13 @@ void xsmi_layer_restore(xsm_model *m, const xsm_model *from);
 void xsmi_layer_hidden(const xsm_model *m, const xsmi_features *x, float *out);
 /* Turns dL/dphi, in place, into dL/d(sum_j x_j v_j), given phi. */
 void xsmi_layer_before(const xsm_model *m, const xsmi_features *x, const float *hidden, float *gradient);
-/* Part `piece` of `pieces` of the step v_j <- v_j - eta x_j g for each feature j of the row. `alpha` is the layer's
- * scale after the step, which includes the L2 penalty (ridge). Pieces share no vector. */
-void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, double eta, double alpha,
-                     size_t piece, size_t pieces);
+typedef struct xsmi_layer_change {
+    double eta;
+    double alpha; /* the layer's scale after the step */
+    size_t piece, pieces;
+} xsmi_layer_change;
+/* Part `piece` of `pieces` of the step v_j <- v_j - eta x_j g for each feature j of the row. `alpha`
+ * includes the L2 penalty (ridge). Pieces share no vector. */
+void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, const xsmi_layer_change *change);
 
 #endif

@@ -11,12 +11,18 @@
 /* Side of a square that is transposed at once. */
 #define SQUARE 32
 
+typedef struct state_file {
+    const xsmi_container *file;
+    const char *path;
+} state_file;
+
 /* The numbers of a tensor of one dimension, all of them `least` or more; NULL if it is missing, an error if its shape,
  * its dtype or a number differs. */
-static xsm_status read_numbers(const xsmi_container *file, const char *path, const char *name, uint64_t count,
-                               double least, const double **out, xsm_error *err)
+static xsm_status read_numbers(const state_file *s, const char *name, uint64_t count, double least, const double **out,
+                               xsm_error *err)
 {
-    const xsmi_tensor *t = xsmi_container_tensor(file, name);
+    const char *path = s->path;
+    const xsmi_tensor *t = xsmi_container_tensor(s->file, name);
     *out = NULL;
     if (!t) {
         return XSM_OK;
@@ -39,14 +45,15 @@ static xsm_status read_numbers(const xsmi_container *file, const char *path, con
 xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, const char *path, xsm_error *err)
 {
     const char *version = xsmi_container_metadata(file, XSMI_KEY_CHECKPOINT);
+    const state_file s = {file, path};
     const double *scale, *row_scale, *layer_scale;
     if (strcmp(version, "1") != 0) {
         return xsmi_fail(err, XSM_ERROR_FILE_VERSION, "%s: a checkpoint of version '%s'; this release reads 1", path,
                          version);
     }
-    XSMI_TRY(read_numbers(file, path, XSMI_STATE_SCALE, 1, XSMI_ALPHA_LEAST, &scale, err));
-    XSMI_TRY(read_numbers(file, path, XSMI_STATE_ROW_SCALE, m->classes, XSMI_ROW_SCALE_LEAST, &row_scale, err));
-    XSMI_TRY(read_numbers(file, path, XSMI_STATE_LAYER_SCALE, 1, XSMI_ALPHA_LEAST, &layer_scale, err));
+    XSMI_TRY(read_numbers(&s, XSMI_STATE_SCALE, 1, XSMI_ALPHA_LEAST, &scale, err));
+    XSMI_TRY(read_numbers(&s, XSMI_STATE_ROW_SCALE, m->classes, XSMI_ROW_SCALE_LEAST, &row_scale, err));
+    XSMI_TRY(read_numbers(&s, XSMI_STATE_LAYER_SCALE, 1, XSMI_ALPHA_LEAST, &layer_scale, err));
     if (!scale || (m->layer && !layer_scale)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: a checkpoint without the tensor '%s'", path,
                          scale ? XSMI_STATE_LAYER_SCALE : XSMI_STATE_SCALE);

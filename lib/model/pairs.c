@@ -82,7 +82,7 @@ typedef struct tally {
 static void sort_rows(const xsm_dataset *d, by_class *by)
 {
     memset(by->start, 0, (by->classes + 1) * sizeof *by->start);
-    for (uint64_t i = 0; i < d->label_total; i++) {
+    for (uint64_t i = 0; i < d->counted.labels; i++) {
         by->start[d->labels[i] + 1]++;
     }
     for (size_t k = 0; k < by->classes; k++) {
@@ -147,7 +147,7 @@ static void set_values(const by_class *by, const tally *t, double strength, xsmi
 
 xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double strength, xsmi_pairs *p, xsm_error *err)
 {
-    by_class by = {.classes = d->classes, .labels = (size_t)d->label_total};
+    by_class by = {.classes = d->classes, .labels = (size_t)d->counted.labels};
     tally t = {.features = d->features};
     xsm_status status = XSM_OK;
     by.start = xsmi_allocate(ctx, by.classes + 1, sizeof *by.start);

@@ -69,16 +69,16 @@ static void score_paths(const xsm_model *m, const xsmi_hierarchy *h, const xsmi_
     }
 }
 
-void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const xsmi_features *input,
-                              const uint32_t *classes, size_t count, float *scores, float *scratch)
+void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
+                              float *scores, float *scratch)
 {
     if (m->hierarchy) {
-        score_paths(m, m->hierarchy, input, classes, count, scores);
+        score_paths(m, m->hierarchy, &row->input, classes, count, scores);
         return;
     }
-    xsmi_model_score_classes(m, input, classes, count, m->alpha, scores, NULL);
+    xsmi_model_score_classes(m, &row->input, classes, count, m->alpha, scores, NULL);
     if (m->correction) {
-        m->correction->kind->chosen(m->correction, x, classes, count, scores, scratch);
+        m->correction->kind->chosen(m->correction, &row->x, classes, count, scores, scratch);
     }
 }
 
@@ -101,10 +101,10 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     float *code = job->scratch ? job->scratch + thread * job->each : NULL;
     float *hidden = job->scratch ? code + job->code : NULL;
     for (uint64_t i = first; i < end; i++) {
-        xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
-        xsmi_features input = xsmi_model_forward(m, &x, hidden);
+        const xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
+        const xsmi_model_row row = {x, xsmi_model_forward(m, &x, hidden)};
         const uint32_t *classes = job->classes + i * job->count;
-        xsmi_model_chosen_scores(m, &x, &input, classes, job->count, job->scores + i * job->count, code);
+        xsmi_model_chosen_scores(m, &row, classes, job->count, job->scores + i * job->count, code);
     }
 }
 

@@ -50,8 +50,11 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
 
 /* The same with the model's correction, or log-probabilities in a hierarchy. It takes the row itself, and the output
  * layer's input of it. `scratch` has xsmi_correction_code() floats. */
-void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_features *x, const xsmi_features *input,
-                              const uint32_t *classes, size_t count, float *scores, float *scratch);
+typedef struct xsmi_model_row {
+    xsmi_features x, input;
+} xsmi_model_row;
+void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
+                              float *scores, float *scratch);
 
 /* -- ranges of classes --------------------------------------------------------------------------------------------- */
 

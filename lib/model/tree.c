@@ -99,24 +99,23 @@ XSMI_PREFETCHER void fetch_node(const xsmi_tree *t, size_t node, size_t leaves, 
 /* Below this a path's probability is computed again, as the product may have lost digits. */
 #define LEAST_PRODUCT 1e-280
 
-void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, const float *const *codes, const double *uniforms,
-                    size_t n, uint32_t *classes, double *log_probabilities)
+void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, xsmi_tree_draws *d)
 {
     /* All descents go one level at a time, so that one descent's node is read from memory while the others are
      * computed. A uniform number, rescaled within the interval of its side, is uniform again: one number serves the
      * whole descent. */
-    const size_t leaves = xsmi_tree_leaves(t), dims = t->dims;
+    const size_t leaves = xsmi_tree_leaves(t), dims = t->dims, n = d->count;
     size_t node[XSMI_TREE_ROWS];
     double at[XSMI_TREE_ROWS], width[XSMI_TREE_ROWS];
     float scores[XSMI_TREE_ROWS], sides[2][XSMI_TREE_ROWS];
     for (size_t i = 0; i < n; i++) {
         node[i] = 1;
-        at[i] = uniforms[i];
+        at[i] = d->uniforms[i];
         width[i] = 1;
     }
     for (uint32_t level = 0; level < t->height; level++) {
         for (size_t i = 0; i < n; i++) {
-            scores[i] = xsmi_tree_node_score(t->nodes + node[i] * dims, codes[i], (uint32_t)dims);
+            scores[i] = xsmi_tree_node_score(t->nodes + node[i] * dims, d->codes[i], (uint32_t)dims);
         }
         kernels->logistics(scores, n, sides[0], sides[1], NULL);
         for (size_t i = 0; i < n; i++) {
@@ -135,9 +134,9 @@ void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, const float
         }
     }
     for (size_t i = 0; i < n; i++) {
-        classes[i] = t->leaf_class[node[i] - leaves];
-        log_probabilities[i] =
-            width[i] > LEAST_PRODUCT ? log(width[i]) : xsmi_tree_log_probability(t, codes[i], classes[i]);
+        d->classes[i] = t->leaf_class[node[i] - leaves];
+        d->log_probabilities[i] =
+            width[i] > LEAST_PRODUCT ? log(width[i]) : xsmi_tree_log_probability(t, d->codes[i], d->classes[i]);
     }
 }
 

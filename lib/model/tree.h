@@ -57,11 +57,18 @@ static inline float xsmi_tree_node_score(const float *node, const float *code, u
 
 /* A row's code, [dims]. */
 void xsmi_tree_encode(const xsmi_tree *t, const xsmi_features *x, float *code);
-/* Draws up to XSMI_TREE_ROWS classes side by side: the i-th from codes[i] by uniforms[i] of [0, 1), with its
- * log-probability, independently of the others. O(k log K) each. Each probability is right to 2^-53 and the float
- * roundings of a logistic; 0 is exact. */
-void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, const float *const *codes, const double *uniforms,
-                    size_t n, uint32_t *classes, double *log_probabilities);
+/* Draws to make side by side, up to XSMI_TREE_ROWS. */
+typedef struct xsmi_tree_draws {
+    size_t count;
+    const float *codes[XSMI_TREE_ROWS];
+    double uniforms[XSMI_TREE_ROWS];  /* of [0, 1) */
+    uint32_t classes[XSMI_TREE_ROWS]; /* results from here on */
+    double log_probabilities[XSMI_TREE_ROWS];
+} xsmi_tree_draws;
+
+/* Draws the i-th class from codes[i] by uniforms[i], with its log-probability, independently of the others. O(k log K)
+ * each. Each probability is right to 2^-53 and the float roundings of a logistic; 0 is exact. */
+void xsmi_tree_draw(const xsmi_tree *t, const xsmi_kernels *kernels, xsmi_tree_draws *draws);
 /* Log-probability of a class: the sum over a path. */
 double xsmi_tree_log_probability(const xsmi_tree *t, const float *code, uint32_t class);
 /* Floats of scratch, aligned to XSMI_ALIGNMENT, that a sweep needs. */

@@ -119,15 +119,16 @@ xsm_status xsmi_feature_list_fill(xsm_context *ctx, xsmi_feature_list *list, siz
     return XSM_OK;
 }
 
-const float *xsmi_feature_list_sum(const xsmi_feature_list *list, size_t f, const xsmi_kernels *kernels,
-                                   const float *of, size_t stride, size_t count, float *sums, float *factor)
+const float *xsmi_feature_list_sum(const xsmi_feature_list *list, size_t f, const xsmi_example_rows *of, float *sums,
+                                   float *factor)
 {
     const size_t start = list->starts[f], examples = list->starts[f + 1] - start;
     if (examples == 1) {
         *factor = list->values[start];
-        return of + list->examples[start] * stride;
+        return of->rows + list->examples[start] * of->stride;
     }
-    kernels->column_sums(of, stride, list->examples + start, list->values + start, examples, count, sums);
+    of->kernels->column_sums(of->rows, of->stride, list->examples + start, list->values + start, examples, of->count,
+                             sums);
     *factor = 1;
     return sums;
 }

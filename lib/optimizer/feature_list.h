@@ -25,10 +25,17 @@ xsm_status xsmi_feature_list_fill(xsm_context *ctx, xsmi_feature_list *list, siz
 /* Releases the list's memory and sets it to zeros. */
 void xsmi_feature_list_free(xsm_context *ctx, xsmi_feature_list *list);
 
-/* Sums the gradient of the f-th feature found, sum_i value_i of[example_i*stride + c] for c < count, in `sums`, which
+/* A row of numbers for each example. */
+typedef struct xsmi_example_rows {
+    const xsmi_kernels *kernels;
+    const float *rows; /* [examples][stride] */
+    size_t stride, count;
+} xsmi_example_rows;
+
+/* Sums the gradient of the f-th feature found, sum_i value_i rows[example_i*stride + c] for c < count, in `sums`, which
  * are zeros before. With one example nothing is summed. Returns a pointer to the sum, which the caller must multiply by
  * *factor. */
-const float *xsmi_feature_list_sum(const xsmi_feature_list *list, size_t f, const xsmi_kernels *kernels,
-                                   const float *of, size_t stride, size_t count, float *sums, float *factor);
+const float *xsmi_feature_list_sum(const xsmi_feature_list *list, size_t f, const xsmi_example_rows *of, float *sums,
+                                   float *factor);
 
 #endif

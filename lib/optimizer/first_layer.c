@@ -36,14 +36,14 @@ static void run_rule(const layer_job *job, size_t piece, float *sums)
     const xsmi_feature_list *list = &o->rows;
     const size_t hidden = o->model->features;
     xsmi_row row;
+    const xsmi_example_rows rows = {o->model->kernels, s->g->layer.gradient, s->g->layer.stride, hidden};
     for (size_t f = piece; f < list->founds; f += job->pieces) {
         if (f + FEATURES_AHEAD * job->pieces < list->founds) {
             row_of(o, list->found[f + FEATURES_AHEAD * job->pieces], &row);
             xsmi_prefetch_weights(o, &row, hidden);
         }
         float factor;
-        const float *sum = xsmi_feature_list_sum(list, f, o->model->kernels, s->g->layer.gradient, s->g->layer.stride,
-                                                 hidden, sums, &factor);
+        const float *sum = xsmi_feature_list_sum(list, f, &rows, sums, &factor);
         row_of(o, list->found[f], &row);
         xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, hidden}, factor, &s->step);
         if (sum == sums) {
@@ -61,10 +61,10 @@ static void run_piece(void *state, size_t piece, uint32_t thread)
         run_rule(job, piece, o->sums + thread * o->sums_each);
         return;
     }
+    const xsmi_layer_change change = {s->step.eta, job->alpha, piece, job->pieces};
     for (size_t i = 0; i < job->rows->count; i++) {
         xsmi_features x = xsmi_batch_features(job->rows, i);
-        xsmi_layer_step(o->model, &x, s->g->layer.gradient + i * s->g->layer.stride, s->step.eta, job->alpha, piece,
-                        job->pieces);
+        xsmi_layer_step(o->model, &x, s->g->layer.gradient + i * s->g->layer.stride, &change);
     }
 }
 

@@ -213,14 +213,14 @@ void xsmi_rule_tile(const xsmi_step *s, const xsmi_class_tile *tile, uint32_t th
         xsmi_rule_bias(o, tile->first, &(xsmi_features){sums, NULL, tile->count}, &s->step);
         memset(sums, 0, tile->count * sizeof *sums);
     }
+    const xsmi_example_rows rows = {kernels, tile->coefficients, tile->stride, tile->count};
     for (size_t f = 0; f < list->founds; f++) {
         if (f + 1 < list->founds) {
             xsmi_row_at(o, list->found[f + 1], tile->first, &row);
             xsmi_prefetch_weights(o, &row, tile->count);
         }
         float factor;
-        const float *sum =
-            xsmi_feature_list_sum(list, f, kernels, tile->coefficients, tile->stride, tile->count, sums, &factor);
+        const float *sum = xsmi_feature_list_sum(list, f, &rows, sums, &factor);
         xsmi_row_at(o, list->found[f], tile->first, &row);
         xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, tile->count}, factor, &s->step);
         if (sum == sums) {

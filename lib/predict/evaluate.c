@@ -149,9 +149,10 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
     p->rows++;
     size_t known = 0;
     double target = 0;
-    xsmi_features x = xsmi_dataset_features(job->dataset, row), input = x;
+    const xsmi_features x = xsmi_dataset_features(job->dataset, row);
+    xsmi_model_row features = {x, x};
     if (count > 1) {
-        input = xsmi_model_forward(m, &x, here->hidden);
+        features.input = xsmi_model_forward(m, &x, here->hidden);
     }
     for (size_t j = 0; j < count; j++) {
         if (labels[j] >= m->classes) {
@@ -160,7 +161,7 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
         }
         float score = here->rows->target_scores[i];
         if (count > 1) {
-            xsmi_model_chosen_scores(m, &x, &input, &labels[j], 1, &score, here->code);
+            xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
         }
         target += score;
         known++;

@@ -42,11 +42,11 @@ static void list_numbers(const xsm_dataset *d, number n[NUMBERS])
     n[CLASSES] = (number){"classes", d->classes};
     n[INDEX_BASE] = (number){"index_base", (uint64_t)d->index_base};
     n[SOURCE_FORMAT] = (number){"source_format", (uint64_t)d->format};
-    n[DROPPED] = (number){"dropped_features", d->dropped_features};
-    n[UNLABELLED] = (number){"rows_without_label", d->unlabelled};
-    n[EMPTY] = (number){"rows_without_feature", d->empty};
-    n[UNSEEN_ROWS] = (number){"rows_unseen", d->unseen_rows};
-    n[UNSEEN_LABELS] = (number){"labels_unseen", d->unseen_labels};
+    n[DROPPED] = (number){"dropped_features", d->counted.dropped_features};
+    n[UNLABELLED] = (number){"rows_without_label", d->counted.unlabelled};
+    n[EMPTY] = (number){"rows_without_feature", d->counted.empty};
+    n[UNSEEN_ROWS] = (number){"rows_unseen", d->counted.unseen_rows};
+    n[UNSEEN_LABELS] = (number){"labels_unseen", d->counted.unseen_labels};
 }
 
 /* -- writing ------------------------------------------------------------------------------------------------------ */
@@ -69,8 +69,8 @@ static xsm_status write_array(const xsm_dataset *d, xsmi_container_writer *w, co
         since += size;
         if (since >= XSMI_FORGET_BYTES) {
             since = 0;
-            for (size_t i = 0; i < d->mapping_count; i++) {
-                xsmi_mapping_forget(&d->mappings[i]);
+            for (size_t i = 0; i < d->mapped.count; i++) {
+                xsmi_mapping_forget(&d->mapped.files[i]);
             }
         }
     }
@@ -92,7 +92,7 @@ static xsm_status write_dense(const xsm_dataset *d, xsmi_container_writer *w, xs
 static xsm_status write_names(const xsm_dataset *d, xsmi_container_writer *w, xsm_error *err)
 {
     for (uint32_t k = 0; k < d->classes; k++) {
-        XSMI_TRY(xsmi_container_write(w, d->class_names[k], strlen(d->class_names[k]) + 1, err));
+        XSMI_TRY(xsmi_container_write(w, d->map.names[k], strlen(d->map.names[k]) + 1, err));
     }
     return XSM_OK;
 }
@@ -105,10 +105,10 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
         XSMI_TRY(write_array(d, w, d->offsets, (rows + 1) * sizeof *d->offsets, err));
     }
     XSMI_TRY(write_array(d, w, d->label_offsets, (rows + 1) * sizeof *d->label_offsets, err));
-    if (d->class_labels) {
-        XSMI_TRY(xsmi_container_write(w, d->class_labels, d->classes * sizeof *d->class_labels, err));
+    if (d->map.labels) {
+        XSMI_TRY(xsmi_container_write(w, d->map.labels, d->classes * sizeof *d->map.labels, err));
     }
-    XSMI_TRY(xsmi_container_write(w, d->class_counts, d->classes * sizeof *d->class_counts, err));
+    XSMI_TRY(xsmi_container_write(w, d->map.counts, d->classes * sizeof *d->map.counts, err));
     if (d->sparse) {
         XSMI_TRY(write_array(d, w, d->values, values * sizeof *d->values, err));
         XSMI_TRY(write_array(d, w, d->index, values * sizeof *d->index, err));
@@ -116,10 +116,10 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
         XSMI_TRY(write_dense(d, w, err));
     }
     XSMI_TRY(write_array(d, w, d->labels, d->label_offsets[rows] * sizeof *d->labels, err));
-    if (d->class_names) {
+    if (d->map.names) {
         XSMI_TRY(write_names(d, w, err));
     }
-    return d->vocabulary ? xsmi_vocabulary_write(d->vocabulary, w, err) : XSM_OK;
+    return d->map.vocabulary ? xsmi_vocabulary_write(d->map.vocabulary, w, err) : XSM_OK;
 }
 
 static xsm_status save(const xsm_dataset *d, const char *path, xsm_error *err)
@@ -130,7 +130,7 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsm_error *err)
         add(tensors, &count, "offsets", XSMI_DTYPE_U64, d->rows + 1, 0);
     }
     add(tensors, &count, "label_offsets", XSMI_DTYPE_U64, d->rows + 1, 0);
-    if (d->class_labels) {
+    if (d->map.labels) {
         add(tensors, &count, "class_labels", XSMI_DTYPE_I64, d->classes, 0);
     }
     add(tensors, &count, "class_counts", XSMI_DTYPE_I64, d->classes, 0);
@@ -143,17 +143,17 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsm_error *err)
         tensors[count - 1].rank = 2;
     }
     add(tensors, &count, "labels", XSMI_DTYPE_U32, d->label_offsets[d->rows], 0);
-    if (d->class_names) {
+    if (d->map.names) {
         uint64_t bytes = 0;
         for (uint32_t k = 0; k < d->classes; k++) {
-            bytes += strlen(d->class_names[k]) + 1;
+            bytes += strlen(d->map.names[k]) + 1;
         }
         add(tensors, &count, "class_names", XSMI_DTYPE_U8, bytes, 0);
     }
     char *vocabulary = NULL;
-    if (d->vocabulary) {
-        xsmi_vocabulary_tensor(d->vocabulary, &tensors[count++]);
-        vocabulary = xsmi_vocabulary_describe(d->context, d->vocabulary);
+    if (d->map.vocabulary) {
+        xsmi_vocabulary_tensor(d->map.vocabulary, &tensors[count++]);
+        vocabulary = xsmi_vocabulary_describe(d->context, d->map.vocabulary);
         if (!vocabulary) {
             return xsmi_fail_memory(err, 256, "metadata");
         }
@@ -338,7 +338,7 @@ static xsm_status read_classes(cache *c, xsm_error *err)
     xsmi_release(d->context, names, classes, sizeof *names);
     if (status == XSM_OK) {
         for (uint32_t k = 0; k < classes; k++) {
-            memcpy(&d->class_counts[k], counts->data + k * sizeof(uint64_t), sizeof(uint64_t));
+            memcpy(&d->map.counts[k], counts->data + k * sizeof(uint64_t), sizeof(uint64_t));
         }
     }
     return status;
@@ -382,15 +382,15 @@ static xsm_status fill(cache *c, bool believe, xsm_error *err)
     XSMI_TRY(read_numbers(c, err));
     XSMI_TRY(read_rows(c, err));
     XSMI_TRY(read_classes(c, err));
-    XSMI_TRY(xsmi_vocabulary_read(d->context, c->file, c->path, &d->vocabulary, err));
+    XSMI_TRY(xsmi_vocabulary_read(d->context, c->file, c->path, &d->map.vocabulary, err));
     d->index_base = (int32_t)c->numbers[INDEX_BASE];
     d->format = XSM_FORMAT_CACHE;
-    d->dropped_features = c->numbers[DROPPED];
-    d->label_total = d->label_offsets[d->rows];
-    d->unlabelled = c->numbers[UNLABELLED];
-    d->empty = c->numbers[EMPTY];
-    d->unseen_rows = c->numbers[UNSEEN_ROWS];
-    d->unseen_labels = c->numbers[UNSEEN_LABELS];
+    d->counted.dropped_features = c->numbers[DROPPED];
+    d->counted.labels = d->label_offsets[d->rows];
+    d->counted.unlabelled = c->numbers[UNLABELLED];
+    d->counted.empty = c->numbers[EMPTY];
+    d->counted.unseen_rows = c->numbers[UNSEEN_ROWS];
+    d->counted.unseen_labels = c->numbers[UNSEEN_LABELS];
     return believe ? XSM_OK : check_contents(c, err);
 }
 
@@ -402,7 +402,7 @@ static xsm_status map(xsm_context *ctx, const char *path, bool believe, xsm_data
     xsm_status status = xsmi_dataset_start(ctx, &c.d, err);
     if (status == XSM_OK) {
         /* From here on the dataset owns the mapping; the tensors do not move. */
-        c.d->mappings[c.d->mapping_count++] = xsmi_container_detach_mapping(file);
+        c.d->mapped.files[c.d->mapped.count++] = xsmi_container_detach_mapping(file);
         status = fill(&c, believe, err);
     }
     xsmi_container_close(file);

@@ -189,7 +189,7 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
 static xsm_status match_map(const xsmi_reader *r, const xsm_dataset *d, uint32_t *class_of, xsm_error *err)
 {
     const xsm_class_map *map = &r->map;
-    if (map->names && d->class_names) {
+    if (map->names && d->map.names) {
         xsmi_dictionary names;
         xsmi_dictionary_start(&names, r->context, true);
         xsm_status status = XSM_OK;
@@ -206,7 +206,7 @@ static xsm_status match_map(const xsmi_reader *r, const xsm_dataset *d, uint32_t
             }
         }
         for (uint32_t k = 0; k < d->classes && status == XSM_OK; k++) {
-            id = xsmi_dictionary_find_word(&names, d->class_names[k], strlen(d->class_names[k]));
+            id = xsmi_dictionary_find_word(&names, d->map.names[k], strlen(d->map.names[k]));
             class_of[k] = id == UINT32_MAX ? XSM_CLASS_UNSEEN : first[id];
         }
         xsmi_release(r->context, first, map->classes, sizeof *first);
@@ -214,7 +214,7 @@ static xsm_status match_map(const xsmi_reader *r, const xsm_dataset *d, uint32_t
         return status;
     }
     for (uint32_t k = 0; k < d->classes; k++) {
-        int64_t label = d->class_labels ? d->class_labels[k] : (int64_t)k;
+        int64_t label = d->map.labels ? d->map.labels[k] : (int64_t)k;
         class_of[k] = map->labels                                   ? search(map->labels, map->classes, label)
                       : label >= 0 && label < (int64_t)map->classes ? (uint32_t)label
                                                                     : XSM_CLASS_UNSEEN;

@@ -5,6 +5,7 @@
  * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays in
  * the line buffer until it is complete, but moves when a line is added. So positions in it are stored as offsets.
  */
+#include "read/dense.h"
 #include "read/format.h"
 #include "read/number.h"
 #include "data/text.h"
@@ -89,11 +90,6 @@ static xsmi_match match_tsv(const xsmi_reader *r, const xsmi_early_line *line)
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */
-
-static char separator_of(int32_t format)
-{
-    return format == XSM_FORMAT_CSV ? ',' : '\t';
-}
 
 typedef struct record {
     xsmi_reader *r;
@@ -388,7 +384,7 @@ static xsm_status read_record(record *c, const columns *k, xsm_error *err)
 
 static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
 {
-    record c = {.r = r, .separator = separator_of(r->format->id)};
+    record c = {.r = r, .separator = xsmi_dense_separator(r->format->id)};
     columns k = {0};
     bool have_header = false;
     for (;;) {
@@ -419,67 +415,6 @@ static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
                                    r->source.name);
 }
 
-/* -- writing ------------------------------------------------------------------------------------------------------- */
-
-/* A field of text, in quotes where it needs them, and where it would be another field without: a name of blanks. */
-static xsm_status write_field(xsmi_output *o, const char *text, char separator, xsm_error *err)
-{
-    char special[] = {'"', '\n', '\r', separator, '\0'};
-    if (!strpbrk(text, special)) {
-        return xsmi_output_bytes(o, text, strlen(text), err);
-    }
-    XSMI_TRY(xsmi_output_char(o, '"', err));
-    for (const char *p = text; *p; p++) {
-        XSMI_TRY(*p == '"' ? xsmi_output_bytes(o, "\"\"", 2, err) : xsmi_output_char(o, *p, err));
-    }
-    return xsmi_output_char(o, '"', err);
-}
-
-/* Columns f0, f1, ...; the label column is the last, so its name must be no other. */
-static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
-{
-    const char *label = o->options->label_column;
-    if (label[0] == 'f' && label[1] != '\0' && label[1 + strspn(label + 1, "0123456789")] == '\0') {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_write_options.label_column is '%.40s', which is how columns of features are called",
-                         label);
-    }
-    for (uint32_t j = 0; j < o->d->features; j++) {
-        XSMI_TRY(xsmi_output_char(o, 'f', err));
-        XSMI_TRY(xsmi_output_integer(o, j, err));
-        XSMI_TRY(xsmi_output_char(o, separator, err));
-    }
-    XSMI_TRY(write_field(o, label, separator, err));
-    return xsmi_output_char(o, '\n', err);
-}
-
-static xsm_status write_dense(xsmi_output *o, xsm_error *err)
-{
-    const xsm_dataset *d = o->d;
-    const char separator = separator_of(o->options->format);
-    XSMI_TRY(write_columns(o, separator, err));
-    for (uint64_t i = 0; i < d->rows; i++) {
-        xsmi_features f = xsmi_dataset_features(d, i);
-        size_t next = 0;
-        for (uint32_t j = 0; j < d->features; j++) {
-            bool there = !f.index || (next < f.count && f.index[next] == j);
-            XSMI_TRY(xsmi_output_float(o, there ? f.values[next] : 0.0f, err));
-            XSMI_TRY(xsmi_output_char(o, separator, err));
-            next += there;
-        }
-        size_t count;
-        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
-        if (count > 0 && d->class_names) {
-            XSMI_TRY(write_field(o, d->class_names[labels[0]], separator, err));
-        } else if (count > 0) {
-            XSMI_TRY(xsmi_output_integer(o, xsmi_output_label(o, labels[0]), err));
-        }
-        XSMI_TRY(xsmi_output_char(o, '\n', err));
-        xsmi_dataset_passed(d, i, 1);
-    }
-    return XSM_OK;
-}
-
 const xsmi_format xsmi_csv_format = {
     .id = XSM_FORMAT_CSV,
     .name = "CSV",
@@ -490,7 +425,7 @@ const xsmi_format xsmi_csv_format = {
     .named = true,
     .match = match_csv,
     .read = read_dense,
-    .write = write_dense,
+    .write = xsmi_write_dense,
 };
 
 const xsmi_format xsmi_tsv_format = {
@@ -503,5 +438,5 @@ const xsmi_format xsmi_tsv_format = {
     .named = true,
     .match = match_tsv,
     .read = read_dense,
-    .write = write_dense,
+    .write = xsmi_write_dense,
 };

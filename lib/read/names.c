@@ -15,7 +15,7 @@ typedef struct names {
 
 static int64_t label_of(const xsm_dataset *d, uint32_t k)
 {
-    return d->class_labels ? d->class_labels[k] : (int64_t)k;
+    return d->map.labels ? d->map.labels[k] : (int64_t)k;
 }
 
 static xsm_status check_line(const xsmi_lines *l, const char *text, size_t length, xsm_error *err)
@@ -83,11 +83,11 @@ static xsm_status set_names(xsm_dataset *d, names *n, xsm_error *err)
     for (uint32_t k = 0; k < d->classes; k++) {
         list[k] = text + n->starts[k];
     }
-    xsmi_release(d->context, d->class_names, d->classes, sizeof *d->class_names);
-    xsmi_release(d->context, d->name_text, d->name_text_size, 1);
-    d->class_names = list;
-    d->name_text = text;
-    d->name_text_size = n->used;
+    xsmi_release(d->context, d->map.names, d->classes, sizeof *d->map.names);
+    xsmi_release(d->context, d->map.text, d->map.text_size, 1);
+    d->map.names = list;
+    d->map.text = text;
+    d->map.text_size = n->used;
     return XSM_OK;
 }
 

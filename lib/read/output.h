@@ -31,7 +31,7 @@ xsm_status xsmi_output_float(xsmi_output *o, float value, xsm_error *err);
 /* The file's label of a class. */
 static inline int64_t xsmi_output_label(const xsmi_output *o, uint32_t k)
 {
-    return o->d->class_labels && !o->numbers ? o->d->class_labels[k] : (int64_t)k;
+    return o->d->map.labels && !o->numbers ? o->d->map.labels[k] : (int64_t)k;
 }
 
 #endif

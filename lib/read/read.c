@@ -175,7 +175,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     }
     if (r->options.spool) {
         for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
-            d->mappings[d->mapping_count++] = xsmi_spool_move(&r->spools[i]);
+            d->mapped.files[d->mapped.count++] = xsmi_spool_move(&r->spools[i]);
         }
         /* The dataset does not own the memory of these arrays, as if they were the caller's. */
         r->entries.value_capacity = r->entries.index_capacity = r->entries.offset_capacity = 0;
@@ -190,17 +190,17 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->index_base = r->index_base;
     d->stride = r->stride;
     d->values = r->entries.values;
-    d->value_capacity = r->entries.value_capacity;
+    d->capacity.values = r->entries.value_capacity;
     d->index = r->entries.index;
-    d->index_capacity = r->entries.index_capacity;
+    d->capacity.index = r->entries.index_capacity;
     d->offsets = r->entries.offsets;
-    d->offset_capacity = r->entries.offset_capacity;
+    d->capacity.offsets = r->entries.offset_capacity;
     d->labels = r->label.numbers;
-    d->label_capacity = r->label.capacity;
+    d->capacity.labels = r->label.capacity;
     d->label_offsets = r->label.offsets;
-    d->label_offset_capacity = r->label.offset_capacity;
-    d->dropped_features = r->dropped;
-    d->vocabulary = r->vocabulary ? r->vocabulary : xsmi_vocabulary_retain(r->has_map ? r->map.vocabulary : NULL);
+    d->capacity.label_offsets = r->label.offset_capacity;
+    d->counted.dropped_features = r->dropped;
+    d->map.vocabulary = r->vocabulary ? r->vocabulary : xsmi_vocabulary_retain(r->has_map ? r->map.vocabulary : NULL);
     r->vocabulary = NULL;
     r->entries.values = NULL;
     r->entries.index = NULL;
@@ -285,7 +285,7 @@ static xsm_status cut_features(xsm_dataset *d, uint32_t features, xsm_error *err
     status = status == XSM_OK ? xsm_transform_apply(t, d, err) : status;
     xsm_transform_free(t);
     if (status == XSM_OK && d->sparse) {
-        d->dropped_features += before - d->offsets[d->rows];
+        d->counted.dropped_features += before - d->offsets[d->rows];
     }
     return status;
 }

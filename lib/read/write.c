@@ -11,7 +11,7 @@ typedef xsm_status (*writer)(xsmi_output *o, xsm_error *err);
 static xsm_status write_names(xsmi_output *o, xsm_error *err)
 {
     for (uint32_t k = 0; k < o->d->classes; k++) {
-        const char *name = o->d->class_names[k];
+        const char *name = o->d->map.names[k];
         if (*name == '\0' || strpbrk(name, "\n\r")) {
             return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                              "the name of class %u is empty or has a line end in it; a file of names has a name a line",
@@ -105,7 +105,7 @@ static xsm_status check_labels(const xsm_dataset *d, const xsmi_format *f, xsm_e
                              "xsm_dataset_keep_labels())",
                              (unsigned long long)i, (unsigned long long)count);
         }
-        if (count == 0 && d->label_total > 0 && f->write_labels) {
+        if (count == 0 && d->counted.labels > 0 && f->write_labels) {
             return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                              "row %llu (from 0) has no label and others have; NPY holds a label for each row, or "
                              "none",
@@ -118,21 +118,21 @@ static xsm_status check_labels(const xsm_dataset *d, const xsmi_format *f, xsm_e
 /* Whether a format other than a cache can hold the rows. */
 static xsm_status check_rows(const xsm_dataset *d, const xsmi_format *f, const xsm_write_options *o, xsm_error *err)
 {
-    if (d->class_names && !o->names_path && !f->named) {
+    if (d->map.names && !o->names_path && !f->named) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the classes have names, and this format has numbers; set xsm_write_options.names_path, or "
                          "write CSV, TSV or a cache");
     }
-    if (d->unseen_labels > 0) {
+    if (d->counted.unseen_labels > 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "%llu labels are not in the class map, so what the file called them is not known; only a "
                          "cache can hold them",
-                         (unsigned long long)d->unseen_labels);
+                         (unsigned long long)d->counted.unseen_labels);
     }
     if (f->single) {
         XSMI_TRY(check_labels(d, f, err));
     }
-    if (f->write_labels && (d->label_total > 0) != (o->labels_path != NULL)) {
+    if (f->write_labels && (d->counted.labels > 0) != (o->labels_path != NULL)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          o->labels_path ? "no row has a label for the file of labels (xsm_write_options.labels_path)"
                                         : "labels go to a file of their own (xsm_write_options.labels_path)");
@@ -155,7 +155,7 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_write_options), options, "xsm_write_options", err));
     const xsmi_format *format = xsmi_format_of(o.format);
     XSMI_TRY(check_options(format, &o, err));
-    if (o.names_path && !d->class_names) {
+    if (o.names_path && !d->map.names) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.names_path: the classes have no names");
     }
     if (format->save) {

@@ -138,7 +138,7 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
         .examples = train->rows,
         .classes = train->classes,
         .features = train->features,
-        .class_counts = train->class_counts,
+        .class_counts = train->map.counts,
         .seed = (uint64_t)s->common.seed,
     };
     xsm_status status = s->ops.bind(s->state, &problem, err);

@@ -142,7 +142,7 @@ static xsm_status choose_ridge(tree_state *s, fit_rows *f, double *ridge, xsm_er
         }
     }
     xsmi_log(f->context, XSM_LOG_INFO, "tree: ridge %g is best on rows held back, log-probability %.4f a label", *ridge,
-             best / (double)f->train->label_total);
+             best / (double)f->train->counted.labels);
     return XSM_OK;
 }
 
@@ -175,7 +175,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     XSMI_TRY(xsmi_pca_fit(ctx, problem->train, &pca, &s->tree.pca, err));
     XSMI_TRY(xsmi_tree_start(ctx, problem->classes, &s->tree, err));
     fit_rows f = {.context = ctx, .train = problem->train, .tree = &s->tree};
-    uint64_t row_labels = problem->train->label_total;
+    uint64_t row_labels = problem->train->counted.labels;
     f.codes = xsmi_allocate(ctx, (uint64_t)row_labels * s->tree.dims, sizeof *f.codes);
     f.starts = xsmi_allocate(ctx, (size_t)problem->classes + 1, sizeof *f.starts);
     f.row_of = xsmi_allocate(ctx, row_labels, sizeof *f.row_of);
@@ -230,23 +230,22 @@ static void draw_rows(const void *state, const float *const *codes, xsm_random *
 {
     const xsmi_tree *t = &((const tree_state *)state)->tree;
     const xsmi_kernels *kernels = xsmi_context_kernels(t->context);
-    const float *of[XSMI_TREE_ROWS] = {NULL};
-    double uniforms[XSMI_TREE_ROWS], log_q[XSMI_TREE_ROWS];
-    uint32_t drawn[XSMI_TREE_ROWS];
+    xsmi_tree_draws draws;
     uint64_t all = (uint64_t)rows * count;
     uint32_t row = 0, slot = 0, row_out = 0, slot_out = 0;
     for (uint64_t first = 0; first < all; first += XSMI_TREE_ROWS) {
         size_t n = all - first < XSMI_TREE_ROWS ? (size_t)(all - first) : XSMI_TREE_ROWS;
         for (size_t i = 0; i < n; i++) {
-            of[i] = codes[row];
-            uniforms[i] = xsmi_stream_uniform(&random[row]->stream);
+            draws.codes[i] = codes[row];
+            draws.uniforms[i] = xsmi_stream_uniform(&random[row]->stream);
             slot = slot + 1 < count ? slot + 1 : 0;
             row += slot == 0;
         }
-        xsmi_tree_draw(t, kernels, of, uniforms, n, drawn, log_q);
+        draws.count = n;
+        xsmi_tree_draw(t, kernels, &draws);
         for (size_t i = 0; i < n; i++) {
-            classes[row_out][slot_out] = drawn[i];
-            log_probabilities[row_out][slot_out] = log_q[i];
+            classes[row_out][slot_out] = draws.classes[i];
+            log_probabilities[row_out][slot_out] = draws.log_probabilities[i];
             slot_out = slot_out + 1 < count ? slot_out + 1 : 0;
             row_out += slot_out == 0;
         }

@@ -146,7 +146,7 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
     xsm_labels labels = {sizeof labels, words, 0, NULL, t->labels};
     XSMI_TRY(xsm_dataset_from_dense(t->context, t->input->weight, words, t->input->features, t->input->stride, &labels,
                                     XSM_BORROW, &t->rows, err));
-    memcpy(t->rows->class_counts, t->corpus->counts, words * sizeof *t->rows->class_counts);
+    memcpy(t->rows->map.counts, t->corpus->counts, words * sizeof *t->rows->map.counts);
     XSMI_TRY(xsm_estimator_bind(e, t->output, t->rows, err));
     if (e->exact) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

@@ -18,52 +18,39 @@ enum {
     FOLD = 512       /* factors up to 2 whose product is a double */
 };
 
-typedef struct batch_settings {
-    uint32_t batch, window, negatives;
-    uint64_t seed;
-    uint32_t pair_width; /* slots a pair */
-} batch_settings;
-
-/* By step. */
-typedef struct batch_steps {
-    float *x;          /* [batch][stride] input vectors before the batch */
-    float *change;     /* [batch][stride] of them */
-    double *losses;    /* [batch] */
-    uint32_t *lengths; /* [batch] slots in use */
-    uint32_t *bounds;  /* [batch][parts+1] where each part's slots begin */
-} batch_steps;
-
-/* By slot; step s has its slots from starts[s] * pair_width on. */
-typedef struct batch_slots {
-    size_t count;
-    uint32_t *rows;
-    float *amounts; /* -eta g */
-} batch_slots;
-
-/* By thread: a step's slots before they are ordered by part. */
-typedef struct batch_threads {
-    uint32_t count;
-    size_t slots; /* of a step */
-    uint32_t *rows;
-    float *amounts;
-    xsm_gradient **gradients; /* [count], with an estimator */
-} batch_threads;
-
 struct xsmi_skipgram_batch {
     xsm_context *context;
     const xsmi_kernels *kernels;
     xsm_model *input, *output;
     xsm_estimator *estimator;
     bool in_order; /* step by step, for estimators whose state or steps need it */
-    batch_settings settings;
+    struct {
+        uint32_t batch, window, negatives;
+        uint64_t seed;
+        uint32_t pair_width; /* slots a pair */
+    } settings;
     size_t dimension, stride;
     xsmi_alias alias;
     xsmi_drawn drawn[2];
-    uint32_t at; /* which of the two is being run */
-    uint32_t parts;
-    batch_steps step;
-    batch_slots slot;
-    batch_threads thread;
+    uint32_t at, parts; /* which of the two is being run */
+    struct {
+        float *x, *change; /* [batch][stride] input vectors before the batch, and what changes them */
+        double *losses;    /* [batch] */
+        uint32_t *lengths; /* [batch] slots in use */
+        uint32_t *bounds;  /* [batch][parts+1] where each part's slots begin */
+    } step;
+    struct {
+        size_t count;
+        uint32_t *rows;
+        float *amounts; /* -eta g */
+    } slot;             /* step s has its slots from starts[s] * pair_width on */
+    struct {
+        uint32_t count;
+        size_t slots; /* of a step, before they are ordered by part */
+        uint32_t *rows;
+        float *amounts;
+        xsm_gradient **gradients; /* [count], with an estimator */
+    } thread;
 };
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */

@@ -167,8 +167,8 @@ static void golden(void **state)
         assert_int_equal(sparse->features, features);
         assert_int_equal(dense->features, features);
         assert_int_equal(borrowed->features, features);
-        assert_int_equal(sparse->empty, empty);
-        assert_int_equal(dense->empty, empty);
+        assert_int_equal(sparse->counted.empty, empty);
+        assert_int_equal(dense->counted.empty, empty);
         assert_memory_equal(values, values_before, sizeof *values * 40 * 30); /* the caller's rows are as they were */
         if (description[0] != '\0' && features < stored->features) {
             assert_fails(xsm_transform_apply(t, dense, &err), XSM_ERROR_SHAPE, err);

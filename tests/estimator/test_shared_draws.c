@@ -87,7 +87,7 @@ static void check_lists(const xsm_gradient *g, const xsm_dataset *data, uint64_t
     uint32_t times[CLASSES] = {0};
     double expected[CLASSES] = {0};
     for (uint32_t k = 0; k < CLASSES; k++) {
-        total += (double)data->class_counts[k] + 1;
+        total += (double)data->map.counts[k] + 1;
     }
     for (uint64_t i = 0; i < n; i++) {
         size_t labels;
@@ -103,7 +103,7 @@ static void check_lists(const xsm_gradient *g, const xsm_dataset *data, uint64_t
     for (uint32_t k = 0; k < CLASSES; k++) {
         drawn += times[k];
         if (times[k] > 0) {
-            assert_float_equal(expected[k], log(DRAWS * ((double)data->class_counts[k] + 1) / total), 1e-12);
+            assert_float_equal(expected[k], log(DRAWS * ((double)data->map.counts[k] + 1) / total), 1e-12);
         }
     }
     assert_int_equal(drawn, DRAWS);

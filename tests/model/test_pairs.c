@@ -335,7 +335,7 @@ static void what_does_not_go_with_them(void **state)
     xsm_dataset *unseen = test_relabel(&p, true, CLASSES, NULL, p.labels);
     /* As reading against a class map leaves a label that it has not. */
     ((uint32_t *)(uintptr_t)unseen->labels)[ROWS / 2] = XSM_CLASS_UNSEEN;
-    unseen->unseen_labels = 1;
+    unseen->counted.unseen_labels = 1;
     assert_fails(xsm_model_add_pairs(m, unseen, 1, &err), XSM_ERROR_DATA, err);
     xsm_dataset_free(unseen);
     assert_string_equal(xsm_model_correction(m), "none");

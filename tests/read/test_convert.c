@@ -20,17 +20,17 @@ static void assert_same(const xsm_dataset *a, const xsm_dataset *b, bool feature
     assert_int_equal(a->rows, b->rows);
     assert_true(!features || a->features == b->features);
     assert_int_equal(a->classes, b->classes);
-    assert_int_equal(a->label_total, b->label_total);
-    assert_int_equal(a->unlabelled, b->unlabelled);
-    assert_int_equal(a->empty, b->empty);
-    assert_int_equal(a->unseen_labels, b->unseen_labels);
-    assert_int_equal(a->unseen_rows, b->unseen_rows);
+    assert_int_equal(a->counted.labels, b->counted.labels);
+    assert_int_equal(a->counted.unlabelled, b->counted.unlabelled);
+    assert_int_equal(a->counted.empty, b->counted.empty);
+    assert_int_equal(a->counted.unseen_labels, b->counted.unseen_labels);
+    assert_int_equal(a->counted.unseen_rows, b->counted.unseen_rows);
     for (uint32_t k = 0; k < a->classes; k++) {
-        assert_int_equal(a->class_counts[k], b->class_counts[k]);
-        if (a->class_names && names) {
-            assert_string_equal(a->class_names[k], b->class_names[k]);
-        } else if (!a->class_names) {
-            assert_int_equal(a->class_labels ? a->class_labels[k] : k, b->class_labels ? b->class_labels[k] : k);
+        assert_int_equal(a->map.counts[k], b->map.counts[k]);
+        if (a->map.names && names) {
+            assert_string_equal(a->map.names[k], b->map.names[k]);
+        } else if (!a->map.names) {
+            assert_int_equal(a->map.labels ? a->map.labels[k] : k, b->map.labels ? b->map.labels[k] : k);
         }
     }
     for (uint64_t i = 0; i < a->rows; i++) {
@@ -327,9 +327,9 @@ static void caches_adapt(void **state)
         if (i < 5) {
             /* Labels left out leave their classes, which a cache has kept: compared against the same map only. */
             assert_true(options.labels != XSM_LABELS_ALL || direct->classes == again->classes);
-            assert_int_equal(direct->label_total, again->label_total);
-            assert_int_equal(direct->unseen_labels, again->unseen_labels);
-            assert_int_equal(direct->dropped_features, again->dropped_features);
+            assert_int_equal(direct->counted.labels, again->counted.labels);
+            assert_int_equal(direct->counted.unseen_labels, again->counted.unseen_labels);
+            assert_int_equal(direct->counted.dropped_features, again->counted.dropped_features);
             assert_int_equal(direct->features, again->features);
         } else {
             assert_int_equal(again->features, i == 5 ? 20 : 11);
@@ -563,7 +563,7 @@ static void wrong_arrays(void **state)
             }
             if (d && files[i].column) {
                 assert_int_equal(d->features, 2);
-                assert_int_equal(d->class_labels[0], files[i].column[0] == '2' ? 3 : 1);
+                assert_int_equal(d->map.labels[0], files[i].column[0] == '2' ? 3 : 1);
             }
             xsm_dataset_free(d);
         }
@@ -733,9 +733,9 @@ static void orders_of_large_files(void **state)
     const int most = UINT64_C(64000) * ROWS <= SIZE_MAX / 2; /* else no file is large */
     for (int large = 0; large <= most; large++) {
         xsm_dataset view = *d;
-        view.value_capacity = 0;
-        view.mapping_count = 1;
-        view.mappings[0] = (xsmi_mapping){(const unsigned char *)"", large ? (size_t)64000 * ROWS : 1000};
+        view.capacity.values = 0;
+        view.mapped.count = 1;
+        view.mapped.files[0] = (xsmi_mapping){(const unsigned char *)"", large ? (size_t)64000 * ROWS : 1000};
         xsmi_stream stream;
         xsmi_stream_start(&stream, 5, XSMI_STREAM_SHUFFLE, 0);
         xsmi_dataset_order(&view, &stream, order);

@@ -298,10 +298,10 @@ static void many_labels(void **state)
     assert_ok(read_bytes(text, used, 0, NULL, &d, &err), err);
     assert_int_equal(d->classes, 2 * LABELS);
     for (uint32_t k = 0; k < 2 * LABELS; k++) {
-        assert_int_equal(d->class_labels[k], (int64_t)(k / 2) * 1000003 - 7 + k % 2);
-        assert_int_equal(d->class_counts[k], 1);
+        assert_int_equal(d->map.labels[k], (int64_t)(k / 2) * 1000003 - 7 + k % 2);
+        assert_int_equal(d->map.counts[k], 1);
     }
-    assert_int_equal(d->label_total, 2 * LABELS);
+    assert_int_equal(d->counted.labels, 2 * LABELS);
     xsm_dataset_free(d);
     free(text);
 }
@@ -339,10 +339,10 @@ static xsm_status read_large(void *state, xsm_context *ctx, xsm_error *err)
         assert_int_equal(d->offsets[d->rows], l->values);
         for (uint64_t i = 0; i < d->rows; i += 97) {
             assert_true(d->values[d->offsets[i]] == (float)(i % 1000 + 1));
-            assert_int_equal(d->class_labels[d->labels[i]], i % 5000);
+            assert_int_equal(d->map.labels[d->labels[i]], i % 5000);
         }
         /* What was guessed too large has been given back. */
-        assert_true(d->value_capacity < l->values + l->values / 4);
+        assert_true(d->capacity.values < l->values + l->values / 4);
     }
     xsm_dataset_free(d);
     return status;

@@ -35,7 +35,7 @@ static void check_file(const described *x)
     assert_int_equal(info.rows, x->rows);
     assert_int_equal(info.features, x->features);
     assert_int_equal(info.classes, x->used);
-    assert_true(d->class_labels[info.classes - 1] < (int64_t)x->declared);
+    assert_true(d->map.labels[info.classes - 1] < (int64_t)x->declared);
     assert_int_equal(info.unlabelled, x->unlabelled);
     assert_true(fabs((double)info.labels / (double)info.rows - x->labels) < 0.0051);
     assert_true(fabs((double)info.values / (double)info.rows - x->values) < 0.051);
@@ -43,8 +43,8 @@ static void check_file(const described *x)
     assert_int_equal(info.dropped_features, 0);
     uint64_t counted = 0;
     for (uint32_t k = 0; k < info.classes; k++) {
-        assert_true(d->class_counts[k] > 0);
-        counted += d->class_counts[k];
+        assert_true(d->map.counts[k] > 0);
+        counted += d->map.counts[k];
     }
     assert_int_equal(counted, info.labels);
     /* The first label of each row, chosen afterwards and while reading: the same. */
@@ -56,7 +56,7 @@ static void check_file(const described *x)
     xsm_dataset *first = NULL;
     assert_ok(xsm_dataset_read(NULL, path, &options, &first, &err), err);
     assert_int_equal(info_of(first).classes, x->first);
-    assert_memory_equal(first->class_labels, d->class_labels, x->first * sizeof *d->class_labels);
+    assert_memory_equal(first->map.labels, d->map.labels, x->first * sizeof *d->map.labels);
     assert_memory_equal(first->labels, d->labels, info_of(d).labels * sizeof *d->labels);
     xsm_dataset_free(first);
     xsm_dataset_free(d);
@@ -114,12 +114,12 @@ static void against_training(void **state)
     xsm_dataset *plain = NULL;
     assert_ok(xsm_dataset_read(NULL, path, NULL, &plain, &err), err);
     uint64_t unseen = 0;
-    for (uint64_t i = 0; i < plain->label_total; i++) {
-        int64_t label = plain->class_labels[plain->labels[i]];
+    for (uint64_t i = 0; i < plain->counted.labels; i++) {
+        int64_t label = plain->map.labels[plain->labels[i]];
         if (test->labels[i] == XSM_CLASS_UNSEEN) {
             unseen++;
         } else {
-            assert_int_equal(train->class_labels[test->labels[i]], label);
+            assert_int_equal(train->map.labels[test->labels[i]], label);
         }
     }
     assert_int_equal(unseen, info.unseen_labels);
@@ -141,8 +141,8 @@ static void names(void **state)
     path = test_data("20news/labels.txt.gz");
     assert_non_null(path);
     assert_ok(xsm_dataset_read_names(d, path, &err), err);
-    assert_string_equal(d->class_names[0], "alt.atheism");
-    assert_string_equal(d->class_names[19], "talk.religion.misc");
+    assert_string_equal(d->map.names[0], "alt.atheism");
+    assert_string_equal(d->map.names[19], "talk.religion.misc");
     xsm_dataset_free(d);
 }
 

@@ -250,7 +250,7 @@ static void known_words(void **state)
     uint64_t first = 0;
     assert_ok(xsm_dataset_select(test, &first, 1, &copy, &err), err);
     assert_described(copy, "[the cat dog a sat] [a b c]: |");
-    assert_true(test->index_capacity > 0 && test->value_capacity > 0);
+    assert_true(test->capacity.index > 0 && test->capacity.values > 0);
     xsm_dataset_free(copy);
     xsm_dataset_free(test);
 
@@ -258,7 +258,7 @@ static void known_words(void **state)
     map.features = 2;
     test = must_read(testing, NULL, &map);
     assert_int_equal(test->features, 2);
-    assert_int_equal(test->dropped_features, 3);
+    assert_int_equal(test->counted.dropped_features, 3);
     xsm_dataset_free(test);
     map.features = 9;
     test = must_read(testing, NULL, &map);

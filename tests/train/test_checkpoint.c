@@ -455,14 +455,14 @@ static void another_order_is_refused(void **state)
     snprintf(path, sizeof path, "%s", saved(&s, &p));
     void *file = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(file != MAP_FAILED);
-    size_t capacity = p.data->value_capacity;
-    p.data->value_capacity = 0; /* as of rows that lie in a file */
-    p.data->mappings[0] = (xsmi_mapping){file, size};
-    p.data->mapping_count = 1;
+    size_t capacity = p.data->capacity.values;
+    p.data->capacity.values = 0; /* as of rows that lie in a file */
+    p.data->mapped.files[0] = (xsmi_mapping){file, size};
+    p.data->mapped.count = 1;
     refused(&s, &p, path, XSM_ERROR_DATA, "into memory and this one reads them from a large file");
     snprintf(path, sizeof path, "%s", saved(&s, &p));
-    p.data->mapping_count = 0;
-    p.data->value_capacity = capacity;
+    p.data->mapped.count = 0;
+    p.data->capacity.values = capacity;
     refused(&s, &p, path, XSM_ERROR_DATA, "from a large file and this one reads them into memory");
     munmap(file, size);
     test_problem_free(&p);
