@@ -32,7 +32,7 @@ typedef struct warp {
 
 static const xsm_option warp_options[] = {
     {"negatives", XSM_OPTION_INT, offsetof(warp, most), "30", 1, XSM_CLASSES_MAX, NULL,
-     "classes that are looked at for one within the margin, at most"},
+     "classes tried to find one within the margin, at most"},
     {"margin", XSM_OPTION_DOUBLE, offsetof(warp, margin), "1", 0, 1e6, NULL,
      "how far above all others the label's score is to be"},
 };

@@ -188,13 +188,13 @@ static double check_gradient(const task *t, network *n, xsm_model *model, xsm_gr
             through_rectifier(n, 1);
             uint64_t j = x.count / 2;
             double want = (double)(n->gradient[h] * n->scale * x.values[j]);
-            float *at = &n->weight[(size_t)feature_at(&x, j) * HIDDEN + h], held = *at, h2 = 0x1p-6f;
+            float *at = &n->weight[(size_t)feature_at(&x, j) * HIDDEN + h], before = *at, h2 = 0x1p-6f;
             double there = (double)n->hidden[h];
-            *at = held + h2;
+            *at = before + h2;
             double above = loss_of(t, n, model, g, row), there_above = (double)n->hidden[h];
-            *at = held - h2;
+            *at = before - h2;
             double below = loss_of(t, n, model, g, row), there_below = (double)n->hidden[h];
-            *at = held;
+            *at = before;
             if ((there > 0) != (there_above > 0) || (there > 0) != (there_below > 0)) {
                 continue; /* the difference crosses the rectifier's corner */
             }
@@ -244,9 +244,9 @@ static double accuracy(network *n, const xsm_model *model, const xsm_dataset *da
 static void shuffle(uint64_t *rows, uint64_t count, uint64_t *state)
 {
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t j = i + (uint64_t)((double)(noise(state) + 1) / 2 * (double)(count - i)), held = rows[i];
+        uint64_t j = i + (uint64_t)((double)(noise(state) + 1) / 2 * (double)(count - i)), before = rows[i];
         rows[i] = rows[j];
-        rows[j] = held;
+        rows[j] = before;
     }
 }
 

@@ -320,7 +320,7 @@ int word_analogies(const word_set *set, const char *path)
 
 typedef struct ranked {
     double value, rank;
-    size_t place;
+    size_t position;
 } ranked;
 
 static int compare_values(const void *a, const void *b)
@@ -334,14 +334,14 @@ static void rank(const double *values, size_t n, ranked *work, double *ranks)
 {
     for (size_t i = 0; i < n; i++) {
         work[i].value = values[i];
-        work[i].place = i;
+        work[i].position = i;
     }
     qsort(work, n, sizeof *work, compare_values);
     for (size_t i = 0, j; i < n; i = j) {
         for (j = i; j < n && work[j].value == work[i].value; j++) {
         }
         for (size_t k = i; k < j; k++) {
-            ranks[work[k].place] = (double)(i + j + 1) / 2;
+            ranks[work[k].position] = (double)(i + j + 1) / 2;
         }
     }
 }

@@ -174,9 +174,9 @@ static void print_help(const cli_command *command, const cli_flag *flags, size_t
 
 /* The result of parsing one argument that starts with dashes. */
 static int parse_flag(const cli_command *command, const cli_flag *flags, size_t flag_count, unsigned char *given,
-                      int argc, char **argv, int *place)
+                      int argc, char **argv, int *position)
 {
-    const char *name = argv[*place] + 2;
+    const char *name = argv[*position] + 2;
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
     for (size_t i = 0; i < flag_count; i++) {
@@ -193,10 +193,10 @@ static int parse_flag(const cli_command *command, const cli_flag *flags, size_t 
         }
         if (!value) {
             /* If a value is missing, the next flag must not be parsed as the value. */
-            if (*place + 1 >= argc || strncmp(argv[*place + 1], "--", 2) == 0) {
+            if (*position + 1 >= argc || strncmp(argv[*position + 1], "--", 2) == 0) {
                 return cli_misuse("--%s needs a value: --%s %s", flag->name, flag->name, flag->argument);
             }
-            value = argv[++*place];
+            value = argv[++*position];
         }
         return set_value(flag, value);
     }

@@ -11,8 +11,7 @@ int cli_checkpoint_prepare(cli_run *r, const char *const *inputs)
 {
     const char *said = r->checkpoint_path ? "checkpoint" : r->resume_path ? "resume" : NULL;
     if (r->full && said) {
-        return cli_misuse("--%s: lbfgs takes all rows at once and has no place to go on from; --optimizer sgd has",
-                          said);
+        return cli_misuse("--%s: lbfgs uses all rows at once and cannot be continued; --optimizer sgd can", said);
     }
     if (!r->checkpoint_path && r->checkpoint_every >= 0) {
         return cli_misuse("--checkpoint-every needs --checkpoint FILE, which is what is written");

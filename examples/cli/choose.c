@@ -21,7 +21,7 @@ static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 }
 
 /* Applies the choice as if the user had given it. */
-static int take(cli_run *r)
+static int apply_choice(cli_run *r)
 {
     cli_buffer number;
     r->estimator = xsm_choice_estimator(r->choice);
@@ -99,7 +99,7 @@ int cli_choose(cli_run *r)
     for (size_t i = 0; i < LINES; i++) {
         fprintf(stderr, "%-10s %s\n", i == 0 ? "chosen" : "", xsm_choice_line(r->choice, i));
     }
-    return take(r);
+    return apply_choice(r);
 }
 
 void cli_choose_json(cli_json *json, const cli_run *r)

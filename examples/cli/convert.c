@@ -97,7 +97,7 @@ static int check(conversion *c)
         return cli_misuse("--split SHARE and --rest FILE go together: the rows of neither are lost");
     }
     if (c->rest && strcmp(c->rest, c->output) == 0) {
-        return cli_misuse("--rest: %s is the place of the other rows", c->rest);
+        return cli_misuse("--rest: %s is the file of the other rows", c->rest);
     }
     const int32_t to = to_formats[c->to];
     if (c->to_base != XSM_INDEX_BASE_AUTO && to != XSM_FORMAT_LIBSVM) {

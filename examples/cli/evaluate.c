@@ -118,7 +118,7 @@ static void print_search(const evaluation *e, const xsm_search_metrics *m)
                cli_seconds(e->index.seconds, &c), cli_grouped((uint64_t)(m->probed + 0.5), &a),
                cli_grouped(classes, &b));
     } else if (e->tree_alone) {
-        printf("tree alone %s of %s leaves looked at a row\n", cli_grouped((uint64_t)(m->probed + 0.5), &a),
+        printf("tree alone %s of %s leaves scored a row\n", cli_grouped((uint64_t)(m->probed + 0.5), &a),
                cli_grouped(classes, &b));
     } else {
         printf("beam       %s of %s classes scored a row\n",
@@ -258,10 +258,10 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
          NULL, 0, 10, 1, 0},
         {"propensity-b", CLI_REAL, &e.propensity_b, "B", "of PSP and PSnDCG: 0.4 for Wikipedia, 2.6 for Amazon (1.5)",
          NULL, 0, 1e9, 1, 0},
-        CLI_INDEX_FLAGS(e.index, "tell what a search in an index (spherical) finds too"),
-        {"beam", CLI_WHOLE, &e.beam, "W", "tell what a beam search of that width in the model's tree finds too", NULL,
+        CLI_INDEX_FLAGS(e.index, "report what a search in an index (spherical) finds too"),
+        {"beam", CLI_WHOLE, &e.beam, "W", "report what a beam search of that width in the model's tree finds too", NULL,
          1, XSM_CLASSES_MAX, 0, 0},
-        {"tree-alone", CLI_SWITCH, &e.tree_alone, NULL, "tell what the model's tree finds without its weights too",
+        {"tree-alone", CLI_SWITCH, &e.tree_alone, NULL, "report what the model's tree finds without its weights too",
          NULL, 0, 0, 0, 0},
         {"ranks", CLI_SWITCH, &e.ranked, NULL,
          "also rank every label among the classes that are not right for its row: MRR, hits", NULL, 0, 0, 0, 0},
@@ -272,7 +272,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
     if (code == CLI_GO_ON && e.known_paths.count > 0 && !e.ranked) {
-        code = cli_misuse("--known says what --ranks leaves out, which is not asked for");
+        code = cli_misuse("--known lists what --ranks leaves out; it needs --ranks");
     }
     if (code == CLI_GO_ON) {
         code = evaluate(&e);

@@ -53,7 +53,7 @@ int cli_output_plan(int which, const char *flag, const char *path, const char *c
     for (int i = 0; i < CLI_OUTPUTS; i++) {
         if (i != which && !cli_outputs[which].in_place && cli_outputs[i].path &&
             strcmp(cli_outputs[i].path, real) == 0) {
-            return cli_misuse("--%s: %s is the place of another output", flag, path);
+            return cli_misuse("--%s: %s is the file of another output", flag, path);
         }
     }
     return CLI_GO_ON;

@@ -72,10 +72,10 @@ static int make_slices(prediction *p)
         if (xsm_predictor_new(p->model, &options, &s->predictor, &err) != XSM_OK) {
             return cli_search_refused(&err);
         }
-        size_t places = (size_t)SLICE_ROWS * xsm_predictor_top(s->predictor);
-        s->classes = calloc(places, sizeof *s->classes);
-        s->scores = p->probabilities ? NULL : calloc(places, sizeof *s->scores);
-        s->probabilities = p->probabilities ? calloc(places, sizeof *s->probabilities) : NULL;
+        size_t entries = (size_t)SLICE_ROWS * xsm_predictor_top(s->predictor);
+        s->classes = calloc(entries, sizeof *s->classes);
+        s->scores = p->probabilities ? NULL : calloc(entries, sizeof *s->scores);
+        s->probabilities = p->probabilities ? calloc(entries, sizeof *s->probabilities) : NULL;
         if (!s->classes || (!s->scores && !s->probabilities)) {
             return cli_fail("out of memory");
         }
@@ -90,8 +90,8 @@ static void print_slice(const slice *s, const xsm_class_map *map)
     uint32_t top = xsm_predictor_top(s->predictor);
     for (size_t i = 0; i < s->batch.count; i++) {
         for (uint32_t j = 0; j < top; j++) {
-            size_t place = i * top + j;
-            uint32_t k = s->classes[place];
+            size_t entry = i * top + j;
+            uint32_t k = s->classes[entry];
             if (j > 0) {
                 putchar('\t');
             }
@@ -100,7 +100,7 @@ static void print_slice(const slice *s, const xsm_class_map *map)
             } else {
                 printf("%lld", map->labels ? (long long)map->labels[k] : (long long)k);
             }
-            printf(":%.6g", s->scores ? (double)s->scores[place] : s->probabilities[place]);
+            printf(":%.6g", s->scores ? (double)s->scores[entry] : s->probabilities[entry]);
         }
         putchar('\n');
     }

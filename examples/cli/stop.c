@@ -13,7 +13,7 @@ enum { SIGNALS = sizeof stop_signals / sizeof stop_signals[0] };
 
 static int installed;
 static volatile sig_atomic_t requested;
-static volatile sig_atomic_t held;
+static volatile sig_atomic_t blocked;
 static const char *volatile finish_output;
 static const char *volatile finish_message;
 static struct sigaction before[SIGNALS];
@@ -33,7 +33,7 @@ static void write_text(int file, const char *text)
 
 static void handle(int signal_number)
 {
-    if (held) {
+    if (blocked) {
         return;
     }
     if (finish_message) {
@@ -62,7 +62,7 @@ void cli_stop_install(void)
     }
     installed = 1;
     requested = 0;
-    held = 0;
+    blocked = 0;
     memset(&action, 0, sizeof action);
     action.sa_handler = handle;
     action.sa_flags = SA_RESTART;
@@ -92,7 +92,7 @@ void cli_stop_finishes(const char *output, const char *message)
 
 void cli_stop_hold(void)
 {
-    held = 1;
+    blocked = 1;
 }
 
 void cli_stop_remove(void)

@@ -18,32 +18,32 @@ typedef struct cli_hidden {
 } cli_hidden;
 extern const char *const cli_activation_words[], *const cli_pool_words[];
 
-#define CLI_HIDDEN_FLAGS(h)                                                                                              \
-    {"hidden",                                                                                                           \
-     CLI_WHOLE,                                                                                                          \
-     &(h).size,                                                                                                          \
-     "D",                                                                                                                \
-     "an embedding model: a row's features become a vector of D, and the classes look at that",                          \
-     NULL,                                                                                                               \
-     1,                                                                                                                  \
-     XSM_HIDDEN_MAX,                                                                                                     \
-     0,                                                                                                                  \
-     0},                                                                                                                 \
-        {"activation",                                                                                                   \
-         CLI_CHOICE,                                                                                                     \
-         &(h).activation,                                                                                                \
-         "HOW",                                                                                                          \
-         "--hidden: what is made of that vector: identity, relu or tanh (identity)",                                     \
-         cli_activation_words,                                                                                           \
-         0,                                                                                                              \
-         0,                                                                                                              \
-         0,                                                                                                              \
-         0},                                                                                                             \
-        {"pool",         CLI_CHOICE, &(h).pool, "HOW", "--hidden: the features' vectors are taken by sum or mean (sum)", \
-         cli_pool_words, 0,          0,         0,     0},                                                               \
-    {                                                                                                                    \
-        "tied", CLI_SWITCH, &(h).tied, NULL,                                                                             \
-            "--hidden: features and classes are the same things, with one vector each", NULL, 0, 0, 0, 0                 \
+#define CLI_HIDDEN_FLAGS(h)                                                                                             \
+    {"hidden",                                                                                                          \
+     CLI_WHOLE,                                                                                                         \
+     &(h).size,                                                                                                         \
+     "D",                                                                                                               \
+     "an embedding model: a row's features become a vector of D, which the classes score",                              \
+     NULL,                                                                                                              \
+     1,                                                                                                                 \
+     XSM_HIDDEN_MAX,                                                                                                    \
+     0,                                                                                                                 \
+     0},                                                                                                                \
+        {"activation",                                                                                                  \
+         CLI_CHOICE,                                                                                                    \
+         &(h).activation,                                                                                               \
+         "HOW",                                                                                                         \
+         "--hidden: what is made of that vector: identity, relu or tanh (identity)",                                    \
+         cli_activation_words,                                                                                          \
+         0,                                                                                                             \
+         0,                                                                                                             \
+         0,                                                                                                             \
+         0},                                                                                                            \
+        {"pool",         CLI_CHOICE, &(h).pool, "HOW", "--hidden: how a row's vectors are combined: sum or mean (sum)", \
+         cli_pool_words, 0,          0,         0,     0},                                                              \
+    {                                                                                                                   \
+        "tied", CLI_SWITCH, &(h).tied, NULL,                                                                            \
+            "--hidden: features and classes are the same things, with one vector each", NULL, 0, 0, 0, 0                \
     }
 
 /* The largest value of --pairs. */

@@ -112,9 +112,9 @@ xsm_status cli_train_note_whole(cli_run *r, const char *name, uint64_t value, xs
 static xsm_status describe_option(cli_run *r, const char *prefix, const char *option, xsm_error *err)
 {
     char *name = cli_format("%s%s", prefix, option);
-    size_t room = xsm_estimator_get(r->estimator, name, NULL, 0) + 1;
-    char *value = cli_format("%*s", (int)room, "");
-    xsm_estimator_get(r->estimator, name, value, room);
+    size_t size = xsm_estimator_get(r->estimator, name, NULL, 0) + 1;
+    char *value = cli_format("%*s", (int)size, "");
+    xsm_estimator_get(r->estimator, name, value, size);
     xsm_status status = cli_train_note(r, CLI_KEY_ESTIMATOR, name, value, err);
     free(name);
     free(value);
@@ -128,9 +128,9 @@ static xsm_status describe_optimizer(cli_run *r, xsm_error *err)
     const xsm_option *option;
     xsm_status status = cli_train_note(r, "training.", "optimizer", r->optimizer_name, err);
     for (size_t i = 0; status == XSM_OK && (option = xsm_optimizer_ops_option(ops, i)) != NULL; i++) {
-        size_t room = xsm_optimizer_get(r->optimizer, option->name, NULL, 0) + 1;
-        char *value = cli_format("%*s", (int)room, "");
-        xsm_optimizer_get(r->optimizer, option->name, value, room);
+        size_t size = xsm_optimizer_get(r->optimizer, option->name, NULL, 0) + 1;
+        char *value = cli_format("%*s", (int)size, "");
+        xsm_optimizer_get(r->optimizer, option->name, value, size);
         status = cli_train_note(r, CLI_KEY_OPTIMIZER, option->name, value, err);
         free(value);
     }

@@ -44,7 +44,7 @@ static int choose_optimizer(cli_run *r)
     r->full = r->optimizer_name && strcmp(r->optimizer_name, "lbfgs") == 0;
     for (size_t i = 0; r->full && i < sizeof steps / sizeof steps[0]; i++) {
         if (steps[i]) {
-            return cli_misuse("--%s means nothing to lbfgs, which takes all rows at once; --iterations and --tolerance "
+            return cli_misuse("--%s means nothing to lbfgs, which uses all rows at once; --iterations and --tolerance "
                               "are what it has",
                               steps[i]);
         }

@@ -230,7 +230,7 @@ done <<END
 2|cannot both be standard input|train --estimator implicit --data - --test -
 2|--model: train.txt would replace a file that is read|train --estimator implicit --data train.txt --model train.txt
 2|--history: test.txt would replace|train --estimator implicit --data train.txt --test test.txt --history test.txt
-2|--history: ./out.csv is the place of another output|train --estimator implicit --data train.txt --model out.csv --history ./out.csv
+2|--history: ./out.csv is the file of another output|train --estimator implicit --data train.txt --model out.csv --history ./out.csv
 1|missing.txt: |train --estimator implicit --data missing.txt --model out.model
 1|missing.txt: |$good --test missing.txt
 1|broken.txt, line 2, column 6: |train --estimator implicit --data broken.txt --model out.model --history out.csv
@@ -472,7 +472,7 @@ run 0 evaluate --model r0 --data ask.txt --labels all --ranks --known three.txt 
 says stdout '"ranks":{"labels":3,"unseen_labels":0,"mrr":'
 says stdout '"hits":{"1":'
 run 2 evaluate --model r0 --data ask.txt --known three.txt
-says stderr '--known says what --ranks leaves out'
+says stderr '--known lists what --ranks leaves out'
 run 1 evaluate --model r0 --data ask.txt --ranks --known missing.txt
 says stderr 'missing.txt'
 rm -f r0
@@ -573,7 +573,7 @@ expect 'of the same rows' cmp -s parts.sorted rows.sorted
 run 0 train --data part.xc --test rest.xc --epochs 1 --eta 1
 refuse 2 'go together' 'convert --data train.txt --to xc --output x --split 0.5'
 refuse 2 'go together' 'convert --data train.txt --to xc --output x --rest y'
-refuse 2 'is the place of the other rows' 'convert --data train.txt --to xc --output x --split 0.5 --rest x'
+refuse 2 'is the file of the other rows' 'convert --data train.txt --to xc --output x --split 0.5 --rest x'
 run 1 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
 says stderr 'by another name'
 refuse 2 "--split: '0' is out of range" 'convert --data train.txt --to xc --output x --split 0 --rest y'
@@ -1044,7 +1044,7 @@ says stderr 'missing.checkpoint'
 run 2 train --data train.txt --checkpoint-every 5
 says stderr '--checkpoint-every needs --checkpoint'
 run 2 train --data train.txt --estimator softmax --optimizer lbfgs --checkpoint x
-says stderr 'lbfgs takes all rows at once'
+says stderr 'lbfgs uses all rows at once'
 run 2 train --estimator implicit --data train.txt --checkpoint train.txt
 says stderr 'would replace a file that is read'
 run 1 train --estimator implicit --data train.txt --checkpoint missing-folder/x --model m
