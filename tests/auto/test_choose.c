@@ -1,4 +1,7 @@
-/* The choice of how to train: what it tries, that it is good, that what is given is kept, and time budgets. */
+/*
+ * Tests of the automatic choice: which trials it makes, the quality of the result, settings that the caller gives, and
+ * time budgets.
+ */
 #include "training.h"
 
 #include <xsoftmax.h>

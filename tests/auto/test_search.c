@@ -1,5 +1,7 @@
-/* The search over a logarithmic scale: what each round tries, and where it ends. The trial runner: that a continued
- * trial is the longer one. */
+/*
+ * Tests of the search over a logarithmic grid (which points each round tries, the result) and of the trial runner (a
+ * continued trial equals one long trial).
+ */
 #include "training.h"
 
 #include "auto/search.h"

@@ -1,4 +1,7 @@
-/* The choice of a learning rate: what it chooses, that it repeats, what it leaves behind, and when it gives up. */
+/*
+ * Tests of the choice of a learning rate: the result, that it is the same in a second run, the state of model and
+ * estimator afterwards, and failures.
+ */
 #include "training.h"
 
 #include "auto/tune.h"

@@ -1,4 +1,7 @@
-/* Mapping files, and replacing them so that the old contents or the new are there, whole. */
+/*
+ * Tests of mapping files and of replacing them: afterwards a file has either all of its old contents or all of the
+ * new.
+ */
 #include "support.h"
 
 #include <dirent.h>

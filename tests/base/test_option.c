@@ -1,4 +1,4 @@
-/* Options by name: parsing, ranges, printing, suggestions, and tables that are wrong themselves. */
+/* Tests of options by name: parsing, ranges, printing, suggestions, and invalid option tables. */
 #include <float.h>
 #include <locale.h>
 #include <math.h>

@@ -1,7 +1,8 @@
-/* Random streams: known answers, golden values of an independent script, and exactness of every way of drawing.
- *
- * Statistical tests draw from fixed seeds, so they pass or fail for good; their bounds are those that a true random
- * source would exceed once in a million such tests. */
+/*
+ * Tests of random streams: known answers, golden values of an independent script, and the exact distribution of each
+ * kind of draw. Statistical tests use fixed seeds, so that a test always passes or always fails. A true random source
+ * would exceed their bounds once in a million tests.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Sorting in place, against the C library's. */
+/* Tests of sorting in place, compared with the C library's sort. */
 #include "support.h"
 
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /*
- * Hashes of what the library computes, in small runs of everything that it has: whoever moves code finds out here
- * whether a bit has changed. Only the public interface is used.
- *
- * A run is a function of a machine: a context (threads, instruction set) and datasets made with it. Every run is made
- * on several machines, which must agree, and its hash must be the one of the stored list.
+ * Hashes of everything that the library computes, in small runs, to find changes of bits. Only the public interface is
+ * used. A run is a function of a machine: a context (threads, instruction set) and datasets made with it. Every run is
+ * made on several machines, which must agree, and its hash must be the one of the stored list.
  */
 #ifndef XSM_BITS_H
 #define XSM_BITS_H

@@ -1,6 +1,4 @@
-/*
- * Bytes of files, runs that go on from a checkpoint, and datasets that are changed.
- */
+/* Bytes of files, runs that continue from a checkpoint, and datasets that are changed. */
 #include "bits.h"
 
 #include <stdio.h>

@@ -1,6 +1,4 @@
-/*
- * L-BFGS, models that grow or count pairs, and what is computed with a model: scores, figures, ranks, predictions.
- */
+/* L-BFGS, models that grow or count pairs, and results of a model: scores, metrics, ranks, predictions. */
 #include "bits.h"
 
 #include <stdlib.h>

@@ -1,6 +1,4 @@
-/*
- * Word vectors of a text that is made here.
- */
+/* Word vectors of a generated text. */
 #include "bits.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The suite for estimators' tables: that it passes the built-in ones, and finds each of many faults put into one. */
+/* Tests of the conformance suite for estimators: it accepts the built-in tables and finds each of many faults. */
 #include "support.h"
 
 #include <xsoftmax/ext/estimator.h>

@@ -1,6 +1,6 @@
 /*
- * The suite for tables of optimizers: the built-in ones pass, rules of a host with none to three accumulators pass, and
- * each kind of fault is found.
+ * Tests of the conformance suite for optimizers: it accepts the built-in tables and host rules with none to three
+ * accumulators, and finds each kind of fault.
  */
 #include "training.h"
 

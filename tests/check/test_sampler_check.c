@@ -1,6 +1,6 @@
 /*
- * The suite for samplers' tables: that it passes the built-in ones, with their options, and finds each of many faults
- * that are put into one; and the tail of the chi-square that it judges by.
+ * Tests of the conformance suite for samplers: it accepts the built-in tables, with their options, and finds each of
+ * many faults. Also the tail of the chi-square distribution, which the suite uses.
  */
 #include "support.h"
 

@@ -1,4 +1,7 @@
-/* Transforms: descriptions, fitting, applying; against rows transformed in decimal arithmetic (golden/dataset.py). */
+/*
+ * Tests of transforms: descriptions, fitting and applying, compared with rows transformed in decimal arithmetic
+ * (golden/dataset.py).
+ */
 #include "support.h"
 
 #include "data/dataset.h"

@@ -1,6 +1,6 @@
 /*
- * The layer between estimators' tables and everyone else: options, binding, batches, divergence, gradients. A host's
- * own tables are in test_estimator_table.c.
+ * Tests of the functions that all estimators share: options, binding, batches, divergence, gradients. Tables of a host
+ * are in test_estimator_table.c.
  */
 #include "training.h"
 

@@ -1,7 +1,7 @@
 /*
- * The implicit step of several examples: against the solution of the whole dense proximal problem
- * (golden/implicit_batch.py), against the one-example step, its solver's stationarity, extremes, what it draws, and the
- * minibatches that a trainer keeps.
+ * Tests of the implicit step of several examples, compared with the solution of the whole dense proximal problem
+ * (golden/implicit_batch.py) and with the one-example step; the solver's stationarity, extreme inputs, the drawn
+ * classes, and the minibatches that a trainer keeps.
  */
 #include "training.h"
 

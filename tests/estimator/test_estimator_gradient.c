@@ -1,6 +1,6 @@
 /*
- * Score gradients: against central differences of the estimator's own loss, their mean over all the sets of classes
- * that can be drawn, the scale of a batch, several labels.
+ * Tests of score gradients: central differences of the estimator's own loss, the mean over all sets of classes that
+ * can be drawn, the scale of a batch, several labels.
  */
 #include "training.h"
 

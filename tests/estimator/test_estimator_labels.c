@@ -1,6 +1,6 @@
 /*
- * Estimators for rows with several labels: `margin` and `one-vs-all` against their definitions in double, the sampled
- * one-vs-all over every set of classes that can be drawn, and the drawing itself.
+ * Tests of estimators for rows with several labels: `margin` and `one-vs-all` compared with their definitions in
+ * double, the sampled one-vs-all over every set of classes that can be drawn, and the draws.
  */
 #include "training.h"
 

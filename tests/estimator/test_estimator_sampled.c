@@ -1,6 +1,6 @@
 /*
- * Estimators with a sampler: gradients against central differences of their own losses, and their means over every
- * sequence of classes that can be drawn, with a sampler that draws what the test tells it to.
+ * Tests of estimators with a sampler: gradients compared with central differences of their own losses, and means over
+ * every sequence of classes that can be drawn. A scripted sampler supplies the draws.
  */
 #include "training.h"
 

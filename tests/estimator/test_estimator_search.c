@@ -1,7 +1,7 @@
 /*
- * Estimators that search: `mips` and `decomp-mips` against the algorithms of Yen et al. (2018) written out in double,
- * against the exact estimators, Theorems 1 and 2 at each round, `ove-searched` against eq. 6 of Titsias (2016), the
- * upkeep of the indexes, threads, bad calls, and allocations that fail.
+ * Tests of estimators that search: `mips` and `decomp-mips` compared with the algorithms of Yen et al. (2018) in
+ * double and with exact estimators, Theorems 1 and 2 at each round, `ove-searched` compared with eq. 6 of Titsias
+ * (2016), index updates, threads, invalid calls, and failed allocations.
  */
 #include "training.h"
 

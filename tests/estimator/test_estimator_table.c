@@ -1,4 +1,4 @@
-/* Estimators from a host's own table: that they work, and that a table that cannot be right is refused. */
+/* Tests of estimators from a host's table: valid tables work, and invalid ones are refused. */
 #include "training.h"
 
 #include "estimator/estimator.h"

@@ -1,7 +1,7 @@
 /*
- * Rows whose features come with their batches, as a network of the host's gives them: the same bits as rows of a
- * dataset; and the gradient that goes back to the network, for every registered estimator against central differences
- * of its loss.
+ * Tests of rows whose features come with their batches, such as the output of a host's network: the bits equal those
+ * of rows of a dataset, and the gradient for the network agrees with central differences of the loss, for every
+ * estimator.
  */
 #include "training.h"
 

@@ -1,6 +1,6 @@
 /*
- * Draws that a minibatch shares: lists, coefficients and steps against what they are by definition, in double; the mean
- * over draws; the same bits for any number of threads and instruction set; and what is refused.
+ * Tests of draws that a minibatch shares: lists, coefficients and steps compared with their definitions in double, the
+ * mean over draws, the same bits for any number of threads and instruction set, and refused settings.
  */
 #include "training.h"
 

@@ -1,6 +1,7 @@
 /*
- * Batches of sparse rows that share features, on feature-major models: scores by tiles of classes are those of one
- * class at a time, and steps by feature are the sums in double, with the same bits on any threads and instruction set.
+ * Tests of batches of sparse rows that share features, on feature-major models: scores by tiles equal those of one
+ * class at a time, and steps by feature equal the sums in double, with the same bits on any threads and instruction
+ * set.
  */
 #include "training.h"
 

@@ -1,6 +1,6 @@
 /*
- * Rows that come as a stream: the same bits as training on a dataset of the same rows in the same order, what is kept
- * by the host's ids, rows without an id, and models that grow meanwhile.
+ * Tests of rows that come as a stream: the bits of training on a dataset of the same rows in the same order, state by
+ * the host's ids, rows without an id, and models that grow meanwhile.
  */
 #include "training.h"
 

@@ -1,4 +1,4 @@
-/* What the fuzz targets share: replaying inputs, files in memory, and what must hold for any dataset. */
+/* Shared by the fuzz targets: replaying inputs, files in memory, and properties of every dataset. */
 #include "fuzz.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /*
- * Sums over all classes by shards: against a sum in long double, and the same bits however contiguous shards are
- * grouped, which is how several machines would share them.
+ * Tests of sums over all classes by shards: compared with a sum in long double, with the same bits however contiguous
+ * shards are grouped, as several machines would share them.
  */
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /*
- * Search indexes: the built-in ones through the suite for everyone's, tables that are at fault, bad calls, models,
- * drift, allocations that fail, and recall on trained weights and on a recommender's vectors.
+ * Tests of search indexes: the conformance suite on the built-in ones, faulty tables, invalid calls, models, drift,
+ * failed allocations, and recall on trained weights and on the vectors of a recommender.
  */
 #include "training.h"
 

@@ -1,4 +1,4 @@
-/* Saved numbers of an index that cannot be: each is refused, with what is wrong, and leaves nothing behind. */
+/* Tests of impossible saved numbers of an index: each is refused with a message, and no memory leaks. */
 #include "support.h"
 
 #include "restored.h"

@@ -1,6 +1,6 @@
 /*
- * Keeping the clusters of the spherical index current: after any moves of rows each is where a search among all centres
- * would put it, though most are never held against them; and lists, places and rows agree.
+ * Tests of updates of the spherical index: after any change of rows each row is in the cluster that a search among all
+ * centres gives, though most rows are not compared with all; lists, positions and rows agree.
  */
 #include "training.h"
 

@@ -1,6 +1,6 @@
 /*
- * checkkernels: the equations of implicit steps, and random streams, side by side. That the roots are right is in
- * test_math.c; here, that they are the same bits on every set, and whatever is solved beside them.
+ * checkkernels: the equations of implicit steps, and random streams, side by side: the same bits on every instruction
+ * set, whatever is solved beside them. test_math.c tests that the roots are right.
  */
 #include "checkkernels.h"
 

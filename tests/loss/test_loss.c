@@ -1,6 +1,6 @@
 /*
- * Losses of sparse score vectors: central differences, the bi-simplex projection against bisection and its optimality
- * conditions, Lipschitz bounds, classes that stand for many, and Theorem 1 of Yen et al. (2018).
+ * Tests of losses of sparse score vectors: central differences, the bi-simplex projection compared with bisection and
+ * its optimality conditions, Lipschitz bounds, counted classes without scores, and Theorem 1 of Yen et al. (2018).
  */
 #include "training.h"
 

@@ -1,6 +1,6 @@
 /*
- * The Wright omega function against golden values and its own equation, softplus and sigmoid, and the one-dimensional
- * equation of the implicit step: its root, both solvers, and numbers far out.
+ * Tests of the Wright omega function (golden values, its own equation), softplus and sigmoid, and the one-dimensional
+ * equation of the implicit step: its root, both solvers, and extreme inputs.
  */
 #include "training.h"
 

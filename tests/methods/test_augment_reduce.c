@@ -1,6 +1,6 @@
 /*
- * Augment and reduce: its bound and where it is tight, means over every set of classes that can be drawn, the softmax
- * that all classes give, and that training ends at the maximum likelihood.
+ * Tests of augment-reduce: its bound and where it is tight, means over every set of classes that can be drawn, the
+ * softmax as its limit with all classes, and convergence to the maximum likelihood.
  */
 #include "training.h"
 

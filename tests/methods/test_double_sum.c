@@ -1,8 +1,8 @@
 /*
- * What Fagan and Iyengar (2018) prove about the double sum, as properties: within the bounds of Lemmas 1 and 2 the
- * gradients are bounded (Lemma 4), raising u decreases the objective by delta^2/2 (Lemma 5) so that a U-max step is
- * never behind a plain one (Theorem 1), the implicit step is never longer than the explicit one and ends where it says
- * (Proposition 1); and at scores and rates far beyond use every estimator ends finite or in a divergence.
+ * Tests of what Fagan and Iyengar (2018) prove about the double sum: gradients are bounded within the bounds of Lemmas
+ * 1 and 2 (Lemma 4); raising u decreases the objective by delta^2/2 (Lemma 5), so that a U-max step is never worse
+ * than a plain one (Theorem 1); the implicit step is never longer than the explicit one (Proposition 1). At extreme
+ * scores and rates every estimator stays finite or reports a divergence.
  */
 #include "training.h"
 

@@ -1,6 +1,6 @@
 /*
- * U-max's projections: rows of weights kept within B_W and u within B_u, against a dense computation in double that
- * follows the same gradients, and the bounds' defaults.
+ * Tests of U-max's projections: rows of weights stay within B_W and u within B_u, compared with a dense computation in
+ * double with the same gradients; and the defaults of the bounds.
  */
 #include "training.h"
 

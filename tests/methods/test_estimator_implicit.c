@@ -1,6 +1,6 @@
 /*
- * The implicit step against what it claims to be: the point where the whole proximal objective's gradient is zero,
- * built here in double; Propositions 1 and 2 of Fagan and Iyengar 2018; examples without features.
+ * Tests of the implicit step: at its end the gradient of the whole proximal objective, computed here in double, is
+ * zero; Propositions 1 and 2 of Fagan and Iyengar 2018; examples without features.
  */
 #include "training.h"
 

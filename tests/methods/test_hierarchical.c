@@ -1,6 +1,6 @@
 /*
- * Hierarchical softmax: its trees against what they are to be, probabilities that sum to one in every way to a score,
- * gradients against central differences, what training ends at, files, and what does not go with it.
+ * Tests of hierarchical softmax: the shape of its trees, probabilities that sum to one in every function that scores,
+ * gradients compared with central differences, the optimum of training, files, and refused combinations.
  */
 #include "training.h"
 

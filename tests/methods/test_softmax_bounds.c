@@ -1,6 +1,6 @@
 /*
- * Bounds of the softmax's likelihood: their order, where they are equal, scores that are large, and their gradients.
- * Everything goes through an estimator's table, so that scores can be set.
+ * Tests of bounds of the softmax's likelihood: their order, where they are equal, large scores, and gradients. All
+ * calls go through an estimator's table, so that scores can be set.
  */
 #include "training.h"
 

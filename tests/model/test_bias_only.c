@@ -1,6 +1,6 @@
 /*
- * Models without features: z_k = b_k alone (the non-parametric case of Titsias 2016). What is known of their optima in
- * closed form, and everything that takes a model, taking these.
+ * Tests of models without features: z_k = b_k alone (the non-parametric case of Titsias 2016). Their optima are known
+ * in closed form; all functions on models are called with them.
  */
 #include "training.h"
 

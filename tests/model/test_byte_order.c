@@ -1,6 +1,7 @@
 /*
- * Files are little-endian. A big-endian machine computes and trains as others do, and refuses to write or read a file
- * with an error that says so, leaving nothing; others write the length of the header with its low byte first.
+ * Tests that files are little-endian. A big-endian machine trains as others do, but refuses to read or write model
+ * files, with an error that says so, and leaves no file behind. Others write the length of the header with its low
+ * byte first.
  */
 #include "training.h"
 

@@ -1,6 +1,4 @@
-/*
- * The container: what is read of well-formed files, what is refused of others, what is written.
- */
+/* Tests of the container: reading well-formed files, refusing others, and writing. */
 #include "support.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * The bias of negative sampling, and its removal: it belongs to the model, in every way to a score, saved and loaded.
+ * Tests of the correction of negative sampling's bias: it belongs to the model, is part of every function that scores,
+ * and is saved and loaded.
  */
 #include "training.h"
 

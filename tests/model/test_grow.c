@@ -1,6 +1,6 @@
 /*
- * Models that get classes and features: what was there scores the same bits, whatever the layout, the scales and where
- * its classes come to lie; what is new scores its bias of zero; and who trained the model before must bind again.
+ * Tests of models that get classes and features: old classes score the same bits, whatever the layout, the scales and
+ * their new numbers; new classes score their bias of zero; estimators and optimizers must be bound again.
  */
 #include "training.h"
 

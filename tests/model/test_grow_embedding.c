@@ -1,6 +1,6 @@
 /*
- * Embedding models that get classes and features: rows without what is new score the same bits, new features have the
- * vectors of a new model, and who trained the model before must bind again.
+ * Tests of embedding models that get classes and features: rows without new features score the same bits, new features
+ * have the vectors of a new model, and estimators and optimizers must be bound again.
  */
 #include "training.h"
 

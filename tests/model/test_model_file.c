@@ -1,6 +1,6 @@
 /*
- * Models on disk: what is saved comes back; damage of any kind is found; nothing is left behind by a failure; NumPy
- * reads what we write and we read what it writes.
+ * Tests of models on disk: loading restores what was saved; damage of any kind is found; failures leave no file
+ * behind; NumPy reads what we write, and we read what NumPy writes.
  */
 #include "support.h"
 

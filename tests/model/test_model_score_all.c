@@ -1,6 +1,6 @@
 /*
- * Scores, ranges of scores and exact scoring: against NumPy's numbers, against each other, whatever the grouping, the
- * layout and the instruction set.
+ * Tests of scores, ranges of scores and scoring of all classes: compared with NumPy and with each other, for every
+ * grouping, layout and instruction set.
  */
 #include "support.h"
 

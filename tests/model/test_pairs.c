@@ -1,6 +1,6 @@
 /*
- * Numbers of pairs of a feature and a class: what they are, that every way to a score has them, saved and loaded, and
- * what does not go with them.
+ * Tests of counted pairs of a feature and a class: their values, that every function that scores includes them, saving
+ * and loading, and refused combinations.
  */
 #include "training.h"
 

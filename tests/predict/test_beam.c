@@ -1,5 +1,6 @@
 /*
- * Beam search in the tree of a model, prediction by the tree alone, and what a search finds against all classes.
+ * Tests of beam search in the tree of a model, of prediction by the tree alone, and of the comparison of a search with
+ * scores of all classes.
  */
 #include "training.h"
 

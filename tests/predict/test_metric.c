@@ -1,8 +1,8 @@
 /*
- * Models whose scores are distances: scores and the bias that is bound to the weights, steps against central
- * differences of the loss for estimators that look at all classes or search, with and without a first layer, the same
- * bits on any number of threads, indexes, files, growth, and what is refused. A Mahalanobis distance is learned where
- * the plain one fails.
+ * Tests of models whose scores are distances: scores and the bias bound to the weights, steps compared with central
+ * differences of the loss for estimators that score all classes or search, with and without a first layer, the same
+ * bits on any number of threads, indexes, files, growth, and refused settings. A Mahalanobis distance is learned where
+ * the Euclidean one fails.
  */
 #include "training.h"
 

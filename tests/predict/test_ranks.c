@@ -1,6 +1,6 @@
 /*
- * Filtered ranks of labels: against a plain count over all scores, with ties, with labels that other datasets know, on
- * any number of threads.
+ * Tests of filtered ranks of labels: compared with a plain count over all scores, with ties, with labels that other
+ * datasets know, on any number of threads.
  */
 #include "training.h"
 

@@ -1,6 +1,6 @@
 /*
- * Writing datasets, and reading again what was written: the same rows, labels, names and sizes, or a refusal that says
- * what the format cannot hold. Caches and NumPy files that are not as they should be.
+ * Tests of writing datasets and reading them again: the same rows, labels, names and sizes, or an error that says what
+ * the format cannot store. Also invalid caches and NumPy files.
  */
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /*
- * Malformed input of every format: each is refused with the status, line and column of what is wrong, a message that
- * says the same in words, and nothing handed out.
+ * Tests of malformed input of every format: each is refused with its status, line and column, and a message that says
+ * the same in words; outputs are untouched.
  */
 #include "support.h"
 

@@ -1,4 +1,4 @@
-/* Reading well-formed text of every format: what comes out, however the bytes come in. */
+/* Tests of reading well-formed text of every format, however the bytes are divided into pieces. */
 #include "support.h"
 
 #include "data/dataset.h"

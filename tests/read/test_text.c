@@ -1,7 +1,6 @@
 /*
- * Text: what words, n-grams and labels become, what a vocabulary keeps, and that a model brings it along.
- *
- * Buckets are worked out here a second time, from the words of a line as a list, with XXH3 taken from its own header.
+ * Tests of text: the features of words, n-grams and labels, the words that a vocabulary keeps, and that a model has
+ * its vocabulary. Buckets are computed here a second time, from a line's list of words, with XXH3 from its own header.
  */
 #include "support.h"
 

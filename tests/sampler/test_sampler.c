@@ -1,8 +1,7 @@
 /*
- * Samplers: that they draw what their probabilities say, with and without replacement, that their probabilities are
- * what they should be and sum to one, the lists that estimators work on, options, errors, tables of the host's own.
- *
- * Draws come from fixed seeds. Each chi-square here would fail for one seed in a million with a true random source.
+ * Tests of samplers: draws follow the probabilities, with and without replacement; probabilities have the right values
+ * and sum to one; lists for estimators, options, errors, and tables of a host. Draws use fixed seeds. With a true
+ * random source each chi-square would fail for one seed in a million.
  */
 #include "training.h"
 

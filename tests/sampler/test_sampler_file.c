@@ -1,6 +1,6 @@
 /*
- * Samplers in files: what is loaded draws as what was saved, also through an estimator; files that are damaged or
- * something else are refused; a host's own by save() and load() of its table.
+ * Tests of samplers in files: a loaded sampler draws as the saved one did, also in an estimator; damaged and foreign
+ * files are refused; a host's sampler is saved by save() and load() of its table.
  */
 #include "training.h"
 

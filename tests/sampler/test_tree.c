@@ -1,6 +1,6 @@
 /*
- * Principal components and the tree over the classes: against their defining properties, worked out by the test in
- * double precision. Statistical limits are those of one true random source in a million.
+ * Tests of principal components and the tree over the classes, compared with their defining properties in double
+ * precision. Statistical limits would fail for one true random source in a million.
  */
 #include "training.h"
 

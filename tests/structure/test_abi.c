@@ -1,6 +1,6 @@
 /*
- * Structs shared with programs that were built against another release: every function that takes a struct with a size
- * serves shorter and longer ones as error.h's guide says. (That members stay where they are: abi.py check.)
+ * Tests of structs shared with programs that were built against another release: every function that takes a struct
+ * with a size accepts shorter and longer ones as error.h says. (abi.py check tests that members keep their offsets.)
  */
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /*
- * Checkpoints: a run that is stopped anywhere, saved, and resumed by another process on another machine ends at the
- * bits of the run that was never stopped; whatever is no checkpoint of this very run is refused, and changes nothing.
+ * Tests of checkpoints: a run that is stopped anywhere, saved, and resumed by another process on another machine ends
+ * with the bits of the uninterrupted run; any other file is refused, and changes nothing.
  */
 #include "training.h"
 

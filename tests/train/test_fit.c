@@ -1,7 +1,7 @@
 /*
- * Full-batch fits: their optima against golden ones (golden/optimum.py, optimum_data.py), the objective and its
- * gradient against a naive computation in double, the same bits whoever runs the jobs, and all the ways in which a fit
- * ends.
+ * Tests of full-batch fits: optima compared with golden ones (golden/optimum.py, optimum_data.py), the objective and
+ * its gradient compared with a naive computation in double, the same bits on any runner, and every reason for which a
+ * fit ends.
  */
 #include "training.h"
 

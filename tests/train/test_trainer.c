@@ -1,5 +1,5 @@
 /*
- * Training runs: order, schedules, the callback, cancelling and going on, evaluation, divergence, settings.
+ * Tests of training runs: order, schedules, the callback, cancelling and continuing, evaluation, divergence, settings.
  */
 #include "training.h"
 

@@ -1,6 +1,6 @@
 /*
- * Where training ends, against golden optima (golden/optimum.py, optimum_data.py), on a small problem and on
- * Bibtex, and against the figures of Fagan and Iyengar's own runs.
+ * Tests of the result of training: compared with golden optima (golden/optimum.py, optimum_data.py) on a small problem
+ * and on Bibtex, and with the results of Fagan and Iyengar's own runs.
  */
 #include "training.h"
 

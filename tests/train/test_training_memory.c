@@ -1,4 +1,4 @@
-/* Every allocation of estimators, optimizers, training, evaluation and prediction, refused in turn. */
+/* Tests in which every allocation of estimators, optimizers, training, evaluation and prediction fails in turn. */
 #include "training.h"
 
 #include <xsoftmax/fit.h>

@@ -1,4 +1,4 @@
-/* Corpora: what is counted, in which order, within which memory; and text files of word vectors. */
+/* Tests of corpora: counts, order and memory; and of text files of word vectors. */
 #include "training.h"
 
 #include <xsoftmax/corpus.h>

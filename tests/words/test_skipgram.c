@@ -1,6 +1,6 @@
 /*
- * Skip-gram training: what comes out of a text, steps against central differences of their loss, neighbours that are
- * known, the same bits on any number of threads, and all that can go wrong.
+ * Tests of skip-gram training: centres and contexts of a text, steps compared with central differences of their loss,
+ * known neighbours, the same bits on any number of threads, and errors.
  */
 #include "words.h"
 

@@ -1,7 +1,7 @@
 /*
- * Skip-gram steps through a tree that was fitted to pairs of words (adversarial negatives, Bamler and Mandt 2020): what
- * is drawn against a centre is what the tree says of that centre's vector, and the scores with the tree's correction
- * predict contexts.
+ * Tests of skip-gram steps with a tree that was fitted to pairs of words (adversarial negatives, Bamler and Mandt
+ * 2020): draws follow the tree's probabilities for the centre's vector, and scores with the tree's correction predict
+ * contexts.
  */
 #include "words.h"
 
