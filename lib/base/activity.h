@@ -21,7 +21,7 @@ struct xsmi_activity {
     xsm_context *context; /* NULL: no hook, or shielded; nothing happens */
     xsmi_activity *outer; /* the thread's activity before this one */
     xsmi_activity *root;  /* the outermost */
-    xsmi_activity *shown; /* what the hook is told: this one, or one around it that covers it */
+    xsmi_activity *shown; /* what the hook is called with: this one, or one around it that covers it */
     const char *phase, *unit;
     uint64_t reached;    /* by xsmi_reach() */
     atomic_size_t added; /* by xsmi_advance() */

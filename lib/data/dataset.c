@@ -1,5 +1,5 @@
 /*
- * Datasets: their arrays, who owns these, and views of them.
+ * Datasets: their arrays, the ownership of these, and views of them.
  *
  * Each array belongs either to the caller (its capacity is 0) or to the dataset. Before an array is changed it is
  * copied if it is the caller's, so that a borrowed array is never written to.

@@ -52,7 +52,7 @@ static bool is_dense_header(const char *text, size_t length, char separator, con
     return false;
 }
 
-/* Whether a line without the label column is a header all the same: it has as many columns as a class map has features,
+/* Whether a line without the label column is a header nevertheless: it has as many columns as a class map has features,
  * so that there are no labels, or names alone, so that reading it says what is missing. */
 static bool is_bare_header(const xsmi_reader *r, const char *text, size_t length, char separator)
 {
