@@ -1,4 +1,4 @@
-/* Queries of word vectors, answered by the library's exact search. */
+/* Queries of word vectors, answered by scoring all words. */
 #include "word_queries.h"
 
 #include <math.h>
