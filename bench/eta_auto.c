@@ -11,6 +11,7 @@
  * default. The objective is the mean exact log-loss of training rows, or the exact loss of the estimator if that is
  * different; with many classes it is computed on a few thousand of these rows, the same for all runs.
  */
+#define XSM_EXPERIMENTAL /* choice and tuning */
 #include <xsoftmax.h>
 
 #include <math.h>

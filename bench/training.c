@@ -28,7 +28,7 @@ void training_start(training *t, xsm_context *ctx, xsm_dataset *data, const char
     }
     bench_check(xsm_estimator_new(ctx, estimator, &t->estimator, &err), &err);
     if (negatives > 0) {
-        bench_check(xsm_estimator_set_int(t->estimator, "negatives", negatives, &err), &err);
+        bench_check(xsm_estimator_set_number(t->estimator, "negatives", negatives, &err), &err);
     }
     if (t->sampler) {
         bench_check(xsm_estimator_set(t->estimator, "sampler", t->sampler, &err), &err);

@@ -31,9 +31,9 @@ typedef struct warp {
 } warp;
 
 static const xsm_option warp_options[] = {
-    {"negatives", XSM_OPTION_INT, offsetof(warp, most), "30", 1, XSM_CLASSES_MAX, NULL,
+    {sizeof(xsm_option), "negatives", XSM_OPTION_INT, offsetof(warp, most), "30", 1, XSM_CLASSES_MAX, NULL,
      "classes tried to find one within the margin, at most"},
-    {"margin", XSM_OPTION_DOUBLE, offsetof(warp, margin), "1", 0, 1e6, NULL,
+    {sizeof(xsm_option), "margin", XSM_OPTION_DOUBLE, offsetof(warp, margin), "1", 0, 1e6, NULL,
      "how far above all others the label's score is to be"},
 };
 
@@ -131,13 +131,12 @@ static void warp_gradient(void *state, const xsm_score_block *block)
 
 static const xsm_estimator_ops warp_table = {
     .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "warp",
     .summary = "the weighted approximate-rank pairwise loss (Weston, Bengio and Usunier 2011)",
     .state_size = sizeof(warp),
     .options = warp_options,
     .option_count = sizeof warp_options / sizeof warp_options[0],
-    .option_size = sizeof warp_options[0],
     .bind = warp_bind,
     .unbind = warp_unbind,
     .width = warp_width,

@@ -44,9 +44,12 @@ struct graph {
 };
 
 const xsm_option options[] = {
-    {"links", XSM_OPTION_INT, offsetof(state, links), "24", 2, 1000, nullptr, "neighbours of a row in the graph, M"},
-    {"effort", XSM_OPTION_INT, offsetof(state, effort), "200", 1, 1000000, nullptr, "rows in reach of a search, ef"},
-    {"build-effort", XSM_OPTION_INT, offsetof(state, build_effort), "100", 1, 1000000, nullptr, "the same in building"},
+    {sizeof(xsm_option), "links", XSM_OPTION_INT, offsetof(state, links), "24", 2, 1000, nullptr,
+     "neighbours of a row in the graph, M"},
+    {sizeof(xsm_option), "effort", XSM_OPTION_INT, offsetof(state, effort), "200", 1, 1000000, nullptr,
+     "rows in reach of a search, ef"},
+    {sizeof(xsm_option), "build-effort", XSM_OPTION_INT, offsetof(state, build_effort), "100", 1, 1000000, nullptr,
+     "the same in building"},
 };
 
 /* No exception may propagate into the library. If the error is not set, the library writes a message itself. */
@@ -115,13 +118,12 @@ xsm_index_ops table()
 {
     xsm_index_ops ops = {};
     ops.size = sizeof ops;
-    ops.abi = XSM_INDEX_ABI;
+    ops.abi = XSM_EXT_ABI_VERSION;
     ops.name = "hnsw";
     ops.summary = "hnswlib's graph of near neighbours";
     ops.state_size = sizeof(state);
     ops.options = options;
     ops.option_count = sizeof options / sizeof *options;
-    ops.option_size = sizeof *options;
     ops.build = build;
     ops.clear = clear;
     ops.query = query;

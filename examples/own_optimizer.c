@@ -24,9 +24,9 @@ typedef struct rmsprop {
 } rmsprop;
 
 static const xsm_option rmsprop_options[] = {
-    {"decay", XSM_OPTION_DOUBLE, offsetof(rmsprop, decay), "0.99", 0, 0.999999, NULL,
+    {sizeof(xsm_option), "decay", XSM_OPTION_DOUBLE, offsetof(rmsprop, decay), "0.99", 0, 0.999999, NULL,
      "what a mean of squares keeps of itself in a step; the more, the longer it remembers"},
-    {"epsilon", XSM_OPTION_DOUBLE, offsetof(rmsprop, epsilon), "1e-3", 1e-12, 1, NULL,
+    {sizeof(xsm_option), "epsilon", XSM_OPTION_DOUBLE, offsetof(rmsprop, epsilon), "1e-3", 1e-12, 1, NULL,
      "added to the root of the mean, so that first steps and steps of small gradients stay short"},
 };
 
@@ -51,13 +51,12 @@ static const char *const rmsprop_accumulators[] = {"mean-squares"};
 
 static const xsm_optimizer_ops rmsprop_table = {
     .size = sizeof(xsm_optimizer_ops),
-    .abi = XSM_OPTIMIZER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "rmsprop",
     .summary = "a rate for each weight by a mean of its last squared gradients (Tieleman and Hinton 2012)",
     .state_size = sizeof(rmsprop),
     .options = rmsprop_options,
     .option_count = sizeof rmsprop_options / sizeof rmsprop_options[0],
-    .option_size = sizeof rmsprop_options[0],
     .accumulator_names = rmsprop_accumulators,
     .accumulators = 1,
     .rule = rmsprop_rule,

@@ -1,12 +1,11 @@
 /**
  * @file xsoftmax.h
- * @brief Everything that a user of the library needs.
+ * @brief Everything that a user of the library needs; with XSM_EXPERIMENTAL defined before, also what may change.
  */
 #ifndef XSOFTMAX_H
 #define XSOFTMAX_H
 
 #include <xsoftmax/batch.h>
-#include <xsoftmax/choose.h>
 #include <xsoftmax/context.h>
 #include <xsoftmax/corpus.h>
 #include <xsoftmax/dataset.h>
@@ -22,7 +21,11 @@
 #include <xsoftmax/sampler.h>
 #include <xsoftmax/skipgram.h>
 #include <xsoftmax/trainer.h>
-#include <xsoftmax/tune.h>
 #include <xsoftmax/version.h>
+
+#ifdef XSM_EXPERIMENTAL
+#include <xsoftmax/choose.h>
+#include <xsoftmax/tune.h>
+#endif
 
 #endif

@@ -45,7 +45,7 @@ static inline bool restored_begin(restored *r, xsm_context *ctx)
     }
     const xsmi_index_slice slice = {r->model, 0, RESTORED_WIDTH, RESTORED_TOP};
     if (xsm_index_new(ctx, "spherical", &r->index, NULL) != XSM_OK ||
-        xsm_index_set_int(r->index, "clusters", RESTORED_CLUSTERS, NULL) != XSM_OK ||
+        xsm_index_set_number(r->index, "clusters", RESTORED_CLUSTERS, NULL) != XSM_OK ||
         xsmi_index_build_slice(r->index, &slice, NULL) != XSM_OK ||
         xsmi_index_saved(r->index, &slice, &numbers, NULL) != XSM_OK || numbers != RESTORED_NUMBERS) {
         return false;

@@ -30,9 +30,9 @@ void set_options(xsm_estimator *e, const method *m, double ridge)
 {
     xsm_error err = XSM_ERROR_INIT;
     if (m->negatives > 0) {
-        papers_check(xsm_estimator_set_int(e, "negatives", m->negatives, &err), &err);
+        papers_check(xsm_estimator_set_number(e, "negatives", m->negatives, &err), &err);
     }
-    papers_check(xsm_estimator_set_double(e, "ridge", ridge, &err), &err);
+    papers_check(xsm_estimator_set_number(e, "ridge", ridge, &err), &err);
     char *list = strdup(m->options ? m->options : ""), *rest = NULL;
     if (!list) {
         papers_fail("no memory for options");
@@ -83,7 +83,7 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     }
     papers_check(xsm_estimator_new(p->context, m->estimator, &estimator, &err), &err);
     set_options(estimator, m, how->ridge);
-    papers_check(xsm_estimator_set_int(estimator, "seed", 1, &err), &err);
+    papers_check(xsm_estimator_set_number(estimator, "seed", 1, &err), &err);
     papers_check(xsm_optimizer_new(p->context, "sgd", &optimizer, &err), &err);
     options.epochs = how->epochs;
     options.batch = m->batch;

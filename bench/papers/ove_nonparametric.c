@@ -132,7 +132,7 @@ void figure_ove_nonparametric(const papers *p)
                  &err);
     papers_check(xsm_model_new_linear(p->context, 1, s.values, NULL, &model, &err), &err);
     papers_check(xsm_estimator_new(p->context, "ove", &ove, &err), &err);
-    papers_check(xsm_estimator_set_int(ove, "negatives", SAMPLED, &err), &err);
+    papers_check(xsm_estimator_set_number(ove, "negatives", SAMPLED, &err), &err);
     papers_check(xsm_estimator_bind(ove, model, data, &err), &err);
     papers_check(xsm_optimizer_new(p->context, "sgd", &sgd, &err), &err);
     papers_check(xsm_optimizer_bind(sgd, model, &err), &err);

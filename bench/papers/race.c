@@ -99,7 +99,7 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
         parameters.bias[k] = (float)who->bias;
     }
     papers_check(xsm_estimator_new(p->context, who->method->estimator, &estimator, &err), &err);
-    papers_check(xsm_estimator_set_int(estimator, "negatives", who->method->negatives, &err), &err);
+    papers_check(xsm_estimator_set_number(estimator, "negatives", who->method->negatives, &err), &err);
     if (who->sampler) {
         papers_check(xsm_estimator_set_sampler(estimator, who->sampler, &err), &err);
     }

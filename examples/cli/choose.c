@@ -53,7 +53,7 @@ static int apply_choice(cli_run *r)
     if (!r->optimizer && xsm_optimizer_new(r->context, r->optimizer_name, &r->optimizer, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    if (r->chosen.initial > 0 && xsm_optimizer_set_double(r->optimizer, "initial", r->chosen.initial, &err) != XSM_OK) {
+    if (r->chosen.initial > 0 && xsm_optimizer_set_number(r->optimizer, "initial", r->chosen.initial, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     return CLI_GO_ON;

@@ -20,7 +20,7 @@ int cli_index_make(xsm_context *context, cli_index *x, int in_tree)
         return cli_misuse("--index searches an index, --beam and --tree-alone a tree; not both");
     }
     if (xsm_index_new(context, x->name, &x->index, &err) != XSM_OK ||
-        (x->probe && xsm_index_set_int(x->index, "probe", (int64_t)x->probe, &err) != XSM_OK)) {
+        (x->probe && xsm_index_set_number(x->index, "probe", (int64_t)x->probe, &err) != XSM_OK)) {
         return refused(&err);
     }
     for (size_t i = 0; i < x->sets.count; i++) {

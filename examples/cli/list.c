@@ -2,6 +2,10 @@
 #include "cli.h"
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/optimizer.h>
+#include <xsoftmax/ext/sampler.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
+#define XSM_EXPERIMENTAL /* choice and tuning */
 #include "cli.h"
 
 enum { CLI_BIAS_ONLY = 2 };                 /* value of `bias`: no features */

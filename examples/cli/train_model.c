@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/optimizer.h>
+#include <xsoftmax/ext/sampler.h>
 
 const char *const cli_score_words[] = {"linear", "euclidean", NULL}; /* XSM_SCORE_* */
 

@@ -5,6 +5,10 @@
 #ifndef XSOFTMAX_CHOOSE_H
 #define XSOFTMAX_CHOOSE_H
 
+#ifndef XSM_EXPERIMENTAL
+#error "xsoftmax/choose.h is experimental, and changes from release to release: define XSM_EXPERIMENTAL to use it"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -114,7 +118,7 @@ typedef struct xsm_choice_info {
     uint32_t hidden;       /**< 0: a linear model; else H for xsm_model_new_embedding(), with the run's seed and
                                 otherwise the values of #XSM_EMBEDDING_OPTIONS_INIT. */
     uint32_t reserved;     /**< Zero. */
-    double initial;        /**< Value of the option `initial` of adagrad, for xsm_optimizer_set_double(). 0: leave the
+    double initial;        /**< Value of the option `initial` of adagrad, for xsm_optimizer_set_number(). 0: leave the
                                 default. */
     double pairs;          /**< Strength for xsm_model_add_pairs(), after training. 0: no pairs. */
 } xsm_choice_info;

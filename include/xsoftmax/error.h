@@ -23,6 +23,16 @@
  * threads and the host's runner fails. Functions that return no status accept a NULL object, and then return 0, NULL or
  * the value of an object that lacks the property.
  *
+ * **Structs with a size.** Every struct that can grow begins with `size_t size`, and grows at its end only.
+ *
+ * - The caller makes it (options, results): `size` is sizeof(the struct) in the program, as its `XSM_..._INIT` sets it.
+ *   An older program's struct is shorter: members that it lacks have their defaults, or are not filled. A newer
+ *   program's is longer: what this release does not know must be zero.
+ * - The library hands it out (progress, problems, blocks, options and tables found by name): `size` is sizeof(the
+ *   struct) in the library, which may be older than the program's headers. **Look at `size` before you read a member
+ *   that is not in the struct's first release: XSM_HAS(pointer, member).** It is not there if `size` ends before it.
+ * - The library hands it out to be filled: write only members that it has.
+ *
  * @code
  * xsm_error err = XSM_ERROR_INIT;
  * if (xsm_dataset_read(ctx, "train.txt", NULL, &train, &err) != XSM_OK) {
@@ -52,6 +62,7 @@
     X(XSM_ERROR_STRUCT_NEW, 24, "struct with settings that this release does not know")                                \
     X(XSM_ERROR_DATA, 25, "data that cannot be used for this")                                                         \
     X(XSM_ERROR_RUNNER, 26, "the host's runner failed")                                                                \
+    X(XSM_ERROR_ABI, 27, "table of functions for another ABI")                                                         \
     X(XSM_ERROR_INTERNAL, 99, "defect in the library")
 
 /** Result of a call: #XSM_OK, or another value of #XSM_STATUS_LIST. Failures are 10 and above. */
@@ -74,6 +85,11 @@ typedef struct xsm_error {
                             any locale. If the message is too long, for example because of a long path, "..." replaces
                             its middle. */
 } xsm_error;
+
+/** 1 if a struct that begins with its size has the member: `XSM_HAS(progress, seconds)`, for a pointer to the struct.
+ *  A program needs it for members that came after the oldest release it is to run with. */
+#define XSM_HAS(pointer, member)                                                                                       \
+    ((pointer)->size >= (size_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
 /** Starting value of an #xsm_error. */
 #define XSM_ERROR_INIT                                                                                                 \

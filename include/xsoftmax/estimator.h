@@ -119,20 +119,6 @@ typedef struct xsm_stream_options {
 extern "C" {
 #endif
 
-/** Number of built-in estimators. */
-XSM_API size_t xsm_estimator_count(void);
-/** Table of built-in estimator number `index`, NULL past the last. Static. */
-XSM_API const xsm_estimator_ops *xsm_estimator_at(size_t index);
-/** Table of a built-in estimator by name; NULL if there is none. Static. */
-XSM_API const xsm_estimator_ops *xsm_estimator_find(const char *name);
-/** Name of an estimator's table. */
-XSM_API const char *xsm_estimator_ops_name(const xsm_estimator_ops *ops);
-/** What an estimator does, in one line. */
-XSM_API const char *xsm_estimator_ops_summary(const xsm_estimator_ops *ops);
-/** Option number `index` of an estimator; the options that all estimators have (`ridge`, `seed`) are first. NULL past
- *  the last. */
-XSM_API const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t index);
-
 /** Makes an estimator with its default options.
  *  @param context context, or NULL
  *  @param name    a name of the table above
@@ -140,11 +126,6 @@ XSM_API const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops,
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimator **out, xsm_error *err);
-/** As xsm_estimator_new(), from a table of the library or the host. The table must outlive the estimator.
- *  @return as xsm_estimator_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
- *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a table with another ABI number */
-XSM_API xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *ops, xsm_estimator **out,
-                                          xsm_error *err);
 /** Releases an estimator; NULL is allowed. The model and data that it was bound to may already be released. */
 XSM_API void xsm_estimator_free(xsm_estimator *estimator);
 /** The estimator's name; borrowed. */
@@ -158,9 +139,7 @@ XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);
  *          bound */
 XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name, const char *value, xsm_error *err);
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_estimator_set(). */
-XSM_API xsm_status xsm_estimator_set_double(xsm_estimator *estimator, const char *name, double value, xsm_error *err);
-/** Sets an integer option. Returns as xsm_estimator_set(). */
-XSM_API xsm_status xsm_estimator_set_int(xsm_estimator *estimator, const char *name, int64_t value, xsm_error *err);
+XSM_API xsm_status xsm_estimator_set_number(xsm_estimator *estimator, const char *name, double value, xsm_error *err);
 /** Sets a list of classes, without duplicates; it is copied. As text, a list is numbers separated by commas.
  *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_FORMAT if the option is not a list; #XSM_ERROR_RANGE; #XSM_ERROR_STATE;
  *          #XSM_ERROR_MEMORY */

@@ -95,19 +95,6 @@ typedef struct xsm_index_info {
 extern "C" {
 #endif
 
-/** Number of built-in indexes. */
-XSM_API size_t xsm_index_count(void);
-/** Table of built-in index number `index`, NULL past the last. Static. */
-XSM_API const xsm_index_ops *xsm_index_at(size_t index);
-/** Table of a built-in index by name; NULL if there is none. Static. */
-XSM_API const xsm_index_ops *xsm_index_find(const char *name);
-/** Name of an index's table. */
-XSM_API const char *xsm_index_ops_name(const xsm_index_ops *ops);
-/** What an index does, in one line. */
-XSM_API const char *xsm_index_ops_summary(const xsm_index_ops *ops);
-/** Option number `index` of an index; the option that all indexes have (`seed`) is first. NULL past the last. */
-XSM_API const xsm_option *xsm_index_ops_option(const xsm_index_ops *ops, size_t index);
-
 /** Makes an index with its default options.
  *  @param context context, or NULL
  *  @param name    name of a built-in index
@@ -115,10 +102,6 @@ XSM_API const xsm_option *xsm_index_ops_option(const xsm_index_ops *ops, size_t 
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out, xsm_error *err);
-/** As xsm_index_new(), from a table of the library or the host. The table must outlive the index.
- *  @return as xsm_index_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
- *          or #XSM_ERROR_STRUCT_NEW for a table with another ABI number */
-XSM_API xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *ops, xsm_index **out, xsm_error *err);
 /** Releases an index; NULL is allowed. */
 XSM_API void xsm_index_free(xsm_index *index);
 /** The index's name; borrowed. */
@@ -130,9 +113,7 @@ XSM_API const char *xsm_index_name(const xsm_index *index);
  *          built */
 XSM_API xsm_status xsm_index_set(xsm_index *index, const char *name, const char *value, xsm_error *err);
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_index_set(). */
-XSM_API xsm_status xsm_index_set_double(xsm_index *index, const char *name, double value, xsm_error *err);
-/** Sets an integer option. Returns as xsm_index_set(). */
-XSM_API xsm_status xsm_index_set_int(xsm_index *index, const char *name, int64_t value, xsm_error *err);
+XSM_API xsm_status xsm_index_set_number(xsm_index *index, const char *name, double value, xsm_error *err);
 /** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
  *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
 XSM_API size_t xsm_index_get(const xsm_index *index, const char *name, char *buffer, size_t size);

@@ -40,19 +40,6 @@ typedef struct xsm_optimizer_ops xsm_optimizer_ops;
 extern "C" {
 #endif
 
-/** Number of built-in optimizers. */
-XSM_API size_t xsm_optimizer_count(void);
-/** Table of built-in optimizer number `index`, NULL past the last. Static. */
-XSM_API const xsm_optimizer_ops *xsm_optimizer_at(size_t index);
-/** Table of a built-in optimizer by name; NULL if there is none. Static. */
-XSM_API const xsm_optimizer_ops *xsm_optimizer_find(const char *name);
-/** Name of an optimizer's table. */
-XSM_API const char *xsm_optimizer_ops_name(const xsm_optimizer_ops *ops);
-/** What an optimizer does, in one line. */
-XSM_API const char *xsm_optimizer_ops_summary(const xsm_optimizer_ops *ops);
-/** Option number `index` of an optimizer; NULL past the last. */
-XSM_API const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops, size_t index);
-
 /** Makes an optimizer with its default options.
  *  @param context context, or NULL
  *  @param name    name of a built-in optimizer
@@ -60,11 +47,6 @@ XSM_API const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops,
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message lists the names); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err);
-/** As xsm_optimizer_new(), from a table of the library or the host. The table must outlive the optimizer.
- *  @return as xsm_optimizer_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
- *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a table with another ABI number */
-XSM_API xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops *ops, xsm_optimizer **out,
-                                          xsm_error *err);
 /** Releases an optimizer; NULL is allowed. */
 XSM_API void xsm_optimizer_free(xsm_optimizer *optimizer);
 /** Name of the optimizer; borrowed. */
@@ -76,9 +58,7 @@ XSM_API const char *xsm_optimizer_name(const xsm_optimizer *optimizer);
  *          bound */
 XSM_API xsm_status xsm_optimizer_set(xsm_optimizer *optimizer, const char *name, const char *value, xsm_error *err);
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_optimizer_set(). */
-XSM_API xsm_status xsm_optimizer_set_double(xsm_optimizer *optimizer, const char *name, double value, xsm_error *err);
-/** Sets an integer option, or a yes/no option as 1 or 0. Returns as xsm_optimizer_set(). */
-XSM_API xsm_status xsm_optimizer_set_int(xsm_optimizer *optimizer, const char *name, int64_t value, xsm_error *err);
+XSM_API xsm_status xsm_optimizer_set_number(xsm_optimizer *optimizer, const char *name, double value, xsm_error *err);
 /** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
  *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
 XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *name, char *buffer, size_t size);

@@ -32,8 +32,9 @@ typedef struct xsm_class_list {
     uint32_t reserved;       /**< Zero. */
 } xsm_class_list;
 
-/** One option. */
+/** One option. A table has an array of them, all of one size. */
 typedef struct xsm_option {
+    size_t size;                /**< sizeof(xsm_option). */
     const char *name;           /**< Lower-case words joined by hyphens. */
     int32_t type;               /**< An XSM_OPTION_* value. */
     uint32_t offset;            /**< Offset of the value in the state, in bytes. */

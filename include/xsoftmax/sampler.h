@@ -42,19 +42,6 @@ typedef struct xsm_sampler_ops xsm_sampler_ops;
 extern "C" {
 #endif
 
-/** Number of built-in samplers. */
-XSM_API size_t xsm_sampler_count(void);
-/** Table of built-in sampler number `index`, NULL past the last. Static. */
-XSM_API const xsm_sampler_ops *xsm_sampler_at(size_t index);
-/** Table of a built-in sampler by name; NULL if there is none. Static. */
-XSM_API const xsm_sampler_ops *xsm_sampler_find(const char *name);
-/** Name of a sampler's table. */
-XSM_API const char *xsm_sampler_ops_name(const xsm_sampler_ops *ops);
-/** What a sampler draws, in one line. */
-XSM_API const char *xsm_sampler_ops_summary(const xsm_sampler_ops *ops);
-/** Option number `index` of a sampler; the option that all samplers have (`seed`) is first. NULL past the last. */
-XSM_API const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, size_t index);
-
 /** Makes a sampler with its default options.
  *  @param context context, or NULL
  *  @param name    name of a built-in sampler
@@ -62,11 +49,6 @@ XSM_API const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, siz
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err);
-/** As xsm_sampler_new(), from a table of the library or the host. The table must outlive the sampler.
- *  @return as xsm_sampler_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
- *          or #XSM_ERROR_STRUCT_NEW for a table with another ABI number */
-XSM_API xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *ops, xsm_sampler **out,
-                                        xsm_error *err);
 /** Releases a sampler; NULL is allowed. Before, release the estimators that it was set for, or bind them again without
  *  it. */
 XSM_API void xsm_sampler_free(xsm_sampler *sampler);
@@ -79,9 +61,7 @@ XSM_API const char *xsm_sampler_name(const xsm_sampler *sampler);
  *          bound */
 XSM_API xsm_status xsm_sampler_set(xsm_sampler *sampler, const char *name, const char *value, xsm_error *err);
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_sampler_set(). */
-XSM_API xsm_status xsm_sampler_set_double(xsm_sampler *sampler, const char *name, double value, xsm_error *err);
-/** Sets an integer option. Returns as xsm_sampler_set(). */
-XSM_API xsm_status xsm_sampler_set_int(xsm_sampler *sampler, const char *name, int64_t value, xsm_error *err);
+XSM_API xsm_status xsm_sampler_set_number(xsm_sampler *sampler, const char *name, double value, xsm_error *err);
 /** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
  *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
 XSM_API size_t xsm_sampler_get(const xsm_sampler *sampler, const char *name, char *buffer, size_t size);

@@ -5,6 +5,10 @@
 #ifndef XSOFTMAX_TUNE_H
 #define XSOFTMAX_TUNE_H
 
+#ifndef XSM_EXPERIMENTAL
+#error "xsoftmax/tune.h is experimental, and changes from release to release: define XSM_EXPERIMENTAL to use it"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 

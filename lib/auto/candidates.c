@@ -123,7 +123,7 @@ static xsm_status add(xsmi_chooser *c, xsmi_candidate start, const char *name, s
         XSMI_TRY(xsm_estimator_set(candidate->estimator, set[i][0], set[i][1], err));
     }
     if (candidate->own) {
-        XSMI_TRY(xsm_estimator_set_int(candidate->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
+        XSMI_TRY(xsm_estimator_set_number(candidate->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
     }
     return measure(c, candidate, err);
 }

@@ -8,6 +8,7 @@
 #include "auto/search.h"
 #include "auto/trial.h"
 
+#define XSM_EXPERIMENTAL
 #include <xsoftmax/choose.h>
 
 /* A method with its settings, whose learning rate and L2 penalty are not chosen yet. */

@@ -104,7 +104,7 @@ static xsm_status train(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_a
         XSMI_TRY(xsm_optimizer_new(c->runner.context, candidate->optimizer, &t->setting.optimizer, err));
     }
     if (candidate->initial > 0) {
-        XSMI_TRY(xsm_optimizer_set_double(t->setting.optimizer, "initial", candidate->initial, err));
+        XSMI_TRY(xsm_optimizer_set_number(t->setting.optimizer, "initial", candidate->initial, err));
     }
     return xsmi_auto_run(t, err);
 }

@@ -8,6 +8,7 @@
 #include "auto/search.h"
 #include "auto/trial.h"
 
+#define XSM_EXPERIMENTAL
 #include <xsoftmax/tune.h>
 
 /* Numbers of rounds and of rates, and the rates of the grid, from FIRST to LAST. */

@@ -56,6 +56,9 @@ const char *xsmi_decimal_sign(void);
  * unknown tail is all zero. known->size is set to known_size. */
 xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, const void *given, const char *name,
                              xsm_error *err);
+/* As xsmi_options_read(), for a table of functions, whose second member is the ABI number of ext/. */
+xsm_status xsmi_table_read(void *known, size_t known_size, size_t first_size, const void *given, const char *name,
+                           xsm_error *err);
 /* Copies the library's struct `known` to the caller's `given`, which starts with its size. Writes no byte beyond either
  * and keeps given->size. */
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,

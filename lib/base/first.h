@@ -38,6 +38,7 @@
 #define XSMI_LAST_xsm_model_options layout
 #define XSMI_LAST_xsm_optimizer_check_options set
 #define XSMI_LAST_xsm_optimizer_ops scaled
+#define XSMI_LAST_xsm_option help
 #define XSMI_LAST_xsm_parameters features
 #define XSMI_LAST_xsm_predictor_options tree_alone
 #define XSMI_LAST_xsm_problem row_slots

@@ -12,8 +12,9 @@
 
 const xsm_option *xsmi_option_at(const xsmi_option_table *table, size_t index)
 {
-    return index < table->count ? (const xsm_option *)(const void *)((const char *)table->options + index * table->each)
-                                : NULL;
+    return index < table->count
+               ? (const xsm_option *)(const void *)((const char *)table->options + index * table->options->size)
+               : NULL;
 }
 
 const xsm_option *xsmi_option_find(const xsmi_option_table *table, const char *name)
@@ -326,14 +327,18 @@ void xsmi_option_defaults(const xsmi_option_table *table, void *values)
 
 xsm_status xsmi_option_check(const xsmi_option_table *table, size_t size, const char *owner, xsm_error *err)
 {
-    if (table->count > 0 && (!table->options || table->each < sizeof(xsm_option) || table->each > 4096 ||
-                             table->each % _Alignof(xsm_option) != 0)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "%s: the option table is missing or its option_size (%zu) is not that of xsm_option", owner,
-                         table->each);
+    if (table->count > 0 && !table->options) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: the option table is missing", owner);
     }
     for (size_t i = 0; i < table->count; i++) {
         const xsm_option *option = xsmi_option_at(table, i);
+        xsm_option known;
+        if (option->size != table->options->size || option->size % _Alignof(xsm_option) != 0) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "%s: option %zu says size %zu; accepted is that of the first, sizeof(xsm_option)", owner,
+                             i, option->size);
+        }
+        XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_option), option, "xsm_option", err));
         if (!option->name || !option->initial || !option->help) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: option %zu lacks a name, a default or a help text", owner,
                              i);

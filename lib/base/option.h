@@ -8,20 +8,20 @@
 
 #include <xsoftmax/option.h>
 
-/* A table of options and the memory that holds their values. */
+/* A table of options: an array whose entries are as long as they say, for a host's may be of another release. */
 typedef struct xsmi_option_table {
     const xsm_option *options;
     size_t count;
-    size_t each; /* bytes from option to option: a host's table may be of another release */
 } xsmi_option_table;
 
 /* The entries of a table. Each names the option and the member of the state type that stores its value (of the type
  * that the option needs, or it does not compile), and ends with the default value as text, limits and the help. */
 /* clang-format off */
 #define XSMI_OPTION_OF(name, kind, needed, type, member, initial, least, most, words, help) \
-    {name, kind, _Generic(((type *)0)->member, needed: offsetof(type, member)), initial, least, most, words, help}
+    {sizeof(xsm_option), name, kind, _Generic(((type *)0)->member, needed: offsetof(type, member)), initial, least, most, words, \
+     help}
 /* An array of entries as a table. */
-#define XSMI_OPTION_TABLE(array) {(array), sizeof(array) / sizeof *(array), sizeof *(array)}
+#define XSMI_OPTION_TABLE(array) {(array), sizeof(array) / sizeof *(array)}
 /* clang-format on */
 #define XSMI_OPTION_DOUBLE(name, type, member, initial, least, most, help)                                             \
     XSMI_OPTION_OF(name, XSM_OPTION_DOUBLE, double, type, member, initial, least, most, NULL, help)
@@ -66,8 +66,7 @@ const xsm_option *xsmi_group_at(const xsmi_option_group *group, size_t index);
 xsm_status xsmi_group_want(const xsmi_option_group *group, const char *name, const xsm_option **option, void **values,
                            xsm_error *err);
 xsm_status xsmi_group_set_text(const xsmi_option_group *group, const char *name, const char *value, xsm_error *err);
-xsm_status xsmi_group_set_double(const xsmi_option_group *group, const char *name, double value, xsm_error *err);
-xsm_status xsmi_group_set_int(const xsmi_option_group *group, const char *name, int64_t value, xsm_error *err);
+xsm_status xsmi_group_set_number(const xsmi_option_group *group, const char *name, double value, xsm_error *err);
 /* Checks an object's own table like xsmi_option_check(), and that no name occurs twice or belongs to all objects of the
  * kind. */
 xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err);
@@ -109,7 +108,7 @@ bool xsmi_parse_int(const char *text, int64_t *value);
         return xsmi_group_at(&group, index);                                                                           \
     }
 
-/* Defines xsm_KIND_name(), _set(), _set_double(), _set_int() and _get() of an object with the members ops and state,
+/* Defines xsm_KIND_name(), _set(), _set_number() and _get() of an object with the members ops and state,
  * and the values of common options at `common`, an expression with `object`. Options may be set while closed(object) is
  * NULL, and must otherwise have been set when it says: "before the index is built". */
 #define XSMI_OBJECT_OPTIONS(kind, closed, common)                                                                      \
@@ -132,18 +131,11 @@ bool xsmi_parse_int(const char *text, int64_t *value);
         return xsmi_group_set_text(&group, name, value, err);                                                          \
     }                                                                                                                  \
                                                                                                                        \
-    xsm_status xsm_##kind##_set_double(xsm_##kind *object, const char *name, double value, xsm_error *err)             \
+    xsm_status xsm_##kind##_set_number(xsm_##kind *object, const char *name, double value, xsm_error *err)             \
     {                                                                                                                  \
         xsmi_option_group group;                                                                                       \
         XSMI_TRY(open_options(object, name, &group, err));                                                             \
-        return xsmi_group_set_double(&group, name, value, err);                                                        \
-    }                                                                                                                  \
-                                                                                                                       \
-    xsm_status xsm_##kind##_set_int(xsm_##kind *object, const char *name, int64_t value, xsm_error *err)               \
-    {                                                                                                                  \
-        xsmi_option_group group;                                                                                       \
-        XSMI_TRY(open_options(object, name, &group, err));                                                             \
-        return xsmi_group_set_int(&group, name, value, err);                                                           \
+        return xsmi_group_set_number(&group, name, value, err);                                                        \
     }                                                                                                                  \
                                                                                                                        \
     size_t xsm_##kind##_get(const xsm_##kind *object, const char *name, char *buffer, size_t size)                     \

@@ -92,20 +92,12 @@ xsm_status xsmi_group_set_text(const xsmi_option_group *group, const char *name,
     return xsmi_option_set_text(option, values, value, err);
 }
 
-xsm_status xsmi_group_set_double(const xsmi_option_group *group, const char *name, double value, xsm_error *err)
+xsm_status xsmi_group_set_number(const xsmi_option_group *group, const char *name, double value, xsm_error *err)
 {
     const xsm_option *option;
     void *values;
     XSMI_TRY(xsmi_group_want(group, name, &option, &values, err));
     return xsmi_option_set_double(option, values, value, err);
-}
-
-xsm_status xsmi_group_set_int(const xsmi_option_group *group, const char *name, int64_t value, xsm_error *err)
-{
-    const xsm_option *option;
-    void *values;
-    XSMI_TRY(xsmi_group_want(group, name, &option, &values, err));
-    return xsmi_option_set_int(option, values, value, err);
 }
 
 xsm_status xsmi_fail_name(xsm_error *err, const char *kind, const char *name, size_t count,

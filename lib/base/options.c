@@ -45,6 +45,24 @@ xsm_status xsmi_options_read(void *known, size_t known_size, size_t first_size, 
     return XSM_OK;
 }
 
+xsm_status xsmi_table_read(void *known, size_t known_size, size_t first_size, const void *given, const char *name,
+                           xsm_error *err)
+{
+    size_t size;
+    uint32_t abi;
+    memcpy(&size, given, sizeof size);
+    /* First: with another number, nothing else of the table is known. */
+    if (size >= sizeof size + sizeof abi) {
+        memcpy(&abi, (const unsigned char *)given + sizeof size, sizeof abi);
+        if (abi != XSM_EXT_ABI_VERSION) {
+            return xsmi_fail(err, XSM_ERROR_ABI,
+                             "%s.abi is %u; this release accepts %d: build the table with its headers", name, abi,
+                             XSM_EXT_ABI_VERSION);
+        }
+    }
+    return xsmi_options_read(known, known_size, first_size, given, name, err);
+}
+
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
                               xsm_error *err)
 {

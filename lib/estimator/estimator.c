@@ -61,8 +61,8 @@ typedef struct kind {
 
 /* By XSM_ESTIMATOR_LISTED and so on. */
 static const kind kinds[] = {
-    {"listed", STEPS, WIDTH | SELECT, EXACT | ROW_BOUND | JOINTLY, {NULL, 0, 0}},
-    {"exact", BY_ROW, 0, SIFT, {NULL, 0, 0}},
+    {"listed", STEPS, WIDTH | SELECT, EXACT | ROW_BOUND | JOINTLY, {NULL, 0}},
+    {"exact", BY_ROW, 0, SIFT, {NULL, 0}},
     {"sampled", STEPS | XSM_ESTIMATOR_CORRECTED, PLAN, EXACT | ROW_BOUND | JOINTLY, XSMI_OPTION_TABLE(sampled_options)},
     {"searched", SEVERAL, WIDTH | SELECT | SEARCH_PLAN | SEARCH, ROW_BOUND, XSMI_OPTION_TABLE(searched_options)},
     {"hierarchy", ANY_LOSS, 0, ROW_BOUND, XSMI_OPTION_TABLE(hierarchy_options)},
@@ -81,9 +81,7 @@ static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, 
     xsmi_option_group group = {
         "estimator",
         ops->name,
-        {XSMI_OPTION_TABLE(common_options),
-         k ? k->options : kinds[0].options,
-         {ops->options, ops->option_count, ops->option_size}},
+        {XSMI_OPTION_TABLE(common_options), k ? k->options : kinds[0].options, {ops->options, ops->option_count}},
         {common, common, state},
     };
     return group;
@@ -160,11 +158,7 @@ static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
 static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, XSMI_FIRST(xsm_estimator_ops), given, "xsm_estimator_ops", err));
-    if (ops->abi != XSM_ESTIMATOR_ABI) {
-        return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the estimator table says abi %u; this release serves %d", ops->abi,
-                         XSM_ESTIMATOR_ABI);
-    }
+    XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_estimator_ops), given, "xsm_estimator_ops", err));
     if (!ops->name || !ops->summary || !ops->gradient) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': the table needs name, summary and gradient()",
                          ops->name ? ops->name : "?");
@@ -351,24 +345,14 @@ xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const u
     return xsmi_class_list_set(e, option, classes, count, err);
 }
 
-xsm_status xsm_estimator_set_double(xsm_estimator *e, const char *name, double value, xsm_error *err)
+xsm_status xsm_estimator_set_number(xsm_estimator *e, const char *name, double value, xsm_error *err)
 {
     xsmi_option_group group;
     const char *key;
     XSMI_TRY(open_options(e, name, &group, &key, err));
-    return !key                  ? xsmi_group_set_double(&group, name, value, err)
-           : e->sampling.sampler ? xsm_sampler_set_double(e->sampling.own, key, value, err)
-                                 : xsm_index_set_double(e->search.own, key, value, err);
-}
-
-xsm_status xsm_estimator_set_int(xsm_estimator *e, const char *name, int64_t value, xsm_error *err)
-{
-    xsmi_option_group group;
-    const char *key;
-    XSMI_TRY(open_options(e, name, &group, &key, err));
-    return !key                  ? xsmi_group_set_int(&group, name, value, err)
-           : e->sampling.sampler ? xsm_sampler_set_int(e->sampling.own, key, value, err)
-                                 : xsm_index_set_int(e->search.own, key, value, err);
+    return !key                  ? xsmi_group_set_number(&group, name, value, err)
+           : e->sampling.sampler ? xsm_sampler_set_number(e->sampling.own, key, value, err)
+                                 : xsm_index_set_number(e->search.own, key, value, err);
 }
 
 size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer, size_t size)

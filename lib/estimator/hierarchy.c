@@ -20,7 +20,7 @@ static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_h
     xsmi_tree tree;
     memset(&tree, 0, sizeof tree);
     XSMI_TRY(xsm_sampler_new(e->context, "tree", &sampler, err));
-    xsm_status status = xsm_sampler_set_int(sampler, "seed", e->common.seed, err);
+    xsm_status status = xsm_sampler_set_number(sampler, "seed", e->common.seed, err);
     status = status == XSM_OK ? xsm_sampler_bind(sampler, train, err) : status;
     if (status == XSM_OK) {
         order = xsmi_allocate(e->context, train->classes, sizeof *order);

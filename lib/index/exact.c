@@ -205,7 +205,7 @@ static xsm_status restore(void *state, const xsm_index_source *source, const uin
 
 const xsm_index_ops xsmi_exact_index_ops = {
     .size = sizeof(xsm_index_ops),
-    .abi = XSM_INDEX_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .flags = XSM_INDEX_UNCHECKED,
     .name = "exact",
     .summary = "scores every row",

@@ -16,7 +16,7 @@ static xsmi_option_group options_of(const xsm_index_ops *ops, void *common, void
         "index",
         ops->name,
         {[XSMI_OPTIONS_COMMON] = XSMI_OPTION_TABLE(common_options),
-         [XSMI_OPTIONS_OWN] = {ops->options, ops->option_count, ops->option_size}},
+         [XSMI_OPTIONS_OWN] = {ops->options, ops->option_count}},
         {[XSMI_OPTIONS_COMMON] = common, [XSMI_OPTIONS_OWN] = state},
     };
     return group;
@@ -30,11 +30,7 @@ XSMI_DESCRIBE_OPS(index)
 static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, XSMI_FIRST(xsm_index_ops), given, "xsm_index_ops", err));
-    if (ops->abi != XSM_INDEX_ABI) {
-        return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the index table says abi %u; this release serves %d", ops->abi,
-                         XSM_INDEX_ABI);
-    }
+    XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_index_ops), given, "xsm_index_ops", err));
     if (!ops->name || !ops->summary || !ops->build || !ops->query) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "index '%s': the table needs name, summary, build() and query()",
                          ops->name ? ops->name : "?");
@@ -120,7 +116,7 @@ static const char *closed(const xsm_index *x)
     return x->built ? "before the index is built" : NULL;
 }
 
-/* xsm_index_name(), _set(), _set_double(), _set_int(), _get() */
+/* xsm_index_name(), _set(), _set_number(), _get() */
 XSMI_OBJECT_OPTIONS(index, closed, &object->common)
 
 /* -- what is known ----------------------------------------------------------------------------------------------- */

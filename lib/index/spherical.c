@@ -139,14 +139,13 @@ static xsm_status restore(void *state, const xsm_index_source *source, const uin
 
 const xsm_index_ops xsmi_spherical_index_ops = {
     .size = sizeof(xsm_index_ops),
-    .abi = XSM_INDEX_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .flags = XSM_INDEX_UNCHECKED,
     .name = "spherical",
     .summary = "clusters of directions, of which the best are probed (Auvolat et al. 2015)",
     .state_size = sizeof(spherical_state),
     .options = options,
     .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
     .build = build,
     .clear = clear,
     .update = update,

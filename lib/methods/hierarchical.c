@@ -27,7 +27,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_hierarchical_ops = {
     .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .kind = XSM_ESTIMATOR_HIERARCHY,
     .name = "hierarchical",
     .summary = "hierarchical softmax, exact over a tree of the classes (Morin and Bengio 2005)",

@@ -33,9 +33,9 @@ extern const char *const xsmi_negatives_words[]; /* "all", for the option's tabl
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
 /* The first members of every built-in table, for a state of that type; and the name of an array of options. */
-#define XSMI_ESTIMATOR_OF(type) .size = sizeof(xsm_estimator_ops), .abi = XSM_ESTIMATOR_ABI, .state_size = sizeof(type)
-#define XSMI_ESTIMATOR_OPTIONS(array)                                                                                  \
-    .options = (array), .option_count = sizeof(array) / sizeof *(array), .option_size = sizeof *(array)
+#define XSMI_ESTIMATOR_OF(type)                                                                                        \
+    .size = sizeof(xsm_estimator_ops), .abi = XSM_EXT_ABI_VERSION, .state_size = sizeof(type)
+#define XSMI_ESTIMATOR_OPTIONS(array) .options = (array), .option_count = sizeof(array) / sizeof *(array)
 
 /* The state of estimators that need only kernels, and the bind() that sets them. */
 typedef struct xsmi_kernels_state {

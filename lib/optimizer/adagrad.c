@@ -58,13 +58,12 @@ static const char *const accumulator_names[] = {"squares"};
 
 const xsm_optimizer_ops xsmi_adagrad_ops = {
     .size = sizeof(xsm_optimizer_ops),
-    .abi = XSM_OPTIMIZER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "adagrad",
     .summary = "a rate for each weight that falls with its gradients (Duchi et al. 2011)",
     .state_size = sizeof(adagrad_state),
     .options = options,
     .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
     .accumulator_names = accumulator_names,
     .accumulators = 1,
     .bind = bind,

@@ -12,7 +12,7 @@ static xsmi_option_group options_of(const xsm_optimizer_ops *ops, const void *co
     xsmi_option_group group = {
         "optimizer",
         ops->name,
-        {[XSMI_OPTIONS_OWN] = {ops->options, ops->option_count, ops->option_size}},
+        {[XSMI_OPTIONS_OWN] = {ops->options, ops->option_count}},
         {[XSMI_OPTIONS_OWN] = state},
     };
     return group;
@@ -61,11 +61,7 @@ static xsm_status check_accumulators(const xsm_optimizer_ops *ops, xsm_error *er
 static xsm_status read_ops(const xsm_optimizer_ops *given, xsm_optimizer_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, XSMI_FIRST(xsm_optimizer_ops), given, "xsm_optimizer_ops", err));
-    if (ops->abi != XSM_OPTIMIZER_ABI) {
-        return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the optimizer table says abi %u; this release serves %d", ops->abi,
-                         XSM_OPTIMIZER_ABI);
-    }
+    XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_optimizer_ops), given, "xsm_optimizer_ops", err));
     const bool linear = (ops->flags & XSM_OPTIMIZER_LINEAR) != 0;
     if (!ops->name || !ops->summary || (!linear && !ops->rule)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "optimizer '%s': the table needs name, summary and rule()",
@@ -148,7 +144,7 @@ static const char *closed(const xsm_optimizer *o)
     return o->model ? "before the optimizer is bound" : NULL;
 }
 
-/* xsm_optimizer_name(), _set(), _set_double(), _set_int(), _get() */
+/* xsm_optimizer_name(), _set(), _set_number(), _get() */
 XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 
 const xsm_optimizer_ops xsmi_sgd_ops = {
     .size = sizeof(xsm_optimizer_ops),
-    .abi = XSM_OPTIMIZER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .flags = XSM_OPTIMIZER_LINEAR,
     .name = "sgd",
     .summary = "plain steps, with ridge and proximal steps by lazy scales",

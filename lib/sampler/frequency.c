@@ -165,13 +165,12 @@ static xsm_status load(void *state, const xsm_sampler_problem *problem, const xs
 
 const xsm_sampler_ops xsmi_frequency_ops = {
     .size = sizeof(xsm_sampler_ops),
-    .abi = XSM_SAMPLER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "frequency",
     .summary = "a power of how often each class occurs in the training rows",
     .state_size = sizeof(frequency_state),
     .options = options,
     .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
     .bind = bind,
     .unbind = unbind,
     .draw = draw,

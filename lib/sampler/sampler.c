@@ -16,7 +16,7 @@ static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, vo
         "sampler",
         ops->name,
         {[XSMI_OPTIONS_COMMON] = XSMI_OPTION_TABLE(common_options),
-         [XSMI_OPTIONS_OWN] = {ops->options, ops->option_count, ops->option_size}},
+         [XSMI_OPTIONS_OWN] = {ops->options, ops->option_count}},
         {[XSMI_OPTIONS_COMMON] = common, [XSMI_OPTIONS_OWN] = state},
     };
     return group;
@@ -30,11 +30,7 @@ XSMI_DESCRIBE_OPS(sampler)
 static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, xsm_error *err)
 {
     memset(ops, 0, sizeof *ops);
-    XSMI_TRY(xsmi_options_read(ops, sizeof *ops, XSMI_FIRST(xsm_sampler_ops), given, "xsm_sampler_ops", err));
-    if (ops->abi != XSM_SAMPLER_ABI) {
-        return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "the sampler table says abi %u; this release serves %d", ops->abi,
-                         XSM_SAMPLER_ABI);
-    }
+    XSMI_TRY(xsmi_table_read(ops, sizeof *ops, XSMI_FIRST(xsm_sampler_ops), given, "xsm_sampler_ops", err));
     if (!ops->name || !ops->summary || !ops->bind || !ops->draw || !ops->log_probability) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "sampler '%s': the table needs name, summary, bind(), draw() and log_probability()",
@@ -120,7 +116,7 @@ static const char *closed(const xsm_sampler *s)
     return s->bound ? "before the sampler is bound" : NULL;
 }
 
-/* xsm_sampler_name(), _set(), _set_double(), _set_int(), _get() */
+/* xsm_sampler_name(), _set(), _set_number(), _get() */
 XSMI_OBJECT_OPTIONS(sampler, closed, &object->common)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */

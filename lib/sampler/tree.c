@@ -293,14 +293,13 @@ static xsm_status load(void *state, const xsm_sampler_problem *problem, const xs
 
 const xsm_sampler_ops xsmi_tree_ops = {
     .size = sizeof(xsm_sampler_ops),
-    .abi = XSM_SAMPLER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .flags = XSM_SAMPLER_TREE,
     .name = "tree",
     .summary = "a tree fitted to the rows, which draws classes hard to tell from the label (Bamler and Mandt 2020)",
     .state_size = sizeof(tree_state),
     .options = options,
     .option_count = sizeof options / sizeof options[0],
-    .option_size = sizeof options[0],
     .bind = bind,
     .unbind = unbind,
     .code_length = code_length,

@@ -71,7 +71,7 @@ static xsm_status load(void *state, const xsm_sampler_problem *problem, const xs
 
 const xsm_sampler_ops xsmi_uniform_ops = {
     .size = sizeof(xsm_sampler_ops),
-    .abi = XSM_SAMPLER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "uniform",
     .summary = "every class alike",
     .state_size = sizeof(uniform_state),

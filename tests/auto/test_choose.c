@@ -2,6 +2,7 @@
  * Tests of the automatic choice: which trials it makes, the quality of the result, settings that the caller gives, and
  * time budgets.
  */
+#define XSM_EXPERIMENTAL /* choice and tuning */
 #include "training.h"
 
 #include <xsoftmax.h>
@@ -99,7 +100,7 @@ static double error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_
         o.factor = info.factor;
         assert_ok(xsm_optimizer_new(NULL, info.optimizer, &optimizer, &err), err);
         if (info.initial > 0) {
-            assert_ok(xsm_optimizer_set_double(optimizer, "initial", info.initial, &err), err);
+            assert_ok(xsm_optimizer_set_number(optimizer, "initial", info.initial, &err), err);
         }
         assert_ok(xsm_trainer_new(NULL, m, train, xsm_choice_estimator(c), optimizer, &o, &trainer, &err), err);
         assert_ok(xsm_trainer_run(trainer, &err), err);

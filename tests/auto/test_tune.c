@@ -2,6 +2,7 @@
  * Tests of the choice of a learning rate: the result, that it is the same in a second run, the state of model and
  * estimator afterwards, and failures.
  */
+#define XSM_EXPERIMENTAL /* choice and tuning */
 #include "training.h"
 
 #include "auto/tune.h"
@@ -573,7 +574,7 @@ static void infinite_gradient(void *state, const xsm_score_block *block)
 
 static const xsm_estimator_ops infinite_ops = {
     .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .kind = XSM_ESTIMATOR_EXACT,
     .name = "infinite",
     .summary = "diverges",
@@ -665,7 +666,8 @@ static void growth_is_foreseen(void **state)
 static void negative_losses_do_not_diverge(void **state)
 {
     (void)state;
-    const xsm_option negatives = {"negatives", XSM_OPTION_INT, 0, "1000", 0, 1e6, NULL, "what is taken off the loss"};
+    const xsm_option negatives = {sizeof(xsm_option),          "negatives", XSM_OPTION_INT, 0, "1000", 0, 1e6, NULL,
+                                  "what is taken off the loss"};
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = make_problem(false);
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
@@ -676,7 +678,6 @@ static void negative_losses_do_not_diverge(void **state)
     ops.gradient = negative_gradient;
     ops.options = &negatives;
     ops.option_count = 1;
-    ops.option_size = sizeof negatives;
     xsm_estimator *e = NULL;
     assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
     xsm_tuning *tuning = NULL;

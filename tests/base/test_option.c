@@ -22,12 +22,12 @@ typedef struct values {
 static const char *const solvers[] = {"newton", "bisection", NULL};
 
 static const xsm_option options[] = {
-    {"rate", XSM_OPTION_DOUBLE, offsetof(values, rate), "0.5", 0, 1e300, NULL, "A number."},
-    {"count", XSM_OPTION_INT, offsetof(values, count), "5", 1, 1000, NULL, "A whole number."},
-    {"fast", XSM_OPTION_BOOL, offsetof(values, fast), "yes", 0, 0, NULL, "Yes or no."},
-    {"solver", XSM_OPTION_CHOICE, offsetof(values, solver), "bisection", 0, 0, solvers, "A word."},
+    {sizeof(xsm_option), "rate", XSM_OPTION_DOUBLE, offsetof(values, rate), "0.5", 0, 1e300, NULL, "A number."},
+    {sizeof(xsm_option), "count", XSM_OPTION_INT, offsetof(values, count), "5", 1, 1000, NULL, "A whole number."},
+    {sizeof(xsm_option), "fast", XSM_OPTION_BOOL, offsetof(values, fast), "yes", 0, 0, NULL, "Yes or no."},
+    {sizeof(xsm_option), "solver", XSM_OPTION_CHOICE, offsetof(values, solver), "bisection", 0, 0, solvers, "A word."},
 };
-static const xsmi_option_table table = {options, 4, sizeof *options};
+static const xsmi_option_table table = {options, 4};
 
 static void test_table(void **state)
 {
@@ -41,7 +41,7 @@ static void test_table(void **state)
     values v = {0};
     xsmi_option_defaults(&table, &v);
     assert_true(v.rate == 0.5 && v.count == 5 && v.fast == 1 && v.solver == 1);
-    const xsmi_option_table none = {NULL, 0, 0};
+    const xsmi_option_table none = {NULL, 0};
     assert_int_equal(xsmi_option_check(&none, 0, "test", &err), XSM_OK);
     assert_null(xsmi_option_find(&none, "rate"));
 }
@@ -53,16 +53,19 @@ static void test_table_of_longer_options(void **state)
     struct {
         xsm_option known;
         uint64_t later;
-    } longer[2] = {{options[0], 1}, {options[1], 2}};
-    const xsmi_option_table of_longer = {&longer[0].known, 2, sizeof *longer};
+    } longer[2] = {{options[0], 0}, {options[1], 0}};
+    longer[0].known.size = longer[1].known.size = sizeof longer[0];
+    const xsmi_option_table of_longer = {&longer[0].known, 2};
     assert_int_equal(xsmi_option_check(&of_longer, sizeof(values), "test", NULL), XSM_OK);
     assert_string_equal(xsmi_option_at(&of_longer, 1)->name, "count");
+    longer[1].later = 1; /* of which this release knows nothing */
+    assert_int_equal(xsmi_option_check(&of_longer, sizeof(values), "test", NULL), XSM_ERROR_STRUCT_NEW);
 }
 
 static void assert_bad(xsm_option option, size_t size, const char *said)
 {
     xsm_error err = XSM_ERROR_INIT;
-    const xsmi_option_table bad = {&option, 1, sizeof option};
+    const xsmi_option_table bad = {&option, 1};
     assert_true(xsmi_option_check(&bad, size, "mine", &err) >= XSM_ERROR_ARGUMENT);
     if (!strstr(err.message, said)) {
         fail_msg("'%s' does not say '%s'", err.message, said);
@@ -102,12 +105,16 @@ static void test_bad_tables(void **state)
     bad.initial = "0";
     assert_bad(bad, sizeof(values), "accepted is 1 to 1000");
 
-    const xsmi_option_table missing = {NULL, 1, sizeof *options};
-    const xsmi_option_table small = {options, 1, sizeof *options - 8};
-    const xsmi_option_table odd = {options, 1, sizeof *options + 1};
+    const xsmi_option_table missing = {NULL, 1};
+    xsm_option small = options[0], odd = options[0], two[2] = {options[0], options[1]};
+    small.size -= sizeof(void *);
+    odd.size++;
+    two[1].size += _Alignof(xsm_option);
+    const xsmi_option_table of_small = {&small, 1}, of_odd = {&odd, 1}, of_two = {two, 2};
     assert_int_equal(xsmi_option_check(&missing, sizeof(values), "mine", &err), XSM_ERROR_ARGUMENT);
-    assert_int_equal(xsmi_option_check(&small, sizeof(values), "mine", &err), XSM_ERROR_ARGUMENT);
-    assert_int_equal(xsmi_option_check(&odd, sizeof(values), "mine", &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsmi_option_check(&of_small, sizeof(values), "mine", &err), XSM_ERROR_STRUCT_OLD);
+    assert_int_equal(xsmi_option_check(&of_two, sizeof(values), "mine", &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsmi_option_check(&of_odd, sizeof(values), "mine", &err), XSM_ERROR_ARGUMENT);
     assert_non_null(strstr(err.message, "mine"));
 }
 

@@ -3,6 +3,8 @@
  */
 #include "bits.h"
 
+#include <xsoftmax/ext/optimizer.h>
+
 #include <stdlib.h>
 
 /* Where the rows of a loop come from. */

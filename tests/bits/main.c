@@ -7,6 +7,9 @@
  */
 #include "bits.h"
 
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/sampler.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,9 @@
  */
 #include "bits.h"
 
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/sampler.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

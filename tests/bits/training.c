@@ -3,6 +3,8 @@
  */
 #include "bits.h"
 
+#include <xsoftmax/ext/optimizer.h>
+
 #include <stdio.h>
 #include <string.h>
 

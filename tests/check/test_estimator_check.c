@@ -267,17 +267,17 @@ static void faults_are_found(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     for (fault = RIGHT; fault < FAULTS; fault++) {
-        xsm_option option = {"others", XSM_OPTION_INT, offsetof(faulty, others), "4", 0, 100, NULL, "classes"};
+        xsm_option option = {sizeof(xsm_option), "others", XSM_OPTION_INT, offsetof(faulty, others), "4", 0, 100, NULL,
+                             "classes"};
         xsm_estimator_ops ops = {
             .size = sizeof ops,
-            .abi = XSM_ESTIMATOR_ABI,
+            .abi = XSM_EXT_ABI_VERSION,
             .flags = XSM_ESTIMATOR_MULTI_LABEL,
             .name = "faulty",
             .summary = "right but for the fault",
             .state_size = sizeof(faulty),
             .options = &option,
             .option_count = 1,
-            .option_size = sizeof option,
             .bind = faulty_bind,
             .unbind = faulty_unbind,
             .width = faulty_width,

@@ -17,7 +17,8 @@ typedef struct rmsprop {
 } rmsprop;
 
 static const xsm_option rmsprop_options[] = {
-    {"decay", XSM_OPTION_DOUBLE, offsetof(rmsprop, decay), "0.9", 0, 0.9999, NULL, "of the mean of squares"},
+    {sizeof(xsm_option), "decay", XSM_OPTION_DOUBLE, offsetof(rmsprop, decay), "0.9", 0, 0.9999, NULL,
+     "of the mean of squares"},
 };
 
 static float rms_step(float t, float *s, float decay, float eta)
@@ -54,13 +55,12 @@ static const char *const names[] = {"squares", "means", "counts"};
 
 static const xsm_optimizer_ops rms_table = {
     .size = sizeof(xsm_optimizer_ops),
-    .abi = XSM_OPTIMIZER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "rmsprop",
     .summary = "a test",
     .state_size = sizeof(rmsprop),
     .options = rmsprop_options,
     .option_count = 1,
-    .option_size = sizeof(xsm_option),
     .accumulator_names = names,
     .accumulators = 1,
     .rule = rms_rule,
@@ -241,8 +241,8 @@ static void bad_tables_are_refused(void **state)
     assert_fails(xsm_optimizer_new_from(NULL, NULL, &o, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_optimizer_new_from(NULL, &rms_table, NULL, &err), XSM_ERROR_ARGUMENT, err);
     xsm_optimizer_ops table = rms_table;
-    table.abi = 2;
-    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_STRUCT_NEW, err);
+    table.abi = XSM_EXT_ABI_VERSION + 1;
+    assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_ABI, err);
     table = rms_table;
     table.size = 20;
     assert_fails(xsm_optimizer_new_from(NULL, &table, &o, &err), XSM_ERROR_STRUCT_OLD, err);

@@ -291,20 +291,19 @@ static xsm_status faulty_load(void *state, const xsm_sampler_problem *p, const x
 }
 
 static const xsm_option faulty_options[] = {
-    {"of", XSM_OPTION_INT, offsetof(faulty, of_options), "3", 0, 9, NULL, "nothing"},
+    {sizeof(xsm_option), "of", XSM_OPTION_INT, offsetof(faulty, of_options), "3", 0, 9, NULL, "nothing"},
 };
 
 static xsm_sampler_ops faulty_table(void)
 {
     xsm_sampler_ops ops = {
         .size = sizeof ops,
-        .abi = XSM_SAMPLER_ABI,
+        .abi = XSM_EXT_ABI_VERSION,
         .name = "faulty",
         .summary = "right but for the fault",
         .state_size = sizeof(faulty),
         .options = faulty_options,
         .option_count = 1,
-        .option_size = sizeof *faulty_options,
         .bind = faulty_bind,
         .unbind = faulty_unbind,
         .code_length = faulty_length,

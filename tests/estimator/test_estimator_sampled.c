@@ -46,7 +46,7 @@ static double script_log_probability(const void *state, const float *code, uint3
 
 static const xsm_sampler_ops script_ops = {
     .size = sizeof(xsm_sampler_ops),
-    .abi = XSM_SAMPLER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "script",
     .summary = "what the test says",
     .bind = script_bind,

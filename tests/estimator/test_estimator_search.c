@@ -709,8 +709,8 @@ static void bad_calls_are_refused(void **state)
     assert_non_null(strstr(err.message, "did you mean 'probe'"));
     assert_fails(xsm_estimator_set(e, "index", "sherical", &err), XSM_ERROR_FORMAT, err);
     assert_fails(xsm_estimator_set(e, "sampler.seed", "5", &err), XSM_ERROR_NAME, err);
-    assert_ok(xsm_estimator_set_int(e, "index.probe", 5, &err), err);
-    assert_ok(xsm_estimator_set_double(e, "index.drift", 0.25, &err), err);
+    assert_ok(xsm_estimator_set_number(e, "index.probe", 5, &err), err);
+    assert_ok(xsm_estimator_set_number(e, "index.drift", 0.25, &err), err);
     char text[32];
     xsm_estimator_get(e, "index.drift", text, sizeof text);
     assert_string_equal(text, "0.25");

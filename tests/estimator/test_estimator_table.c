@@ -26,10 +26,10 @@ typedef struct host_state {
 
 static const char *const words[] = {"red", "green", NULL};
 static const xsm_option host_options[] = {
-    {"number", XSM_OPTION_DOUBLE, offsetof(host_state, number), "1.5", -10, 10, NULL, "a number"},
-    {"whole", XSM_OPTION_INT, offsetof(host_state, whole), "-3", -5, 5, NULL, "a whole number"},
-    {"yes", XSM_OPTION_BOOL, offsetof(host_state, yes), "yes", 0, 1, NULL, "a truth"},
-    {"choice", XSM_OPTION_CHOICE, offsetof(host_state, choice), "green", 0, 0, words, "a word"},
+    {sizeof(xsm_option), "number", XSM_OPTION_DOUBLE, offsetof(host_state, number), "1.5", -10, 10, NULL, "a number"},
+    {sizeof(xsm_option), "whole", XSM_OPTION_INT, offsetof(host_state, whole), "-3", -5, 5, NULL, "a whole number"},
+    {sizeof(xsm_option), "yes", XSM_OPTION_BOOL, offsetof(host_state, yes), "yes", 0, 1, NULL, "a truth"},
+    {sizeof(xsm_option), "choice", XSM_OPTION_CHOICE, offsetof(host_state, choice), "green", 0, 0, words, "a word"},
 };
 
 static xsm_status host_bind(void *state, const xsm_problem *problem, xsm_error *err)
@@ -88,13 +88,12 @@ static void host_gradient(void *state, const xsm_score_block *block)
 
 static const xsm_estimator_ops host_ops = {
     .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "host",
     .summary = "a host's own",
     .state_size = sizeof(host_state),
     .options = host_options,
     .option_count = 4,
-    .option_size = sizeof(xsm_option),
     .bind = host_bind,
     .unbind = host_unbind,
     .width = host_width,
@@ -116,10 +115,10 @@ static void host_table_works(void **state)
     check_option(e, "choice", "green");
     assert_ok(xsm_estimator_set(e, "yes", "no", &err), err);
     check_option(e, "yes", "no");
-    assert_ok(xsm_estimator_set_int(e, "yes", 1, &err), err);
+    assert_ok(xsm_estimator_set_number(e, "yes", 1, &err), err);
     check_option(e, "yes", "yes");
     assert_fails(xsm_estimator_set(e, "yes", "1", &err), XSM_ERROR_FORMAT, err);
-    assert_fails(xsm_estimator_set_int(e, "yes", 2, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_set_number(e, "yes", 2, &err), XSM_ERROR_RANGE, err);
     assert_ok(xsm_estimator_set(e, "choice", "red", &err), err);
     check_option(e, "choice", "red");
     host_unbound = 0;
@@ -218,17 +217,52 @@ static void bad_tables_are_refused(void **state)
     REFUSE(kind, XSM_ESTIMATOR_HIERARCHY + 1, XSM_ERROR_ARGUMENT);
     REFUSE(kind, -1, XSM_ERROR_ARGUMENT);
     REFUSE(sift, host_sift, XSM_ERROR_ARGUMENT);
-    REFUSE(abi, 0, XSM_ERROR_STRUCT_NEW);
-    REFUSE(abi, XSM_ESTIMATOR_ABI + 1, XSM_ERROR_STRUCT_NEW);
+    REFUSE(abi, 0, XSM_ERROR_ABI);
+    REFUSE(abi, XSM_EXT_ABI_VERSION + 1, XSM_ERROR_ABI);
     REFUSE(size, 0, XSM_ERROR_STRUCT_OLD);
     REFUSE(size, offsetof(xsm_estimator_ops, gradient), XSM_ERROR_STRUCT_OLD);
     REFUSE(size, SIZE_MAX, XSM_ERROR_STRUCT_NEW);
     REFUSE(options, NULL, XSM_ERROR_ARGUMENT);
-    REFUSE(option_size, 0, XSM_ERROR_ARGUMENT);
-    REFUSE(option_size, sizeof(xsm_option) - 8, XSM_ERROR_ARGUMENT);
-    REFUSE(option_size, sizeof(xsm_option) + 1, XSM_ERROR_ARGUMENT);
     REFUSE(state_size, offsetof(host_state, choice), XSM_ERROR_ARGUMENT);
 #undef REFUSE
+    /* An option's size: none, no release's, another than the first's; then of a newer release, used or not. */
+    static const struct {
+        size_t first, rest;
+        xsm_status status;
+    } sizes[] = {
+        {0, 0, XSM_ERROR_STRUCT_OLD},
+        {sizeof(xsm_option) - 8, sizeof(xsm_option) - 8, XSM_ERROR_STRUCT_OLD},
+        {SIZE_MAX, sizeof(xsm_option), XSM_ERROR_ARGUMENT},
+        {sizeof(xsm_option), 0, XSM_ERROR_ARGUMENT},
+        {sizeof(xsm_option), sizeof(xsm_option) + 8, XSM_ERROR_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        xsm_option options[4];
+        memcpy(options, host_options, sizeof options);
+        options[0].size = sizes[i].first;
+        options[1].size = options[2].size = options[3].size = sizes[i].rest;
+        ops = host_ops;
+        ops.options = options;
+        refuse(&ops, sizes[i].status);
+    }
+    struct {
+        xsm_option known;
+        double later;
+    } newer[4];
+    for (size_t i = 0; i < 4; i++) {
+        newer[i].known = host_options[i];
+        newer[i].known.size = sizeof newer[i];
+        newer[i].later = 0;
+    }
+    ops = host_ops;
+    ops.options = &newer[0].known;
+    xsm_estimator *of_newer = NULL;
+    xsm_error none = XSM_ERROR_INIT;
+    assert_ok(xsm_estimator_new_from(NULL, &ops, &of_newer, &none), none);
+    assert_ok(xsm_estimator_set(of_newer, host_options[3].name, host_options[3].initial, &none), none);
+    xsm_estimator_free(of_newer);
+    newer[2].later = 1;
+    refuse(&ops, XSM_ERROR_STRUCT_NEW);
     struct {
         xsm_estimator_ops known;
         void *more;

@@ -277,7 +277,7 @@ static void tables_that_cannot_be_right(void **state)
         assert_ptr_equal(x, (xsm_index *)&err);                                                                        \
     } while (0)
     REFUSE(ops.size = 16, XSM_ERROR_STRUCT_OLD);
-    REFUSE(ops.abi = 2, XSM_ERROR_STRUCT_NEW);
+    REFUSE(ops.abi = XSM_EXT_ABI_VERSION + 1, XSM_ERROR_ABI);
     REFUSE(ops.flags = 2, XSM_ERROR_ARGUMENT);
     REFUSE(ops.name = NULL, XSM_ERROR_ARGUMENT);
     REFUSE(ops.build = NULL, XSM_ERROR_ARGUMENT);

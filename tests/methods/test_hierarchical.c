@@ -547,7 +547,7 @@ static void hosts_bring_their_own(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const xsm_estimator_ops ops = {.size = sizeof ops,
-                                   .abi = XSM_ESTIMATOR_ABI,
+                                   .abi = XSM_EXT_ABI_VERSION,
                                    .kind = XSM_ESTIMATOR_HIERARCHY,
                                    .name = "hinge-nodes",
                                    .summary = "a hinge in every node of a tree",

@@ -352,7 +352,7 @@ static void lists_are_options(void **state)
     }
     assert_fails(xsm_estimator_set(e, "tight-classes", "1,2,1", &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_estimator_set(e, "tight-classes", "4294967295", &err), XSM_ERROR_RANGE, err);
-    assert_fails(xsm_estimator_set_int(e, "tight-classes", 3, &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_estimator_set_number(e, "tight-classes", 3, &err), XSM_ERROR_FORMAT, err);
     assert_fails(xsm_estimator_set_classes(e, "tight", classes, 3, &err), XSM_ERROR_FORMAT, err);
     assert_fails(xsm_estimator_set_classes(e, "tite", classes, 3, &err), XSM_ERROR_NAME, err);
     assert_fails(xsm_estimator_set_classes(e, "tight-classes", NULL, 3, &err), XSM_ERROR_ARGUMENT, err);
@@ -365,7 +365,7 @@ static void lists_are_options(void **state)
     assert_string_equal(text, "all");
     assert_fails(xsm_estimator_set(e, "negatives", "none", &err), XSM_ERROR_FORMAT, err);
     assert_non_null(strstr(err.message, "all"));
-    assert_fails(xsm_estimator_set_int(e, "negatives", -1, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_set_number(e, "negatives", -1, &err), XSM_ERROR_RANGE, err);
     xsm_estimator_free(e);
 }
 

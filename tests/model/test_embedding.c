@@ -3,6 +3,7 @@
  * loss for every registered estimator, the same bits on any number of threads, and everything that works on a linear
  * model on them: evaluation, prediction, indexes, corrections, files.
  */
+#define XSM_EXPERIMENTAL /* choice and tuning */
 #include "training.h"
 
 #include "estimator/estimator.h"

@@ -87,7 +87,7 @@ static void pairs_gradient(void *state, const xsm_score_block *block)
 
 static const xsm_estimator_ops pairs_ops = {
     .size = sizeof(xsm_estimator_ops),
-    .abi = XSM_ESTIMATOR_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "pairs",
     .summary = "a fixed list of classes",
     .width = pairs_width,
@@ -100,7 +100,7 @@ static xsm_optimizer *adagrad(xsm_context *ctx, double initial)
     xsm_error err = XSM_ERROR_INIT;
     xsm_optimizer *o = NULL;
     assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
-    assert_ok(xsm_optimizer_set_double(o, "initial", initial, &err), err);
+    assert_ok(xsm_optimizer_set_number(o, "initial", initial, &err), err);
     return o;
 }
 
@@ -302,7 +302,7 @@ static void its_option(void **state)
     assert_non_null(strstr(err.message, "initial"));
     assert_fails(xsm_optimizer_set(o, "initial", NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_optimizer_set(NULL, "initial", "1", &err), XSM_ERROR_ARGUMENT, err);
-    assert_ok(xsm_optimizer_set_int(o, "initial", 2, &err), err);
+    assert_ok(xsm_optimizer_set_number(o, "initial", 2, &err), err);
     assert_int_equal(xsm_optimizer_get(o, "initial", text, sizeof text), 1);
     assert_string_equal(text, "2");
     assert_int_equal(xsm_optimizer_get(o, "none", text, sizeof text), 0);

@@ -65,7 +65,7 @@ static xsm_optimizer *adagrad(xsm_context *ctx, xsm_model *m, double initial)
     xsm_error err = XSM_ERROR_INIT;
     xsm_optimizer *o = NULL;
     assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
-    assert_ok(xsm_optimizer_set_double(o, "initial", initial, &err), err);
+    assert_ok(xsm_optimizer_set_number(o, "initial", initial, &err), err);
     assert_ok(xsm_optimizer_bind(o, m, &err), err);
     return o;
 }

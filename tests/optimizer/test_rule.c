@@ -50,7 +50,8 @@ static float initial(const void *state, uint32_t accumulator)
 }
 
 static const xsm_option options[] = {
-    {"initial", XSM_OPTION_DOUBLE, offsetof(host_state, initial), "0.01", 1e-30, 1e30, NULL, "initial value"},
+    {sizeof(xsm_option), "initial", XSM_OPTION_DOUBLE, offsetof(host_state, initial), "0.01", 1e-30, 1e30, NULL,
+     "initial value"},
 };
 static const char *const names[] = {"squares"};
 
@@ -59,13 +60,12 @@ static xsm_optimizer_ops host_table(bool with_scaled)
 {
     return (xsm_optimizer_ops){
         .size = sizeof(xsm_optimizer_ops),
-        .abi = XSM_OPTIMIZER_ABI,
+        .abi = XSM_EXT_ABI_VERSION,
         .name = "adagrad",
         .summary = "as a host writes it",
         .state_size = sizeof(host_state),
         .options = options,
         .option_count = 1,
-        .option_size = sizeof(xsm_option),
         .accumulator_names = names,
         .accumulators = 1,
         .initial = initial,

@@ -392,17 +392,16 @@ static double point_log_probability(const void *state, const float *code, uint32
 }
 
 static const xsm_option point_options[] = {
-    {"fails", XSM_OPTION_INT, offsetof(pointing, fails), "0", 0, 1, NULL, "makes bind() fail"},
+    {sizeof(xsm_option), "fails", XSM_OPTION_INT, offsetof(pointing, fails), "0", 0, 1, NULL, "makes bind() fail"},
 };
 static const xsm_sampler_ops point_ops = {
     .size = sizeof(xsm_sampler_ops),
-    .abi = XSM_SAMPLER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "point",
     .summary = "a host's own",
     .state_size = sizeof(pointing),
     .options = point_options,
     .option_count = 1,
-    .option_size = sizeof(xsm_option),
     .bind = point_bind,
     .unbind = point_unbind,
     .code_length = point_length,
@@ -425,10 +424,10 @@ static void host_table_works(void **state)
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS), one = xsm_batch_range(p.data, 3, 1);
     assert_fails(xsm_sampler_draw(s, &batch, 1, 0, 2, 0, drawn, NULL, &err), XSM_ERROR_STATE, err);
     unbound = 0;
-    assert_ok(xsm_sampler_set_int(s, "fails", 1, &err), err);
+    assert_ok(xsm_sampler_set_number(s, "fails", 1, &err), err);
     assert_int_equal(xsm_sampler_bind(s, p.data, &err), XSM_ERROR_DATA);
     assert_int_equal(unbound, 1);
-    assert_ok(xsm_sampler_set_double(s, "fails", 0, &err), err);
+    assert_ok(xsm_sampler_set_number(s, "fails", 0, &err), err);
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
     assert_int_equal(xsm_sampler_classes(s), CLASSES);
     assert_fails(xsm_sampler_set(s, "fails", "1", &err), XSM_ERROR_STATE, err);
@@ -505,7 +504,7 @@ static void bad_tables_are_refused(void **state)
     REFUSE(encode, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(code_length, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(flags, 1, XSM_ERROR_ARGUMENT);
-    REFUSE(abi, 0, XSM_ERROR_STRUCT_NEW);
+    REFUSE(abi, 0, XSM_ERROR_ABI);
     REFUSE(size, 8, XSM_ERROR_STRUCT_OLD);
     REFUSE(options, NULL, XSM_ERROR_ARGUMENT);
     REFUSE(state_size, 4, XSM_ERROR_ARGUMENT);
@@ -524,8 +523,8 @@ static void options_reach_the_sampler(void **state)
     assert_fails(xsm_estimator_set(e, "sampler.power", "0.5", &err), XSM_ERROR_NAME, err);
     assert_ok(xsm_estimator_set(e, "sampler", "frequency", &err), err);
     assert_ok(xsm_estimator_set(e, "sampler.power", "0.5", &err), err);
-    assert_ok(xsm_estimator_set_double(e, "sampler.smoothing", 2.5, &err), err);
-    assert_ok(xsm_estimator_set_int(e, "sampler.seed", 77, &err), err);
+    assert_ok(xsm_estimator_set_number(e, "sampler.smoothing", 2.5, &err), err);
+    assert_ok(xsm_estimator_set_number(e, "sampler.seed", 77, &err), err);
     assert_fails(xsm_estimator_set(e, "sampler.pwoer", "0.5", &err), XSM_ERROR_NAME, err);
     assert_non_null(strstr(err.message, "'power'"));
     assert_fails(xsm_estimator_set(e, "sampler.power", "-1", &err), XSM_ERROR_RANGE, err);

@@ -30,7 +30,7 @@ static xsm_sampler *bound(xsm_context *ctx, int kind, const xsm_dataset *data)
     if (kinds[kind][1]) {
         assert_ok(xsm_sampler_set(s, kinds[kind][1], kinds[kind][2], &err), err);
     }
-    assert_ok(xsm_sampler_set_int(s, "seed", 77, &err), err);
+    assert_ok(xsm_sampler_set_number(s, "seed", 77, &err), err);
     assert_ok(xsm_sampler_bind(s, data, &err), err);
     return s;
 }
@@ -417,16 +417,16 @@ static xsm_status own_load(void *state, const xsm_sampler_problem *p, const xsm_
 static void hosts_samplers_are_saved_and_loaded(void **state)
 {
     (void)state;
-    const xsm_option option = {"of", XSM_OPTION_INT, offsetof(own, of_option), "3", 0, 9, NULL, "nothing"};
+    const xsm_option option = {sizeof(xsm_option), "of", XSM_OPTION_INT, offsetof(own, of_option), "3", 0, 9, NULL,
+                               "nothing"};
     xsm_sampler_ops ops = {
         .size = sizeof ops,
-        .abi = XSM_SAMPLER_ABI,
+        .abi = XSM_EXT_ABI_VERSION,
         .name = "own",
         .summary = "of the host's",
         .state_size = sizeof(own),
         .options = &option,
         .option_count = 1,
-        .option_size = sizeof option,
         .bind = own_bind,
         .draw = own_draw,
         .log_probability = own_log,

@@ -207,8 +207,8 @@ def attempt(change, base):
         change(tree)
         everything = "".join(f"#include <{path.relative_to(tree.folder / 'include')}>\n"
                              for path in sorted((tree.folder / "include").rglob("*.h")))
-        result = subprocess.run(["gcc", "-std=c11", "-fsyntax-only", "-w", "-x", "c", "-I", tree.folder / "include", "-"],
-                                input=everything, text=True, capture_output=True)
+        result = subprocess.run(["gcc", "-std=c11", "-DXSM_EXPERIMENTAL", "-fsyntax-only", "-w", "-I", tree.folder / "include",
+                                 "-x", "c", "-"], input=everything, text=True, capture_output=True)
         if result.returncode != 0:
             raise LookupError("a change that is no C:\n" + result.stderr)
         return gates(tree, base)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each public header compiles alone, without a warning: check_headers.py INCLUDE-DIRECTORY STANDARD COMPILER...
 
-A header is also included twice, so that a missing guard shows.
+A header is also included twice, so that a missing guard shows. What is experimental needs XSM_EXPERIMENTAL.
 """
 import pathlib
 import subprocess
@@ -19,7 +19,13 @@ def main():
     bad = []
     for header in headers:
         name = header.relative_to(include)
-        source = f"#include <{name}>\n#include <{name}>\nint main(void);\nint main(void) {{ return 0; }}\n"
+        experimental = "#ifndef XSM_EXPERIMENTAL" in header.read_text()
+        if experimental and "define XSM_EXPERIMENTAL to use it" not in subprocess.run(
+                command, input=f"#include <{name}>\n", text=True, capture_output=True).stderr:
+            bad.append(name)
+            print(f"{name} is to be had without XSM_EXPERIMENTAL")
+        source = ("#define XSM_EXPERIMENTAL\n" * experimental + f"#include <{name}>\n#include <{name}>\n"
+                  "int main(void);\nint main(void) { return 0; }\n")
         result = subprocess.run(command, input=source, text=True, capture_output=True)
         if result.returncode != 0 or result.stderr:
             bad.append(name)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes down the interface of the headers as they are: what tests/structure/abi/ has of it, symbols.txt, the symbol map of
-# the library and lib/base/first.h.
+# the library, lib/base/first.h, and this release's headers and programs (tests/structure/old/).
 #
 #   sh tests/structure/renew-abi.sh [--check]
 #
@@ -41,5 +41,19 @@ put pins.inc "$here/abi/pins.inc"
 put first.h "$root/lib/base/first.h"
 put symbols.txt "$here/symbols.txt"
 put xsoftmax.map "$root/lib/xsoftmax.map"
+# Programs of this release, with its headers, for check_releases.py. Those of others stay as they are.
+version=$(sed -n 's/^#define XSM_VERSION_\(MAJOR\|MINOR\) \([0-9]*\).*/\2/p' "$root/include/xsoftmax/version.h" | paste -sd.)
+mkdir -p "$work/old" && cp -R "$root/include" "$work/old/include" && rm -f "$work/old/include/meson.build" || exit 1
+for place in $(sed -n 's/^PROGRAMS = \[\(.*\)\]$/\1/p' "$here/check_releases.py" | tr -d '",'); do
+    cp "$root/$place" "$work/old" || exit 1
+done
+if ! diff -r "$work/old" "$here/old/$version" >/dev/null 2>&1; then
+    if [ "$check" ]; then
+        echo "$here/old/$version is not what the headers say: sh tests/structure/renew-abi.sh"
+        status=1
+    else
+        rm -rf "$here/old/$version" && mkdir -p "$here/old" && cp -R "$work/old" "$here/old/$version" || exit 1
+    fi
+fi
 [ "$check" ] || sh "$here/check-abi.sh" --write || status=1
 exit $status

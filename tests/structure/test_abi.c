@@ -2,6 +2,7 @@
  * Tests of structs shared with programs that were built against another release: every function that takes a struct
  * with a size accepts shorter and longer ones as error.h says. (abi.py check tests that members keep their offsets.)
  */
+#define XSM_EXPERIMENTAL /* choice and tuning */
 #include "support.h"
 
 #include <stdio.h>

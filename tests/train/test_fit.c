@@ -388,7 +388,7 @@ static void failures_are_told(void **state)
     test_problem_free(&other);
 
     xsm_estimator_ops ops = {.size = sizeof ops,
-                             .abi = XSM_ESTIMATOR_ABI,
+                             .abi = XSM_EXT_ABI_VERSION,
                              .kind = XSM_ESTIMATOR_EXACT,
                              .name = "uphill",
                              .summary = "a gradient with the wrong sign",

@@ -221,7 +221,7 @@ static double *gradient_of(xsm_context *ctx, const xsm_corpus *c, xsm_model *in,
     o.estimator = estimator ? test_estimator(ctx, estimator, options) : NULL;
     if (estimator) {
         assert_ok(xsm_estimator_set(o.estimator, "loss", "cross-entropy", &err), err);
-        assert_ok(xsm_estimator_set_int(o.estimator, "candidates", candidates, &err), err);
+        assert_ok(xsm_estimator_set_number(o.estimator, "candidates", candidates, &err), err);
     }
     xsmi_collapsed *at = NULL;
     const uint32_t words = xsm_model_classes(in);
@@ -347,7 +347,7 @@ static void searches_lower_it(void **state)
             o.subsample = 1;
             o.estimator = i ? test_estimator(ctx, names[i], "loss=cross-entropy candidates=40") : NULL;
             if (i == 2) {
-                assert_ok(xsm_estimator_set_int(o.estimator, "blocks", 2, &err), err);
+                assert_ok(xsm_estimator_set_number(o.estimator, "blocks", 2, &err), err);
             }
             assert_ok(xsm_skipgram_fit(ctx, c, in, out, &o, NULL, &err), err);
             hashes[way][0] = test_hash(in);
@@ -495,7 +495,7 @@ static xsm_status fit_all(void *state, xsm_context *ctx, xsm_error *err)
     if (strstr(state, "searched")) {
         xsm_status made = xsm_estimator_new(ctx, "decomp-mips", &o.estimator, err);
         made = made != XSM_OK ? made : xsm_estimator_set(o.estimator, "loss", "cross-entropy", err);
-        made = made != XSM_OK ? made : xsm_estimator_set_int(o.estimator, "candidates", 6, err);
+        made = made != XSM_OK ? made : xsm_estimator_set_number(o.estimator, "candidates", 6, err);
         if (made != XSM_OK) {
             xsm_estimator_free(o.estimator);
             return made;

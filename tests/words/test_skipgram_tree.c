@@ -54,7 +54,7 @@ static void train(tree_of_words *w, const xsm_skipgram_options *o, int64_t negat
     xsm_skipgram *t = NULL;
     if (negatives > 0) {
         e = test_estimator(NULL, "negative-sampling", "");
-        assert_ok(xsm_estimator_set_int(e, "negatives", negatives, &err), err);
+        assert_ok(xsm_estimator_set_number(e, "negatives", negatives, &err), err);
         assert_ok(xsm_estimator_set_sampler(e, w->tree, &err), err);
     }
     assert_ok(xsm_skipgram_new(NULL, w->corpus, w->in, w->out, e, o, &t, &err), err);

@@ -26,9 +26,6 @@
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
  *  @{ */
 
-/** Value of xsm_estimator_ops::abi for tables of this header. */
-#define XSM_ESTIMATOR_ABI 1
-
 /** How the classes that an example scores are found: xsm_estimator_ops::kind. */
 enum {
     /** The table lists them: width() and select(). */
@@ -216,7 +213,7 @@ typedef struct xsm_search_block {
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_estimator_ops {
     size_t size;               /**< Required: sizeof(xsm_estimator_ops). */
-    uint32_t abi;              /**< Required: #XSM_ESTIMATOR_ABI. */
+    uint32_t abi;              /**< Required: #XSM_EXT_ABI_VERSION. */
     int32_t kind;              /**< How the classes of an example are found: #XSM_ESTIMATOR_LISTED to
                                     #XSM_ESTIMATOR_HIERARCHY. */
     uint32_t flags;            /**< Sum of properties, #XSM_ESTIMATOR_PROXIMAL to #XSM_ESTIMATOR_UNBOUNDED. */
@@ -225,8 +222,7 @@ struct xsm_estimator_ops {
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
     const xsm_option *options; /**< [option_count]. */
-    uint32_t option_count;     /**< Options. */
-    uint32_t option_size;      /**< sizeof(xsm_option) if there are options. */
+    uint64_t option_count;     /**< Options. */
     uint64_t batch_limit;      /**< Largest batch; 0 = any size. */
 
     /** Checks options against the problem and allocates the memory of the state; NULL = nothing to check or allocate.
@@ -330,6 +326,26 @@ typedef struct xsm_estimator_check_options {
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** Number of built-in estimators. */
+XSM_API size_t xsm_estimator_count(void);
+/** Table of built-in estimator number `index`, NULL past the last. Static. */
+XSM_API const xsm_estimator_ops *xsm_estimator_at(size_t index);
+/** Table of a built-in estimator by name; NULL if there is none. Static. */
+XSM_API const xsm_estimator_ops *xsm_estimator_find(const char *name);
+/** Name of an estimator's table. */
+XSM_API const char *xsm_estimator_ops_name(const xsm_estimator_ops *ops);
+/** What an estimator does, in one line. */
+XSM_API const char *xsm_estimator_ops_summary(const xsm_estimator_ops *ops);
+/** Option number `index` of an estimator; the options that all estimators have (`ridge`, `seed`) are first. NULL past
+ *  the last. */
+XSM_API const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t index);
+/** As xsm_estimator_new(), from a table of the library or the host. The table must outlive the estimator.
+ *  @return as xsm_estimator_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
+ *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a `size`,
+ *          #XSM_ERROR_ABI for another ABI number */
+XSM_API xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *ops, xsm_estimator **out,
+                                          xsm_error *err);
 
 /** Prefetches the next lines of a queue into the cache, for a table that waits for results of its own calculation.
  *  @param queue xsm_score_block::upcoming; NULL does nothing

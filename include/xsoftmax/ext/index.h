@@ -23,9 +23,6 @@
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
  *  @{ */
 
-/** Value of xsm_index_ops::abi for tables of this header. */
-#define XSM_INDEX_ABI 1
-
 /** The source of the rows; valid during the call. */
 typedef struct xsm_index_source {
     size_t size;          /**< sizeof(xsm_index_source). */
@@ -75,14 +72,13 @@ typedef struct xsm_index_block {
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_index_ops {
     size_t size;               /**< Required: sizeof(xsm_index_ops). */
-    uint32_t abi;              /**< Required: #XSM_INDEX_ABI. */
+    uint32_t abi;              /**< Required: #XSM_EXT_ABI_VERSION. */
     uint32_t flags;            /**< 0 or #XSM_INDEX_UNCHECKED. */
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
     const xsm_option *options; /**< [option_count]. */
-    uint32_t option_count;     /**< Options. */
-    uint32_t option_size;      /**< sizeof(xsm_option) if there are options. */
+    uint64_t option_count;     /**< Options. */
 
     /** Required. Builds the index of all rows. On failure the library calls clear(). */
     xsm_status (*build)(void *state, const xsm_index_source *source, xsm_error *err);
@@ -130,6 +126,24 @@ typedef struct xsm_index_check_options {
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** Number of built-in indexes. */
+XSM_API size_t xsm_index_count(void);
+/** Table of built-in index number `index`, NULL past the last. Static. */
+XSM_API const xsm_index_ops *xsm_index_at(size_t index);
+/** Table of a built-in index by name; NULL if there is none. Static. */
+XSM_API const xsm_index_ops *xsm_index_find(const char *name);
+/** Name of an index's table. */
+XSM_API const char *xsm_index_ops_name(const xsm_index_ops *ops);
+/** What an index does, in one line. */
+XSM_API const char *xsm_index_ops_summary(const xsm_index_ops *ops);
+/** Option number `index` of an index; the option that all indexes have (`seed`) is first. NULL past the last. */
+XSM_API const xsm_option *xsm_index_ops_option(const xsm_index_ops *ops, size_t index);
+/** As xsm_index_new(), from a table of the library or the host. The table must outlive the index.
+ *  @return as xsm_index_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
+ *          or #XSM_ERROR_STRUCT_NEW for a `size`,
+ *          #XSM_ERROR_ABI for another ABI number */
+XSM_API xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *ops, xsm_index **out, xsm_error *err);
 
 /** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
  *  sorted, have no duplicates and only rows below K; that nothing is written between lists; that scores are correct and

@@ -34,9 +34,6 @@
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
  *  @{ */
 
-/** Value of xsm_optimizer_ops::abi for tables of this header. */
-#define XSM_OPTIMIZER_ABI 1
-
 /** Maximum number of accumulators of an optimizer. */
 #define XSM_OPTIMIZER_ACCUMULATORS 8
 
@@ -70,14 +67,13 @@ typedef struct xsm_scaled_gradient {
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_optimizer_ops {
     size_t size;               /**< Required: sizeof(xsm_optimizer_ops). */
-    uint32_t abi;              /**< Required: #XSM_OPTIMIZER_ABI. */
+    uint32_t abi;              /**< Required: #XSM_EXT_ABI_VERSION. */
     uint32_t flags;            /**< Sum of #XSM_OPTIMIZER_LINEAR and #XSM_OPTIMIZER_CHANGES_AT_ZERO. */
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
     const xsm_option *options; /**< [option_count]. */
-    uint32_t option_count;     /**< Options. */
-    uint32_t option_size;      /**< sizeof(xsm_option) if there are options. */
+    uint64_t option_count;     /**< Options. */
 
     /** [accumulators] lower-case words joined by hyphens: the names in checkpoints. */
     const char *const *accumulator_names;
@@ -121,6 +117,25 @@ typedef struct xsm_optimizer_check_options {
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** Number of built-in optimizers. */
+XSM_API size_t xsm_optimizer_count(void);
+/** Table of built-in optimizer number `index`, NULL past the last. Static. */
+XSM_API const xsm_optimizer_ops *xsm_optimizer_at(size_t index);
+/** Table of a built-in optimizer by name; NULL if there is none. Static. */
+XSM_API const xsm_optimizer_ops *xsm_optimizer_find(const char *name);
+/** Name of an optimizer's table. */
+XSM_API const char *xsm_optimizer_ops_name(const xsm_optimizer_ops *ops);
+/** What an optimizer does, in one line. */
+XSM_API const char *xsm_optimizer_ops_summary(const xsm_optimizer_ops *ops);
+/** Option number `index` of an optimizer; NULL past the last. */
+XSM_API const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops, size_t index);
+/** As xsm_optimizer_new(), from a table of the library or the host. The table must outlive the optimizer.
+ *  @return as xsm_optimizer_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
+ *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a `size`,
+ *          #XSM_ERROR_ABI for another ABI number */
+XSM_API xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops *ops, xsm_optimizer **out,
+                                          xsm_error *err);
 
 /** Tests a table. Checks that it is complete and its options can be set; that accumulators start at finite numbers
  *  and stay finite; that rule() changes only the weights and accumulators that it is given, leaves those with a sum

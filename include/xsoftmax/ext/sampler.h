@@ -22,9 +22,6 @@
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
  *  @{ */
 
-/** Value of xsm_sampler_ops::abi for tables of this header. */
-#define XSM_SAMPLER_ABI 1
-
 /** Properties of a sampler. */
 enum {
     /** The distribution depends on the row, and is a balanced binary tree over the classes whose inner nodes are
@@ -99,14 +96,13 @@ typedef struct xsm_array_reader xsm_array_reader;
 /** The table. Required members are marked; the others may be NULL or zero. */
 struct xsm_sampler_ops {
     size_t size;               /**< Required: sizeof(xsm_sampler_ops). */
-    uint32_t abi;              /**< Required: #XSM_SAMPLER_ABI. */
+    uint32_t abi;              /**< Required: #XSM_EXT_ABI_VERSION. */
     uint32_t flags;            /**< Zero, or #XSM_SAMPLER_TREE. */
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
     const xsm_option *options; /**< [option_count]. */
-    uint32_t option_count;     /**< Options. */
-    uint32_t option_size;      /**< sizeof(xsm_option) if there are options. */
+    uint64_t option_count;     /**< Options. */
 
     /** Required. Computes the distribution. On failure the library calls unbind(). `problem` is valid during the call
      *  only. */
@@ -176,6 +172,25 @@ typedef struct xsm_sampler_check_options {
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** Number of built-in samplers. */
+XSM_API size_t xsm_sampler_count(void);
+/** Table of built-in sampler number `index`, NULL past the last. Static. */
+XSM_API const xsm_sampler_ops *xsm_sampler_at(size_t index);
+/** Table of a built-in sampler by name; NULL if there is none. Static. */
+XSM_API const xsm_sampler_ops *xsm_sampler_find(const char *name);
+/** Name of a sampler's table. */
+XSM_API const char *xsm_sampler_ops_name(const xsm_sampler_ops *ops);
+/** What a sampler draws, in one line. */
+XSM_API const char *xsm_sampler_ops_summary(const xsm_sampler_ops *ops);
+/** Option number `index` of a sampler; the option that all samplers have (`seed`) is first. NULL past the last. */
+XSM_API const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, size_t index);
+/** As xsm_sampler_new(), from a table of the library or the host. The table must outlive the sampler.
+ *  @return as xsm_sampler_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
+ *          or #XSM_ERROR_STRUCT_NEW for a `size`,
+ *          #XSM_ERROR_ABI for another ABI number */
+XSM_API xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *ops, xsm_sampler **out,
+                                        xsm_error *err);
 
 /** Tests a table on problems of several sizes (also with one class), with dense and sparse rows, rows of zeros and a
  *  class without rows. Checks that codes are complete and finite and no array is overrun; that log-probabilities are

@@ -39,7 +39,7 @@ static void draw(const void *state, const float *code, xsm_random *random, uint3
 
 const xsm_sampler_ops xsmi_log_uniform_ops = {
     .size = sizeof(xsm_sampler_ops),
-    .abi = XSM_SAMPLER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "log-uniform",
     .summary = "classes numbered by falling frequency, by Zipf's law",
     .state_size = sizeof(log_uniform_state),

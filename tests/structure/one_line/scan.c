@@ -69,7 +69,7 @@ static xsm_status query(const void *state, const xsm_index_block *block, xsm_err
 
 const xsm_index_ops xsmi_scan_index_ops = {
     .size = sizeof(xsm_index_ops),
-    .abi = XSM_INDEX_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "scan",
     .summary = "scores one row after another in double precision",
     .state_size = sizeof(scan_state),

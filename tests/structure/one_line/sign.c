@@ -14,7 +14,7 @@ static void rule(const void *state, float *weights, float *const *memory, const 
 
 const xsm_optimizer_ops xsmi_sign_ops = {
     .size = sizeof(xsm_optimizer_ops),
-    .abi = XSM_OPTIMIZER_ABI,
+    .abi = XSM_EXT_ABI_VERSION,
     .name = "sign",
     .summary = "steps of one size in the direction of the gradient's signs (Bernstein et al. 2018)",
     .rule = rule,

@@ -1,0 +1,31 @@
+/**
+ * @file xsoftmax.h
+ * @brief Everything that a user of the library needs; with XSM_EXPERIMENTAL defined before, also what may change.
+ */
+#ifndef XSOFTMAX_H
+#define XSOFTMAX_H
+
+#include <xsoftmax/batch.h>
+#include <xsoftmax/context.h>
+#include <xsoftmax/corpus.h>
+#include <xsoftmax/dataset.h>
+#include <xsoftmax/error.h>
+#include <xsoftmax/estimator.h>
+#include <xsoftmax/fit.h>
+#include <xsoftmax/index.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/model.h>
+#include <xsoftmax/optimizer.h>
+#include <xsoftmax/option.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/sampler.h>
+#include <xsoftmax/skipgram.h>
+#include <xsoftmax/trainer.h>
+#include <xsoftmax/version.h>
+
+#ifdef XSM_EXPERIMENTAL
+#include <xsoftmax/choose.h>
+#include <xsoftmax/tune.h>
+#endif
+
+#endif

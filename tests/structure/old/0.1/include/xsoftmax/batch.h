@@ -1,0 +1,99 @@
+/**
+ * @file batch.h
+ * @brief The rows that one call works on.
+ */
+#ifndef XSOFTMAX_BATCH_H
+#define XSOFTMAX_BATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/dataset.h>
+
+/** @ingroup dataset
+ *  @{ */
+
+/** Some rows: a small view, passed by address. Their features come from the dataset or from an array of the host, such
+ *  as the output of the host's own network. */
+typedef struct xsm_batch {
+    size_t size;                /**< sizeof(xsm_batch). */
+    const xsm_dataset *dataset; /**< Borrowed. With `values`, only its labels are read; NULL where no labels are needed
+                                     (scoring, prediction). */
+    const uint64_t *rows;       /**< [count] row numbers, borrowed; NULL = rows first, first+1, ... */
+    uint64_t first;             /**< First row when `rows` is NULL. */
+    uint64_t count;             /**< n >= 1. */
+    const float *values;        /**< [n][features] features of the rows, finite, borrowed; NULL = the dataset's
+                                     features. */
+    size_t stride;              /**< With `values`: floats from one row to the next, at least `features`. */
+    uint32_t features;          /**< With `values`: features of a row, the model's D. */
+    uint32_t reserved;          /**< Zero. */
+    const uint64_t *offsets;    /**< With `values`, for sparse rows: [n+1] row i has values[offsets[i]..offsets[i+1]);
+                                     `stride` is ignored. NULL = dense rows. */
+    const uint32_t *index;      /**< With `offsets`: the feature of each value, strictly increasing within a row. */
+    /** With `values`, for xsm_estimator_bind_stream(), all three borrowed: [n] the class of each row, or with
+     *  `label_offsets` [n+1] the classes of row i at labels[label_offsets[i]..label_offsets[i+1]). */
+    const uint32_t *labels;
+    const uint64_t *label_offsets; /**< See `labels`; NULL = one label a row. */
+    const uint64_t *ids;           /**< [n] the host's number of each row, or #XSM_NO_ID; NULL = no row has a number. */
+} xsm_batch;
+
+/** Id of a row that does not occur again, or for which that is unknown. */
+#define XSM_NO_ID UINT64_MAX
+
+/** The rows [first, first+count) of a dataset. Functions that make a batch check nothing. Functions that take a batch
+ *  return #XSM_ERROR_ARGUMENT for a batch without rows or without a dataset, #XSM_ERROR_RANGE for a row that does not
+ *  exist or a value that is not finite, and #XSM_ERROR_SHAPE for rows with the wrong number of features. O(1). */
+static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t first, uint64_t count)
+{
+    xsm_batch batch;
+    batch.size = sizeof(batch);
+    batch.dataset = dataset;
+    batch.rows = NULL;
+    batch.first = first;
+    batch.count = count;
+    batch.values = NULL;
+    batch.stride = 0;
+    batch.features = 0;
+    batch.reserved = 0;
+    batch.offsets = NULL;
+    batch.index = NULL;
+    batch.labels = NULL;
+    batch.label_offsets = NULL;
+    batch.ids = NULL;
+    return batch;
+}
+
+/** The rows rows[0..count) of a dataset. The array must stay valid while the batch is used. */
+static inline xsm_batch xsm_batch_rows(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count)
+{
+    xsm_batch batch = xsm_batch_range(dataset, 0, count);
+    batch.rows = rows;
+    return batch;
+}
+
+/** Rows whose features are the host's own float[count][features], with `stride` floats from one row to the next. The
+ *  array must stay valid while the batch is used. For training, also set `dataset`, and `rows` or `first`: they name
+ *  the dataset rows whose labels these rows have. */
+static inline xsm_batch xsm_batch_values(const float *values, uint64_t count, uint32_t features, size_t stride)
+{
+    xsm_batch batch = xsm_batch_range(NULL, 0, count);
+    batch.values = values;
+    batch.stride = stride;
+    batch.features = features;
+    return batch;
+}
+
+/** As xsm_batch_values(), for sparse rows (CSR): row i has the features index[offsets[i]..offsets[i+1]) and the
+ *  `values` at the same positions. */
+static inline xsm_batch xsm_batch_sparse_values(const uint64_t *offsets, const uint32_t *index, const float *values,
+                                                uint64_t count, uint32_t features)
+{
+    xsm_batch batch = xsm_batch_values(values, count, features, 0);
+    batch.offsets = offsets;
+    batch.index = index;
+    return batch;
+}
+
+/** @} */
+
+#endif

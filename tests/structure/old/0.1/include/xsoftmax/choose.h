@@ -1,0 +1,199 @@
+/**
+ * @file choose.h
+ * @brief Chooses estimator, sampler, optimizer, learning rate, epochs and L2 penalty of a training run from the rows.
+ */
+#ifndef XSOFTMAX_CHOOSE_H
+#define XSOFTMAX_CHOOSE_H
+
+#ifndef XSM_EXPERIMENTAL
+#error "xsoftmax/choose.h is experimental, and changes from release to release: define XSM_EXPERIMENTAL to use it"
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/trainer.h>
+
+/** @defgroup choose Choosing how to train
+ *
+ * xsm_choose() finds settings for training on given rows. It sets some rows aside (the held-back rows), trains on
+ * others in short runs (trials) that differ in one setting at a time, and keeps the settings with the best result on
+ * the held-back rows:
+ *
+ * - **Estimator.** If a pass over all classes is cheap, exact estimators: `softmax`, and for rows with several labels
+ *   also `one-vs-all`. Otherwise sampled estimators: `nce` and `sampled-softmax` with the sampler `frequency`; for
+ *   several labels `sampled-softmax` with the same sampler, and `one-vs-all-sampled`. If embedding models are allowed
+ *   and rows are sparse, `sampled-softmax` with `frequency` on hidden vectors of length 256 (512 if rows have 32
+ *   features or more) replaces them: the cost of a step then does not depend on the number of features and classes.
+ * - **Transform**, if requested: unit rows, or tf-idf followed by unit rows.
+ * - **Learning rate** (eta): 1 / mean ||x||^2 times half powers of ten, for as long as the result improves; it falls to
+ *   a tenth over the run. For embedding models, 0.05 (for adagrad) times powers of two.
+ * - **Epochs**: up to 10, or 5 if classes are sampled; fewer if the held-back rows were best earlier (for exact
+ *   estimators, two more than the best number in the trial). 4 for embedding models.
+ * - **L2 penalty (ridge)**, in half powers of ten, for exact estimators with sgd if they beat the other candidates so
+ *   far, and with lbfgs.
+ * - **Optimizer**: `sgd`; for exact estimators with more than 100 classes also `adagrad` in batches of 8 to 64 rows, at
+ *   twice the learning rate; for small problems with one label a row also `lbfgs`. `adagrad` for embedding models.
+ *
+ * - **Pairs** of a feature and a class, with strength 2 or 4, added to an embedding model whose rows have 4 features or
+ *   more (xsm_model_add_pairs()), if they lower the loss by 1/500 or more.
+ *
+ * Candidates are compared by the log-loss of the held-back rows; for rows with several labels and estimators with
+ * another loss, by 1 - nDCG@5 of these rows. Lower is better.
+ *
+ * **Work.** All trials together cost up to about three times the work of the chosen run if that run is small (some
+ * seconds more with several labels a row), 0.7 times if it is large, and 0.45 times for embedding models. Without a
+ * time budget the plan depends on counts, never on a clock, so the choice is the same on any machine with any number of
+ * threads.
+ *
+ * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
+ *  @{ */
+
+/** The result of xsm_choose(); opaque. */
+typedef struct xsm_choice xsm_choice;
+
+/** Progress of xsm_choose(), for the callback. */
+typedef struct xsm_choose_progress {
+    size_t size;           /**< sizeof(xsm_choose_progress). */
+    const char *estimator; /**< Name of the estimator of the current trial. */
+    uint64_t trial;        /**< Number of the trial, from 1. */
+    double eta;            /**< Learning rate of the trial; 0 for lbfgs. */
+    double ridge;          /**< L2 penalty mu of the trial. */
+    double seconds;        /**< Seconds since xsm_choose() began. */
+} xsm_choose_progress;
+
+/** Called with the progress several times a second. A non-zero return value ends xsm_choose() with #XSM_CANCELLED. */
+typedef int32_t (*xsm_choose_progress_function)(void *user, const xsm_choose_progress *progress);
+
+/** Settings. Start with #XSM_CHOOSE_OPTIONS_INIT. */
+typedef struct xsm_choose_options {
+    size_t size;                    /**< sizeof(xsm_choose_options). */
+    xsm_estimator *estimator;       /**< Estimator to use, with its options; NULL = chosen. Borrowed. xsm_choose() binds
+                                         it to other rows; it is not bound afterwards. */
+    const char *optimizer;          /**< Name of the optimizer to use, or `lbfgs`; NULL = chosen. */
+    const xsm_trainer_options *run; /**< Settings to keep: `epochs`, `batch` and `eta` if not 0, `order` and `seed`
+                                         always, `schedule` and `factor` with `keep_schedule`. Other members are
+                                         ignored. NULL = everything is chosen. */
+    double ridge;                   /**< With `keep_ridge`: mu, at least 0. */
+    double seconds;                 /**< Time budget in seconds for choice and training together; 0 = none. */
+    int32_t keep_ridge;             /**< 1 = use `ridge`; 0 = chosen, or the ridge of the caller's estimator. */
+    int32_t keep_schedule;          /**< 1 = keep `schedule` and `factor` of `run`. */
+    int32_t bias;                   /**< 1 = the model will have a bias. */
+    int32_t keep_pairs;             /**< 1 = do not try pairs, the caller decides; 0 = choose their strength. */
+    xsm_choose_progress_function progress; /**< Or NULL. */
+    void *progress_user;                   /**< First argument of progress(). */
+    int32_t transform; /**< 1 = also choose a transform, for sparse rows as they were read; 0 = rows are not changed. */
+    int32_t embedding; /**< 1 = also try embedding models, if rows are sparse and classes many; the caller must be able
+                            to make a model with xsm_choice_info::hidden. 0 = linear models only. */
+} xsm_choose_options;
+
+/** Starting value of an #xsm_choose_options. */
+#define XSM_CHOOSE_OPTIONS_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0                               \
+    }
+
+/** The chosen settings. Start with #XSM_CHOICE_INFO_INIT. */
+typedef struct xsm_choice_info {
+    size_t size;           /**< sizeof(xsm_choice_info). */
+    const char *optimizer; /**< A name for xsm_optimizer_new(), or `lbfgs`: xsm_fit_batch(). Static, or the caller's
+                                string. */
+    double eta;            /**< Initial learning rate; 0 for lbfgs. */
+    double factor;         /**< Factor of the schedule. */
+    double ridge;          /**< mu. It is already set in the estimator. */
+    uint64_t epochs;       /**< Passes over the rows; 0 for lbfgs. */
+    uint64_t batch;        /**< Examples a step; 0 for lbfgs. */
+    uint64_t iterations;   /**< Most iterations for lbfgs; else 0. */
+    uint64_t held;         /**< Held-back rows of the trials. 0: there were too few rows, or too little time, for
+                                trials. */
+    uint64_t trials;       /**< Trials, see xsm_choice_get_trial(). */
+    double loss;      /**< Loss of the held-back rows in the best trial: log-loss, or 1 - nDCG@5. NaN without trials. */
+    double precision; /**< Precision@1 of the held-back rows in the best trial. NaN without trials. */
+    double seconds;   /**< Seconds that xsm_choose() took. */
+    int32_t schedule; /**< An XSM_SCHEDULE_* value. */
+    int32_t gave_up;  /**< 1 = the time budget made the choice or the run shorter; the third line of xsm_choice_line()
+                           says how. */
+    const char *transform; /**< Description for xsm_transform_new(): apply this transform to the rows before training.
+                                NULL if no transform was requested. Static. */
+    uint32_t hidden;       /**< 0: a linear model; else H for xsm_model_new_embedding(), with the run's seed and
+                                otherwise the values of #XSM_EMBEDDING_OPTIONS_INIT. */
+    uint32_t reserved;     /**< Zero. */
+    double initial;        /**< Value of the option `initial` of adagrad, for xsm_optimizer_set_number(). 0: leave the
+                                default. */
+    double pairs;          /**< Strength for xsm_model_add_pairs(), after training. 0: no pairs. */
+} xsm_choice_info;
+
+/** Starting value of an #xsm_choice_info. */
+#define XSM_CHOICE_INFO_INIT                                                                                           \
+    {                                                                                                                  \
+        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0                         \
+    }
+
+/** A trial: a short run with some settings. Start with #XSM_CHOICE_TRIAL_INIT. */
+typedef struct xsm_choice_trial {
+    size_t size;           /**< sizeof(xsm_choice_trial). */
+    const char *estimator; /**< Name of the estimator; valid as long as the choice. */
+    const char *optimizer; /**< Name of the optimizer; valid as long as the choice. */
+    double eta;            /**< Learning rate; 0 for lbfgs. */
+    double ridge;          /**< mu. */
+    uint64_t rows;         /**< Rows that it trained on. */
+    uint64_t epochs;       /**< Passes over these rows; iterations for lbfgs. */
+    uint64_t best_epoch;   /**< Epoch after which the held-back rows were best; 0: it diverged. */
+    double loss;           /**< As xsm_choice_info::loss, after `best_epoch`; infinite if it diverged. */
+    double precision;      /**< As xsm_choice_info::precision, after `best_epoch`. */
+    const char *transform; /**< As xsm_choice_info::transform. */
+    uint32_t hidden;       /**< As xsm_choice_info::hidden. */
+    uint32_t reserved;     /**< Zero. */
+} xsm_choice_trial;
+
+/** Starting value of an #xsm_choice_trial. */
+#define XSM_CHOICE_TRIAL_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0                                          \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Chooses how to train on rows. Afterwards, make a linear model (or an embedding model if xsm_choice_info::hidden is
+ *  not 0), the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from
+ *  these, xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_batch() with
+ *  these settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a
+ *  time budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
+ *
+ *  Trials allocate a model of their own, one at a time, as large as the model to be trained, and copies of the rows.
+ *  @param context  context whose threads are used, or NULL
+ *  @param train    rows, each with a label; rows may have several labels if the estimator accepts them
+ *  @param options  settings, or NULL
+ *  @param[out] out the choice, the caller's to release with xsm_choice_free()
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED if every trial diverged; #XSM_CANCELLED if the callback returned non-zero;
+ *          #XSM_ERROR_RANGE for an option; #XSM_ERROR_UNSUPPORTED for `lbfgs` with an estimator that samples; the
+ *          errors of xsm_trainer_new() and xsm_fit_batch() for data, options and memory */
+XSM_API xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
+                              xsm_choice **out, xsm_error *err);
+/** Releases a choice and the estimator that it made; NULL is allowed. */
+XSM_API void xsm_choice_free(xsm_choice *choice);
+/** Fills `info` (start it with #XSM_CHOICE_INFO_INIT).
+ *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_choice_get_info(const xsm_choice *choice, xsm_choice_info *info, xsm_error *err);
+/** The estimator, not bound, with all its options set: owned by the choice (borrowed), or the caller's own if
+ *  xsm_choose_options::estimator was set. */
+XSM_API xsm_estimator *xsm_choice_estimator(const xsm_choice *choice);
+/** Explains the choice in three lines: `index` 0 (the method), 1 (learning rate, epochs, L2 penalty) and 2 (how the
+ *  settings were found, and what the time budget shortened). English text without a line end, valid as long as the
+ *  choice. NULL past the last line. */
+XSM_API const char *xsm_choice_line(const xsm_choice *choice, size_t index);
+/** Fills `trial` (start it with #XSM_CHOICE_TRIAL_INIT) with trial number `index`, in the order in which they ran.
+ *  @return as xsm_choice_get_info(), and #XSM_ERROR_RANGE past the last */
+XSM_API xsm_status xsm_choice_get_trial(const xsm_choice *choice, uint64_t index, xsm_choice_trial *trial,
+                                        xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,160 @@
+/**
+ * @file context.h
+ * @brief What the host provides to the library: memory, threads, a log function, a hook for progress and cancelling.
+ */
+#ifndef XSOFTMAX_CONTEXT_H
+#define XSOFTMAX_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/error.h>
+
+/** @defgroup context Contexts
+ *
+ * A context is the first argument of every constructor. NULL means a new context with default settings. An object keeps
+ * a reference to its context, so a context may be released while objects made with it still exist.
+ *
+ * The library has no global state: two contexts share nothing. After fork(), the child may use objects that were made
+ * before it, if no other thread was inside the library at that time. The threads of the built-in runner stay in the
+ * parent: in the child, an old context uses the calling thread only, and a new context starts its own threads.
+ *
+ * **Threads.** Any number of threads may use one context at the same time.
+ *  @{ */
+
+/** A memory allocator of the host. Both functions must be thread-safe. */
+typedef struct xsm_allocator {
+    void *user; /**< First argument of both functions. */
+    /** Returns `size` (> 0) bytes at a multiple of `alignment` (a power of two, at most 2 MiB), or NULL. */
+    void *(*allocate)(void *user, size_t size, size_t alignment);
+    /** Releases memory that allocate() returned for the same size and alignment; `memory` is never NULL. */
+    void (*release)(void *user, void *memory, size_t size, size_t alignment);
+} xsm_allocator;
+
+/** Level of a message. */
+enum {
+    XSM_LOG_WARNING = 1, /**< A possible problem; the call continues. */
+    XSM_LOG_INFO = 2,    /**< What the library chose, and why. */
+    XSM_LOG_DEBUG = 3    /**< For developers of the library. */
+};
+
+/** Receives a message: one line, without a line end. Called from any thread that calls the library. */
+typedef void (*xsm_log_function)(void *user, int32_t level, const char *message);
+
+/** One job of a parallel call: `index` is the number of the job, `thread` the number of the runner's thread that runs
+ *  it. */
+typedef void (*xsm_job)(void *state, size_t index, uint32_t thread);
+
+/** A thread pool of the host. */
+typedef struct xsm_runner {
+    void *user; /**< First argument of run(). */
+    /** Most threads that run() uses at once, at least 1. The `thread` of a job is less than this. */
+    uint32_t threads;
+    /** Zero. */
+    uint32_t reserved;
+    /** Calls `job(state, index, thread)` once for each index in [0, count), in any order and on any thread, never two
+     *  at once with the same `thread`. Returns 0 when all jobs have ended; any other value means that some jobs did not
+     *  run. Jobs never wait for each other, so running them one after another is correct. May be called from several of
+     *  the host's threads at once. */
+    int32_t (*run)(void *user, xsm_job job, void *state, size_t count);
+} xsm_runner;
+
+/** What a call is doing, for an #xsm_progress_hook. The library fills it; look at `size` before members that later
+ *  releases add. */
+typedef struct xsm_activity {
+    size_t size;       /**< sizeof(xsm_activity) in the library. */
+    const char *phase; /**< What, as in "while ...": "reading", "training", "evaluating", and what the guide
+                            @ref guide_cancelling lists. Static string. */
+    const char *unit;  /**< What `done` and `total` count, a plural: "rows", "bytes", "classes", ... Static string. */
+    uint64_t done;     /**< So many are done. Does not decrease within a phase. */
+    uint64_t total;    /**< Of so many; 0 = not known. */
+    double seconds;    /**< Since the phase began. */
+} xsm_activity;
+
+/** Sees the progress of a long call and can cancel it: a non-zero return value ends the call with #XSM_CANCELLED,
+ * within a tenth of a second as a rule.
+ *
+ *  Called some 20 times a second in every call that takes long; never in the first 50 ms of a call. It is called on the
+ *  thread that made the call; in a context with a host's runner also on the threads on which the runner runs the call's
+ *  jobs, one at a time. Calls of several threads with one context are shown and cancelled separately.
+ *
+ *  The library holds no lock meanwhile. The hook may use the library, but not the objects that the call changes; such
+ * use is neither shown nor cancelled.
+ *  @param user     `progress_user`
+ *  @param activity what the call is doing, valid until the hook returns
+ *  @return 0 to go on */
+typedef int32_t (*xsm_progress_hook)(void *user, const xsm_activity *activity);
+
+/** Instruction sets that a context can be forbidden to use, for tests and comparisons. */
+enum {
+    XSM_CPU_DISABLE_AVX2 = 1,   /**< x86-64: AVX2 with FMA (also disables AVX-512). */
+    XSM_CPU_DISABLE_AVX512 = 2, /**< x86-64: AVX-512 F, BW, DQ and VL. */
+    XSM_CPU_DISABLE_NEON = 4    /**< aarch64. */
+};
+
+/** Settings of a context. Start with #XSM_CONTEXT_OPTIONS_INIT; zero or NULL means the default. */
+typedef struct xsm_context_options {
+    size_t size;                    /**< sizeof(xsm_context_options). */
+    const xsm_allocator *allocator; /**< Default: the C library's. Copied. */
+    xsm_log_function log;           /**< Default: no messages. */
+    void *log_user;                 /**< First argument of log(). */
+    const xsm_runner *runner;       /**< Default: the library's own threads, started when first needed. Copied. */
+    uint32_t threads;     /**< Without a runner: number of threads, at most 4096; 1 = the calling thread only. Default:
+                               the number of processors that this process may run on. */
+    uint32_t cpu_disable; /**< Sum of XSM_CPU_DISABLE_* values. Results are bit-identical for any value. */
+    xsm_progress_hook progress; /**< Sees what long calls do, and can cancel them. Default: none. */
+    void *progress_user;        /**< First argument of progress(). */
+} xsm_context_options;
+
+/** Starting value of an #xsm_context_options. */
+#define XSM_CONTEXT_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(xsm_context_options), NULL, NULL, NULL, NULL, 0, 0, NULL, NULL                                          \
+    }
+
+/** A context; opaque. */
+typedef struct xsm_context xsm_context;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes a context.
+ *  @param options  settings, or NULL for the defaults
+ *  @param[out] out the context, the caller's to release with xsm_context_free()
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads or unknown `cpu_disable` bits; #XSM_ERROR_ARGUMENT for an
+ *          incomplete allocator or runner; #XSM_ERROR_LIMIT if the process has no key of the threads library left for
+ *          `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl); #XSM_ERROR_MEMORY; #XSM_ERROR_STRUCT_OLD,
+ *          #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err);
+/** Releases the caller's reference to a context; NULL is allowed. The allocator and the runner stay in use until the
+ *  last object made with the context is released. */
+XSM_API void xsm_context_free(xsm_context *context);
+/** Most threads that the context uses. */
+XSM_API uint32_t xsm_context_threads(const xsm_context *context);
+/** Name of the instruction set in use: "scalar", "avx2", "avx512" or "neon". Static string. */
+XSM_API const char *xsm_context_instruction_set(const xsm_context *context);
+
+/** Allocates memory with the context's allocator, for the host's own estimators, samplers and indexes.
+ *  @param context the context
+ *  @param size    bytes; for 0 a valid pointer is returned, which must also be released
+ *  @return NULL if there is no memory; else memory aligned to 64 bytes. Release it with xsm_context_release() and the
+ *          same size. */
+XSM_API void *xsm_context_allocate(xsm_context *context, size_t size);
+/** Releases memory of xsm_context_allocate(); NULL is allowed. */
+XSM_API void xsm_context_release(xsm_context *context, void *memory, size_t size);
+
+/** For the long loops of the host's own estimators, samplers and indexes: calls the context's hook if it is time.
+ *  Costs some 50 ns with a hook; call it once in 10 to 1000 microseconds of work. Any thread.
+ *  @return non-zero if the library's call that runs on this thread was cancelled: release what was made and return
+ *          #XSM_CANCELLED */
+XSM_API int32_t xsm_context_poll(const xsm_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,460 @@
+/**
+ * @file dataset.h
+ * @brief Rows of features with their labels, from memory or from files.
+ */
+#ifndef XSOFTMAX_DATASET_H
+#define XSOFTMAX_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/context.h>
+#include <xsoftmax/error.h>
+
+/** @defgroup dataset Datasets
+ *
+ * A dataset is N rows of D features, dense or sparse (float32), each with zero or more labels. Inside the library a
+ * label is a **class**, a number in [0, K). The labels of a file may be any numbers (or words): reading numbers the
+ * labels that occur as classes, and stores the **class map**: the file's label of each class, in increasing order.
+ *
+ * Test data and data to predict is read against the class map of the training data (xsm_read_options::classes). A label
+ * that is not in the map becomes #XSM_CLASS_UNSEEN: the row is kept and counts as an error.
+ *
+ * **Threads.** Functions that take a const dataset do not change it; several threads may call them at the same time.
+ *  @{ */
+
+/** A dataset; opaque. */
+typedef struct xsm_dataset xsm_dataset;
+/** A fitted row transform; opaque. */
+typedef struct xsm_transform xsm_transform;
+/** Maps words to features: the words of the training text and the text options; opaque, constant. */
+typedef struct xsm_vocabulary xsm_vocabulary;
+
+/** Class of a label that does not occur in the class map. */
+#define XSM_CLASS_UNSEEN UINT32_MAX
+/** Largest number of classes: 2^31 - 1. */
+#define XSM_CLASSES_MAX UINT32_C(2147483647)
+/** Largest number of features: 2^31 - 1. */
+#define XSM_FEATURES_MAX UINT32_C(2147483647)
+
+/** Which labels of a row are used. */
+enum {
+    XSM_LABELS_ALL = 0,     /**< All, without duplicates, in file order. */
+    XSM_LABELS_FIRST = 1,   /**< The first in file order. */
+    XSM_LABELS_SMALLEST = 2 /**< The smallest label; for text, the first name in bytewise order. */
+};
+
+/** File formats.
+ *
+ *  #XSM_FORMAT_AUTO detects the format from the first line that identifies it. If line 1 has three integers and nothing
+ *  else, the file is XC text with its header. A header line with the label column, separated by commas or tabs, means
+ *  CSV or TSV; so does a header line of names alone or, with a class map, with as many columns as the map has features.
+ *  A line with a feature `f:v` means LIBSVM. A line that starts with the label prefix means text. XC text without its
+ *  header looks like LIBSVM, so its format must be set explicitly. Blank lines, comments and lines with labels only are
+ *  skipped; any other line is an error. A byte order mark is skipped. If the class map has a vocabulary, the format is
+ *  always text.
+ *
+ *  Values are finite decimal numbers with a decimal point in any locale; they are correctly rounded to float32. Labels
+ *  are 64-bit integers; in CSV and TSV they may be words. The features of a row may be in any order, each at most once;
+ *  zeros are not stored. Lines end with LF or CR LF and may have any length. */
+enum {
+    XSM_FORMAT_AUTO = 0, /**< Detected from the first lines. */
+    /** Extreme Classification Repository text: `l1,l2 f:v f:v`, 0-based, labels not negative, with or without a header
+     *  line `rows features labels`, which must match the rest of the file. A line that starts with a space or a feature
+     *  has no labels. An empty line is a row without labels and features; at the end of a file with a header line it is
+     *  not a row. */
+    XSM_FORMAT_XC = 1,
+    /** LIBSVM/SVMlight: `l1,l2 f:v f:v`, `#` starts a comment, blank lines are skipped. Labels may be negative and may
+     *  be written as `+1` or `1.0`. */
+    XSM_FORMAT_LIBSVM = 2,
+    /** Comma-separated dense values under a header line, fields quoted as in RFC 4180. One column contains the label;
+     *  an empty field means no label. If every label is an integer, labels are numbers; otherwise they are words: the
+     *  classes are the words in bytewise order, stored as names, and a class map with names is matched by name. With a
+     *  class map, the label column may be missing: the file then has as many columns as features, and no row has a
+     *  label. */
+    XSM_FORMAT_CSV = 3,
+    XSM_FORMAT_TSV = 4, /**< The same, tab-separated. */
+    /** UTF-8 words separated by blanks, one row a line, as in fastText. A word that starts with the label prefix is a
+     *  label, at any position in the line; the rest of the word is the label's name. A feature is a word, or an n-gram
+     *  of words or characters that is hashed to a bucket; its value is the number of occurrences in the row. The
+     *  classes are the names in bytewise order. An empty line is a row without labels and features. See
+     *  #xsm_text_options. */
+    XSM_FORMAT_TEXT = 5,
+    /** A NumPy file: a matrix of float32 or float64 in row-major order, little-endian. Labels are integers (or floats
+     *  with integer values) in a second file (xsm_read_options::labels_path), or in a column of the matrix:
+     *  xsm_read_options::label_column is its number, from 0; negative numbers count from the end. */
+    XSM_FORMAT_NPY = 6,
+    /** A cache that xsm_dataset_write() writes for fast reading: one safetensors file with rows, classes, names and
+     *  vocabulary. It is mapped, not read, so it may be larger than memory. It must be an uncompressed file. */
+    XSM_FORMAT_CACHE = 7
+};
+
+/** How text is converted to features. Start with #XSM_TEXT_OPTIONS_INIT; 0 and NULL mean the defaults.
+ *
+ *  Features 0 to V-1 are the words that occur often enough, the most frequent first. With n-grams, features V to V +
+ *  `buckets` - 1 are the buckets. N-grams of words use all words of the line, rare words included. N-grams of
+ *  characters use each word with angle brackets added, `<word>`, so that prefixes and suffixes differ from inner parts
+ *  (Bojanowski et al. 2017, Enriching word vectors with subword information; Joulin et al. 2017, Bag of tricks for
+ *  efficient text classification). */
+typedef struct xsm_text_options {
+    size_t size;              /**< sizeof(xsm_text_options). */
+    const char *label_prefix; /**< Prefix of labels, without blanks; NULL = `__label__`. */
+    uint32_t min_count;       /**< Words that occur less often are not features; 0 = 1. */
+    uint32_t word_ngrams;     /**< Longest n-gram of words, 1 to 16; 0 = 1, single words only. */
+    uint32_t min_chars;       /**< Shortest n-gram of characters, 1 to max_chars; 0 = 1 if max_chars is set. */
+    uint32_t max_chars;       /**< Longest n-gram of characters, up to 64; 0 = none. */
+    uint32_t buckets;         /**< Number of features that n-grams are hashed to, up to #XSM_FEATURES_MAX; 0 = 2^18. */
+    uint32_t reserved;        /**< Zero. */
+} xsm_text_options;
+
+/** Starting value of an #xsm_text_options. */
+#define XSM_TEXT_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_text_options), NULL, 0, 0, 0, 0, 0, 0                                                               \
+    }
+
+/** First feature index of a LIBSVM file. */
+enum {
+    /** As in the data of the class map; without a class map, 0 if an index 0 occurs, else 1. */
+    XSM_INDEX_BASE_AUTO = 0,
+    XSM_INDEX_BASE_ZERO = 1, /**< 0. */
+    XSM_INDEX_BASE_ONE = 2   /**< 1; an index 0 is an error. */
+};
+
+/** The classes and features of a dataset or model; other data that is used with it must match them. A view: the
+ *  pointers are borrowed from the object that filled it. Start with #XSM_CLASS_MAP_INIT. */
+typedef struct xsm_class_map {
+    size_t size;              /**< sizeof(xsm_class_map). */
+    uint32_t classes;         /**< K. */
+    uint32_t features;        /**< D. */
+    const int64_t *labels;    /**< [K] the file's label of each class, strictly increasing; NULL = the class number
+                                   itself. */
+    const char *const *names; /**< [K] name of each class, or NULL. */
+    int32_t index_base;       /**< First feature index of the file, an XSM_INDEX_BASE_* value; AUTO = unknown, because
+                                   the data was not sparse text. Rows that are read against the map use the same
+                                   base. */
+    int32_t reserved;         /**< Zero. */
+    const uint64_t *counts;   /**< [K] number of training rows with each class, or NULL = unknown. */
+    uint64_t rows;            /**< Number of training rows, at least the largest count; 0 without counts. */
+    const xsm_vocabulary *vocabulary; /**< Vocabulary that the text was read with, or NULL. */
+} xsm_class_map;
+
+/** Starting value of an #xsm_class_map. */
+#define XSM_CLASS_MAP_INIT                                                                                             \
+    {                                                                                                                  \
+        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL                                                   \
+    }
+
+/** How to read a file. Start with #XSM_READ_OPTIONS_INIT. If `format` names a format, options of other formats are an
+ *  error. With #XSM_FORMAT_AUTO, options of formats other than the detected one are ignored, except `labels_path`: it
+ *  is an error for any file that is not NPY, because its labels would be lost. */
+typedef struct xsm_read_options {
+    size_t size;              /**< sizeof(xsm_read_options). */
+    int32_t format;           /**< An XSM_FORMAT_* value. */
+    int32_t labels;           /**< An XSM_LABELS_* value. */
+    int32_t index_base;       /**< An XSM_INDEX_BASE_* value; LIBSVM only. */
+    uint32_t features;        /**< Number of features D; 0 = from the header, the class map, or the largest index. */
+    const char *label_column; /**< CSV and TSV: name of the label column; NULL = "label". NPY: its number, from 0,
+                                   negative from the end; NULL = no label column. */
+    const xsm_class_map *classes; /**< Classes and features of the training data, or NULL. If `features` is 0, D is that
+                                       of the map, and larger feature indexes are dropped and counted. If the map has a
+                                       vocabulary, text is read with it, and unknown words are left out. */
+    const xsm_text_options *text; /**< Text: how it is converted to features; NULL = the defaults, or the options of the
+                                       class map. The defaults are accepted with any format. */
+    const char *labels_path;      /**< NPY: file of labels, [N] or [N,1] integers; NULL = none. */
+    const char *spool;   /**< A folder: rows are stored in temporary files there instead of memory; the files are
+                              removed with the dataset. NULL = memory. Caches are never in memory. */
+    int32_t skip_verify; /**< Caches: 1 = do not verify the contents, so that reading needs no pass over them. */
+    int32_t reserved;    /**< Zero. */
+} xsm_read_options;
+
+/** Starting value of an #xsm_read_options. */
+#define XSM_READ_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0                                       \
+    }
+
+/** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. Options of formats other than `format` are an error. */
+typedef struct xsm_write_options {
+    size_t size;              /**< sizeof(xsm_write_options). */
+    int32_t format;           /**< An XSM_FORMAT_* value, not AUTO and not TEXT. */
+    int32_t index_base;       /**< LIBSVM: first feature index, an XSM_INDEX_BASE_* value; AUTO = 1. */
+    const char *label_column; /**< CSV and TSV: name of the label column, which is the last; NULL = "label". */
+    const char *labels_path;  /**< NPY: file to write the labels to, [N] int64. Required if there are labels. */
+    const char *names_path;   /**< XC, LIBSVM and NPY: file to write the names of classes to, for
+                                   xsm_dataset_read_names(); the labels are then class numbers. Required if classes have
+                                   names. */
+} xsm_write_options;
+
+/** Starting value of an #xsm_write_options. */
+#define XSM_WRITE_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL                                                              \
+    }
+
+/** A source of bytes other than a file. */
+typedef struct xsm_source {
+    void *user; /**< First argument of read(). */
+    /** Reads up to `size` bytes. Returns a negative number on failure, 0 at the end, else the number of bytes. */
+    int64_t (*read)(void *user, void *buffer, size_t size);
+} xsm_source;
+
+/** Labels of rows in the caller's memory, as classes in [0, `classes`). Start with #XSM_LABELS_INIT. */
+typedef struct xsm_labels {
+    size_t size;             /**< sizeof(xsm_labels). */
+    uint32_t classes;        /**< K. */
+    uint32_t reserved;       /**< Zero. */
+    const uint64_t *offsets; /**< [N+1] row i has labels[offsets[i]..offsets[i+1]); NULL = one label a row. */
+    const uint32_t *labels;  /**< The labels, without duplicates in a row. #XSM_CLASS_UNSEEN is allowed, also more than
+                                  once. */
+} xsm_labels;
+
+/** Starting value of an #xsm_labels. */
+#define XSM_LABELS_INIT                                                                                                \
+    {                                                                                                                  \
+        sizeof(xsm_labels), 0, 0, NULL, NULL                                                                           \
+    }
+
+/** Ownership of the arrays that are passed to a constructor. */
+enum {
+    XSM_COPY = 0,  /**< The dataset makes a copy. */
+    XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it and stay unchanged. Features
+                        and labels are copied only when a function has to change them. */
+};
+
+/** Facts about a dataset. Start with #XSM_DATASET_INFO_INIT. */
+typedef struct xsm_dataset_info {
+    size_t size;               /**< sizeof(xsm_dataset_info). */
+    uint64_t rows;             /**< N. */
+    uint64_t values;           /**< Stored feature values: non-zeros if sparse, N*D if dense. */
+    uint64_t labels;           /**< Labels of all rows, including unseen labels. */
+    uint64_t unlabelled;       /**< Rows without a label. */
+    uint64_t empty;            /**< Rows without a non-zero feature. */
+    uint64_t unseen_rows;      /**< Rows that have labels, none of which is in the class map. */
+    uint64_t unseen_labels;    /**< Labels that are not in the class map. */
+    uint64_t dropped_features; /**< Feature values that were dropped while reading, because their index is not below
+                                    D. */
+    uint32_t features;         /**< D. */
+    uint32_t classes;          /**< K. */
+    int32_t sparse;            /**< 1 = sparse, 0 = dense. */
+    int32_t format;            /**< XSM_FORMAT_* value of the file, 0 if from memory. */
+} xsm_dataset_info;
+
+/** Starting value of an #xsm_dataset_info. */
+#define XSM_DATASET_INFO_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_dataset_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                   \
+    }
+
+/** One row: a view into the dataset. Start with #XSM_ROW_INIT. */
+typedef struct xsm_row {
+    size_t size;            /**< sizeof(xsm_row). */
+    const float *values;    /**< [count] feature values. */
+    const uint32_t *index;  /**< [count] their features, strictly increasing; NULL if dense (value i is that of feature
+                                 i). */
+    uint64_t count;         /**< Number of values: non-zeros if sparse, D if dense. */
+    const uint32_t *labels; /**< [label_count] classes, or #XSM_CLASS_UNSEEN. */
+    uint64_t label_count;   /**< Number of labels. */
+} xsm_row;
+
+/** Starting value of an #xsm_row. */
+#define XSM_ROW_INIT                                                                                                   \
+    {                                                                                                                  \
+        sizeof(xsm_row), NULL, NULL, 0, NULL, 0                                                                        \
+    }
+
+/** Which rows xsm_dataset_drop() removes. */
+enum {
+    XSM_DROP_UNLABELLED = 1, /**< Rows without a label. */
+    XSM_DROP_EMPTY = 2       /**< Rows without a non-zero feature. */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes a dataset of dense rows.
+ *  @param context  context, or NULL
+ *  @param values   row i, feature j at values[i*stride + j]
+ *  @param rows     N >= 1
+ *  @param features D; 0 for rows that have labels only (`values` is then ignored)
+ *  @param stride   floats from one row to the next, >= D
+ *  @param labels   labels of the rows, or NULL for rows to predict
+ *  @param ownership #XSM_COPY or #XSM_BORROW
+ *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a label that is not below K or occurs twice in a row, or a value that is not
+ *          finite (the message names row and position); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT.
+ *          O(N D). */
+XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const float *values, uint64_t rows, uint32_t features,
+                                          size_t stride, const xsm_labels *labels, int32_t ownership, xsm_dataset **out,
+                                          xsm_error *err);
+/** Makes a dataset of sparse rows (CSR).
+ *  @param context  context, or NULL
+ *  @param offsets  [N+1] row i has values[offsets[i]..offsets[i+1]); offsets[0] = 0, non-decreasing
+ *  @param index    features of the values, in [0, D), strictly increasing within a row
+ *  @param values   the values
+ *  @param rows     N >= 1
+ *  @param features D; 0 for rows that have labels only
+ *  @param labels   labels of the rows, or NULL
+ *  @param ownership #XSM_COPY or #XSM_BORROW
+ *  @param[out] out the dataset, the caller's
+ *  @param err      what went wrong, or NULL
+ *  @return as xsm_dataset_from_dense(), and #XSM_ERROR_RANGE for offsets or indexes out of order. O(N + values). */
+XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const uint64_t *offsets, const uint32_t *index,
+                                        const float *values, uint64_t rows, uint32_t features, const xsm_labels *labels,
+                                        int32_t ownership, xsm_dataset **out, xsm_error *err);
+
+/** Reads a file, plain or gzip-compressed (detected from its first bytes).
+ *  @param context context, or NULL
+ *  @param path    the file
+ *  @param options how to read it, or NULL
+ *  @param[out] out the dataset, the caller's
+ *  @param err     what went wrong, with line and column
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_UNSUPPORTED for gzip in a build without
+ *          zlib, and for a cache on a big-endian machine; #XSM_ERROR_CHECKSUM and #XSM_ERROR_FILE_VERSION for a cache;
+ *          #XSM_ERROR_DATA for a file without rows, or a file without features if xsm_read_options::features is not
+ *          set. O(bytes). */
+XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options,
+                                    xsm_dataset **out, xsm_error *err);
+/** As xsm_dataset_read(), from the host's own source of bytes, such as standard input or a buffer. Error messages
+ *  contain `name` in place of the path.
+ *  @return as xsm_dataset_read(); #XSM_ERROR_IO if read() failed; #XSM_ERROR_UNSUPPORTED for a cache, which must be a
+ *          file */
+XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
+                                           const xsm_read_options *options, xsm_dataset **out, xsm_error *err);
+/** Writes a dataset to a file and replaces an existing file atomically. Reading the file gives the same dataset. If the
+ *  format cannot represent the dataset, the function fails and the error names the row.
+ *
+ *  | format | what it cannot represent |
+ *  |---|---|
+ *  | XC | labels below 0; names, without `names_path` |
+ *  | LIBSVM | rows without label and features; names, without `names_path`. The file does not contain D. |
+ *  | CSV, TSV | more than one label a row |
+ *  | NPY | labels, unless every row has exactly one or no row has any; names, without `names_path` |
+ *  | CACHE | |
+ *
+ *  Text cannot be written, because a dataset does not store its words. XC and LIBSVM leave out zeros, also those of
+ *  dense rows; CACHE keeps sparse rows sparse; the other formats write every value. Numbers are written so that they
+ *  read back as the same float32; zeros have no sign. Labels that are not in the class map (#XSM_CLASS_UNSEEN) and rows
+ *  without features (D = 0) can be written to caches only.
+ *  @param dataset the dataset
+ *  @param path    the file
+ *  @param options how to write it
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED if the format cannot represent the dataset; #XSM_ERROR_IO; #XSM_ERROR_RANGE
+ *          for the options; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. The memory needed does not depend on the number of
+ *          rows. O(values). */
+XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *path, const xsm_write_options *options,
+                                     xsm_error *err);
+/** Releases a dataset; NULL is allowed. */
+XSM_API void xsm_dataset_free(xsm_dataset *dataset);
+
+/** Fills `info` (start it with #XSM_DATASET_INFO_INIT). O(1).
+ *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_dataset_get_info(const xsm_dataset *dataset, xsm_dataset_info *info, xsm_error *err);
+/** Fills `row` (start it with #XSM_ROW_INIT) with a view of row `index`, valid until the dataset changes. O(1).
+ *  @return as xsm_dataset_get_info(), and #XSM_ERROR_RANGE for a row that does not exist */
+XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t index, xsm_row *row, xsm_error *err);
+/** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes.
+ *  O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_dataset_get_classes(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
+/** Number of words of a vocabulary, V. */
+XSM_API uint32_t xsm_vocabulary_words(const xsm_vocabulary *vocabulary);
+/** The word of feature `index`; NULL if `index` is not below V. Borrowed from the vocabulary. */
+XSM_API const char *xsm_vocabulary_word(const xsm_vocabulary *vocabulary, uint32_t index);
+/** Fills `options` (start it with #XSM_TEXT_OPTIONS_INIT) with the options that the vocabulary was made with, defaults
+ *  filled in; the prefix is borrowed.
+ *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *vocabulary, xsm_text_options *options,
+                                              xsm_error *err);
+/** [K] number of rows with each class; borrowed from the dataset, valid until it changes. */
+XSM_API const uint64_t *xsm_dataset_class_counts(const xsm_dataset *dataset);
+
+/** Reads names of the classes, for data whose file has none: line i (from 0) of the file `path`, plain or gzip, is the
+ *  name of the data file's label i.
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is not UTF-8 or an empty line; #XSM_ERROR_SHAPE if a
+ *          label of the class map has no line; #XSM_ERROR_MEMORY. The dataset is unchanged on failure. */
+XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
+
+/** Removes rows.
+ *  @param dataset the dataset
+ *  @param which   sum of XSM_DROP_* values
+ *  @param[out] dropped number of rows removed, or NULL
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no row would remain (the dataset is unchanged); #XSM_ERROR_ARGUMENT for other
+ *          values of `which`; #XSM_ERROR_MEMORY. O(N + values). */
+XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64_t *dropped, xsm_error *err);
+/** Keeps one label a row: `which` is an XSM_LABELS_* value. #XSM_LABELS_SMALLEST compares the labels of the file, and
+ *  uses an unseen label only if the row has no other. The classes do not change.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY. O(labels). */
+XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
+/** Renumbers the classes so that each class occurs; the class map keeps the file's labels.
+ *  @return #XSM_OK; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT. O(K + labels). */
+XSM_API xsm_status xsm_dataset_compact(xsm_dataset *dataset, xsm_error *err);
+/** Adds the classes of a map that the dataset lacks, so that a model that was trained on other rows can also learn
+ *  these rows (xsm_model_grow()). If both maps have names and no labels, classes with equal names are the same; the
+ *  classes of the map come first, in its order. Otherwise classes with equal labels are the same, and all classes are
+ *  in increasing order of labels. Sparse rows get the number of features of the map if that is larger.
+ *  @param dataset the dataset; its labels are renumbered
+ *  @param map     class map of a model or of other data; its counts are ignored
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE for dense rows with fewer features than the map; #XSM_ERROR_RANGE for labels that
+ *          do not increase; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map *map, xsm_error *err);
+/** Permutes the rows at random; every order is equally likely, and the same seed gives the same order.
+ *  @return #XSM_OK; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT. O(N + values). */
+XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_error *err);
+/** Makes a dataset of copies of rows, in the given order; a row may be repeated. Features and classes are the same.
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that does not exist; #XSM_ERROR_ARGUMENT for no rows; #XSM_ERROR_MEMORY.
+ *          O(values copied). */
+XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
+                                      xsm_dataset **out, xsm_error *err);
+/** Splits a dataset into two at random: `part` gets floor(fraction*N + 1/2) rows, `rest` the other rows, both in the
+ *  original order.
+ *  @param dataset  the dataset, unchanged
+ *  @param fraction in (0, 1); both datasets must get a row
+ *  @param seed     the same seed gives the same split
+ *  @param[out] part the chosen rows, the caller's
+ *  @param[out] rest the other rows, the caller's
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for the fraction; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(N + values). */
+XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction, uint64_t seed, xsm_dataset **part,
+                                     xsm_dataset **rest, xsm_error *err);
+
+/** Makes a row transform from its description: steps separated by commas, applied in that order.
+ *
+ *  | step | what it does |
+ *  |---|---|
+ *  | `truncate=N` | drops features N and above; D becomes min(D, N), which may be 0 |
+ *  | `tfidf` | multiplies feature j by log((1 + N) / (1 + n_j)) + 1; it is not zero in n_j training rows |
+ *  | `unit` | divides a row by its Euclidean norm (a row of zeros does not change) |
+ *
+ *  An empty description makes a transform that does nothing. `tfidf` may occur once.
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown step (the message lists the known steps); #XSM_ERROR_RANGE for the
+ *          value of a step or a second `tfidf`; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out,
+                                     xsm_error *err);
+/** Fits the transform to training rows: computes the idf weights and stores D. Each step gets the rows as the previous
+ *  steps transformed them. The dataset does not change.
+ *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(values) with `tfidf`, else O(1). */
+XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
+/** Transforms a dataset in place. A dataset with borrowed arrays copies them first.
+ *  @return #XSM_OK; #XSM_ERROR_STATE before xsm_transform_fit(); #XSM_ERROR_SHAPE if D differs from the fitted D;
+ *          #XSM_ERROR_RANGE if a value times its idf weight overflows float32; #XSM_ERROR_MEMORY. The dataset is
+ *          unchanged on failure. */
+XSM_API xsm_status xsm_transform_apply(const xsm_transform *transform, xsm_dataset *dataset, xsm_error *err);
+/** The description that the transform was made from, in its normal form; borrowed. */
+XSM_API const char *xsm_transform_description(const xsm_transform *transform);
+/** Releases a transform; NULL is allowed. */
+XSM_API void xsm_transform_free(xsm_transform *transform);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

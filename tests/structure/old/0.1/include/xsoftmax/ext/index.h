@@ -1,0 +1,166 @@
+/**
+ * @file ext/index.h
+ * @brief The table of functions of a search index, and a test suite for such tables.
+ */
+#ifndef XSOFTMAX_EXT_INDEX_H
+#define XSOFTMAX_EXT_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/index.h>
+
+/** @defgroup ext_index Writing a search index
+ *
+ * A search index is a constant table of functions over a state of `state_size` bytes. The library allocates the state,
+ * zeroes it, writes the options' values to the offsets in the option table, and calls build() with a source that rows
+ * can be read from. Rows and queries are plain vectors of `width` numbers. A bias is an additional number of each row;
+ * each query then has an additional 1. The score (logit) of a row is its inner product with the query.
+ *
+ * **Threads.** query() is called from several threads at once while the state is constant. While another function runs,
+ * no function of the same state runs in another thread.
+ *
+ * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
+ *  @{ */
+
+/** The source of the rows; valid during the call. */
+typedef struct xsm_index_source {
+    size_t size;          /**< sizeof(xsm_index_source). */
+    xsm_context *context; /**< For xsm_context_allocate(). */
+    const void *state;    /**< What read() reads from: the library's, or the host's if the host made the source. */
+    uint32_t count;       /**< K. */
+    uint32_t width;       /**< Numbers in a row. */
+    uint64_t seed;        /**< Seed for random choices of build(). */
+    /** Writes row rows[j], or row first + j if `rows` is NULL, to out[j*stride], for j < count. Any number of threads
+     *  may call it at once. */
+    void (*read)(const struct xsm_index_source *source, const uint32_t *rows, uint32_t first, uint32_t count,
+                 float *out, size_t stride);
+    uint32_t wanted;   /**< Number of rows that a search will request; 0 = unknown. Some tables choose the size of their
+                            clusters by it. */
+    uint32_t reserved; /**< Zero. */
+} xsm_index_source;
+
+/** Queries of one call, at most #XSM_INDEX_QUERIES, and the arrays for the results. */
+typedef struct xsm_index_block {
+    size_t size;          /**< sizeof(xsm_index_block). */
+    const float *queries; /**< Query i at queries[i*stride]; each aligned to 64 bytes. */
+    size_t stride;        /**< Floats from one query to the next. */
+    uint32_t count;       /**< n. */
+    uint32_t top;         /**< Most rows to find for each query, at most K. */
+    float threshold;      /**< Only rows with a score above it are found; -INFINITY = all. */
+    int32_t any_order;    /**< 1 = lists may be in any order, and a table that scores a subset of the rows need not
+                               select the best of them if `top` is enough for all. */
+    uint32_t *classes;    /**< [n][list_stride] output: rows, highest score first; rows with equal scores in increasing
+                               order. The list of query i begins at classes[i*list_stride]. */
+    float *scores;        /**< [n][list_stride] output: their scores. */
+    uint32_t *lengths;    /**< [n] output: number of rows found for each query. */
+    uint64_t *probed;     /**< [n] output: rows that were scored for each query; 0 unless the table fills it. */
+    void *scratch;        /**< Scratch memory of the size that scratch() returned, aligned to 64 bytes; contents
+                               undefined. NULL for size 0. */
+    size_t list_stride;   /**< Entries from one query's list to the next, at least `top`. Entries between the lists are
+                               not the table's. */
+} xsm_index_block;
+
+/** Most queries of an #xsm_index_block. */
+#define XSM_INDEX_QUERIES 64
+
+/** A flag of xsm_index_ops::flags: the library does not look for rows >= K in the lists of this table, which saves a
+ * pass over each list. Only for tables that xsm_index_check() accepts; a copy of a table with another query() must not
+ *  inherit it. */
+#define XSM_INDEX_UNCHECKED 1
+
+/** The table. Required members are marked; the others may be NULL or zero. */
+struct xsm_index_ops {
+    size_t size;               /**< Required: sizeof(xsm_index_ops). */
+    uint32_t abi;              /**< Required: #XSM_EXT_ABI_VERSION. */
+    uint32_t flags;            /**< 0 or #XSM_INDEX_UNCHECKED. */
+    const char *name;          /**< Required: lower-case words joined by hyphens. */
+    const char *summary;       /**< Required: one line. */
+    size_t state_size;         /**< Bytes of state. */
+    const xsm_option *options; /**< [option_count]. */
+    uint64_t option_count;     /**< Options. */
+
+    /** Required. Builds the index of all rows. On failure the library calls clear(). */
+    xsm_status (*build)(void *state, const xsm_index_source *source, xsm_error *err);
+    /** Releases what build() allocated. Must also work on a state for which build() failed or was never called. */
+    void (*clear)(void *state);
+    /** Updates the index after `count` rows have changed. On failure the index must remain valid. NULL = clear() and
+     *  build(). */
+    xsm_status (*update)(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
+                         xsm_error *err);
+    /** Bytes of scratch memory that query() needs for this `top`; SIZE_MAX = more than can be addressed. NULL = 0. */
+    size_t (*scratch)(const void *state, uint32_t top);
+    /** Required. Searches: fills `classes`, `scores` and `lengths`. */
+    xsm_status (*query)(const void *state, const xsm_index_block *block, xsm_error *err);
+    /** Fills the members of `info` that the table knows; `rows` and `width` are already set. */
+    void (*info)(const void *state, xsm_index_info *info);
+    /** saved(), save() and restore() store an index in checkpoints of estimators, so that a resumed run is
+     *  bit-identical. A table has all three or none; without them, checkpoints are refused. saved() returns the number
+     *  of numbers to store. It may depend only on the options and on `count`, `width` and `wanted` of the source, not
+     *  on whether the index is built. It is 0 for a table whose build() gives the same index whatever updates came
+     *  before. */
+    uint64_t (*saved)(const void *state, const xsm_index_source *source);
+    /** Writes the numbers of a built index; restore() reads them on any machine with the same byte order. */
+    void (*save)(const void *state, const xsm_index_source *source, uint32_t *numbers);
+    /** As build(), but makes the index that was saved, with the current rows of the source. Returns #XSM_ERROR_FORMAT
+     *  for invalid numbers. */
+    xsm_status (*restore)(void *state, const xsm_index_source *source, const uint32_t *numbers, xsm_error *err);
+};
+
+/** Settings of xsm_index_check(). Start with #XSM_INDEX_CHECK_OPTIONS_INIT. */
+typedef struct xsm_index_check_options {
+    size_t size;            /**< sizeof(xsm_index_check_options). */
+    uint32_t rows;          /**< K of the largest problem; 0 = 2000. */
+    uint32_t width;         /**< D of the largest problem; 0 = 16. */
+    double recall;          /**< Smallest recall of the 10 best rows; 0 = 0.9. 1 = exact. */
+    double tolerance;       /**< Largest error of a score, relative to |row| |query|; 0 = 1e-5. */
+    const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
+} xsm_index_check_options;
+
+/** Starting value of an #xsm_index_check_options. */
+#define XSM_INDEX_CHECK_OPTIONS_INIT                                                                                   \
+    {                                                                                                                  \
+        sizeof(xsm_index_check_options), 0, 0, 0, 0, NULL                                                              \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Number of built-in indexes. */
+XSM_API size_t xsm_index_count(void);
+/** Table of built-in index number `index`, NULL past the last. Static. */
+XSM_API const xsm_index_ops *xsm_index_at(size_t index);
+/** Table of a built-in index by name; NULL if there is none. Static. */
+XSM_API const xsm_index_ops *xsm_index_find(const char *name);
+/** Name of an index's table. */
+XSM_API const char *xsm_index_ops_name(const xsm_index_ops *ops);
+/** What an index does, in one line. */
+XSM_API const char *xsm_index_ops_summary(const xsm_index_ops *ops);
+/** Option number `index` of an index; the option that all indexes have (`seed`) is first. NULL past the last. */
+XSM_API const xsm_option *xsm_index_ops_option(const xsm_index_ops *ops, size_t index);
+/** As xsm_index_new(), from a table of the library or the host. The table must outlive the index.
+ *  @return as xsm_index_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
+ *          or #XSM_ERROR_STRUCT_NEW for a `size`,
+ *          #XSM_ERROR_ABI for another ABI number */
+XSM_API xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *ops, xsm_index **out, xsm_error *err);
+
+/** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
+ *  sorted, have no duplicates and only rows below K; that nothing is written between lists; that scores are correct and
+ * thresholds are respected; that `top` may be K; that a query gives the same list alone and together with others, on
+ * one thread and on several; that updates take effect; and that the recall is large enough.
+ *  @param context context, or NULL
+ *  @param ops     the table
+ *  @param options requirements, or NULL
+ *  @param err     what the table does wrong, and where
+ *  @return #XSM_OK; #XSM_ERROR_DATA if the table is wrong; the errors of the functions of index.h */
+XSM_API xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops,
+                                   const xsm_index_check_options *options, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

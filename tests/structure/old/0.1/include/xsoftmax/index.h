@@ -1,0 +1,169 @@
+/**
+ * @file index.h
+ * @brief Search for the largest inner products: finds the classes with the highest scores (logits) without scoring all.
+ */
+#ifndef XSOFTMAX_INDEX_H
+#define XSOFTMAX_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/model.h>
+#include <xsoftmax/option.h>
+
+/** @defgroup index Search indexes
+ *
+ * An index contains K rows of D numbers, such as the rows of weights of a model. It finds the rows with the highest
+ * score for a query: the inner product of row and query, plus the row's bias if there is one.
+ *
+ * | name | what it does | cost of a query |
+ * |---|---|---|
+ * | `exact` | scores every row, in tiles | K D |
+ * | `spherical` | clusters of directions; scores the rows of the best clusters (Auvolat et al. 2015) | (C + probe) D |
+ *
+ * **Results** do not depend on the number of threads, nor on which queries are in the same call.
+ *
+ * **Threads.** Any number of threads may query one index at the same time. While an index is built or updated, no other
+ * thread may use it.
+ *  @{ */
+
+/** An index; opaque. */
+typedef struct xsm_index xsm_index;
+/** Table of functions of an index, see ext/index.h. */
+typedef struct xsm_index_ops xsm_index_ops;
+
+/** Rows to be indexed. Start with #XSM_INDEX_ROWS_INIT. */
+typedef struct xsm_index_rows {
+    size_t size;       /**< sizeof(xsm_index_rows). */
+    const float *rows; /**< Row k at rows[k*stride], finite. Borrowed until the index is built again or freed. */
+    size_t stride;     /**< Floats from one row to the next, >= width. */
+    uint32_t count;    /**< K, 1 to #XSM_CLASSES_MAX. */
+    uint32_t width;    /**< D, 1 to #XSM_FEATURES_MAX. */
+    const float *bias; /**< [K] numbers that are added to the products, finite, borrowed as `rows`; or NULL. */
+} xsm_index_rows;
+
+/** Starting value of an #xsm_index_rows. */
+#define XSM_INDEX_ROWS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(xsm_index_rows), NULL, 0, 0, 0, NULL                                                                    \
+    }
+
+/** A search for the rows with the highest scores for several queries. Start with #XSM_INDEX_SEARCH_INIT. */
+typedef struct xsm_index_search {
+    size_t size;           /**< sizeof(xsm_index_search). */
+    const float *queries;  /**< Query i at queries[i*stride], D numbers. */
+    size_t stride;         /**< Floats from one query to the next, >= D. */
+    uint64_t count;        /**< n >= 1. */
+    uint32_t top;          /**< Most rows for each query, at least 1. */
+    int32_t has_threshold; /**< 1 = only rows that score above `threshold`. */
+    float threshold;       /**< Used if has_threshold is 1. */
+    uint32_t reserved;     /**< Zero. */
+    uint32_t *classes;     /**< [n][top] output: rows, highest score first; rows with equal scores in increasing
+                                order. */
+    float *scores;         /**< [n][top] output: their scores, as the index computes them. */
+    uint32_t *lengths;     /**< [n] output: number of rows found for each query. The unused entries of `classes` are
+                                UINT32_MAX. */
+    uint64_t probed;       /**< Output: rows that were scored for all queries together; 0 if the index does not count
+                                them. */
+} xsm_index_search;
+
+/** Starting value of an #xsm_index_search. */
+#define XSM_INDEX_SEARCH_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_index_search), NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0                                          \
+    }
+
+/** Facts about an index. Start with #XSM_INDEX_INFO_INIT. */
+typedef struct xsm_index_info {
+    size_t size;       /**< sizeof(xsm_index_info). */
+    uint32_t rows;     /**< K; 0 = not built. */
+    uint32_t width;    /**< D. */
+    uint32_t clusters; /**< C; 0 if the index has no clusters. */
+    uint32_t largest;  /**< Rows of the largest cluster. */
+    uint64_t moved;    /**< Rows that updates have moved to another cluster since the last build of the whole index. */
+    uint64_t rebuilds; /**< Number of times that an update built the whole index again, because rows had moved too
+                            far. */
+} xsm_index_info;
+
+/** Starting value of an #xsm_index_info. */
+#define XSM_INDEX_INFO_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(xsm_index_info), 0, 0, 0, 0, 0, 0                                                                       \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes an index with its default options.
+ *  @param context context, or NULL
+ *  @param name    name of a built-in index
+ *  @param[out] out the index, the caller's to release with xsm_index_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out, xsm_error *err);
+/** Releases an index; NULL is allowed. */
+XSM_API void xsm_index_free(xsm_index *index);
+/** The index's name; borrowed. */
+XSM_API const char *xsm_index_name(const xsm_index *index);
+
+/** Sets an option from text. Options can be set until the index is built.
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
+ *          #XSM_ERROR_FORMAT for the value (the message says what is accepted); #XSM_ERROR_STATE if the index is
+ *          built */
+XSM_API xsm_status xsm_index_set(xsm_index *index, const char *name, const char *value, xsm_error *err);
+/** Sets a numeric option; an integer option accepts integers only. Returns as xsm_index_set(). */
+XSM_API xsm_status xsm_index_set_number(xsm_index *index, const char *name, double value, xsm_error *err);
+/** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
+ *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
+XSM_API size_t xsm_index_get(const xsm_index *index, const char *name, char *buffer, size_t size);
+
+/** Builds the index of rows in the caller's memory. If the index is already built, it is built again from scratch.
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite (the message names its row); #XSM_ERROR_SHAPE
+ *          for a stride below the width; #XSM_ERROR_RANGE for an invalid number of rows or width, or an option that
+ *          does not fit them; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. After a failure the index is
+ *          not built. O(K D) for `exact`; O(K C D) for `spherical`. */
+XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
+/** As xsm_index_build(), for the classes of a model. The score of a class is the product of its row of weights with the
+ *  features (in an embedding model, with the hidden vector), plus its bias, plus its correction if the model's
+ *  correction is "classes" (xsm_model_correction()). The model must stay valid until the index is built again or freed.
+ *  @return as xsm_index_build(); #XSM_ERROR_UNSUPPORTED for a model whose correction is a tree, a hierarchy or pairs */
+XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *model, xsm_error *err);
+/** Updates the index after rows have changed. If rows have moved too far, the whole index is built again.
+ *  @param index   a built index
+ *  @param classes [count] the rows that changed, without duplicates
+ *  @param count   number of these rows
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_RANGE for a row that does not exist; #XSM_ERROR_DIVERGED
+ *          for a number that is not finite; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. After a failure the index may contain
+ *          old values of some rows. O(count C D) for `spherical`. */
+XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, uint32_t count, xsm_error *err);
+/** Searches, on the context's threads.
+ *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_SHAPE for a stride below D; #XSM_ERROR_RANGE;
+ *          #XSM_ERROR_DATA if a host's table returns invalid lists; the errors of a host's table; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n K D) for `exact`, O(n (C + probe) D) for `spherical`. */
+XSM_API xsm_status xsm_index_query(const xsm_index *index, xsm_index_search *search, xsm_error *err);
+/** Fills `info` (start it with #XSM_INDEX_INFO_INIT); all zeros if the index is not built. O(C).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_index_get_info(const xsm_index *index, xsm_index_info *info, xsm_error *err);
+/** Computes the recall of an index: for each query, the share of the `top` rows with the highest scores that the index
+ *  finds. A row whose score equals that of the last of these rows counts as one of them. The function scores every row.
+ *  The rows must not have changed since they were indexed.
+ *  @param index   a built index
+ *  @param queries query i at queries[i*stride]
+ *  @param stride  floats from one query to the next, >= D
+ *  @param count   n >= 1
+ *  @param top     Q, 1 to K
+ *  @param[out] recall mean over the queries, 0 to 1
+ *  @param err     what went wrong, or NULL
+ *  @return as xsm_index_query(). O(n K D). */
+XSM_API xsm_status xsm_index_recall(const xsm_index *index, const float *queries, size_t stride, uint64_t count,
+                                    uint32_t top, double *recall, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

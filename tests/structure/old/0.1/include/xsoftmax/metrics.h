@@ -1,0 +1,161 @@
+/**
+ * @file metrics.h
+ * @brief Evaluation of a model: exact log-loss, error, precision.
+ */
+#ifndef XSOFTMAX_METRICS_H
+#define XSOFTMAX_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/dataset.h>
+#include <xsoftmax/model.h>
+
+/** @defgroup metrics Evaluation
+ *
+ * Besides log-loss and error, the library computes the usual metrics of extreme classification from the k classes with
+ * the highest scores (logits) of a row with the labels P. Classes are ranked by decreasing score; classes with equal
+ * scores are in increasing order. r_j is the class at rank j.
+ *
+ * | member | definition |
+ * |---|---|
+ * | `precision` | sum over j <= k of [r_j in P] / k |
+ * | `ndcg` | sum of [r_j in P] / log2(j+1), divided by its largest possible value (min(k, P) labels first) |
+ * | `psp` | sum of [r_j in P] / p(r_j) / k: precision with weights for rare classes |
+ * | `psndcg` | sum of [r_j in P] / (p(r_j) log2(j+1)), divided by the sum of 1 / log2(j+1) for j <= min(k, P) |
+ *
+ * p is the propensity of Jain, Prabhu and Varma (2016): 1/p(l) = 1 + C (n_l + B)^-A with C = (log n - 1) (B + 1)^A, for
+ * a class that n_l of n training rows have (C at least 0); a label that does not occur in training has n_l = 0.
+ * `precision` and `ndcg` are means over the rows. `psp` and `psndcg` are the mean over the rows divided by the mean of
+ * the best possible ranking (the labels, largest 1/p first), as in the usual evaluation programs of extreme
+ * classification.
+ *
+ * Every class is scored, in tiles; the memory needed does not grow with N*K. Rows whose labels do not occur in training
+ * count as wrong in `error` and `precision`, and are left out of the log-loss.
+ *  @{ */
+
+/** Largest k of precision\@k. */
+#define XSM_PRECISION_MAX 100
+
+/** What to evaluate. Start with #XSM_EVALUATE_OPTIONS_INIT. */
+typedef struct xsm_evaluate_options {
+    size_t size;            /**< sizeof(xsm_evaluate_options). */
+    uint32_t precision_max; /**< precision[0..precision_max) are computed, at most #XSM_PRECISION_MAX; 0 = 10. */
+    uint32_t reserved;      /**< Zero. */
+    double propensity_a;    /**< A, 0 to 10; 0 = 0.55. Usual: 0.5 for Wikipedia data, 0.6 for Amazon data. */
+    double propensity_b;    /**< B, 0 to 1e9; 0 = 1.5. Usual: 0.4 for Wikipedia data, 2.6 for Amazon data. */
+} xsm_evaluate_options;
+
+/** Starting value of an #xsm_evaluate_options. */
+#define XSM_EVALUATE_OPTIONS_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(xsm_evaluate_options), 0, 0, 0, 0                                                                       \
+    }
+
+/** Result of an evaluation. Start with #XSM_METRICS_INIT. */
+typedef struct xsm_metrics {
+    size_t size;            /**< sizeof(xsm_metrics). */
+    uint64_t rows;          /**< Evaluated rows: rows with a label, in the class map or not. */
+    uint64_t known_rows;    /**< Rows with a label in the class map; log_loss is a mean over these. */
+    uint64_t unseen_rows;   /**< rows - known_rows. */
+    uint64_t unlabelled;    /**< Rows without any label, left out. */
+    uint64_t unseen_labels; /**< Labels of all rows that are not in the class map. */
+    double log_loss;        /**< Mean over the known rows of the mean of -log p(label) over the row's known labels. NaN
+                                 if there are no such rows. */
+    double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
+    uint32_t precision_max; /**< Number of entries that are set in each array. */
+    uint32_t reserved;      /**< Zero. */
+    double precision[XSM_PRECISION_MAX]; /**< precision[k-1]: mean over rows of (labels among the k classes with the
+                                              highest scores) / k. */
+    double ndcg[XSM_PRECISION_MAX];      /**< ndcg[k-1]: nDCG\@k, mean over rows. */
+    double psp[XSM_PRECISION_MAX];       /**< psp[k-1]; NaN if the model has no class counts. */
+    double psndcg[XSM_PRECISION_MAX];    /**< psndcg[k-1]; NaN if the model has no class counts. */
+} xsm_metrics;
+
+/** Starting value of an #xsm_metrics. */
+#define XSM_METRICS_INIT                                                                                               \
+    {                                                                                                                  \
+        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0},                                                 \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+
+/** Largest k of Hits\@k. */
+#define XSM_RANKS_HITS 10
+
+/** Settings of xsm_evaluate_ranks(). Start with #XSM_RANKS_OPTIONS_INIT. */
+typedef struct xsm_ranks_options {
+    size_t size;                     /**< sizeof(xsm_ranks_options). */
+    const xsm_dataset *const *known; /**< [known_count] datasets, for example the training rows, that were read against
+                                          the model's class map and transformed. Their labels are known to be right for
+                                          rows with the same features. Borrowed. */
+    size_t known_count;              /**< Number of datasets. */
+} xsm_ranks_options;
+
+/** Starting value of an #xsm_ranks_options: only the labels of the row itself are known. */
+#define XSM_RANKS_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_ranks_options), NULL, 0                                                                             \
+    }
+
+/** Filtered ranks of labels. `labels` counts every label of every row. Start with #XSM_RANKS_INIT. */
+typedef struct xsm_ranks {
+    size_t size;                 /**< sizeof(xsm_ranks). */
+    uint64_t labels;             /**< Number of labels, in the class map or not. */
+    uint64_t unseen_labels;      /**< Labels that the model does not have: they are no hit and have a reciprocal rank of
+                                      0. */
+    double reciprocal_rank;      /**< MRR: mean of 1/rank over all labels. */
+    double mean_rank;            /**< Mean of the rank over the labels that the model has; NaN if there are none. */
+    double hits[XSM_RANKS_HITS]; /**< hits[k-1]: Hits\@k, the share of labels with a rank of at most k. */
+} xsm_ranks;
+
+/** Starting value of an #xsm_ranks. */
+#define XSM_RANKS_INIT                                                                                                 \
+    {                                                                                                                  \
+        sizeof(xsm_ranks), 0, 0, 0, 0,                                                                                 \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Evaluates a model on rows that are already transformed (see xsm_model_transform()).
+ *  @param context context whose threads to use, or NULL for the model's
+ *  @param model   the model
+ *  @param dataset rows with the model's D, read against its class map
+ *  @param options settings, or NULL
+ *  @param[out] metrics start it with #XSM_METRICS_INIT
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label;
+ *          #XSM_ERROR_DIVERGED if a score is not finite (the message names the row); #XSM_ERROR_RANGE;
+ *          #XSM_ERROR_MEMORY. O(N K nnz). The result is bit-identical for any number of threads. */
+XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                                const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err);
+
+/** Ranks every label of every row among all classes except those that are known to be right: the other labels of the
+ *  row, and the labels of rows with the same features in the datasets of the options. This is the filtered setting of
+ *  link prediction (Bordes et al. 2013). The rank of a label is 1, plus the number of classes with a higher score, plus
+ *  half the number of other classes with the same score.
+ *  @param context context whose threads to use, or NULL for the model's
+ *  @param model   the model
+ *  @param dataset rows with the model's D, read against its class map and already transformed
+ *  @param options settings, or NULL
+ *  @param[out] ranks start it with #XSM_RANKS_INIT
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label;
+ *          #XSM_ERROR_DIVERGED if a score is not finite; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. Scores every class
+ *          twice: O(N K (nnz + labels a row)). The result is bit-identical for any number of threads. */
+XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                                      const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,402 @@
+/**
+ * @file model.h
+ * @brief Models: parameters that score classes, in memory and on disk.
+ */
+#ifndef XSOFTMAX_MODEL_H
+#define XSOFTMAX_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/batch.h>
+#include <xsoftmax/dataset.h>
+
+/** @defgroup model Models
+ *
+ * A linear model computes scores (logits) z_k = w_k . x + b_k of a row x for each class k, with weights W (K rows of D
+ * float32) and an optional bias b. All parameters start at zero.
+ *
+ * An **embedding model** has a vector v_j of H floats for each of its F features. It scores the hidden vector phi of a
+ * row instead of the row itself: phi = activation(sum_j x_j v_j) and z_k = w_k . phi + b_k. The sum is over the
+ * features that the row lists; it may be divided by their number (the mean). Typical rows are bags of words, sets of
+ * bought items, or an entity and a relation. The vectors start with random values, W and b at zero. Estimators,
+ * samplers, indexes, training, prediction and evaluation work as for linear models. A step changes only the vectors of
+ * the features of its rows.
+ *
+ * **On disk** a model is one safetensors file with the tensors `weight` [K,D] (also if D = 0) and `labels` [K] int64
+ * (the data file's label of each class, or its number). Optional tensors are `class_counts` [K] int64 (training rows of
+ * each class), `bias` [K], `embedding` [F,H] (the vectors of an embedding model; its `weight` is [K,H]), `idf` float32
+ * (the tf-idf weight of each feature), `label_names` (UTF-8 bytes, one name a line), `vocabulary` (UTF-8 bytes, one
+ * word of the text a line), and the tensors of the correction (`correction`, `hierarchy`, `tree_*`, `pair_*`). The
+ * metadata contains the format version, the estimator and its options, the transform for new rows, and a checksum: the
+ * XXH3-64 of the whole file with zeros in place of the 16 digits of the checksum. Saving replaces the file atomically;
+ * loading maps it instead of reading it. A safetensors file of another program with a float32 `weight` and an optional
+ * `bias`, such as that of a PyTorch `Linear` layer, can be loaded too; as it has no version and checksum, only its
+ * structure is checked.
+ *
+ * **Threads.** Several threads may call functions that take a const model at the same time. While a model is trained,
+ * nothing else may use it.
+ *  @{ */
+
+/** A model; opaque. */
+typedef struct xsm_model xsm_model;
+
+/** Order of the weights in memory. Files always contain [K,D]. */
+enum {
+    XSM_LAYOUT_CLASS_MAJOR = 0,  /**< The weights of a class are contiguous: best for sampled estimators and dense
+                                      features. */
+    XSM_LAYOUT_FEATURE_MAJOR = 1 /**< The weights of a feature are contiguous: best for exact scoring of sparse
+                                      features. */
+};
+
+/** Settings of a new model. Start with #XSM_MODEL_OPTIONS_INIT. */
+typedef struct xsm_model_options {
+    size_t size;    /**< sizeof(xsm_model_options). */
+    int32_t bias;   /**< 1 = with a bias, 0 = without. */
+    int32_t layout; /**< An XSM_LAYOUT_* value. */
+} xsm_model_options;
+
+/** Starting value of an #xsm_model_options: without bias, class-major. */
+#define XSM_MODEL_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_model_options), 0, 0                                                                                \
+    }
+
+/** Definition of a class's score. */
+enum {
+    XSM_SCORE_LINEAR = 0, /**< z_k = w_k . phi + b_k. */
+    /** z_k = w_k . phi - ||w_k||^2/2 = (||phi||^2 - ||phi - w_k||^2)/2: the nearest class scores highest. */
+    XSM_SCORE_EUCLIDEAN = 1
+};
+
+/** Function that is applied to the pooled vectors of a row. */
+enum {
+    XSM_ACTIVATION_IDENTITY = 0, /**< No change: the model is linear in the row, with weights of rank H at most. */
+    XSM_ACTIVATION_RELU = 1,     /**< max(0, s). */
+    XSM_ACTIVATION_TANH = 2      /**< tanh(s). */
+};
+
+/** How the vectors of a row are pooled. */
+enum {
+    XSM_POOL_SUM = 0, /**< sum_j x_j v_j. */
+    XSM_POOL_MEAN = 1 /**< The sum divided by the number of features that the row lists (F for a dense row). */
+};
+
+/** Largest length of a hidden vector. */
+#define XSM_HIDDEN_MAX 65536
+
+/** Settings of a new embedding model. Start with #XSM_EMBEDDING_OPTIONS_INIT. */
+typedef struct xsm_embedding_options {
+    size_t size;        /**< sizeof(xsm_embedding_options). */
+    int32_t bias;       /**< 1 = with a bias, 0 = without. */
+    int32_t activation; /**< An XSM_ACTIVATION_* value. */
+    int32_t pool;       /**< An XSM_POOL_* value. */
+    int32_t tied;       /**< 1 = one set of vectors, v_j = w_j, for data in which features and classes are the same
+                             things, such as words or bought items. F must equal K, and W starts with random values. */
+    uint64_t seed;      /**< Seed of the random initial values, below 2^63. */
+    double scale;       /**< Initial values are uniform in [-scale, scale]; 0 = sqrt(3/H), for which the mean squared
+                             norm of a vector is 1. At most 1e6. */
+    int32_t reserved;   /**< Zero. */
+    int32_t reserved2;  /**< Zero. */
+} xsm_embedding_options;
+
+/** Starting value of an #xsm_embedding_options: without bias, identity, sum, not tied. */
+#define XSM_EMBEDDING_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(xsm_embedding_options), 0, 0, 0, 0, 0, 0, 0, 0                                                          \
+    }
+
+/** Raw vectors of features. The vector of feature j begins at `vectors[j*feature_step]`. Start with
+ *  #XSM_EMBEDDING_PARAMETERS_INIT. */
+typedef struct xsm_embedding_parameters {
+    size_t size;         /**< sizeof(xsm_embedding_parameters). */
+    float *vectors;      /**< The vectors; for tied vectors, xsm_parameters::weight. */
+    size_t feature_step; /**< Floats from one vector to the next. */
+    uint32_t features;   /**< F. */
+    uint32_t hidden;     /**< H. */
+} xsm_embedding_parameters;
+
+/** Starting value of an #xsm_embedding_parameters. */
+#define XSM_EMBEDDING_PARAMETERS_INIT                                                                                  \
+    {                                                                                                                  \
+        sizeof(xsm_embedding_parameters), NULL, 0, 0, 0                                                                \
+    }
+
+/** How to load a model. Start with #XSM_LOAD_OPTIONS_INIT. */
+typedef struct xsm_load_options {
+    size_t size;         /**< sizeof(xsm_load_options). */
+    int32_t skip_verify; /**< 1 = do not verify the checksum, so that loading reads no weights. */
+    int32_t reserved;    /**< Zero. */
+} xsm_load_options;
+
+/** Starting value of an #xsm_load_options. */
+#define XSM_LOAD_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_load_options), 0, 0                                                                                 \
+    }
+
+/** Raw parameters. The weight of class k and feature j is `weight[k*class_step + j*feature_step]`. Start with
+ *  #XSM_PARAMETERS_INIT. */
+typedef struct xsm_parameters {
+    size_t size;         /**< sizeof(xsm_parameters). */
+    float *weight;       /**< The weights; never NULL. */
+    float *bias;         /**< [K], or NULL. */
+    size_t class_step;   /**< Floats from one class to the next. */
+    size_t feature_step; /**< Floats from one feature to the next. */
+    uint32_t classes;    /**< K. */
+    uint32_t features;   /**< D. */
+} xsm_parameters;
+
+/** Starting value of an #xsm_parameters. */
+#define XSM_PARAMETERS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(xsm_parameters), NULL, NULL, 0, 0, 0, 0                                                                 \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes a linear model whose parameters are all zero.
+ *  @param context  context, or NULL
+ *  @param features D, 1 to #XSM_FEATURES_MAX; or 0 for a model with a bias: then z_k = b_k
+ *  @param classes  K, 1 to #XSM_CLASSES_MAX
+ *  @param options  settings, or NULL
+ *  @param[out] out the model, the caller's to release with xsm_model_free()
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT if K*D floats cannot be addressed; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
+                                        const xsm_model_options *options, xsm_model **out, xsm_error *err);
+/** Makes an embedding model.
+ *  @param context  context, or NULL
+ *  @param features F, 1 to #XSM_FEATURES_MAX
+ *  @param hidden   H, 1 to #XSM_HIDDEN_MAX
+ *  @param classes  K, 1 to #XSM_CLASSES_MAX
+ *  @param options  settings, or NULL
+ *  @param[out] out the model, the caller's to release with xsm_model_free()
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_SHAPE for tied vectors with F not equal to K; #XSM_ERROR_LIMIT if F*H
+ *          or K*H floats cannot be addressed; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_STRUCT_OLD,
+ *          #XSM_ERROR_STRUCT_NEW. O((F + K) H) */
+XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
+                                           const xsm_embedding_options *options, xsm_model **out, xsm_error *err);
+/** Releases a model; NULL is allowed. */
+XSM_API void xsm_model_free(xsm_model *model);
+
+/** K. */
+XSM_API uint32_t xsm_model_classes(const xsm_model *model);
+/** D, the number of features of the rows that the model scores (after its transform); F for an embedding model. */
+XSM_API uint32_t xsm_model_features(const xsm_model *model);
+/** D of the rows before the model's transform. */
+XSM_API uint32_t xsm_model_input_features(const xsm_model *model);
+/** H of an embedding model, 0 for a linear model. */
+XSM_API uint32_t xsm_model_hidden(const xsm_model *model);
+/** Fills `options` (start it with #XSM_EMBEDDING_OPTIONS_INIT) with the options that an embedding model was made with;
+ *  the defaults for a model from a file of another program.
+ *  @return #XSM_OK; #XSM_ERROR_STATE for a linear model; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
+ *          #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_get_embedding(const xsm_model *model, xsm_embedding_options *options, xsm_error *err);
+/** 1 if the model has a bias, else 0. */
+XSM_API int32_t xsm_model_has_bias(const xsm_model *model);
+/** Order of the weights in memory, an XSM_LAYOUT_* value. */
+XSM_API int32_t xsm_model_layout(const xsm_model *model);
+/** Changes the layout of the weights (of W in an embedding model; its vectors do not change). Needs memory for a second
+ *  copy during the call, and copies a mapped file to memory. O(K D).
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for an unknown layout; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors;
+ *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The scores of the model do not change, whatever the result. */
+XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
+
+/** Sets the definition of the model's scores; those of a new model are linear. **Metric learning**: with
+ *  #XSM_SCORE_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model) or of
+ *  the hidden vectors phi (embedding model). Its score depends on the distance: z_k = w_k . phi - ||w_k||^2/2. The term
+ *  -||phi||^2/2 of the distance is left out because it is the same for every class: for losses whose coefficients sum
+ *  to zero (softmax, margin, triplet, nca), gradients equal those of -||phi - w_k||^2/2, also with respect to phi. An
+ *  embedding model of dense rows without an activation learns a Mahalanobis distance, -(x - c_k)^T M (x - c_k)/2 with M
+ *  = V^T V of rank H at most, V [H,F] its vectors and w_k = V c_k (Yen et al. 2018, section 2).
+ *
+ *  With distances, the bias is a function of the weights, b_k = -||w_k||^2/2; the function adds a bias if the model has
+ *  none. Steps of the optimizer `sgd` update it. After writing weights through xsm_model_parameters(), call this
+ *  function again. #XSM_SCORE_LINEAR keeps the values of the bias and makes it an independent parameter. Scoring,
+ *  search, prediction and saving support both definitions. Distances do not support an L2 penalty (ridge; it would pull
+ *  towards an origin without a meaning), proximal estimators, a maximum row norm, `hierarchical`, the optimizers
+ *  `adagrad` and L-BFGS, and feature-major weights. A step costs O(D) for each class that it changes, also for sparse
+ *  rows.
+ *  @param model the model; no estimator, optimizer, predictor or index may be bound to it
+ *  @param score an XSM_SCORE_* value
+ *  @param err   what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for distances in a model without features, with tied vectors, or trained by
+ *          `hierarchical`; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. On failure the
+ *          scores do not change. O(K D) */
+XSM_API xsm_status xsm_model_set_score(xsm_model *model, int32_t score, xsm_error *err);
+/** Definition of the model's scores, an XSM_SCORE_* value. */
+XSM_API int32_t xsm_model_score(const xsm_model *model);
+
+/** The correction: what the model adds to the scores of its weights. Training with `negative-sampling` and classes
+ *  drawn from p_n has a bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler and Mandt
+ *  2020, eq. 5). Such a model stores p_n, saves and loads it with the weights, and adds log p_n(k|x) to every score;
+ *  probabilities and metrics include it. A model trained by `hierarchical` stores its tree in the same way: its rows of
+ *  weights are those of inner nodes, and its scores are log p(k|x), which the tree computes from them.
+ *  xsm_model_add_pairs() adds a number for each pair of a feature and a class.
+ *  @return "none"; "classes": one number for each class; "tree": a tree over the classes; "sampler": log q of a
+ *          host's sampler that depends on the row, with which xsm_model_save() refuses the model; "hierarchy": rows of
+ *          weights are those of the nodes of a tree; "pairs": one number for each feature and class that occur together. Static
+ *          string. */
+XSM_API const char *xsm_model_correction(const xsm_model *model);
+/** Removes the correction: the scores are then those of the weights alone. Without its hierarchy, a model trained by
+ *  `hierarchical` has no meaningful scores of classes. NULL is allowed. O(1). */
+XSM_API void xsm_model_clear_correction(xsm_model *model);
+/** Adds pairs to a trained model: numbers computed from counts of the training rows, for each feature and class that
+ *  occur together. They let the model remember co-occurrences that its vectors only generalise. The score of row x for
+ *  class k increases by sum_j x_j v_jk,
+ *
+ *      v_jk = strength log(1 + 4 p(k|j) / (K p(k))),   p(k|j) = C_jk / (1 + sum_l C_jl),   p(k) = n_k / sum_l n_l,
+ *
+ *  C_jk the sum of x_j > 0 over the rows with label k, n_k the number of these rows; v_jk = 0 if feature and class
+ *  never occur together. This is pointwise mutual information (Church and Hanks, Word association norms, mutual
+ *  information, and lexicography, 1990) with a lower bound of its ratio. It corresponds to the wide part of Cheng et
+ *  al. (Wide & deep learning for recommender systems, 2016), but is computed from counts instead of learnt. The pairs
+ *  are saved and loaded with the model and are part of every score, probability and metric. Estimators that sample
+ *  ignore them: add pairs after training, and remove them (xsm_model_clear_correction()) before training again. An
+ *  index cannot search such a model.
+ *  @param model    the model; no estimator, trainer, predictor or index may be bound to it
+ *  @param train    sparse rows with the model's features and classes, already transformed
+ *  @param strength above 0; xsm_choose() finds a value (xsm_choice_info::pairs). Existing pairs are replaced
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for dense rows, and for a model with another correction; #XSM_ERROR_SHAPE if
+ *          features or classes of rows and model differ; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. The
+ *          model is unchanged on failure. O(non-zeros times labels), which also bounds the number of pairs; each pair
+ *          needs 8 bytes */
+XSM_API xsm_status xsm_model_add_pairs(xsm_model *model, const xsm_dataset *train, double strength, xsm_error *err);
+
+/** Adds classes, features, or both to a model. Existing classes keep their weights, even if their numbers change. The
+ *  weights of new classes and features are zero, so scores of existing classes stay bit-identical. New features of an
+ *  embedding model get the vectors that they would have in a new model with the same seed and scale: growing twice
+ *  equals growing once. Tied vectors belong to features and classes alike: F must equal K, existing classes keep their
+ *  numbers, and new vectors start with random values and a bias of zero. Estimators, optimizers, trainers, predictors
+ *  and indexes of the model must be bound or made again; this resets the sums of squares of `adagrad`.
+ *  @param model    the model, with any layout; a mapped file is copied to memory
+ *  @param features the new D, not less than the old; new features follow the existing ones
+ *  @param classes  a class map with all classes of the model and new ones, such as that of a dataset after
+ *                  xsm_dataset_extend(), which also defines which classes are the same. The model gets the labels and
+ *                  names of the map, and adds the map's counts to its own. NULL = no new classes
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message names it) or changes the
+ *          number of a class with tied vectors; #XSM_ERROR_RANGE for fewer features or labels that do not increase;
+ *          #XSM_ERROR_SHAPE for tied vectors with F not equal to K; #XSM_ERROR_UNSUPPORTED for new features if features
+ *          are words of a vocabulary or a transform was fitted for the existing features, and for a model with a
+ *          correction (xsm_model_clear_correction()); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is unchanged on
+ *          failure. O(K D), or O((K + D) H) for an embedding model; old and new model are in memory during the call. */
+XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
+/** Copies labels, names and counts of a class map with K classes to the model, and its vocabulary, which is saved with
+ *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_classes().
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if the map does not have K classes; #XSM_ERROR_RANGE for labels that do not
+ *          increase, counts above the number of rows, or an unknown index base; #XSM_ERROR_FORMAT for a name with a
+ *          line end or that is not UTF-8; #XSM_ERROR_MEMORY. The model is unchanged on failure. O(K). */
+XSM_API xsm_status xsm_model_set_classes(xsm_model *model, const xsm_class_map *map, xsm_error *err);
+/** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map; its `features` is
+ *  xsm_model_input_features(). Valid until the model changes. O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_get_classes(const xsm_model *model, xsm_class_map *map, xsm_error *err);
+/** Stores a copy of a fitted transform in the model; it is saved with the model, and xsm_model_transform() applies it
+ *  to new rows. NULL removes the model's transform.
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if the transform does not produce D features; #XSM_ERROR_STATE if it is not
+ *          fitted; #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform *transform, xsm_error *err);
+/** Description of the model's transform, as for xsm_transform_new(); "" if it has none. Valid until the model
+ *  changes. */
+XSM_API const char *xsm_model_transform_description(const xsm_model *model);
+/** Applies the model's transform, if it has one, to a dataset of untransformed rows.
+ *  @return as xsm_transform_apply() */
+XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
+/** Sets an entry of the file's metadata. Keys that the library writes itself are an error: `format_version`,
+ *  `checksum`, `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`,
+ *  `score_function` and `library`. A `value` of NULL removes the entry.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for such a key; #XSM_ERROR_FORMAT for text that is not UTF-8;
+ *          #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
+/** An entry of the metadata, or NULL if there is none; valid until the model changes. */
+XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *key);
+/** Key number `index` (from 0) of the metadata in alphabetic order, NULL past the last. */
+XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index);
+
+/** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
+ *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_score() after writing.
+ *  The function first applies pending scale factors to the weights and copies a mapped file to memory. O(1), or O(K D)
+ *  if it has to scale or copy.
+ *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
+ *          #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
+/** As xsm_model_parameters(), for the vectors of the features of an embedding model. xsm_model_parameters() gives its W
+ *  [K,H] and bias.
+ *  @return as xsm_model_parameters(); #XSM_ERROR_STATE for a linear model */
+XSM_API xsm_status xsm_model_embedding_parameters(xsm_model *model, xsm_embedding_parameters *parameters,
+                                                  xsm_error *err);
+/** Computes the hidden vectors phi of the rows of a batch.
+ *  @param model  an embedding model
+ *  @param batch  n rows with the model's F
+ *  @param[out] out H floats for row i, starting at out[i*stride]
+ *  @param stride floats from one row to the next, >= H
+ *  @param err    what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_STATE for a linear model; #XSM_ERROR_SHAPE or #XSM_ERROR_RANGE for the batch;
+ *          #XSM_ERROR_ARGUMENT. O(nnz H) */
+XSM_API xsm_status xsm_model_hidden_vectors(const xsm_model *model, const xsm_batch *batch, float *out, size_t stride,
+                                            xsm_error *err);
+
+/** Computes the scores of given classes for the rows of a batch.
+ *  @param model   the model
+ *  @param batch   n rows with the model's D
+ *  @param classes [n][count] classes of each row
+ *  @param count   number of classes for each row
+ *  @param[out] scores [n][count]
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not have D features; #XSM_ERROR_RANGE for a class that is not below
+ *          K or a row that does not exist; #XSM_ERROR_ARGUMENT. A score is bit-identical whatever other classes and
+ *          rows are in the call. O(n count nnz). */
+XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *batch, const uint32_t *classes,
+                                    size_t count, float *scores, xsm_error *err);
+/** Computes the scores of the classes [first, first+count) for the rows of a batch, in tiles.
+ *  @param model  the model
+ *  @param batch  n rows with the model's D
+ *  @param first  first class
+ *  @param count  number of classes; first + count <= K
+ *  @param[out] scores those of row i start at scores[i*stride]
+ *  @param stride floats from one row to the next, >= count
+ *  @param err    what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not have D features or `stride` is below `count`; #XSM_ERROR_RANGE
+ *          for classes or rows that do not exist; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. A score is bit-identical
+ *          whatever other classes and rows are in the call, but may differ in the last bits from that of
+ *          xsm_model_scores(), which adds in another order. O(n count nnz), limited by arithmetic, not by memory. Each
+ *          call allocates scratch memory from the context, because threads share the model: score many rows in a call.
+ *          A predictor (predict.h) reuses its own scratch memory. */
+XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch *batch, uint32_t first, uint32_t count,
+                                         float *scores, size_t stride, xsm_error *err);
+
+/** Saves the model and replaces an existing file atomically: after a crash, `path` is the complete old file or the
+ *  complete new one. The same model gives the same bytes, whatever its layout and pending scale factors. The weights
+ *  are streamed; no second copy of them is made.
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_DIVERGED if a weight is not finite (the message names its class and
+ *          feature); #XSM_ERROR_LIMIT for more than 16 MiB of metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine;
+ *          #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. On failure an existing file is unchanged. O(K D). */
+XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_error *err);
+/** Loads a saved model by mapping its file. The file must not be modified in place while the model exists. Replacing
+ *  the file, as xsm_model_save() does, is allowed.
+ *  @param context context, or NULL
+ *  @param path    the file
+ *  @param options settings, or NULL
+ *  @param[out] out the model, the caller's
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT (the message says what is wrong); #XSM_ERROR_CHECKSUM;
+ *          #XSM_ERROR_FILE_VERSION; #XSM_ERROR_LIMIT for a header over 16 MiB; #XSM_ERROR_RANGE for the options;
+ *          #XSM_ERROR_UNSUPPORTED on a big-endian machine; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT;
+ *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options,
+                                  xsm_model **out, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,92 @@
+/**
+ * @file optimizer.h
+ * @brief Optimizers: change the weights by a score gradient.
+ */
+#ifndef XSOFTMAX_OPTIMIZER_H
+#define XSOFTMAX_OPTIMIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/estimator.h>
+
+/** @defgroup optimizer Optimizers
+ *
+ * An optimizer applies score gradients (gradients by the scores, or logits) to a model. Sums over a batch are computed
+ * in the order of the examples, so the result does not depend on the number of threads.
+ *
+ * | name | step | state |
+ * |---|---|---|
+ * | `sgd` | the step of #xsm_gradient_view, with proximal steps, L2 penalty (ridge) and maximum row norm | none |
+ * | `adagrad` | s <- s + t^2, w <- w - eta t / sqrt(s), t a weight's gradient (Duchi et al. 2011) | s for each weight |
+ *
+ * eta is the learning rate. `adagrad` squares the gradient of the whole batch. It stores s for every weight and bias;
+ * the initial value of s is the option `initial` (0.01), its only option.
+ *
+ * Both support embedding models. `adagrad` supports only gradients without `shrinks`, `decay` and `row_bound`, and
+ * models whose scores are not distances (xsm_model_set_score()). A host can bring an optimizer of its own: a rule in a
+ * table, see ext/optimizer.h and xsm_optimizer_new_from().
+ *
+ * **Threads.** Only one thread at a time may use an optimizer and its model. The optimizer itself uses the threads of
+ * its context.
+ *  @{ */
+
+/** An optimizer; opaque. */
+typedef struct xsm_optimizer xsm_optimizer;
+/** Table of functions of an optimizer, see ext/optimizer.h. */
+typedef struct xsm_optimizer_ops xsm_optimizer_ops;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes an optimizer with its default options.
+ *  @param context context, or NULL
+ *  @param name    name of a built-in optimizer
+ *  @param[out] out the optimizer, the caller's to release with xsm_optimizer_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message lists the names); #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err);
+/** Releases an optimizer; NULL is allowed. */
+XSM_API void xsm_optimizer_free(xsm_optimizer *optimizer);
+/** Name of the optimizer; borrowed. */
+XSM_API const char *xsm_optimizer_name(const xsm_optimizer *optimizer);
+
+/** Sets an option from text. Options can be set until the optimizer is bound.
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
+ *          #XSM_ERROR_FORMAT for the value (the message says what is accepted); #XSM_ERROR_STATE if the optimizer is
+ *          bound */
+XSM_API xsm_status xsm_optimizer_set(xsm_optimizer *optimizer, const char *name, const char *value, xsm_error *err);
+/** Sets a numeric option; an integer option accepts integers only. Returns as xsm_optimizer_set(). */
+XSM_API xsm_status xsm_optimizer_set_number(xsm_optimizer *optimizer, const char *name, double value, xsm_error *err);
+/** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
+ *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
+XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *name, char *buffer, size_t size);
+
+/** Prepares an optimizer for a model, which must stay valid while the optimizer is used. A mapped model is copied to
+ *  memory. Every call resets the state of the optimizer; xsm_trainer_new() calls this function. `adagrad` allocates as
+ *  much memory as the model, in this call or in the first steps: O(K D), or O((F + K) H) for an embedding model.
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for `adagrad` on a model whose scores are distances; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model, xsm_error *err);
+/** Takes one step on the bound model.
+ *  @param optimizer a bound optimizer
+ *  @param batch     the rows that the gradient was computed for
+ *  @param gradient  gradient of xsm_estimator_gradient() for this batch
+ *  @param eta       learning rate, > 0; the same as for the gradient
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED if the step would not be finite (the model is unchanged); #XSM_ERROR_STATE if
+ *          not bound; #XSM_ERROR_RANGE for eta, or for rows that do not exist; #XSM_ERROR_SHAPE if n of batch and
+ *          gradient or K of gradient and model differ; #XSM_ERROR_UNSUPPORTED for a gradient that the optimizer does
+ *          not support; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(nnz) for each coefficient, plus O(1) for an L2
+ *          penalty. */
+XSM_API xsm_status xsm_optimizer_apply(xsm_optimizer *optimizer, const xsm_batch *batch, const xsm_gradient *gradient,
+                                       double eta, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,137 @@
+/**
+ * @file predict.h
+ * @brief Prediction: the classes with the highest scores (logits) of a row, with probabilities.
+ */
+#ifndef XSOFTMAX_PREDICT_H
+#define XSOFTMAX_PREDICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/batch.h>
+#include <xsoftmax/dataset.h>
+#include <xsoftmax/index.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/model.h>
+
+/** @defgroup predict Prediction
+ *
+ * A predictor scores every class, or only the classes that a search finds: in an index or, for models with a tree
+ * (xsm_model_correction()), in this tree. The classes that a search finds are scored again as xsm_model_scores() does,
+ * so a search affects only which classes are scored. xsm_evaluate_search() measures how many classes a search misses.
+ * The tree is also a classifier by itself, which uses no weights and costs O(log K).
+ *
+ * **Threads.** Only one thread at a time may use a predictor. Any number of predictors may share one model, which they
+ * do not change.
+ *  @{ */
+
+/** A predictor: the scratch memory of one thread; opaque. */
+typedef struct xsm_predictor xsm_predictor;
+
+/** Settings of a predictor. Start with #XSM_PREDICTOR_OPTIONS_INIT. */
+typedef struct xsm_predictor_options {
+    size_t size;            /**< sizeof(xsm_predictor_options). */
+    uint32_t top;           /**< Classes for each row, 1 to 65536; 0 = 5. At most the number of classes of the model. */
+    uint32_t reserved;      /**< Zero. */
+    const xsm_index *index; /**< Index that xsm_index_build_model() has built for the model; it is searched instead of
+                                 scoring every class. NULL = none. Borrowed; any number of predictors may share one. */
+    uint32_t beam;          /**< Above 0, without an index: width of a beam search in the model's tree (Bamler and Mandt
+                                 2020), at least `top`. The search keeps this many nodes on each level of the tree and
+                                 scores the classes that it ends with. K or more scores every class. */
+    int32_t tree_alone;     /**< 1: use the tree alone, without the model's weights, to find the most probable classes:
+                                 scores are log p_n(k|x), probabilities p_n(k|x). `beam` is the width, up to K; 0 = the
+                                 larger of `top` and 10. */
+} xsm_predictor_options;
+
+/** Starting value of an #xsm_predictor_options. */
+#define XSM_PREDICTOR_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(xsm_predictor_options), 0, 0, NULL, 0, 0                                                                \
+    }
+
+/** Result of xsm_evaluate_search(). Start with #XSM_SEARCH_METRICS_INIT. */
+typedef struct xsm_search_metrics {
+    size_t size;                      /**< sizeof(xsm_search_metrics). */
+    uint64_t rows;                    /**< Rows evaluated. */
+    uint64_t labelled;                /**< Evaluated rows with a label. */
+    uint32_t top;                     /**< Number of entries that are set in each array. */
+    uint32_t reserved;                /**< Zero. */
+    double probed;                    /**< Mean over the rows of the number of classes that the search scored, or ended
+                                           with. */
+    double recall[XSM_PRECISION_MAX]; /**< recall[k-1]: mean over the rows of (classes that are both among the k best of
+                                           all classes and among the k best found) / k. */
+    double precision[XSM_PRECISION_MAX]; /**< precision[k-1]: mean over the rows with a label of (labels among the k
+                                              best found) / k; NaN if there are none. */
+} xsm_search_metrics;
+
+/** Starting value of an #xsm_search_metrics. */
+#define XSM_SEARCH_METRICS_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(xsm_search_metrics), 0, 0, 0, 0, 0, {0},                                                                \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes a predictor for a model, which must stay valid while the predictor is used.
+ *  @param model   the model
+ *  @param options settings, or NULL
+ *  @param[out] out the predictor, the caller's to release with xsm_predictor_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for an option, also for a beam that is narrower than `top`; #XSM_ERROR_STATE for
+ *          an index that is not built for this model in its present state; #XSM_ERROR_UNSUPPORTED for a beam in a model
+ *          without a tree; #XSM_ERROR_ARGUMENT for an index and a beam together; #XSM_ERROR_MEMORY;
+ *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
+                                     xsm_error *err);
+/** Releases a predictor; NULL is allowed. */
+XSM_API void xsm_predictor_free(xsm_predictor *predictor);
+/** Number of classes that xsm_predictor_run() returns for each row: the smaller of `top` and K. */
+XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
+/** Finds the classes with the highest scores of each row of a batch, on the calling thread only.
+ *  @param predictor the predictor
+ *  @param batch     n rows, already transformed
+ *  @param[out] classes [n][top] highest score first; classes with equal scores in increasing order
+ *  @param[out] scores  [n][top] their scores, or NULL
+ *  @param[out] probabilities [n][top] exp(score) divided by the sum over all K classes, or NULL. Not available with an
+ *                   index or a beam of less than K, which do not score all classes; available with the tree alone,
+ *                   whose probabilities sum to one
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED if a score is not finite (earlier rows may already be filled in);
+ *          #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_STATE if the model has grown or has another correction since
+ *          the predictor was made, or the index has been built for something else; #XSM_ERROR_UNSUPPORTED for
+ *          probabilities with a search; #XSM_ERROR_MEMORY. O(n K nnz), or n searches; a search with a beam of width W
+ *          costs O(W nnz) and O(W c log K) for a tree on c components. Allocates no memory, except once after the
+ *          model's layout has changed (xsm_model_set_layout()) or the index has been built again. */
+XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
+                                     double *probabilities, xsm_error *err);
+
+/** Total over all rows so far of the classes that an index scored, the classes that a beam search ended with, or the
+ *  nodes that a search in a hierarchy expanded; 0 if all classes are scored. */
+XSM_API uint64_t xsm_predictor_probed(const xsm_predictor *predictor);
+
+/** Compares the result of a search with that of scoring all classes.
+ *  @param context context whose threads to use, or NULL for the model's
+ *  @param model   the model
+ *  @param dataset rows with the model's D, already transformed, with or without labels
+ *  @param options options of the predictor to evaluate; `top` at most #XSM_PRECISION_MAX, 0 = 5
+ *  @param[out] metrics start it with #XSM_SEARCH_METRICS_INIT
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; the errors of xsm_predictor_new() and xsm_predictor_run(); #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE;
+ *          #XSM_ERROR_ARGUMENT. Every class of every row is scored once. The result is the same for any number of
+ *          threads. */
+XSM_API xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                                       const xsm_predictor_options *options, xsm_search_metrics *metrics,
+                                       xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

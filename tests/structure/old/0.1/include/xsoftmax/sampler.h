@@ -1,0 +1,135 @@
+/**
+ * @file sampler.h
+ * @brief Samplers: distributions over the classes, from which negatives are drawn.
+ */
+#ifndef XSOFTMAX_SAMPLER_H
+#define XSOFTMAX_SAMPLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/batch.h>
+#include <xsoftmax/dataset.h>
+#include <xsoftmax/option.h>
+
+/** @defgroup sampler Samplers
+ *
+ * A sampler is a distribution q(k|x) over the K classes, which may depend on the features x of an example. It draws
+ * classes at low cost and computes the probability of each drawn class. Estimators that score sampled classes correct
+ * for these probabilities. Built in:
+ *
+ * | name | q(k given x) | cost of a draw |
+ * |---|---|---|
+ * | `uniform` | 1/K | O(1) |
+ * | `frequency` | proportional to (rows of class k + smoothing)^power | O(1), an alias table |
+ * | `tree` | a balanced tree of logistics over c principal components (Bamler and Mandt 2020) | O(c log K) |
+ *
+ * Most programs do not need to make a sampler: estimators that use a sampler have the option `sampler`, and the options
+ * of the sampler as `sampler.KEY`, as in xsm_estimator_set(estimator, "sampler.power", "0.75", &err).
+ * xsm_estimator_set_sampler() sets a sampler that the program has made.
+ *
+ * **Randomness.** A draw depends only on the seed and the position of the example, not on threads or earlier draws.
+ *
+ * **Threads.** Any number of threads may use a bound const sampler at the same time.
+ *  @{ */
+
+/** A sampler; opaque. */
+typedef struct xsm_sampler xsm_sampler;
+/** Table of functions of a sampler, see ext/sampler.h. */
+typedef struct xsm_sampler_ops xsm_sampler_ops;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes a sampler with its default options.
+ *  @param context context, or NULL
+ *  @param name    name of a built-in sampler
+ *  @param[out] out the sampler, the caller's to release with xsm_sampler_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
+XSM_API xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err);
+/** Releases a sampler; NULL is allowed. Before, release the estimators that it was set for, or bind them again without
+ *  it. */
+XSM_API void xsm_sampler_free(xsm_sampler *sampler);
+/** The sampler's name; borrowed. */
+XSM_API const char *xsm_sampler_name(const xsm_sampler *sampler);
+
+/** Sets an option from text. Options can be set until the sampler is bound.
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
+ *          #XSM_ERROR_FORMAT for the value (the message says what is accepted); #XSM_ERROR_STATE if the sampler is
+ *          bound */
+XSM_API xsm_status xsm_sampler_set(xsm_sampler *sampler, const char *name, const char *value, xsm_error *err);
+/** Sets a numeric option; an integer option accepts integers only. Returns as xsm_sampler_set(). */
+XSM_API xsm_status xsm_sampler_set_number(xsm_sampler *sampler, const char *name, double value, xsm_error *err);
+/** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
+ *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
+XSM_API size_t xsm_sampler_get(const xsm_sampler *sampler, const char *name, char *buffer, size_t size);
+
+/** Computes the distribution from training rows. The rows are not needed afterwards. Binding again computes it from
+ *  scratch.
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no class has a positive probability; #XSM_ERROR_RANGE for an option that does
+ *          not fit the data; #XSM_ERROR_UNSUPPORTED for `tree` with rows without features; the errors of a host's
+ *          table; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(1) for `uniform`, O(K) for `frequency`,
+ *          O(N c^2 log K) for `tree`, plus the cost of the principal components. */
+XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *train, xsm_error *err);
+/** K of the data that the sampler is bound to; 0 if it is not bound. */
+XSM_API uint32_t xsm_sampler_classes(const xsm_sampler *sampler);
+
+/** Saves the options and the distribution of a bound sampler in a safetensors file, so that a tree need not be fitted
+ *  again. The training rows are not saved. An existing file is replaced atomically, or not changed on failure.
+ *  @param sampler a bound sampler
+ *  @param path    the file
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_STATE if it is not bound; #XSM_ERROR_UNSUPPORTED for a host's table
+ *          without save(); the errors of the table's save(); #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_sampler_save(const xsm_sampler *sampler, const char *path, xsm_error *err);
+/** Loads a sampler. It is bound, and its draws are bit-identical to those of the saved sampler.
+ *  @param context context, or NULL
+ *  @param path    a file of xsm_sampler_save()
+ *  @param ops     table of the host's sampler; NULL for a built-in sampler, whose name is in the file
+ *  @param[out] out the sampler, the caller's to release with xsm_sampler_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for a file that is damaged or contains no sampler; #XSM_ERROR_NAME
+ *          for a sampler that is not built in, or whose name is not that of `ops`; #XSM_ERROR_UNSUPPORTED for a table
+ *          without load(); #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops,
+                                    xsm_sampler **out, xsm_error *err);
+
+/** Draws classes for the rows of a batch.
+ *  @param sampler  a bound sampler
+ *  @param batch    n rows with the D that the sampler is bound to
+ *  @param seed     names the random stream
+ *  @param position position of the first row in the random stream; row i draws at position + i
+ *  @param count    number of classes for each row, m
+ *  @param distinct 0: draws are independent. 1: draws are without replacement: each is from q restricted to the classes
+ *                  not yet drawn; m is at most the number of classes with a positive probability
+ *  @param[out] classes [n][m]
+ *  @param[out] log_probabilities [n][m] log q(k|x) of each drawn class, or NULL
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for more distinct classes than there are;
+ *          #XSM_ERROR_SHAPE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n m) draws; with `distinct`
+ *          and m close to K, O(K log K) for each row. */
+XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_batch *batch, uint64_t seed,
+                                    uint64_t position, uint32_t count, int32_t distinct, uint32_t *classes,
+                                    double *log_probabilities, xsm_error *err);
+/** Computes the log-probabilities of the classes [first, first+count) for the rows of a batch.
+ *  @param sampler  a bound sampler
+ *  @param batch    n rows with the D that the sampler is bound to
+ *  @param first    first class
+ *  @param count    number of classes; first + count <= K
+ *  @param[out] log_probabilities [n][count] log q(k|x); minus infinity for a class that is never drawn
+ *  @param err      what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for classes or rows that do not exist;
+ *          #XSM_ERROR_SHAPE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n count), times c for
+ *          `tree`. */
+XSM_API xsm_status xsm_sampler_log_probabilities(const xsm_sampler *sampler, const xsm_batch *batch, uint32_t first,
+                                                 uint32_t count, float *log_probabilities, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif
