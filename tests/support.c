@@ -325,6 +325,15 @@ int test_files_teardown(void **state)
     return 0;
 }
 
+bool test_has_lbfgs(void)
+{
+#ifdef TEST_LBFGS
+    return true;
+#else
+    return false;
+#endif
+}
+
 /* -- real data ---------------------------------------------------------------------------------------------------- */
 
 const char *test_data(const char *file)

@@ -33,6 +33,9 @@
         }                                                                                                              \
     } while (0)
 
+/* Whether the library was built with libLBFGS. */
+bool test_has_lbfgs(void);
+
 /* -- memory -------------------------------------------------------------------------------------------------------- */
 
 /* An allocator that fills new memory with junk, checks size and alignment of what comes back, and can refuse. Safe for

@@ -5,6 +5,7 @@
 #include "auto/choose.h"
 #include "base/order.h"
 #include "methods/registry.h"
+#include "train/fit.h"
 
 #include <string.h>
 
@@ -159,11 +160,13 @@ static bool tries_adagrad(const xsmi_chooser *c)
            c->run.batch != 1;
 }
 
-/* Whether lbfgs may be tried too: it uses no batches, epochs and rates; if they are given, steps are meant. */
+/* Whether lbfgs may be tried too: this build has it, and no batches, epochs or rates are given, by which steps would be
+ * meant. */
 static bool tries_fit(const xsmi_chooser *c, double pass)
 {
     return !(c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule) &&
-           pass <= FIT_PASS && (double)c->train->classes * (double)c->train->features <= FIT_WEIGHTS;
+           xsmi_fit_check(NULL) == XSM_OK && pass <= FIT_PASS &&
+           (double)c->train->classes * (double)c->train->features <= FIT_WEIGHTS;
 }
 
 /* `pass`: the multiplications of a pass over all rows and classes. */
@@ -208,6 +211,9 @@ xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err)
     xsm_estimator *given = c->options.estimator;
     const bool lbfgs = c->options.optimizer && strcmp(c->options.optimizer, "lbfgs") == 0;
     const double k = (double)c->train->classes, pass = (double)c->train->rows * k * (c->survey.nonzeros + OVERHEAD);
+    if (lbfgs) {
+        XSMI_TRY(xsmi_fit_check(err));
+    }
     if (given) {
         return add(c, (xsmi_candidate){.estimator = given, .full = lbfgs}, NULL, NULL, err);
     }

@@ -1,18 +1,22 @@
 /*
  * Solving the implicit step of a batch. L-BFGS (Liu and Nocedal 1989, libLBFGS) does most of the work. Its line search
  * compares values of the objective, which lose their last digits well before the gradient does. So Newton steps by
- * conjugate gradients, which use only gradients, finish where it stops.
+ * conjugate gradients, which use only gradients, finish where it stops. A build without libLBFGS takes them from the
+ * start.
  */
 #include "math/proximal_batch.h"
 
+#include "base/system.h"
 #include "math/omega.h"
 
+#if XSMI_HAVE_LBFGS
 #include <lbfgs.h>
+#endif
 
 #include <math.h>
 #include <string.h>
 
-enum { MEMORY = 12, LBFGS_STEPS = 400, NEWTON_STEPS = 100, CG_STEPS = 200 };
+enum { NEWTON_STEPS = 100, CG_STEPS = 200 };
 
 static size_t variables(const xsmi_proximal_batch *p)
 {
@@ -160,6 +164,9 @@ static double gradient(problem *s, const double *point, double *g, double *value
     return s->p->gap = pull > 0 ? length / pull : length;
 }
 
+#if XSMI_HAVE_LBFGS
+enum { MEMORY = 12, LBFGS_STEPS = 400 };
+
 static lbfgsfloatval_t evaluate(void *state, const lbfgsfloatval_t *x, lbfgsfloatval_t *g, int n, lbfgsfloatval_t step)
 {
     problem *s = state;
@@ -193,6 +200,32 @@ static int progress(void *state, const lbfgsfloatval_t *x, const lbfgsfloatval_t
     (void)evaluations;
     return gradient_length <= s->tolerance * point_length;
 }
+
+/* Minimises from 0 as far as L-BFGS gets; false if it has no memory. */
+static bool approach(problem *s, double *point)
+{
+    lbfgs_parameter_t settings;
+    lbfgs_parameter_init(&settings);
+    settings.m = MEMORY;
+    settings.epsilon = 0;
+    settings.max_iterations = LBFGS_STEPS;
+    settings.max_linesearch = 60;
+    settings.min_step = 1e-40;
+    int n = (int)padded(s->count);
+    int result = lbfgs(n, point, NULL, evaluate, progress, s, &settings);
+    for (size_t i = 0; i < s->count; i++) {
+        point[i] *= s->scale;
+    }
+    return result != LBFGSERR_OUTOFMEMORY;
+}
+#else
+static bool approach(problem *s, double *point)
+{
+    (void)s;
+    (void)point;
+    return true;
+}
+#endif
 
 /* out = (1 + M' H M) d, H the Hessians of the h_i at the point of share and v. */
 static void curvature(problem *s, const double *d, double *out)
@@ -281,20 +314,8 @@ int xsmi_proximal_batch_solve(xsmi_proximal_batch *p, double tolerance)
         p->gap = 0;
         return XSMI_SOLVED; /* the gradient is 0 */
     }
-    lbfgs_parameter_t settings;
-    lbfgs_parameter_init(&settings);
-    settings.m = MEMORY;
-    settings.epsilon = 0;
-    settings.max_iterations = LBFGS_STEPS;
-    settings.max_linesearch = 60;
-    settings.min_step = 1e-40;
-    int n = (int)padded(count);
-    int result = lbfgs(n, point, NULL, evaluate, progress, &s, &settings);
-    if (result == LBFGSERR_OUTOFMEMORY) {
+    if (!approach(&s, point)) {
         return XSMI_SOLVE_MEMORY;
-    }
-    for (size_t i = 0; i < count; i++) {
-        point[i] *= s.scale;
     }
     finish(&s, point, vectors);
     return XSMI_SOLVED;

@@ -3,9 +3,8 @@
  * before the tolerance is reached, starts it once more.
  */
 #include "methods/registry.h"
+#include "train/fit.h"
 #include "train/objective.h"
-
-#include <xsoftmax/fit.h>
 
 #include <lbfgs.h>
 
@@ -287,6 +286,12 @@ static void explain(const fit *t, xsm_status status, xsm_error *err)
         (void)xsmi_fail(err, status, "stopped by the callback after %llu iterations",
                         (unsigned long long)t->done.iterations);
     }
+}
+
+xsm_status xsmi_fit_check(xsm_error *err)
+{
+    (void)err;
+    return XSM_OK;
 }
 
 /* Allocates memory and runs the fit. */

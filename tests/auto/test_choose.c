@@ -204,15 +204,17 @@ static void what_is_given_stays(void **state)
     xsm_choice_free(c);
     xsm_estimator_free(e);
 
-    memset(&run, 0, sizeof run);
-    run.size = sizeof run;
-    o = (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
-    o.optimizer = "lbfgs";
-    c = choose(NULL, p.data, &o);
-    assert_string_equal(info_of(c).optimizer, "lbfgs");
-    assert_true(info_of(c).eta == 0 && info_of(c).iterations > 0 && info_of(c).ridge > 0);
-    assert_true(error_of(c, p.data, p.data) < 0.2);
-    xsm_choice_free(c);
+    if (test_has_lbfgs()) {
+        memset(&run, 0, sizeof run);
+        run.size = sizeof run;
+        o = (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
+        o.optimizer = "lbfgs";
+        c = choose(NULL, p.data, &o);
+        assert_string_equal(info_of(c).optimizer, "lbfgs");
+        assert_true(info_of(c).eta == 0 && info_of(c).iterations > 0 && info_of(c).ridge > 0);
+        assert_true(error_of(c, p.data, p.data) < 0.2);
+        xsm_choice_free(c);
+    }
     test_problem_free(&p);
 }
 

@@ -242,7 +242,12 @@ static const char *c_library(void)
 
 static void machine_line(char *buffer, size_t size)
 {
-    snprintf(buffer, size, "# made with %s on %s", c_library(), architecture());
+#ifdef TEST_NO_LBFGS /* another solver of the steps of several rows, and no training on all rows at once */
+    const char *without = " without libLBFGS";
+#else
+    const char *without = "";
+#endif
+    snprintf(buffer, size, "# made with %s on %s%s", c_library(), architecture(), without);
 }
 
 static int by_name(const void *a, const void *b)

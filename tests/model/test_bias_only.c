@@ -44,6 +44,9 @@ static test_problem counted(const uint32_t *counts, uint32_t classes, bool spars
 
 static void fit(xsm_model *m, const test_problem *p, const char *estimator, const char *options)
 {
+    if (!test_has_lbfgs()) {
+        skip();
+    }
     xsm_error err = XSM_ERROR_INIT;
     xsm_estimator *e = test_estimator(NULL, estimator, options);
     xsm_fit_options how = XSM_FIT_OPTIONS_INIT;

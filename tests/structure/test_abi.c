@@ -635,8 +635,10 @@ static void test_every_function(void **state)
     SIZES(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT, new_skipgram);
     SIZES(xsm_progress, progress, get_skipgram_progress);
     SIZES(xsm_skipgram_fit_options, XSM_SKIPGRAM_FIT_OPTIONS_INIT, fit_skipgram);
-    SIZES(xsm_fit_options, XSM_FIT_OPTIONS_INIT, fit_with);
-    SIZES(xsm_fit_result, XSM_FIT_RESULT_INIT, fit_for);
+    if (test_has_lbfgs()) {
+        SIZES(xsm_fit_options, XSM_FIT_OPTIONS_INIT, fit_with);
+        SIZES(xsm_fit_result, XSM_FIT_RESULT_INIT, fit_for);
+    }
     SIZES(xsm_tune_options, XSM_TUNE_OPTIONS_INIT, tune);
     SIZES(xsm_choose_options, XSM_CHOOSE_OPTIONS_INIT, choose);
     SIZES(xsm_choice_info, XSM_CHOICE_INFO_INIT, get_choice);

@@ -214,6 +214,9 @@ static void every_allocation_of_a_fit(void **state)
 {
     (void)state;
     static const char *const exact[][2] = {{"softmax", ""}, {"bouchard", ""}, {"ove", "all"}};
+    if (!test_has_lbfgs()) {
+        skip();
+    }
     for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
         subject s = make(exact[i][0], exact[i][1], 1);
         assert_true(test_every_allocation(fit, &s) > 10);
