@@ -2,6 +2,7 @@
 #ifndef WORD_QUERIES_H
 #define WORD_QUERIES_H
 
+#include <xsoftmax-words.h>
 #include <xsoftmax.h>
 
 /* Vectors of unit length, looked up by word. */

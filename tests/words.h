@@ -6,7 +6,7 @@
 
 #include "training.h"
 
-#include <xsoftmax/skipgram.h>
+#include <xsoftmax/words/skipgram.h>
 
 xsm_corpus *test_corpus(xsm_context *ctx, const char *path, uint64_t min_count);
 /* Vectors of its words, that start within the spread. */

@@ -6,6 +6,8 @@
  */
 #include "papers.h"
 
+#include <xsoftmax-words.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "words/skipgram.h"
 #include "base/order.h"
 #include "train/trainer.h"
+#include "words/release.h"
 
 #include <math.h>
 #include <string.h>
@@ -171,6 +172,7 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
                             xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
                             xsm_error *err)
 {
+    XSMI_TRY(xsmi_words_check_release(err));
     if (!corpus || !input || !output || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_new: %s is NULL",
                          !corpus   ? "the corpus"

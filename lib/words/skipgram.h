@@ -5,11 +5,11 @@
 #define XSMI_SKIPGRAM_H
 
 #include "base/random.h"
-#include "read/corpus.h"
+#include "words/corpus.h"
 #include "estimator/estimator.h"
 #include "math/alias.h"
 
-#include <xsoftmax/skipgram.h>
+#include <xsoftmax/words/skipgram.h>
 
 /* Most centres of a batch. */
 #define XSMI_BATCH_MOST 65536

@@ -1,6 +1,8 @@
 /* Word vectors of a generated text. */
 #include "bits.h"
 
+#include <xsoftmax-words.h>
+
 #include <stdio.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <xsoftmax/corpus.h>
+#include <xsoftmax/words/corpus.h>
 
 #include "data/vocabulary.h"
 

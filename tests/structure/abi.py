@@ -20,9 +20,9 @@ from xml.etree import ElementTree
 
 # Tier by header, the most specific first; and the version node of each tier in the map of the library.
 TIERS = [("ext", r"xsoftmax/ext/"), ("experimental", r"xsoftmax/(choose|tune)\.h"),
-         ("words", r"xsoftmax/(corpus|skipgram)\.h"), ("core", r"")]
+         ("words", r"xsoftmax/words/"), ("core", r"")]
 ORDER = ["core", "ext", "experimental", "words"]
-NODES = {"core": "XSOFTMAX_0", "ext": "XSOFTMAX_0", "experimental": "XSOFTMAX_EXPERIMENTAL", "words": "XSOFTMAX_0"}
+NODES = {"core": "XSOFTMAX_0", "ext": "XSOFTMAX_0", "experimental": "XSOFTMAX_EXPERIMENTAL", "words": "XSOFTMAX_WORDS_0"}
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DXSM_EXPERIMENTAL"]
 
 
@@ -273,12 +273,13 @@ def symbols(include, compiler):
             print(name)
 
 
-def version_map(path):
+def version_map(path, words=False):
+    """Of libxsoftmax, or of libxsoftmax-words."""
     tiers, tier = {}, None
     for line in path.read_text().split("\n"):
         if line.startswith("# "):
             tier = line[2:]
-        elif line:
+        elif line and (tier == "words") == words:
             tiers.setdefault(NODES[tier], []).append(line)
     print("/* Written by tests/structure/renew-abi.sh from symbols.txt. A name, once released, keeps its node. */")
     for place, (node, names) in enumerate(tiers.items()):
@@ -293,7 +294,7 @@ def main():
     elif command == "check":
         return check(place, pathlib.Path(rest[0]).resolve(), rest[1:])
     elif command == "map":
-        version_map(place)
+        version_map(place, rest == ["words"])
     elif command == "trim":
         trim(place, rest[0])
     else:

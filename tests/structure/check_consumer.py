@@ -17,7 +17,8 @@ import sys
 import tempfile
 
 SKIP = 77
-PROGRAMS = [("consumer.c", "CC", "cc", "-std=c11"), ("consumer.cpp", "CXX", "c++", "-std=c++17")]
+PROGRAMS = [("consumer.c", "CC", "cc", "-std=c11", "xsoftmax"), ("consumer.cpp", "CXX", "c++", "-std=c++17", "xsoftmax"),
+            ("consumer_words.c", "CC", "cc", "-std=c11", "xsoftmax-words")]
 
 
 def run(command, **keywords):
@@ -51,7 +52,7 @@ def main():
         if len(found) != 1:
             print(f"{len(found)} files xsoftmax.pc were installed below {target}")
             return 1
-        query = [pkg_config, "xsoftmax"]
+        query = [pkg_config]
         if mode == "--build":
             prefix = run([pkg_config, "--variable=prefix", str(found[0])]).strip()
             query.append(f"--define-variable=prefix={target}{prefix}")
@@ -63,16 +64,20 @@ def main():
         if list(library.glob("libxsoftmax.so*")):
             kinds.append("shared")
         if (library / "libxsoftmax.a").exists():
-            shutil.copy(library / "libxsoftmax.a", alone)
+            for archive in library.glob("libxsoftmax*.a"):
+                shutil.copy(archive, alone)
             kinds += ["static", "wholly static"]
         if not kinds:
             print(f"no library was installed in {library}")
             return 1
-        for source, variable, default, standard in PROGRAMS:
+        for source, variable, default, standard, module in PROGRAMS:
+            if not (found[0].parent / f"{module}.pc").exists():
+                print(f"{source}: left out, there is no {module}.pc")
+                continue
             compiler = shlex.split(os.environ.get(variable, default))
             warnings = [standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
             for kind in kinds:
-                flags = run(query + ["--cflags", "--libs"] + (["--static"] if kind != "shared" else []),
+                flags = run(query + [module, "--cflags", "--libs"] + (["--static"] if kind != "shared" else []),
                             env=environment).split()
                 if kind != "shared":
                     flags = [f"-L{alone}"] + flags

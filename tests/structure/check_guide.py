@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 LIMIT = 1200
-HEAD = "#define XSM_EXPERIMENTAL\n#include <stdio.h>\n#include <xsoftmax.h>\n"
+HEAD = "#define XSM_EXPERIMENTAL\n#include <stdio.h>\n#include <xsoftmax.h>\n#include <xsoftmax-words.h>\n"
 NAMES = """
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/optimizer.h>

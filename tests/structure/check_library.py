@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What is in the built library: check_library.py CHECK SOURCE-ROOT SHARED-LIBRARY STATIC-LIBRARY [--no-versions]
+"""What is in the built libraries: check_library.py CHECK SOURCE-ROOT SHARED-LIBRARY,... STATIC-LIBRARY,... [--no-versions]
 
-exported  what the shared library exports is in symbols.txt, with its version node, and that is what the headers
+The libraries are libxsoftmax and, behind a comma, libxsoftmax-words, whose names stand behind "# words" in symbols.txt.
+
+exported  what a shared library exports is in symbols.txt, with its version node, and that is what its headers
           declare; with --no-versions after the files, of a build without a symbol map, the names alone
-complete  the shared library exports all that symbols.txt lists
-names     every global name in the static library starts with xsm, so that a static link cannot clash
+complete  a shared library exports all that symbols.txt lists
+names     every global name in the static libraries starts with xsm, so that a static link cannot clash
 state     no object has writable static data: the library has no global state
 calls     no object calls what a library must not (own memory, printing, ending the process, the environment, ...)
 floors    no object uses what an object of a higher floor defines, and no file includes a higher floor's header
@@ -20,7 +22,7 @@ SKIP = 77
 
 # Lowest first; floors on one line do not use each other.
 FLOORS = [["kernels"], ["base"], ["math"], ["data"], ["read"], ["model"], ["sampler", "index", "loss"],
-          ["gradient"], ["estimator"], ["methods"], ["optimizer"], ["predict"], ["train"], ["auto"], ["words", "check"]]
+          ["gradient"], ["estimator"], ["methods"], ["optimizer"], ["predict"], ["train"], ["auto"], ["check"], ["words"]]
 
 # Files that use each other, each with the reason why. A circle that is mended leaves this list.
 CIRCLES = {}
@@ -68,7 +70,7 @@ def members(root, archive):
     for path in (root / "lib").glob("*/*.c"):
         sources[path.parent.name + "_" + path.name] = sources[path.name] = path.relative_to(root / "lib").as_posix()
     rows, source = [], None
-    for line in run(tool("nm"), archive).splitlines():
+    for line in run(tool("nm"), *archive.split(",")).splitlines():
         match = re.fullmatch(r"(?:\S*/)?([^/\s]+)\.o:", line)  # with its folder in an archive that is not installed
         if match:
             source = sources.get(match.group(1))
@@ -79,13 +81,15 @@ def members(root, archive):
         if match:
             rows.append((source, match.group(1), match.group(2)))
     if not rows:
-        sys.exit("the static library has no symbols")
+        sys.exit("the static libraries have no symbols")
     return rows
 
 
-def declared(root):
+def declared(root, words):
     names = set()
     for header in (root / "include").rglob("*.h"):
+        if (header.parent.name == "words") != words:
+            continue
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
         names |= set(re.findall(r"^XSM_API\b[^;{]*?\b(xsm_\w+)\s*\(", text, flags=re.M))
     return names
@@ -95,18 +99,19 @@ def versioned(name):
     return name.split("@")[0] if "--no-versions" in sys.argv[5:] else name
 
 
-def listed(root):
-    """Names with their version nodes: symbols.txt has the tier of each, the map the node of each."""
+def listed(root, words):
+    """Names with their version nodes: symbols.txt has the tier of each, the library's map the node of each."""
     nodes, node = {}, None
-    for line in (root / "lib/xsoftmax.map").read_text().splitlines():
+    for line in (root / "lib" / ("words/xsoftmax-words.map" if words else "xsoftmax.map")).read_text().splitlines():
         match = re.match(r"(\w+) \{|\s+(xsm_\w+);", line)
         if match and match.group(1):
             node = match.group(1)
         elif match:
             nodes[match.group(2)] = node
-    names = re.findall(r"^xsm_\w+$", (root / "tests/structure/symbols.txt").read_text(), flags=re.M)
+    tiers = (root / "tests/structure/symbols.txt").read_text().split("# words\n")
+    names = re.findall(r"^xsm_\w+$", tiers[words], flags=re.M)
     if sorted(names) != sorted(nodes):
-        sys.exit("symbols.txt and lib/xsoftmax.map have different names: " + " ".join(set(names) ^ set(nodes)))
+        sys.exit("symbols.txt and the symbol map have different names: " + " ".join(set(names) ^ set(nodes)))
     return {versioned(f"{name}@{nodes[name]}") for name in names}
 
 
@@ -117,14 +122,18 @@ def exported(shared):
 
 
 def check_exported(root, shared, archive):
-    bare = {name.split("@")[0] for name in listed(root)}
-    return ([f"{name} is exported and not in symbols.txt" for name in exported(shared) - listed(root)]
-            + [f"{name} is in symbols.txt and in no public header" for name in bare - declared(root)]
-            + [f"{name} is in a public header and not in symbols.txt" for name in declared(root) - bare])
+    bad = []
+    for words, library in enumerate(shared.split(",")):
+        bare = {name.split("@")[0] for name in listed(root, words)}
+        bad += [f"{name} is exported and not in symbols.txt" for name in exported(library) - listed(root, words)]
+        bad += [f"{name} is in symbols.txt and in no public header" for name in bare - declared(root, words)]
+        bad += [f"{name} is in a public header and not in symbols.txt" for name in declared(root, words) - bare]
+    return bad
 
 
 def check_complete(root, shared, archive):
-    return [f"{name} is in symbols.txt and not exported" for name in listed(root) - exported(shared)]
+    return [f"{name} is in symbols.txt and not exported"
+            for words, library in enumerate(shared.split(",")) for name in listed(root, words) - exported(library)]
 
 
 def check_names(root, shared, archive):
@@ -134,7 +143,7 @@ def check_names(root, shared, archive):
 
 def check_state(root, shared, archive):
     bad = []
-    for line in run(tool("size"), "-A", archive).splitlines():
+    for line in run(tool("size"), "-A", *archive.split(",")).splitlines():
         words = line.split()
         if len(words) > 1 and words[0].endswith(".o"):
             member = words[0]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes down the interface of the headers as they are: what tests/structure/abi/ has of it, symbols.txt, the symbol map of
-# the library, lib/base/first.h, and this release's headers and programs (tests/structure/old/).
+# Writes down the interface of the headers as they are: what tests/structure/abi/ has of it, symbols.txt, the symbol maps of
+# the libraries, lib/base/first.h, and this release's headers and programs (tests/structure/old/).
 #
 #   sh tests/structure/renew-abi.sh [--check]
 #
@@ -19,11 +19,12 @@ abi() {
 pins=- first=-
 if grep -q '^## \[[0-9.]*\] - [0-9]' "$root/CHANGELOG.md"; then
     pins=$here/abi/pins.inc first=$root/lib/base/first.h
-    abi check "$pins" "$root/include" gcc && sh "$here/check-abi.sh" || exit 1
+    abi check "$pins" "$root/include" gcc && sh "$here/check-abi.sh" && sh "$here/check-abi.sh" --words || exit 1
 fi
 abi pins "$root/include" "$pins" gcc >"$work/pins.inc" || { cat "$work/pins.inc"; exit 1; }
 abi first "$root/include" "$first" gcc >"$work/first.h" || exit 1
-abi symbols "$root/include" gcc >"$work/symbols.txt" && abi map "$work/symbols.txt" >"$work/xsoftmax.map" || exit 1
+abi symbols "$root/include" gcc >"$work/symbols.txt" && abi map "$work/symbols.txt" >"$work/xsoftmax.map" &&
+    abi map "$work/symbols.txt" words >"$work/xsoftmax-words.map" || exit 1
 status=0
 put() {
     if ! cmp -s "$work/$1" "$2"; then
@@ -41,6 +42,7 @@ put pins.inc "$here/abi/pins.inc"
 put first.h "$root/lib/base/first.h"
 put symbols.txt "$here/symbols.txt"
 put xsoftmax.map "$root/lib/xsoftmax.map"
+put xsoftmax-words.map "$root/lib/words/xsoftmax-words.map"
 # Programs of this release, with its headers, for check_releases.py. Those of others stay as they are.
 version=$(sed -n 's/^#define XSM_VERSION_\(MAJOR\|MINOR\) \([0-9]*\).*/\2/p' "$root/include/xsoftmax/version.h" | paste -sd.)
 mkdir -p "$work/old" && cp -R "$root/include" "$work/old/include" && rm -f "$work/old/include/meson.build" || exit 1
@@ -55,5 +57,5 @@ if ! diff -r "$work/old" "$here/old/$version" >/dev/null 2>&1; then
         rm -rf "$here/old/$version" && mkdir -p "$here/old" && cp -R "$work/old" "$here/old/$version" || exit 1
     fi
 fi
-[ "$check" ] || sh "$here/check-abi.sh" --write || status=1
+[ "$check" ] || { sh "$here/check-abi.sh" --write && sh "$here/check-abi.sh" --words --write; } || status=1
 exit $status

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax-words.h>
 #include <xsoftmax.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>

@@ -4,7 +4,7 @@
  */
 #include "training.h"
 
-#include <xsoftmax/skipgram.h>
+#include <xsoftmax/words/skipgram.h>
 
 #include "words/collapsed.h"
 

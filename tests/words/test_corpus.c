@@ -1,8 +1,8 @@
 /* Tests of corpora: counts, order and memory; and of text files of word vectors. */
 #include "training.h"
 
-#include <xsoftmax/corpus.h>
-#include <xsoftmax/skipgram.h>
+#include <xsoftmax/words/corpus.h>
+#include <xsoftmax/words/skipgram.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "data/dictionary.h"
 #include "read/source.h"
 
-#include <xsoftmax/corpus.h>
+#include <xsoftmax/words/corpus.h>
 
 struct xsm_corpus {
     xsm_context *context;

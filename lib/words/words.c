@@ -1,5 +1,5 @@
 /* Words from a stream of bytes, with lines of any length. */
-#include "read/corpus.h"
+#include "words/corpus.h"
 #include "base/grow.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
 /*
  * The vocabulary of a text: every word counted in one pass, the frequent ones kept and numbered by falling count.
  */
-#include "read/corpus.h"
+#include "words/corpus.h"
 #include "base/heap_sort.h"
 #include "data/text.h"
+#include "words/release.h"
 
 #include <string.h>
 
@@ -176,6 +177,7 @@ static xsm_status read_options(const xsm_corpus_options *given, xsm_corpus_optio
 xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_corpus_options *options, xsm_corpus **out,
                            xsm_error *err)
 {
+    XSMI_TRY(xsmi_words_check_release(err));
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_open: %s is NULL", !path ? "the path" : "out");
     }

@@ -3,13 +3,14 @@
  */
 #include "base/file.h"
 #include "base/random.h"
-#include "read/corpus.h"
+#include "words/corpus.h"
 #include "base/grow.h"
 #include "read/number.h"
 #include "data/text.h"
 #include "model/model.h"
+#include "words/release.h"
 
-#include <xsoftmax/skipgram.h>
+#include <xsoftmax/words/skipgram.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, uint32_t dimension, double spread,
                               uint64_t seed, xsm_model **out, xsm_error *err)
 {
+    XSMI_TRY(xsmi_words_check_release(err));
     if (!corpus || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_new: %s is NULL", !corpus ? "the corpus" : "out");
     }
@@ -115,6 +117,7 @@ static xsm_status write_rows(const xsm_model *m, xsmi_replace *file, char *line,
 
 xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error *err)
 {
+    XSMI_TRY(xsmi_words_check_release(err));
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
     }
@@ -258,6 +261,7 @@ static xsm_status read_all(reading *r, const char *path, xsm_error *err)
 
 xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model **out, xsm_error *err)
 {
+    XSMI_TRY(xsmi_words_check_release(err));
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_read: %s is NULL", !path ? "the path" : "out");
     }

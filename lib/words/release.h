@@ -1,0 +1,13 @@
+/*
+ * Which libxsoftmax this library works with.
+ */
+#ifndef XSMI_RELEASE_H
+#define XSMI_RELEASE_H
+
+#include "base/base.h"
+
+/* XSM_ERROR_UNSUPPORTED unless libxsoftmax is of the release that this library was built with: it reads models and
+ * estimators by code of its own. */
+xsm_status xsmi_words_check_release(xsm_error *err);
+
+#endif
