@@ -1,4 +1,4 @@
-/* A program of somebody else's, built and run outside the tree by check_consumer.py. */
+/* A program outside the tree, built and run by check_consumer.py. */
 #include <stdio.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 
 #include <xsoftmax/batch.h>
 #include <xsoftmax/context.h>
-#include <xsoftmax/corpus.h>
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/error.h>
 #include <xsoftmax/estimator.h>
@@ -19,7 +18,6 @@
 #include <xsoftmax/option.h>
 #include <xsoftmax/predict.h>
 #include <xsoftmax/sampler.h>
-#include <xsoftmax/skipgram.h>
 #include <xsoftmax/trainer.h>
 #include <xsoftmax/version.h>
 

@@ -1,6 +1,6 @@
 /**
  * @file metrics.h
- * @brief Evaluation of a model: exact log-loss, error, precision.
+ * @brief Evaluation of a model with scores of all classes: log-loss, error, precision.
  */
 #ifndef XSOFTMAX_METRICS_H
 #define XSOFTMAX_METRICS_H

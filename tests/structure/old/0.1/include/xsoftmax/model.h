@@ -45,7 +45,7 @@ typedef struct xsm_model xsm_model;
 enum {
     XSM_LAYOUT_CLASS_MAJOR = 0,  /**< The weights of a class are contiguous: best for sampled estimators and dense
                                       features. */
-    XSM_LAYOUT_FEATURE_MAJOR = 1 /**< The weights of a feature are contiguous: best for exact scoring of sparse
+    XSM_LAYOUT_FEATURE_MAJOR = 1 /**< The weights of a feature are contiguous: best for full scoring of sparse
                                       features. */
 };
 

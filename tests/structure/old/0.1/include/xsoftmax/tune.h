@@ -31,13 +31,13 @@
  * worse than no training, before the last round).
  *
  * **Objective.** Trials are compared by f = sum_i loss_i + (mu/2) ||W||^2, with an L2 penalty (ridge) mu. loss_i is the
- * exact log-loss (for a row with several labels the mean over them). For an estimator with #XSM_ESTIMATOR_OTHER_LOSS it
- * is the loss that the estimator reports (`margin`, `one-vs-all`, `one-vs-all-sampled` evaluated with all classes,
- * `mips` and `decomp-mips` with the classes that they find). f is estimated from training rows of the trial, with the
- * sum scaled to all N rows. From the second round on, f is also estimated from held-back rows, training rows that the
- * trial did not train on; this estimate is f'. Rates are then compared by f + w (f' - f) with w = (1 - (n + 3 D) / (N +
- * 3 D)) / 2 for a trial of n rows in which D features occur, or half of this w if the trial uses only some of the
- * classes. Test rows are not used.
+ * log-loss over all classes (for a row with several labels the mean over them). For an estimator with
+ * #XSM_ESTIMATOR_OTHER_LOSS it is the loss that the estimator reports (`margin`, `one-vs-all`, `one-vs-all-sampled`
+ * evaluated with all classes, `mips` and `decomp-mips` with the classes that they find). f is estimated from training
+ * rows of the trial, with the sum scaled to all N rows. From the second round on, f is also estimated from held-back
+ * rows, training rows that the trial did not train on; this estimate is f'. Rates are then compared by f + w (f' - f)
+ * with w = (1 - (n + 3 D) / (N + 3 D)) / 2 for a trial of n rows in which D features occur, or half of this w if the
+ * trial uses only some of the classes. Test rows are not used.
  *
  * **Many classes.** If a trial of the last round would draw each class less than 200 times (100 if steps grow with the
  * number of classes), trials of a linear class-major model (#XSM_LAYOUT_CLASS_MAJOR) use a random subset of the classes

@@ -8,12 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <xsoftmax/corpus.h>
+#include <xsoftmax/words/corpus.h>
 #include <xsoftmax/estimator.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/trainer.h>
 
-/** @defgroup skipgram Word vectors
+/** @defgroup skipgram Skip-gram models
+ *  @ingroup words
  *
  * A skip-gram model (Mikolov et al., Distributed representations of words and phrases and their compositionality, 2013)
  * predicts the words around a word: a softmax over the vocabulary with the scores (logits) z_k = w_k . phi_c, phi_c the

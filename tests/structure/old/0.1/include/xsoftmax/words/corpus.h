@@ -12,6 +12,7 @@
 #include <xsoftmax/dataset.h>
 
 /** @defgroup corpus Text corpora
+ *  @ingroup words
  *
  * A corpus is a text file, plain or gzip-compressed. Its words are separated by white space (space, tab, line end,
  * vertical tab, form feed, NUL); a line is a sentence. Opening a corpus reads the file once and counts its words. Words
