@@ -10,6 +10,7 @@
 
 #include <xsoftmax/batch.h>
 #include <xsoftmax/dataset.h>
+#include <xsoftmax/dtype.h>
 
 /** @defgroup model Models
  *
@@ -43,10 +44,12 @@ typedef struct xsm_model xsm_model;
 
 /** Order of the weights in memory. Files always contain [K,D]. */
 enum {
-    XSM_LAYOUT_CLASS_MAJOR = 0,  /**< The weights of a class are contiguous: best for sampled estimators and dense
-                                      features. */
-    XSM_LAYOUT_FEATURE_MAJOR = 1 /**< The weights of a feature are contiguous: best for full scoring of sparse
-                                      features. */
+    XSM_LAYOUT_CLASS_MAJOR = 0,   /**< The weights of a class are contiguous: best for sampled estimators and dense
+                                       features. */
+    XSM_LAYOUT_FEATURE_MAJOR = 1, /**< The weights of a feature are contiguous: best for full scoring of sparse
+                                       features. */
+    XSM_LAYOUT_SPARSE_ROWS = 2 /**< Reserved: of each class the features whose weights are not zero, and these weights
+                                    (CSR). */
 };
 
 /** Settings of a new model. Start with #XSM_MODEL_OPTIONS_INIT. */
@@ -106,20 +109,44 @@ typedef struct xsm_embedding_options {
         sizeof(xsm_embedding_options), 0, 0, 0, 0, 0, 0, 0, 0                                                          \
     }
 
-/** Raw vectors of features. The vector of feature j begins at `vectors[j*feature_step]`. Start with
+/** Raw vectors of features, to read and write. The vector of feature j begins at `vectors[j*feature_step]`. Start with
  *  #XSM_EMBEDDING_PARAMETERS_INIT. */
 typedef struct xsm_embedding_parameters {
     size_t size;         /**< sizeof(xsm_embedding_parameters). */
-    float *vectors;      /**< The vectors; for tied vectors, xsm_parameters::weight. */
-    size_t feature_step; /**< Floats from one vector to the next. */
+    float *vectors;      /**< The vectors; for tied vectors, xsm_parameters::weight. NULL as that. */
+    size_t feature_step; /**< Numbers from one vector to the next. */
     uint32_t features;   /**< F. */
     uint32_t hidden;     /**< H. */
+    int32_t dtype;       /**< An XSM_DTYPE_* value. */
+    int32_t reserved;    /**< Zero. */
 } xsm_embedding_parameters;
 
 /** Starting value of an #xsm_embedding_parameters. */
 #define XSM_EMBEDDING_PARAMETERS_INIT                                                                                  \
     {                                                                                                                  \
-        sizeof(xsm_embedding_parameters), NULL, 0, 0, 0                                                                \
+        sizeof(xsm_embedding_parameters), NULL, 0, 0, 0, 0, 0                                                          \
+    }
+
+/** Vectors of features as they are stored, to read. Number h of the vector of feature j is `vectors[j*feature_step +
+ *  h]` times `scale`, and times `feature_scales[j]` if that is not NULL. Start with #XSM_EMBEDDING_VIEW_INIT. */
+typedef struct xsm_embedding_view {
+    size_t size;                  /**< sizeof(xsm_embedding_view). */
+    const float *vectors;         /**< The vectors; NULL as xsm_parameters_view::weight. */
+    const void *data;             /**< The stored numbers, of type `dtype`. */
+    uint64_t bytes;               /**< Bytes of `data`, with the gaps between vectors. */
+    double scale;                 /**< Factor of every number. */
+    const double *feature_scales; /**< [F] factor of each vector, or NULL. */
+    size_t feature_step;          /**< Numbers from one vector to the next. */
+    uint32_t features;            /**< F. */
+    uint32_t hidden;              /**< H. */
+    int32_t dtype;                /**< An XSM_DTYPE_* value. */
+    int32_t reserved;             /**< Zero. */
+} xsm_embedding_view;
+
+/** Starting value of an #xsm_embedding_view. */
+#define XSM_EMBEDDING_VIEW_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(xsm_embedding_view), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, 0                                              \
     }
 
 /** How to load a model. Start with #XSM_LOAD_OPTIONS_INIT. */
@@ -135,22 +162,53 @@ typedef struct xsm_load_options {
         sizeof(xsm_load_options), 0, 0                                                                                 \
     }
 
-/** Raw parameters. The weight of class k and feature j is `weight[k*class_step + j*feature_step]`. Start with
- *  #XSM_PARAMETERS_INIT. */
+/** Raw parameters, to read and write. The weight of class k and feature j is `weight[k*class_step + j*feature_step]`.
+ *  Start with #XSM_PARAMETERS_INIT. */
 typedef struct xsm_parameters {
-    size_t size;         /**< sizeof(xsm_parameters). */
-    float *weight;       /**< The weights; never NULL. */
-    float *bias;         /**< [K], or NULL. */
-    size_t class_step;   /**< Floats from one class to the next. */
-    size_t feature_step; /**< Floats from one feature to the next. */
+    size_t size;   /**< sizeof(xsm_parameters). */
+    float *weight; /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither class-major nor
+                        feature-major. Such weights cannot be written; xsm_model_view() shows them, and
+                        xsm_model_score_range() scores with them. Models of this release all have float32 weights,
+                        but a program should check for NULL, because a later release may load others. */
+    float *bias;   /**< [K], or NULL. */
+    size_t class_step;   /**< Numbers from one class to the next. */
+    size_t feature_step; /**< Numbers from one feature to the next. */
     uint32_t classes;    /**< K. */
-    uint32_t features;   /**< D. */
+    uint32_t features;   /**< D; H of an embedding model. */
+    int32_t dtype;       /**< An XSM_DTYPE_* value. */
+    int32_t layout;      /**< An XSM_LAYOUT_* value. */
 } xsm_parameters;
 
 /** Starting value of an #xsm_parameters. */
 #define XSM_PARAMETERS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_parameters), NULL, NULL, 0, 0, 0, 0                                                                 \
+        sizeof(xsm_parameters), NULL, NULL, 0, 0, 0, 0, 0, 0                                                           \
+    }
+
+/** Parameters as they are stored, to read. The weight of class k and feature j is `weight[k*class_step +
+ *  j*feature_step]` times `scale`, and times `class_scales[k]` if that is not NULL. The factors are those of L2
+ *  penalties that are not multiplied into the weights yet. Start with #XSM_PARAMETERS_VIEW_INIT. */
+typedef struct xsm_parameters_view {
+    size_t size;                /**< sizeof(xsm_parameters_view). */
+    const float *weight;        /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither
+                                     class-major nor feature-major: then read `data`, or let the library compute scores. */
+    const void *data;           /**< The stored weights, of type `dtype`. */
+    uint64_t bytes;             /**< Bytes of `data`, with the gaps between rows. */
+    const float *bias;          /**< [K], without factors, or NULL. */
+    double scale;               /**< Factor of every weight. */
+    const double *class_scales; /**< [K] factor of the weights of each class, or NULL. */
+    size_t class_step;          /**< Numbers from one class to the next. */
+    size_t feature_step;        /**< Numbers from one feature to the next. */
+    uint32_t classes;           /**< K. */
+    uint32_t features;          /**< D; H of an embedding model. */
+    int32_t dtype;              /**< An XSM_DTYPE_* value. */
+    int32_t layout;             /**< An XSM_LAYOUT_* value. */
+} xsm_parameters_view;
+
+/** Starting value of an #xsm_parameters_view. */
+#define XSM_PARAMETERS_VIEW_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(xsm_parameters_view), NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0                                    \
     }
 
 #ifdef __cplusplus
@@ -322,8 +380,8 @@ XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index)
 
 /** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
  *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_score() after writing.
- *  The function first applies pending scale factors to the weights and copies a mapped file to memory. O(1), or O(K D)
- *  if it has to scale or copy.
+ *  The function first applies pending scale factors to the weights and copies a mapped file to memory; xsm_model_view()
+ *  does neither. O(1), or O(K D) if it has to scale or copy.
  *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
  *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
@@ -332,6 +390,15 @@ XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parame
  *  @return as xsm_model_parameters(); #XSM_ERROR_STATE for a linear model */
 XSM_API xsm_status xsm_model_embedding_parameters(xsm_model *model, xsm_embedding_parameters *parameters,
                                                   xsm_error *err);
+/** Fills `view` (start it with #XSM_PARAMETERS_VIEW_INIT) with pointers to the weights as they are stored, valid until
+ *  the model changes. Copies nothing and changes nothing: a mapped model stays mapped, and scale factors stay pending.
+ *  O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_view(const xsm_model *model, xsm_parameters_view *view, xsm_error *err);
+/** As xsm_model_view(), for the vectors of the features of an embedding model (start `view` with
+ *  #XSM_EMBEDDING_VIEW_INIT).
+ *  @return as xsm_model_view(); #XSM_ERROR_STATE for a linear model */
+XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embedding_view *view, xsm_error *err);
 /** Computes the hidden vectors phi of the rows of a batch.
  *  @param model  an embedding model
  *  @param batch  n rows with the model's F

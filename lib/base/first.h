@@ -17,7 +17,8 @@
 #define XSMI_LAST_xsm_dataset_info format
 #define XSMI_LAST_xsm_draw_plan reserved
 #define XSMI_LAST_xsm_embedding_options reserved2
-#define XSMI_LAST_xsm_embedding_parameters hidden
+#define XSMI_LAST_xsm_embedding_parameters reserved
+#define XSMI_LAST_xsm_embedding_view reserved
 #define XSMI_LAST_xsm_error message
 #define XSMI_LAST_xsm_estimator_check_options set
 #define XSMI_LAST_xsm_estimator_ops sift
@@ -39,7 +40,8 @@
 #define XSMI_LAST_xsm_optimizer_check_options set
 #define XSMI_LAST_xsm_optimizer_ops scaled
 #define XSMI_LAST_xsm_option help
-#define XSMI_LAST_xsm_parameters features
+#define XSMI_LAST_xsm_parameters layout
+#define XSMI_LAST_xsm_parameters_view layout
 #define XSMI_LAST_xsm_predictor_options tree_alone
 #define XSMI_LAST_xsm_problem row_slots
 #define XSMI_LAST_xsm_progress gradient_norm

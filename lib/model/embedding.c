@@ -89,34 +89,6 @@ xsm_status xsm_model_get_embedding(const xsm_model *m, xsm_embedding_options *op
     return xsmi_options_write(&o, sizeof o, XSMI_FIRST(xsm_embedding_options), options, "xsm_embedding_options", err);
 }
 
-xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
-{
-    if (!m || !parameters) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_parameters: %s is NULL",
-                         m ? "parameters" : "model");
-    }
-    xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
-    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
-                               "xsm_embedding_parameters", err));
-    if (!m->layer) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
-    }
-    xsmi_layer *l = m->layer;
-    if (l->tied) {
-        xsm_parameters w = XSM_PARAMETERS_INIT;
-        XSMI_TRY(xsm_model_parameters(m, &w, err));
-    } else {
-        XSMI_TRY(xsmi_layer_own(m, err));
-        xsmi_layer_fold(m);
-    }
-    p.vectors = l->tied ? m->weight : l->weight;
-    p.feature_step = l->tied ? m->stride : l->stride;
-    p.features = l->features;
-    p.hidden = m->features;
-    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
-                              "xsm_embedding_parameters", err);
-}
-
 xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, float *out, size_t stride,
                                     xsm_error *err)
 {

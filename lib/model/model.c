@@ -453,24 +453,3 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
     }
     return XSM_OK;
 }
-
-xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
-{
-    if (!m || !parameters) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_parameters: %s is NULL", m ? "parameters" : "model");
-    }
-    xsm_parameters p = XSM_PARAMETERS_INIT;
-    /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
-    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
-    XSMI_TRY(xsmi_model_own(m, err));
-    xsmi_model_drop_row_lengths(m); /* the caller may change the weights */
-    XSMI_TRY(xsmi_model_fold(m, err));
-    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
-    p.weight = m->weight;
-    p.bias = m->bias;
-    p.class_step = class_major ? m->stride : 1;
-    p.feature_step = class_major ? 1 : m->stride;
-    p.classes = m->classes;
-    p.features = m->features;
-    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err);
-}

@@ -3,15 +3,27 @@
 
 #include <string.h>
 
-static const xsmi_dtype dtypes[] = {
-    [XSM_ARRAY_U8] = XSMI_DTYPE_U8,   [XSM_ARRAY_I32] = XSMI_DTYPE_I32, [XSM_ARRAY_U32] = XSMI_DTYPE_U32,
-    [XSM_ARRAY_F32] = XSMI_DTYPE_F32, [XSM_ARRAY_I64] = XSMI_DTYPE_I64, [XSM_ARRAY_U64] = XSMI_DTYPE_U64,
-    [XSM_ARRAY_F64] = XSMI_DTYPE_F64,
-};
-
-static bool is_type(int32_t type)
+/* The type in files, or -1 for a type that arrays do not have. */
+static int file_type(int32_t type)
 {
-    return type >= XSM_ARRAY_U8 && type <= XSM_ARRAY_F64;
+    switch (type) {
+    case XSM_DTYPE_FLOAT32:
+        return XSMI_DTYPE_F32;
+    case XSM_DTYPE_FLOAT64:
+        return XSMI_DTYPE_F64;
+    case XSM_DTYPE_UINT8:
+        return XSMI_DTYPE_U8;
+    case XSM_DTYPE_INT32:
+        return XSMI_DTYPE_I32;
+    case XSM_DTYPE_UINT32:
+        return XSMI_DTYPE_U32;
+    case XSM_DTYPE_INT64:
+        return XSMI_DTYPE_I64;
+    case XSM_DTYPE_UINT64:
+        return XSMI_DTYPE_U64;
+    default:
+        return -1;
+    }
 }
 
 void xsmi_array_writer_clear(xsm_array_writer *w)
@@ -63,15 +75,16 @@ xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_erro
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_write: %s is NULL", w ? "the array" : "the writer");
     }
     XSMI_TRY(xsmi_options_read(&a, sizeof a, XSMI_FIRST(xsm_array), given, "xsm_array", err));
-    if (!a.name || !*a.name || strcmp(a.name, "__metadata__") == 0 || !is_type(a.type) || a.rank < 1 ||
+    if (!a.name || !*a.name || strcmp(a.name, "__metadata__") == 0 || file_type(a.type) < 0 || a.rank < 1 ||
         a.rank > XSMI_TENSOR_RANK) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "xsm_array_write: an array needs a name, a type of the XSM_ARRAY_* values, and 1 to %d "
+                         "xsm_array_write: an array needs a name, a type of the XSM_DTYPE_* values that are not "
+                         "reserved for weights, and 1 to %d "
                          "dimensions",
                          XSMI_TENSOR_RANK);
     }
     xsm_array_reader so_far = {w->tensors, w->count, NULL};
-    xsmi_tensor t = {.name = a.name, .dtype = dtypes[a.type], .rank = a.rank, .data = a.data};
+    xsmi_tensor t = {.name = a.name, .dtype = (xsmi_dtype)file_type(a.type), .rank = a.rank, .data = a.data};
     memcpy(t.shape, a.shape, a.rank * sizeof *t.shape);
     if (!xsmi_tensor_bytes(&t, &t.size) || (t.size > 0 && !a.data) || xsmi_array_get(&so_far, a.name)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -83,17 +96,18 @@ xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_erro
 xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t type, uint32_t rank, xsm_array *array,
                           xsm_error *err)
 {
-    if (!r || !name || !array || !is_type(type)) {
+    if (!r || !name || !array || file_type(type) < 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_read: %s",
                          !r       ? "the reader is NULL"
                          : !name  ? "the name is NULL"
                          : !array ? "the array is NULL"
-                                  : "the type is none of the XSM_ARRAY_* values");
+                                  : "the type is none of the XSM_DTYPE_* values that arrays have");
     }
+    const xsmi_dtype dtype = (xsmi_dtype)file_type(type);
     const xsmi_tensor *t = xsmi_array_get(r, name);
-    if (!t || t->dtype != dtypes[type] || t->rank != rank) {
+    if (!t || t->dtype != dtype || t->rank != rank) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: an array '%s' of %s with %u dimensions is needed, %s", r->name,
-                         name, xsmi_dtype_name(dtypes[type]), rank, t ? "that there is is another" : "there is none");
+                         name, xsmi_dtype_name(dtype), rank, t ? "that there is is another" : "there is none");
     }
     xsm_array a = XSM_ARRAY_INIT;
     a.name = t->name;

@@ -102,8 +102,8 @@ static void log_probabilities(const void *state, const float *code, uint32_t fir
 static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *err)
 {
     const frequency_state *s = state;
-    xsm_array log_q = {sizeof log_q, "log_q", XSM_ARRAY_F64, 1, {s->classes}, s->log_q};
-    xsm_array alias = {sizeof alias, "alias", XSM_ARRAY_U32, 2, {s->classes, 2}, s->alias.columns};
+    xsm_array log_q = {sizeof log_q, "log_q", XSM_DTYPE_FLOAT64, 1, {s->classes}, s->log_q};
+    xsm_array alias = {sizeof alias, "alias", XSM_DTYPE_UINT32, 2, {s->classes, 2}, s->alias.columns};
     XSMI_TRY(xsm_array_write(writer, &log_q, err));
     return xsm_array_write(writer, &alias, err);
 }
@@ -137,8 +137,8 @@ static xsm_status load(void *state, const xsm_sampler_problem *problem, const xs
 {
     frequency_state *s = state;
     xsm_array log_q = XSM_ARRAY_INIT, alias = XSM_ARRAY_INIT;
-    XSMI_TRY(xsm_array_read(reader, "log_q", XSM_ARRAY_F64, 1, &log_q, err));
-    XSMI_TRY(xsm_array_read(reader, "alias", XSM_ARRAY_U32, 2, &alias, err));
+    XSMI_TRY(xsm_array_read(reader, "log_q", XSM_DTYPE_FLOAT64, 1, &log_q, err));
+    XSMI_TRY(xsm_array_read(reader, "alias", XSM_DTYPE_UINT32, 2, &alias, err));
     if (log_q.shape[0] != problem->classes || alias.shape[0] != problem->classes || alias.shape[1] != 2) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: log_q [K] and alias [K, 2] do not fit the %u classes",
                          reader->name, problem->classes);

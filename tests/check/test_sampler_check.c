@@ -268,14 +268,14 @@ static void faulty_sweep(const void *state, const float *const *codes, uint32_t 
 static xsm_status faulty_save(const void *state, xsm_array_writer *writer, xsm_error *err)
 {
     const faulty *s = state;
-    xsm_array a = {sizeof a, "classes", XSM_ARRAY_U32, 1, {fault == SAVE_SHORT ? 0 : 1}, &s->classes};
+    xsm_array a = {sizeof a, "classes", XSM_DTYPE_UINT32, 1, {fault == SAVE_SHORT ? 0 : 1}, &s->classes};
     return xsm_array_write(writer, &a, err);
 }
 
 static xsm_status faulty_load(void *state, const xsm_sampler_problem *p, const xsm_array_reader *reader, xsm_error *err)
 {
     xsm_array a = XSM_ARRAY_INIT;
-    xsm_status status = xsm_array_read(reader, "classes", XSM_ARRAY_U32, 1, &a, err);
+    xsm_status status = xsm_array_read(reader, "classes", XSM_DTYPE_UINT32, 1, &a, err);
     if (status != XSM_OK && fault != LOAD_CARELESS) {
         return status;
     }

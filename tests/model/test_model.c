@@ -241,7 +241,98 @@ static void parameters_are_checked(void **state)
     assert_int_equal(p.class_step, 16);
     assert_int_equal(p.feature_step, 1);
     assert_non_null(p.bias);
+    assert_int_equal(p.dtype, XSM_DTYPE_FLOAT32);
+    assert_int_equal(p.layout, XSM_LAYOUT_CLASS_MAJOR);
     xsm_model_free(m);
+}
+
+/* A view's numbers times its factors are the weights, and a view applies nothing. */
+static void views_apply_nothing(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int32_t layout = 0; layout < 2; layout++) {
+        xsm_model *m = new_model(20, 50, 1, layout);
+        fill(m);
+        m->alpha = 0.5;
+        if (layout == XSM_LAYOUT_CLASS_MAJOR) {
+            assert_int_equal(xsmi_model_need_row_scale(m, NULL), XSM_OK);
+            for (size_t k = 0; k < 50; k++) {
+                m->row_scale[k] = k % 2 ? 0.25 : 2;
+            }
+        }
+        xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT, again = XSM_PARAMETERS_VIEW_INIT;
+        assert_ok(xsm_model_view(m, &v, &err), err);
+        assert_true(v.scale == 0.5);
+        assert_int_equal(v.class_scales != NULL, layout == XSM_LAYOUT_CLASS_MAJOR);
+        assert_int_equal(v.classes, 50);
+        assert_int_equal(v.features, 20);
+        assert_int_equal(v.dtype, XSM_DTYPE_FLOAT32);
+        assert_int_equal(v.layout, layout);
+        assert_ptr_equal(v.data, v.weight);
+        const size_t last = 49 * v.class_step + 19 * v.feature_step;
+        assert_int_equal(v.bytes, (last + 1) * sizeof(float));
+        double seen[50][20];
+        for (size_t k = 0; k < 50; k++) {
+            assert_true(v.bias[k] == (float)k);
+            for (size_t j = 0; j < 20; j++) {
+                const double stored = (double)v.weight[k * v.class_step + j * v.feature_step];
+                assert_true(stored == (double)(k * 1000 + j) / 8);
+                seen[k][j] = stored * v.scale * (v.class_scales ? v.class_scales[k] : 1);
+            }
+        }
+        assert_ok(xsm_model_view(m, &again, &err), err);
+        assert_memory_equal(&v, &again, sizeof v);
+        xsm_parameters p = XSM_PARAMETERS_INIT;
+        assert_ok(xsm_model_parameters(m, &p, &err), err);
+        for (size_t k = 0; k < 50; k++) {
+            for (size_t j = 0; j < 20; j++) {
+                assert_true((double)p.weight[k * p.class_step + j * p.feature_step] == seen[k][j]);
+            }
+        }
+        assert_ok(xsm_model_view(m, &v, &err), err);
+        assert_true(v.scale == 1);
+        assert_null(v.class_scales);
+        assert_ptr_equal(v.weight, p.weight);
+        xsm_embedding_view e = XSM_EMBEDDING_VIEW_INIT;
+        assert_fails(xsm_model_embedding_view(m, &e, &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_model_view(NULL, &v, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_model_view(m, NULL, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_model_embedding_view(NULL, &e, &err), XSM_ERROR_ARGUMENT, err);
+        xsm_model_free(m);
+    }
+}
+
+static void vectors_are_viewed(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int32_t tied = 0; tied < 2; tied++) {
+        xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
+        options.tied = tied;
+        xsm_model *m = NULL;
+        assert_ok(xsm_model_new_embedding(NULL, 9, 5, 9, &options, &m, &err), err);
+        xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
+        assert_ok(xsm_model_embedding_view(m, &v, &err), err);
+        assert_int_equal(v.features, 9);
+        assert_int_equal(v.hidden, 5);
+        assert_int_equal(v.dtype, XSM_DTYPE_FLOAT32);
+        assert_true(v.scale == 1);
+        assert_int_equal(v.bytes, (8 * v.feature_step + 5) * sizeof(float));
+        xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
+        assert_ok(xsm_model_embedding_parameters(m, &p, &err), err);
+        assert_ptr_equal(v.vectors, p.vectors); /* in memory already: nothing to copy */
+        assert_ptr_equal(v.data, p.vectors);
+        if (!tied) {
+            const float first = v.vectors[0];
+            m->layer->alpha = 0.5;
+            assert_ok(xsm_model_embedding_view(m, &v, &err), err);
+            assert_true(v.scale == 0.5 && v.vectors[0] == first);
+            assert_ok(xsm_model_embedding_parameters(m, &p, &err), err);
+            assert_true(p.vectors[0] == first / 2);
+        }
+        xsm_model_free(m);
+    }
 }
 
 static void classes_are_kept(void **state)
@@ -464,6 +555,8 @@ int main(void)
         cmocka_unit_test(scales_fold),
         cmocka_unit_test(survives_a_failing_runner),
         cmocka_unit_test(parameters_are_checked),
+        cmocka_unit_test(views_apply_nothing),
+        cmocka_unit_test(vectors_are_viewed),
         cmocka_unit_test(classes_are_kept),
         cmocka_unit_test(metadata_is_kept),
         cmocka_unit_test(transform_is_kept),

@@ -293,6 +293,47 @@ static void assert_refused(test_memory *memory, xsm_context *ctx, const unsigned
     assert_int_equal(test_memory_blocks(memory), before);
 }
 
+/* Whether memory lies in a model's mapping. */
+static bool is_mapped(const xsm_model *m, const void *memory)
+{
+    const unsigned char *at = memory;
+    return m->mapping.data && at >= m->mapping.data && at < m->mapping.data + m->mapping.size;
+}
+
+static void a_view_copies_nothing(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    const char *path = test_path("viewed");
+    xsm_model *saved = make_model(NULL, WITH_BIAS), *m = NULL;
+    assert_ok(xsm_model_save(saved, path, &err), err);
+    xsm_model_free(saved);
+    assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
+    xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
+    assert_ok(xsm_model_view(m, &v, &err), err);
+    assert_true(is_mapped(m, v.weight) && is_mapped(m, v.bias));
+    assert_true(is_mapped(m, (const unsigned char *)v.data + v.bytes - 1));
+    for (size_t k = 0; k < CLASSES; k++) {
+        for (size_t j = 0; j < FEATURES; j++) {
+            assert_true(v.weight[k * v.class_step + j * v.feature_step] == weight_of(k, j));
+        }
+    }
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_false(is_mapped(m, p.weight));
+    xsm_model_free(m);
+
+    xsm_model *embedding = NULL;
+    assert_ok(xsm_model_new_embedding(NULL, 7, 3, 4, NULL, &embedding, &err), err);
+    assert_ok(xsm_model_save(embedding, path, &err), err);
+    xsm_model_free(embedding);
+    assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
+    xsm_embedding_view e = XSM_EMBEDDING_VIEW_INIT;
+    assert_ok(xsm_model_embedding_view(m, &e, &err), err);
+    assert_true(is_mapped(m, e.vectors) && is_mapped(m, (const unsigned char *)e.data + e.bytes - 1));
+    xsm_model_free(m);
+}
+
 static void damage_is_found(void **state)
 {
     (void)state;
@@ -675,6 +716,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comes_back),
         cmocka_unit_test(larger_models_come_back),
+        cmocka_unit_test(a_view_copies_nothing),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(what_is_no_model_is_refused),
         cmocka_unit_test(a_failed_save_changes_nothing),

@@ -338,14 +338,14 @@ static xsm_status own_save(const void *state, xsm_array_writer *w, xsm_error *er
 {
     const own *s = state;
     const xsm_array arrays[] = {
-        {sizeof(xsm_array), "u8", XSM_ARRAY_U8, 1, {3}, s->u8},
-        {sizeof(xsm_array), "i32", XSM_ARRAY_I32, 1, {1}, s->i32},
-        {sizeof(xsm_array), "u32", XSM_ARRAY_U32, 1, {2}, s->u32},
-        {sizeof(xsm_array), "f32", XSM_ARRAY_F32, 2, {2, 1}, s->f32},
-        {sizeof(xsm_array), "i64", XSM_ARRAY_I64, 1, {1}, s->i64},
-        {sizeof(xsm_array), "u64", XSM_ARRAY_U64, 1, {1}, s->u64},
-        {sizeof(xsm_array), "f64", XSM_ARRAY_F64, 4, {1, 2, 3, 1}, s->f64},
-        {sizeof(xsm_array), "nothing", XSM_ARRAY_F64, 1, {0}, NULL},
+        {sizeof(xsm_array), "u8", XSM_DTYPE_UINT8, 1, {3}, s->u8},
+        {sizeof(xsm_array), "i32", XSM_DTYPE_INT32, 1, {1}, s->i32},
+        {sizeof(xsm_array), "u32", XSM_DTYPE_UINT32, 1, {2}, s->u32},
+        {sizeof(xsm_array), "f32", XSM_DTYPE_FLOAT32, 2, {2, 1}, s->f32},
+        {sizeof(xsm_array), "i64", XSM_DTYPE_INT64, 1, {1}, s->i64},
+        {sizeof(xsm_array), "u64", XSM_DTYPE_UINT64, 1, {1}, s->u64},
+        {sizeof(xsm_array), "f64", XSM_DTYPE_FLOAT64, 4, {1, 2, 3, 1}, s->f64},
+        {sizeof(xsm_array), "nothing", XSM_DTYPE_FLOAT64, 1, {0}, NULL},
     };
     xsm_error said = XSM_ERROR_INIT;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
@@ -358,9 +358,11 @@ static xsm_status own_save(const void *state, xsm_array_writer *w, xsm_error *er
     bad.name = "__metadata__";
     assert_fails(xsm_array_write(w, &bad, &said), XSM_ERROR_ARGUMENT, said);
     bad.name = "bad";
-    bad.type = 8;
+    bad.type = XSM_DTYPE_UINT64 + 1;
     assert_fails(xsm_array_write(w, &bad, &said), XSM_ERROR_ARGUMENT, said);
-    bad.type = XSM_ARRAY_U8;
+    bad.type = XSM_DTYPE_BFLOAT16;
+    assert_fails(xsm_array_write(w, &bad, &said), XSM_ERROR_ARGUMENT, said);
+    bad.type = XSM_DTYPE_UINT8;
     bad.rank = 5;
     assert_fails(xsm_array_write(w, &bad, &said), XSM_ERROR_ARGUMENT, said);
     bad.rank = 1;
@@ -395,23 +397,23 @@ static xsm_status own_load(void *state, const xsm_sampler_problem *p, const xsm_
         memcpy(s->member, a.data, sizeof s->member);                                                                   \
         assert_memory_equal(s->member, want.member, sizeof s->member);                                                 \
     } while (0)
-    TAKE(u8, XSM_ARRAY_U8, 1, 3);
-    TAKE(i32, XSM_ARRAY_I32, 1, 1);
-    TAKE(u32, XSM_ARRAY_U32, 1, 2);
-    TAKE(f32, XSM_ARRAY_F32, 2, 2);
-    TAKE(i64, XSM_ARRAY_I64, 1, 1);
-    TAKE(u64, XSM_ARRAY_U64, 1, 1);
-    TAKE(f64, XSM_ARRAY_F64, 4, 6);
+    TAKE(u8, XSM_DTYPE_UINT8, 1, 3);
+    TAKE(i32, XSM_DTYPE_INT32, 1, 1);
+    TAKE(u32, XSM_DTYPE_UINT32, 1, 2);
+    TAKE(f32, XSM_DTYPE_FLOAT32, 2, 2);
+    TAKE(i64, XSM_DTYPE_INT64, 1, 1);
+    TAKE(u64, XSM_DTYPE_UINT64, 1, 1);
+    TAKE(f64, XSM_DTYPE_FLOAT64, 4, 6);
 #undef TAKE
-    assert_ok(xsm_array_read(r, "nothing", XSM_ARRAY_F64, 1, &a, &said), said);
-    assert_fails(xsm_array_read(r, "u8", XSM_ARRAY_U32, 1, &a, &said), XSM_ERROR_FORMAT, said);
-    assert_fails(xsm_array_read(r, "u8", XSM_ARRAY_U8, 2, &a, &said), XSM_ERROR_FORMAT, said);
-    assert_fails(xsm_array_read(r, "u9", XSM_ARRAY_U8, 1, &a, &said), XSM_ERROR_FORMAT, said);
-    assert_fails(xsm_array_read(r, "u8", 0, 1, &a, &said), XSM_ERROR_ARGUMENT, said);
-    assert_fails(xsm_array_read(NULL, "u8", XSM_ARRAY_U8, 1, &a, &said), XSM_ERROR_ARGUMENT, said);
-    assert_fails(xsm_array_read(r, NULL, XSM_ARRAY_U8, 1, &a, &said), XSM_ERROR_ARGUMENT, said);
-    assert_fails(xsm_array_read(r, "u8", XSM_ARRAY_U8, 1, NULL, &said), XSM_ERROR_ARGUMENT, said);
-    return unknown_arrays ? xsm_array_read(r, "more", XSM_ARRAY_U8, 1, &a, err) : XSM_OK;
+    assert_ok(xsm_array_read(r, "nothing", XSM_DTYPE_FLOAT64, 1, &a, &said), said);
+    assert_fails(xsm_array_read(r, "u8", XSM_DTYPE_UINT32, 1, &a, &said), XSM_ERROR_FORMAT, said);
+    assert_fails(xsm_array_read(r, "u8", XSM_DTYPE_UINT8, 2, &a, &said), XSM_ERROR_FORMAT, said);
+    assert_fails(xsm_array_read(r, "u9", XSM_DTYPE_UINT8, 1, &a, &said), XSM_ERROR_FORMAT, said);
+    assert_fails(xsm_array_read(r, "u8", -1, 1, &a, &said), XSM_ERROR_ARGUMENT, said);
+    assert_fails(xsm_array_read(NULL, "u8", XSM_DTYPE_UINT8, 1, &a, &said), XSM_ERROR_ARGUMENT, said);
+    assert_fails(xsm_array_read(r, NULL, XSM_DTYPE_UINT8, 1, &a, &said), XSM_ERROR_ARGUMENT, said);
+    assert_fails(xsm_array_read(r, "u8", XSM_DTYPE_UINT8, 1, NULL, &said), XSM_ERROR_ARGUMENT, said);
+    return unknown_arrays ? xsm_array_read(r, "more", XSM_DTYPE_UINT8, 1, &a, err) : XSM_OK;
 }
 
 static void hosts_samplers_are_saved_and_loaded(void **state)

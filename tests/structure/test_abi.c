@@ -75,6 +75,8 @@ static void test_starting_values(void **state)
     STARTS(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
     STARTS(xsm_load_options, XSM_LOAD_OPTIONS_INIT);
     STARTS(xsm_parameters, XSM_PARAMETERS_INIT);
+    STARTS(xsm_parameters_view, XSM_PARAMETERS_VIEW_INIT);
+    STARTS(xsm_embedding_view, XSM_EMBEDDING_VIEW_INIT);
     STARTS(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT);
     STARTS(xsm_metrics, XSM_METRICS_INIT);
     STARTS(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
@@ -330,6 +332,11 @@ static xsm_status get_model_classes(fixture *f, void *object, xsm_error *err)
 static xsm_status get_parameters(fixture *f, void *object, xsm_error *err)
 {
     return xsm_model_parameters(f->model, object, err);
+}
+
+static xsm_status get_view(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_model_view(f->model, object, err);
 }
 
 static xsm_status scores(fixture *f, void *object, xsm_error *err)
@@ -621,6 +628,7 @@ static void test_every_function(void **state)
     SIZES(xsm_model_options, XSM_MODEL_OPTIONS_INIT, new_model);
     SIZES(xsm_class_map, XSM_CLASS_MAP_INIT, get_model_classes);
     SIZES(xsm_parameters, XSM_PARAMETERS_INIT, get_parameters);
+    SIZES(xsm_parameters_view, XSM_PARAMETERS_VIEW_INIT, get_view);
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), scores);
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), score_range);
     SIZES(xsm_estimator_ops, *xsm_estimator_find("ove"), new_estimator);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <xsoftmax/dtype.h>
 #include <xsoftmax/sampler.h>
 
 /** @defgroup ext_sampler Writing a sampler
@@ -61,22 +62,11 @@ typedef struct xsm_sampler_problem {
     uint64_t seed;                /**< Seed for random choices of bind(). */
 } xsm_sampler_problem;
 
-/** Types of an array's numbers. */
-enum {
-    XSM_ARRAY_U8 = 1,  /**< uint8_t. */
-    XSM_ARRAY_I32 = 2, /**< int32_t. */
-    XSM_ARRAY_U32 = 3, /**< uint32_t. */
-    XSM_ARRAY_F32 = 4, /**< float. */
-    XSM_ARRAY_I64 = 5, /**< int64_t. */
-    XSM_ARRAY_U64 = 6, /**< uint64_t. */
-    XSM_ARRAY_F64 = 7  /**< double. */
-};
-
 /** An array of a saved state. Start with #XSM_ARRAY_INIT. */
 typedef struct xsm_array {
     size_t size;       /**< sizeof(xsm_array). */
     const char *name;  /**< Its name in the file; UTF-8, not empty. */
-    int32_t type;      /**< An XSM_ARRAY_* value. */
+    int32_t type;      /**< An XSM_DTYPE_* value, not one that is reserved for weights. */
     uint32_t rank;     /**< Number of dimensions, 1 to 4. */
     uint64_t shape[4]; /**< Size of each dimension; the last varies fastest. Zeros beyond `rank`. */
     const void *data;  /**< The numbers, without padding. */
@@ -217,7 +207,7 @@ XSM_API xsm_status xsm_array_write(xsm_array_writer *writer, const xsm_array *ar
 /** Finds an array by name.
  *  @param reader the reader that load() got
  *  @param name   the array's name
- *  @param type   the type that it must have, an XSM_ARRAY_* value
+ *  @param type   the type that it must have, an XSM_DTYPE_* value
  *  @param rank   the number of dimensions that it must have
  *  @param[out] array start it with #XSM_ARRAY_INIT; its numbers are aligned to their size and valid until load()
  *                returns

@@ -8,6 +8,7 @@
 #include <xsoftmax/batch.h>
 #include <xsoftmax/context.h>
 #include <xsoftmax/dataset.h>
+#include <xsoftmax/dtype.h>
 #include <xsoftmax/error.h>
 #include <xsoftmax/estimator.h>
 #include <xsoftmax/fit.h>

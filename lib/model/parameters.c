@@ -1,0 +1,102 @@
+/* The weights themselves, for hosts: to write, where scales are multiplied in, or to read as they are stored. */
+#include "model/model.h"
+
+/* Bytes from the first number of `rows` rows to the last. */
+static uint64_t stored_bytes(size_t rows, size_t stride, size_t length)
+{
+    return rows == 0 || length == 0 ? 0 : ((uint64_t)(rows - 1) * stride + length) * sizeof(float);
+}
+
+xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
+{
+    if (!m || !parameters) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_parameters: %s is NULL", m ? "parameters" : "model");
+    }
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
+    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
+    XSMI_TRY(xsmi_model_own(m, err));
+    xsmi_model_drop_row_lengths(m); /* the caller may change the weights */
+    XSMI_TRY(xsmi_model_fold(m, err));
+    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    p.weight = m->weight;
+    p.bias = m->bias;
+    p.class_step = class_major ? m->stride : 1;
+    p.feature_step = class_major ? 1 : m->stride;
+    p.classes = m->classes;
+    p.features = m->features;
+    p.dtype = XSM_DTYPE_FLOAT32;
+    p.layout = m->layout;
+    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err);
+}
+
+xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
+{
+    if (!m || !parameters) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_parameters: %s is NULL",
+                         m ? "parameters" : "model");
+    }
+    xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
+    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters, "xsm_embedding_parameters", err));
+    if (!m->layer) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
+    }
+    xsmi_layer *l = m->layer;
+    if (l->tied) {
+        xsm_parameters w = XSM_PARAMETERS_INIT;
+        XSMI_TRY(xsm_model_parameters(m, &w, err));
+    } else {
+        XSMI_TRY(xsmi_layer_own(m, err));
+        xsmi_layer_fold(m);
+    }
+    p.vectors = l->tied ? m->weight : l->weight;
+    p.feature_step = l->tied ? m->stride : l->stride;
+    p.features = l->features;
+    p.hidden = m->features;
+    p.dtype = XSM_DTYPE_FLOAT32;
+    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters, "xsm_embedding_parameters", err);
+}
+
+xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_error *err)
+{
+    if (!m || !view) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_view: %s is NULL", m ? "view" : "model");
+    }
+    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
+    v.weight = m->weight;
+    v.data = m->weight;
+    v.bytes = stored_bytes(class_major ? m->classes : m->features, m->stride, class_major ? m->features : m->classes);
+    v.bias = m->bias;
+    v.scale = m->alpha;
+    v.class_scales = m->row_scale;
+    v.class_step = class_major ? m->stride : 1;
+    v.feature_step = class_major ? 1 : m->stride;
+    v.classes = m->classes;
+    v.features = m->features;
+    v.dtype = XSM_DTYPE_FLOAT32;
+    v.layout = m->layout;
+    return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_parameters_view), view, "xsm_parameters_view", err);
+}
+
+xsm_status xsm_model_embedding_view(const xsm_model *m, xsm_embedding_view *view, xsm_error *err)
+{
+    if (!m || !view) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_view: %s is NULL", m ? "view" : "model");
+    }
+    if (!m->layer) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
+    }
+    const xsmi_layer *l = m->layer;
+    xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
+    v.vectors = l->tied ? m->weight : l->weight;
+    v.data = v.vectors;
+    v.feature_step = l->tied ? m->stride : l->stride;
+    v.bytes = stored_bytes(l->features, v.feature_step, m->features);
+    v.scale = l->tied ? m->alpha : l->alpha;
+    v.feature_scales = l->tied ? m->row_scale : NULL;
+    v.features = l->features;
+    v.hidden = m->features;
+    v.dtype = XSM_DTYPE_FLOAT32;
+    return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_embedding_view), view, "xsm_embedding_view", err);
+}
