@@ -223,17 +223,20 @@ static double compare(const xsm_estimator_ops *ops, const char *negatives, doubl
     check(xsm_trainer_run(trainer, &err), &err);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
 
+    double precision[5]; /* at 1 to 5 */
     xsm_metrics metrics = XSM_METRICS_INIT;
+    metrics.top = 5;
+    metrics.precision = precision;
     check(xsm_evaluate(context, model, test, NULL, &metrics, &err), &err);
-    printf("%-9s %9s %10.1f %% %10.1f %% %10.2f s\n", xsm_estimator_ops_name(ops), negatives,
-           100 * metrics.precision[0], 500 * metrics.precision[4], seconds);
+    printf("%-9s %9s %10.1f %% %10.1f %% %10.2f s\n", xsm_estimator_ops_name(ops), negatives, 100 * precision[0],
+           500 * precision[4], seconds);
     fflush(stdout);
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
     xsm_estimator_free(estimator);
     xsm_model_free(model);
     xsm_context_free(context);
-    return metrics.precision[0];
+    return precision[0];
 }
 
 int main(void)

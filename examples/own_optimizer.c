@@ -127,7 +127,10 @@ static double compare(const xsm_optimizer_ops *ops, double eta, const xsm_datase
     xsm_optimizer *optimizer;
     xsm_trainer *trainer;
     xsm_trainer_options how = XSM_TRAINER_OPTIONS_INIT;
+    double precision; /* at 1 */
     xsm_metrics metrics = XSM_METRICS_INIT;
+    metrics.top = 1;
+    metrics.precision = &precision;
     shape.bias = 1;
     how.epochs = EPOCHS;
     how.batch = 32;
@@ -140,13 +143,12 @@ static double compare(const xsm_optimizer_ops *ops, double eta, const xsm_datase
     check(xsm_trainer_new(NULL, model, train, estimator, optimizer, &how, &trainer, &err), &err);
     check(xsm_trainer_run(trainer, &err), &err);
     check(xsm_evaluate(NULL, model, test, NULL, &metrics, &err), &err);
-    printf("%-9s %6g %12.3f %10.1f %%\n", xsm_optimizer_ops_name(ops), eta, metrics.log_loss,
-           100 * metrics.precision[0]);
+    printf("%-9s %6g %12.3f %10.1f %%\n", xsm_optimizer_ops_name(ops), eta, metrics.log_loss, 100 * precision);
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
     xsm_estimator_free(estimator);
     xsm_model_free(model);
-    return metrics.precision[0];
+    return precision;
 }
 
 int main(void)

@@ -28,7 +28,7 @@ typedef struct best {
     const xsm_dataset *test;
     double eta, held; /* accuracy on the held-back rows; below 0 = none yet */
     uint64_t epoch;
-    xsm_metrics at;
+    evaluation at;
     double trying, reached; /* the present learning rate, and the best accuracy with it */
 } best;
 
@@ -90,7 +90,7 @@ static void run_set(const papers *p, report *r, const char *part, data_pair *dat
     report_note(r, "%s: N = %llu, D = %u, K = %u.", data->title, (unsigned long long)data->rows, data->features,
                 data->classes);
     for (size_t m = 0; m < METHODS; m++) {
-        best b = {p, NULL, data->test, 0, -1, 0, XSM_METRICS_INIT, 0, 0};
+        best b = {p, NULL, data->test, 0, -1, 0, {.error = 0}, 0, 0};
         for (size_t i = 0; i < ETAS; i++) {
             try_rate(&b, data, held, &methods[m], etas[i]);
             curves_point(by_rate, methods[m].title, etas[i], b.reached < 0 ? PAPERS_NONE : b.reached);

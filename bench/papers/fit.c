@@ -28,7 +28,7 @@ fitted fit(const papers *p, const xsm_dataset *train, const method *m, double ri
 
 double softmax_objective(const papers *p, xsm_model *model, const xsm_dataset *data, double ridge)
 {
-    xsm_metrics metrics = evaluate(p, model, data);
+    evaluation metrics = evaluate(p, model, data);
     xsm_parameters w = XSM_PARAMETERS_INIT;
     xsm_error err = XSM_ERROR_INIT;
     double squares = 0;

@@ -212,7 +212,7 @@ static double best_eta(const course *c, const method *m, double seconds)
         }
         r.spent = 0;
         go_on(&r, seconds);
-        xsm_metrics found = {.error = 1, .log_loss = INFINITY};
+        evaluation found = {.error = 1, .log_loss = INFINITY};
         if (!r.diverged) {
             found = evaluate(c->p, r.model, c->sample);
         }

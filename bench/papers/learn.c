@@ -11,16 +11,25 @@ typedef struct listener {
     learn_point each;
     void *user;
     const plan *how;
-    xsm_metrics train;
+    evaluation train;
 } listener;
+
+/* Copies metrics whose arrays have 5 numbers. */
+static evaluation of_metrics(const xsm_metrics *m)
+{
+    evaluation at = {m->log_loss, m->error, m->known_rows, {0}, {0}};
+    memcpy(at.precision, m->precision, sizeof at.precision);
+    memcpy(at.ndcg, m->ndcg, sizeof at.ndcg);
+    return at;
+}
 
 static int32_t listen(void *user, const xsm_progress *progress)
 {
     listener *l = user;
     if (progress->train) {
-        l->train = *progress->train;
+        l->train = of_metrics(progress->train);
         if (l->each) {
-            l->each(l->user, progress->epoch, progress->train);
+            l->each(l->user, progress->epoch, &l->train);
         }
     }
     return l->how->progress ? l->how->progress(l->how->progress_user, progress) : 0;
@@ -48,14 +57,13 @@ void set_options(xsm_estimator *e, const method *m, double ridge)
     free(list);
 }
 
-xsm_metrics evaluate(const papers *p, const xsm_model *model, const xsm_dataset *data)
+evaluation evaluate(const papers *p, const xsm_model *model, const xsm_dataset *data)
 {
-    xsm_metrics metrics = XSM_METRICS_INIT;
-    xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+    double precision[5], ndcg[5];
+    xsm_metrics metrics = {.size = sizeof metrics, .top = 5, .precision = precision, .ndcg = ndcg};
     xsm_error err = XSM_ERROR_INIT;
-    options.precision_max = 5;
-    papers_check(xsm_evaluate(p->context, model, data, &options, &metrics, &err), &err);
-    return metrics;
+    papers_check(xsm_evaluate(p->context, model, data, NULL, &metrics, &err), &err);
+    return of_metrics(&metrics);
 }
 
 learned learn(const papers *p, const xsm_dataset *train, const method *m, const plan *how, learn_point each, void *user)
@@ -68,8 +76,8 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     xsm_estimator *estimator = NULL;
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
-    listener to = {each, user, how, XSM_METRICS_INIT};
-    learned l = {false, 0, 0, NULL, XSM_METRICS_INIT, XSM_METRICS_INIT};
+    listener to = {each, user, how, {.error = 0}};
+    learned l = {.diverged = false};
     papers_check(xsm_dataset_get_info(train, &info, &err), &err);
     shape.bias = how->bias;
     if (how->hidden > 0) {
@@ -95,6 +103,7 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
         uint64_t every = how->epochs / how->evaluations;
         options.evaluate_every = every ? every : 1;
         options.evaluate_train = 1;
+        options.evaluate_top = 5;
     }
     options.progress = listen;
     options.progress_user = &to;

@@ -52,16 +52,23 @@ typedef struct plan {
     void *progress_user;
 } plan;
 
+/* An evaluation, with what the tables show at 1 to 5. */
+typedef struct evaluation {
+    double log_loss, error;
+    uint64_t known_rows;
+    double precision[5], ndcg[5];
+} evaluation;
+
 typedef struct learned {
     bool diverged;
-    double seconds;          /* of training alone */
-    double work;             /* processor seconds of all threads, including evaluations during training */
-    xsm_model *model;        /* NULL if it diverged */
-    xsm_metrics train, test; /* at the end; `test` if there are test rows. NaN if it diverged */
+    double seconds;         /* of training alone */
+    double work;            /* processor seconds of all threads, including evaluations during training */
+    xsm_model *model;       /* NULL if it diverged */
+    evaluation train, test; /* at the end; `test` if there are test rows. NaN if it diverged */
 } learned;
 
 /* Called at each evaluation on the training rows. */
-typedef void (*learn_point)(void *user, uint64_t epoch, const xsm_metrics *train);
+typedef void (*learn_point)(void *user, uint64_t epoch, const evaluation *train);
 
 /* Sets a method's options and the L2 penalty (ridge). */
 void set_options(xsm_estimator *e, const method *m, double ridge);
@@ -70,7 +77,7 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
               void *user);
 void learned_free(learned *l);
 /* Evaluates exactly. */
-xsm_metrics evaluate(const papers *p, const xsm_model *model, const xsm_dataset *data);
+evaluation evaluate(const papers *p, const xsm_model *model, const xsm_dataset *data);
 
 /* The papers' learning rates, 10^-3 to 10^3, and two smaller ones for methods that diverge at all of them. */
 enum { RATES = 9, RATES_BELOW = 2 };

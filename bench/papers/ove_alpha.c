@@ -52,7 +52,7 @@ typedef struct course {
 static void put(const course *c, const char *what, xsm_model *model, double common, double objective)
 {
     char row[120];
-    xsm_metrics test = evaluate(c->p, model, c->data->test);
+    evaluation test = evaluate(c->p, model, c->data->test);
     snprintf(row, sizeof row, "%s, %s", c->s->title, what);
     report_cell(c->r, row, "norm", c->s->norm, distance_from(model, c->soft));
     report_cell(c->r, row, "less the common vector", PAPERS_NONE, common);

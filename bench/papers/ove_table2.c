@@ -51,7 +51,7 @@ static void put(report *r, const struct published *s, const char *what, size_t m
 static void put_all(const papers *p, report *r, const struct published *s, const data_pair *data, size_t m,
                     xsm_model *model, xsm_model *soft, double seconds)
 {
-    xsm_metrics test = evaluate(p, model, data->test);
+    evaluation test = evaluate(p, model, data->test);
     if (m > 0) {
         put(r, s, "norm", m, s->norm[m], distance_from(model, soft));
     }

@@ -53,7 +53,7 @@ static int32_t stop_at(void *user, const xsm_progress *progress)
 
 static void add_point(const papers *p, race *r, const xsm_model *model, const xsm_dataset *rows, double seconds)
 {
-    xsm_metrics metrics = evaluate(p, model, rows);
+    evaluation metrics = evaluate(p, model, rows);
     r->seconds[r->count] = seconds;
     r->log_loss[r->count] = metrics.log_loss;
     r->accuracy[r->count++] = 1 - metrics.error;

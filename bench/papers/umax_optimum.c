@@ -37,7 +37,7 @@ static void put_all(const papers *p, report *r, const data_pair *data, const met
                     xsm_model *optimum, double least)
 {
     double objective = softmax_objective(p, model, data->train, RIDGE);
-    xsm_metrics test = evaluate(p, model, data->test);
+    evaluation test = evaluate(p, model, data->test);
     put(r, data->title, "objective", m, objective);
     put(r, data->title, "above the optimum, %", m, 100 * (objective / least - 1));
     put(r, data->title, "|w - w*| / |w*|", m, distance_from(model, optimum));

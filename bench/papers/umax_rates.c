@@ -18,7 +18,7 @@ typedef struct curve {
     char column[80];
 } curve;
 
-static void add_point(void *user, uint64_t epoch, const xsm_metrics *train)
+static void add_point(void *user, uint64_t epoch, const evaluation *train)
 {
     const curve *c = user;
     curves_point(c->to, c->column, (double)epoch, train->log_loss);

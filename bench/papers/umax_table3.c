@@ -94,7 +94,7 @@ typedef struct history {
     double epoch[POINTS + 1], log_loss[POINTS + 1];
 } history;
 
-static void add_point(void *user, uint64_t epoch, const xsm_metrics *train)
+static void add_point(void *user, uint64_t epoch, const evaluation *train)
 {
     history *h = user;
     if (h->count <= POINTS) {

@@ -270,11 +270,22 @@ void cli_index_free(cli_index *x);
 enum { CLI_MEASURES = 4, CLI_MEASURE_RANKS = 4 };
 typedef struct cli_measure {
     const char *key, *title; /* in JSON and CSV, and for people */
-    size_t offset;           /* of double[XSM_PRECISION_MAX] in xsm_metrics */
+    size_t offset;           /* of its array in xsm_metrics */
 } cli_measure;
 extern const cli_measure cli_measures[CLI_MEASURES];
-/* The values of k that are reported, rising; the last is at most what xsm_evaluate() computes by default. */
+/* The values of k that are reported, rising. */
 extern const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS];
+enum { CLI_MEASURE_TOP = 10 }; /* the last of them */
+
+/* Metrics and their arrays; not to be copied once they are started. */
+typedef struct cli_metrics {
+    xsm_metrics of;
+    double values[CLI_MEASURES][CLI_MEASURE_TOP];
+} cli_metrics;
+/* Sets the arrays, for xsm_evaluate(). */
+void cli_metrics_start(cli_metrics *m);
+/* Copies metrics and all four of their arrays of CLI_MEASURE_TOP numbers. */
+void cli_metrics_keep(cli_metrics *m, const xsm_metrics *from);
 
 /* A measure for all k. */
 const double *cli_measure_values(const xsm_metrics *metrics, size_t which);

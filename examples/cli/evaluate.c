@@ -19,6 +19,8 @@ typedef struct evaluation {
     xsm_dataset *rows;
     xsm_dataset **known; /* [known_paths.count] or NULL */
     xsm_ranks ranks;
+    double hits[CLI_MEASURE_TOP];     /* of the ranks */
+    double found[2][CLI_MEASURE_TOP]; /* recall and precision of a search */
 } evaluation;
 
 /* The rows to evaluate and those with other correct labels (--known); each flag must apply to some of them. */
@@ -52,6 +54,8 @@ static int rank(evaluation *e)
     cli_note("ranking ...");
     options.known = (const xsm_dataset *const *)e->known;
     options.known_count = e->known_paths.count;
+    e->ranks.top = CLI_MEASURE_TOP;
+    e->ranks.hits = e->hits;
     xsm_status status = xsm_evaluate_ranks(e->context, e->model, e->rows, &options, &e->ranks, &err);
     cli_note_clear();
     return status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", e->data, err.message);
@@ -98,9 +102,9 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
         cli_json_real(&json, "mrr", e->ranks.reciprocal_rank);
         cli_json_real(&json, "mean_rank", e->ranks.mean_rank);
         cli_json_open(&json, "hits");
-        cli_json_real(&json, "1", e->ranks.hits[0]);
-        cli_json_real(&json, "3", e->ranks.hits[2]);
-        cli_json_real(&json, "10", e->ranks.hits[9]);
+        cli_json_real(&json, "1", e->hits[0]);
+        cli_json_real(&json, "3", e->hits[2]);
+        cli_json_real(&json, "10", e->hits[9]);
         cli_json_close(&json);
         cli_json_close(&json);
     }
@@ -168,7 +172,7 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
     }
     if (e->ranked) {
         printf("ranks      MRR %.4f, hits @1 %.4f, @3 %.4f, @10 %.4f; mean rank %.1f, of %s labels",
-               e->ranks.reciprocal_rank, e->ranks.hits[0], e->ranks.hits[2], e->ranks.hits[9], e->ranks.mean_rank,
+               e->ranks.reciprocal_rank, e->hits[0], e->hits[2], e->hits[9], e->ranks.mean_rank,
                cli_grouped(e->ranks.labels, &a));
         if (e->ranks.unseen_labels > 0) {
             printf(", %s of them never seen in training (no hit)", cli_grouped(e->ranks.unseen_labels, &b));
@@ -191,10 +195,13 @@ static int try_search(evaluation *e, xsm_search_metrics *search)
     options.index = e->index.index;
     options.beam = (uint32_t)e->beam;
     options.tree_alone = e->tree_alone;
-    options.top = cli_measure_ranks[CLI_MEASURE_RANKS - 1];
+    options.top = CLI_MEASURE_TOP;
     if (e->beam > 0 && e->beam < options.top) { /* a search cannot find more classes than it scores */
         options.top = options.beam;
     }
+    search->top = options.top < xsm_model_classes(e->model) ? options.top : xsm_model_classes(e->model);
+    search->recall = e->found[0];
+    search->precision = e->found[1];
     cli_note("searching ...");
     xsm_status status = xsm_evaluate_search(e->context, e->model, e->rows, &options, search, &err);
     cli_note_clear();
@@ -204,7 +211,8 @@ static int try_search(evaluation *e, xsm_search_metrics *search)
 static int evaluate(evaluation *e)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_metrics metrics = XSM_METRICS_INIT;
+    cli_metrics metrics;
+    cli_metrics_start(&metrics);
     xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
     options.propensity_a = e->propensity_a;
     options.propensity_b = e->propensity_b;
@@ -224,7 +232,7 @@ static int evaluate(evaluation *e)
     }
     cli_note("evaluating ...");
     double since = cli_clock();
-    xsm_status status = xsm_evaluate(e->context, e->model, e->rows, &options, &metrics, &err);
+    xsm_status status = xsm_evaluate(e->context, e->model, e->rows, &options, &metrics.of, &err);
     double seconds = cli_clock() - since;
     cli_note_clear();
     if (status != XSM_OK) {
@@ -237,9 +245,9 @@ static int evaluate(evaluation *e)
         }
     }
     if (e->json) {
-        print_json(e, &metrics, &search, seconds);
+        print_json(e, &metrics.of, &search, seconds);
     } else {
-        print_report(e, &metrics, &search, seconds);
+        print_report(e, &metrics.of, &search, seconds);
     }
     return CLI_DONE;
 }

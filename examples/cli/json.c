@@ -108,7 +108,7 @@ void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metric
     if (ranking) {
         for (size_t i = 0; i < CLI_MEASURES; i++) {
             cli_json_ranks(json, cli_measures[i].key, metrics ? cli_measure_values(metrics, i) : NULL,
-                           metrics ? metrics->precision_max : 0);
+                           metrics ? metrics->top : 0);
         }
     }
     cli_json_close(json);

@@ -12,16 +12,34 @@ const cli_measure cli_measures[CLI_MEASURES] = {
     {"psp", "PSP", offsetof(xsm_metrics, psp)},
     {"psndcg", "PSnDCG", offsetof(xsm_metrics, psndcg)},
 };
-const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS] = {1, 3, 5, 10};
+const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS] = {1, 3, 5, CLI_MEASURE_TOP};
 
 const double *cli_measure_values(const xsm_metrics *metrics, size_t which)
 {
-    return (const double *)(const void *)((const char *)metrics + cli_measures[which].offset);
+    return *(double *const *)(const void *)((const char *)metrics + cli_measures[which].offset);
+}
+
+void cli_metrics_start(cli_metrics *m)
+{
+    m->of = (xsm_metrics)XSM_METRICS_INIT;
+    m->of.top = CLI_MEASURE_TOP;
+    for (size_t i = 0; i < CLI_MEASURES; i++) {
+        *(double **)(void *)((char *)&m->of + cli_measures[i].offset) = m->values[i];
+    }
+}
+
+void cli_metrics_keep(cli_metrics *m, const xsm_metrics *from)
+{
+    cli_metrics_start(m);
+    memcpy(&m->of, from, offsetof(xsm_metrics, top));
+    for (size_t i = 0; i < CLI_MEASURES; i++) {
+        memcpy(m->values[i], cli_measure_values(from, i), sizeof m->values[i]);
+    }
 }
 
 double cli_measure_at(const xsm_metrics *metrics, size_t which, uint32_t k)
 {
-    return metrics && k <= metrics->precision_max ? cli_measure_values(metrics, which)[k - 1] : (double)NAN;
+    return metrics && k <= metrics->top ? cli_measure_values(metrics, which)[k - 1] : (double)NAN;
 }
 
 void cli_measure_print(const xsm_metrics *metrics, size_t which, const char *between)

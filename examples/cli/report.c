@@ -47,9 +47,9 @@ char *cli_train_json(const cli_run *r)
     cli_json_real(&json, "train_seconds", r->end.seconds);
     cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
-    cli_json_metrics(&json, "train", r->train_known ? &r->train_metrics : NULL, 0);
+    cli_json_metrics(&json, "train", r->train_known ? &r->train_metrics.of : NULL, 0);
     if (r->test_rows) {
-        cli_json_metrics(&json, "test", r->test_known ? &r->test_metrics : NULL, 1);
+        cli_json_metrics(&json, "test", r->test_known ? &r->test_metrics.of : NULL, 1);
     } else {
         cli_json_null(&json, "test");
     }
@@ -142,10 +142,10 @@ void cli_train_report(const cli_run *r)
         print_steps(r);
     }
     if (r->train_known) {
-        print_metrics("train", &r->train_metrics, 0);
+        print_metrics("train", &r->train_metrics.of, 0);
     }
     if (r->test_known) {
-        print_metrics("test", &r->test_metrics, 1);
+        print_metrics("test", &r->test_metrics.of, 1);
     }
     if (r->model_path) {
         printf("%-10s %s\n", "saved", r->model_path);

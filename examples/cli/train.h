@@ -102,7 +102,7 @@ typedef struct cli_run {
     xsm_progress end;        /* where training ended */
     xsm_fit_result fit;      /* of lbfgs */
     uint64_t evaluated_step; /* the state that the results below belong to */
-    xsm_metrics train_metrics, test_metrics;
+    cli_metrics train_metrics, test_metrics;
     int train_known, test_known, stopped;
     uint64_t restarts; /* each at a tenth of the rate, because the run diverged */
 } cli_run;

@@ -13,10 +13,10 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
         r->train_known = progress->train != NULL;
         r->test_known = progress->test != NULL;
         if (progress->train) {
-            r->train_metrics = *progress->train;
+            cli_metrics_keep(&r->train_metrics, progress->train);
         }
         if (progress->test) {
-            r->test_metrics = *progress->test;
+            cli_metrics_keep(&r->test_metrics, progress->test);
         }
         r->evaluated_step = progress->step;
         cli_history_line(&r->history, progress, progress->train, progress->test);
@@ -197,22 +197,21 @@ int cli_train_evaluate(cli_run *r)
     if (r->train_known || r->unevaluated) {
         return CLI_GO_ON;
     }
-    xsm_metrics train = XSM_METRICS_INIT, test = XSM_METRICS_INIT;
+    cli_metrics_start(&r->train_metrics);
+    cli_metrics_start(&r->test_metrics);
     cli_note("evaluating on the training rows ...");
-    if (xsm_evaluate(r->context, r->model, r->train_rows, NULL, &train, &err) != XSM_OK) {
+    if (xsm_evaluate(r->context, r->model, r->train_rows, NULL, &r->train_metrics.of, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     if (r->test_rows) {
         cli_note("evaluating on the test rows ...");
-        if (xsm_evaluate(r->context, r->model, r->test_rows, NULL, &test, &err) != XSM_OK) {
+        if (xsm_evaluate(r->context, r->model, r->test_rows, NULL, &r->test_metrics.of, &err) != XSM_OK) {
             return cli_library_failed(&err);
         }
     }
     cli_note_clear();
-    r->train_metrics = train;
-    r->test_metrics = test;
     r->train_known = 1;
     r->test_known = r->test_rows != NULL;
-    cli_history_line(&r->history, &r->end, &train, r->test_known ? &test : NULL);
+    cli_history_line(&r->history, &r->end, &r->train_metrics.of, r->test_known ? &r->test_metrics.of : NULL);
     return CLI_GO_ON;
 }

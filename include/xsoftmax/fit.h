@@ -35,12 +35,14 @@ typedef struct xsm_fit_options {
     const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. Borrowed. */
     xsm_progress_function progress; /**< Callback, or NULL. */
     void *progress_user;            /**< First argument of progress(). */
+    uint32_t evaluate_top;          /**< Numbers in each array of the evaluations, xsm_metrics::top; 0 = 10. */
+    uint32_t reserved;              /**< Zero. */
 } xsm_fit_options;
 
 /** Starting value of an #xsm_fit_options. */
 #define XSM_FIT_OPTIONS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_fit_options), 0, 0, 0, 0, 0, NULL, NULL, NULL                                                       \
+        sizeof(xsm_fit_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0                                                 \
     }
 
 /** Result of a fit. Start with #XSM_FIT_RESULT_INIT. */

@@ -34,25 +34,24 @@
  * count as wrong in `error` and `precision`, and are left out of the log-loss.
  *  @{ */
 
-/** Largest k of precision\@k. */
-#define XSM_PRECISION_MAX 100
+/** Largest k of the measures, and most classes that a prediction returns for a row. */
+#define XSM_TOP_MAX 65536
 
 /** What to evaluate. Start with #XSM_EVALUATE_OPTIONS_INIT. */
 typedef struct xsm_evaluate_options {
-    size_t size;            /**< sizeof(xsm_evaluate_options). */
-    uint32_t precision_max; /**< precision[0..precision_max) are computed, at most #XSM_PRECISION_MAX; 0 = 10. */
-    uint32_t reserved;      /**< Zero. */
-    double propensity_a;    /**< A, 0 to 10; 0 = 0.55. Usual: 0.5 for Wikipedia data, 0.6 for Amazon data. */
-    double propensity_b;    /**< B, 0 to 1e9; 0 = 1.5. Usual: 0.4 for Wikipedia data, 2.6 for Amazon data. */
+    size_t size;         /**< sizeof(xsm_evaluate_options). */
+    double propensity_a; /**< A, 0 to 10; 0 = 0.55. Usual: 0.5 for Wikipedia data, 0.6 for Amazon data. */
+    double propensity_b; /**< B, 0 to 1e9; 0 = 1.5. Usual: 0.4 for Wikipedia data, 2.6 for Amazon data. */
 } xsm_evaluate_options;
 
 /** Starting value of an #xsm_evaluate_options. */
 #define XSM_EVALUATE_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(xsm_evaluate_options), 0, 0, 0, 0                                                                       \
+        sizeof(xsm_evaluate_options), 0, 0                                                                             \
     }
 
-/** Result of an evaluation. Start with #XSM_METRICS_INIT. */
+/** Result of an evaluation. The caller sets `top` and the arrays that it wants, the function the rest. Start with
+ *  #XSM_METRICS_INIT: no arrays. */
 typedef struct xsm_metrics {
     size_t size;            /**< sizeof(xsm_metrics). */
     uint64_t rows;          /**< Evaluated rows: rows with a label, in the class map or not. */
@@ -63,26 +62,20 @@ typedef struct xsm_metrics {
     double log_loss;        /**< Mean over the known rows of the mean of -log p(label) over the row's known labels. NaN
                                  if there are no such rows. */
     double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
-    uint32_t precision_max; /**< Number of entries that are set in each array. */
+    uint32_t top;           /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t reserved;      /**< Zero. */
-    double precision[XSM_PRECISION_MAX]; /**< precision[k-1]: mean over rows of (labels among the k classes with the
-                                              highest scores) / k. */
-    double ndcg[XSM_PRECISION_MAX];      /**< ndcg[k-1]: nDCG\@k, mean over rows. */
-    double psp[XSM_PRECISION_MAX];       /**< psp[k-1]; NaN if the model has no class counts. */
-    double psndcg[XSM_PRECISION_MAX];    /**< psndcg[k-1]; NaN if the model has no class counts. */
+    double *precision; /**< [top] or NULL: not wanted. precision[k-1]: mean over rows of (labels among the k classes
+                            with the highest scores) / k. */
+    double *ndcg;      /**< [top] or NULL. ndcg[k-1]: nDCG\@k, mean over rows. */
+    double *psp;       /**< [top] or NULL. psp[k-1]; NaN if the model has no class counts. */
+    double *psndcg;    /**< [top] or NULL. psndcg[k-1]; NaN if the model has no class counts. */
 } xsm_metrics;
 
 /** Starting value of an #xsm_metrics. */
 #define XSM_METRICS_INIT                                                                                               \
     {                                                                                                                  \
-        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0},                                                 \
-        {                                                                                                              \
-            0                                                                                                          \
-        }                                                                                                              \
+        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL                                         \
     }
-
-/** Largest k of Hits\@k. */
-#define XSM_RANKS_HITS 10
 
 /** Settings of xsm_evaluate_ranks(). Start with #XSM_RANKS_OPTIONS_INIT. */
 typedef struct xsm_ranks_options {
@@ -99,24 +92,24 @@ typedef struct xsm_ranks_options {
         sizeof(xsm_ranks_options), NULL, 0                                                                             \
     }
 
-/** Filtered ranks of labels. `labels` counts every label of every row. Start with #XSM_RANKS_INIT. */
+/** Filtered ranks of labels. The caller sets `top` and `hits`, the function the rest. Start with #XSM_RANKS_INIT. */
 typedef struct xsm_ranks {
-    size_t size;                 /**< sizeof(xsm_ranks). */
-    uint64_t labels;             /**< Number of labels, in the class map or not. */
-    uint64_t unseen_labels;      /**< Labels that the model does not have: they are no hit and have a reciprocal rank of
-                                      0. */
-    double reciprocal_rank;      /**< MRR: mean of 1/rank over all labels. */
-    double mean_rank;            /**< Mean of the rank over the labels that the model has; NaN if there are none. */
-    double hits[XSM_RANKS_HITS]; /**< hits[k-1]: Hits\@k, the share of labels with a rank of at most k. */
+    size_t size;     /**< sizeof(xsm_ranks). */
+    uint64_t labels; /**< Labels of all rows, in the class map or not. */
+    uint64_t
+        unseen_labels; /**< Labels that the model does not have: they are no hit and have a reciprocal rank of 0. */
+    double reciprocal_rank; /**< MRR: mean of 1/rank over all labels. */
+    double mean_rank;       /**< Mean of the rank over the labels that the model has; NaN if there are none. */
+    uint32_t top;           /**< Input: numbers in `hits`, at least 1. */
+    uint32_t reserved;      /**< Zero. */
+    double *hits; /**< [top] or NULL: not wanted. hits[k-1]: Hits\@k, the share of labels with a rank of at most
+                       k. */
 } xsm_ranks;
 
 /** Starting value of an #xsm_ranks. */
 #define XSM_RANKS_INIT                                                                                                 \
     {                                                                                                                  \
-        sizeof(xsm_ranks), 0, 0, 0, 0,                                                                                 \
-        {                                                                                                              \
-            0                                                                                                          \
-        }                                                                                                              \
+        sizeof(xsm_ranks), 0, 0, 0, 0, 0, 0, NULL                                                                      \
     }
 
 #ifdef __cplusplus
@@ -128,11 +121,12 @@ extern "C" {
  *  @param model   the model
  *  @param dataset rows with the model's D, read against its class map
  *  @param options settings, or NULL
- *  @param[out] metrics start it with #XSM_METRICS_INIT
+ *  @param[in,out] metrics the result, with the arrays that are wanted, see #xsm_metrics
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label;
  *          #XSM_ERROR_DIVERGED if a score is not finite (the message names the row); #XSM_ERROR_RANGE;
- *          #XSM_ERROR_MEMORY. O(N K nnz). The result is bit-identical for any number of threads. */
+ *          #XSM_ERROR_MEMORY. O(N K nnz), and O(N K top) at worst with arrays. Needs 2 KiB times `top` for each thread,
+ *          and up to 64 MiB for sums of measures. The result is bit-identical for any number of threads. */
 XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                 const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err);
 
@@ -144,7 +138,7 @@ XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, co
  *  @param model   the model
  *  @param dataset rows with the model's D, read against its class map and already transformed
  *  @param options settings, or NULL
- *  @param[out] ranks start it with #XSM_RANKS_INIT
+ *  @param[in,out] ranks the result, see #xsm_ranks
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label;
  *          #XSM_ERROR_DIVERGED if a score is not finite; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. Scores every class

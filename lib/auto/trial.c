@@ -82,11 +82,13 @@ static xsmi_measured measured_by(xsmi_judge judge, const xsm_metrics *m)
 static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows, xsmi_measured *out,
                              xsm_error *err)
 {
+    double precision[5], ndcg[5];
     xsm_metrics metrics = XSM_METRICS_INIT;
-    xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
-    o.precision_max = judge == XSMI_JUDGE_RANKING ? 5 : 1;
+    metrics.top = judge == XSMI_JUDGE_RANKING ? 5 : 1;
+    metrics.precision = precision;
+    metrics.ndcg = ndcg;
     r->scratch.context = r->context;
-    XSMI_TRY(xsmi_evaluate(r->model, rows, &o, &r->scratch, &metrics, err));
+    XSMI_TRY(xsmi_evaluate(r->model, rows, NULL, &r->scratch, &metrics, err));
     *out = measured_by(judge, &metrics);
     return XSM_OK;
 }

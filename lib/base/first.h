@@ -23,7 +23,7 @@
 #define XSMI_LAST_xsm_estimator_check_options set
 #define XSMI_LAST_xsm_estimator_ops sift
 #define XSMI_LAST_xsm_evaluate_options propensity_b
-#define XSMI_LAST_xsm_fit_options progress_user
+#define XSMI_LAST_xsm_fit_options reserved
 #define XSMI_LAST_xsm_fit_result reserved
 #define XSMI_LAST_xsm_gradient_view row_bound
 #define XSMI_LAST_xsm_index_block list_stride

@@ -37,7 +37,8 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
                          m ? "parameters" : "model");
     }
     xsm_embedding_parameters p = XSM_EMBEDDING_PARAMETERS_INIT;
-    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters, "xsm_embedding_parameters", err));
+    XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
+                               "xsm_embedding_parameters", err));
     if (!m->layer) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no features' vectors");
     }
@@ -54,7 +55,8 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
     p.features = l->features;
     p.hidden = m->features;
     p.dtype = XSM_DTYPE_FLOAT32;
-    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters, "xsm_embedding_parameters", err);
+    return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
+                              "xsm_embedding_parameters", err);
 }
 
 xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_error *err)

@@ -14,6 +14,8 @@
 #include <string.h>
 
 #define JOB_ROWS (XSMI_LANES * XSMI_TILE_BLOCKS)
+/* Sums of measures that are kept before they are joined, so that a large k needs no memory for each job: 64 MiB. */
+#define ROUND_NUMBERS ((size_t)1 << 23)
 
 /* Sums over the rows of one job. */
 typedef struct partial {
@@ -28,10 +30,12 @@ enum { PRECISION, NDCG, PSP, PSP_BEST, PSNDCG, PSNDCG_BEST, MEASURES };
 typedef struct evaluate_job {
     const xsm_model *model;
     const xsm_dataset *dataset;
-    uint32_t top;
+    uint32_t top;           /* at least 1 */
+    bool ranked;            /* measures are wanted */
     uint64_t most;          /* rows with scratch, at most those of a job */
-    partial *partials;      /* [jobs] */
-    double *measures;       /* [jobs][MEASURES][top] */
+    size_t first;           /* first job of the round */
+    partial *partials;      /* [jobs of a round] */
+    double *measures;       /* [jobs of a round][MEASURES][top] where they are wanted */
     double *weights;        /* [K+1] 1/propensity of each class, then of an unseen one; NULL = unknown */
     double *discounts;      /* [top] 1/log2(j + 2) */
     unsigned char *scratch; /* [threads][scratch_each] */
@@ -99,14 +103,13 @@ static uint32_t best_weights(const evaluate_job *job, const uint32_t *labels, si
     return kept;
 }
 
-/* Adds the measures of a row's ranking to the job's sums; returns whether its first class is a label. */
-static bool add_measures(const evaluate_job *job, size_t index, const uint32_t *labels, size_t count,
+/* Adds the measures of a row's ranking to the sums of a job of the round. */
+static void add_measures(const evaluate_job *job, size_t index, const uint32_t *labels, size_t count,
                          const uint32_t *top_class, double *best)
 {
     uint32_t top = job->top, best_count = best_weights(job, labels, count, best);
     double *sums = job->measures + index * MEASURES * top;
     double hits = 0, gain = 0, weighted = 0, weighted_gain = 0, most = 0, most_gain = 0, ideal = 0;
-    bool first = false;
     for (uint32_t k = 0; k < top; k++) {
         for (size_t j = 0; j < count; j++) {
             if (top_class[k] != XSMI_NO_CLASS && labels[j] == top_class[k]) {
@@ -115,7 +118,6 @@ static bool add_measures(const evaluate_job *job, size_t index, const uint32_t *
                 gain += job->discounts[k];
                 weighted += weight;
                 weighted_gain += weight * job->discounts[k];
-                first |= k == 0;
             }
         }
         if (k < best_count) {
@@ -130,15 +132,23 @@ static bool add_measures(const evaluate_job *job, size_t index, const uint32_t *
         sums[PSNDCG * top + k] += weighted_gain / ideal;
         sums[PSNDCG_BEST * top + k] += most_gain / ideal;
     }
-    return first;
 }
 
-/* Adds row i of a job, which was scored. */
+static bool is_label(const uint32_t *labels, size_t count, uint32_t class)
+{
+    size_t j = 0;
+    while (j < count && labels[j] != class) {
+        j++;
+    }
+    return j < count && class != XSMI_NO_CLASS;
+}
+
+/* Adds row i of a job of the round, which was scored. */
 static void add_row(const evaluate_job *job, size_t index, size_t i, const scratch *here)
 {
     partial *p = &job->partials[index];
     const xsm_model *m = job->model;
-    const uint64_t row = (uint64_t)index * JOB_ROWS + i;
+    const uint64_t row = (uint64_t)(job->first + index) * JOB_ROWS + i;
     const double log_sum_exp = here->rows->log_sum_exp[i];
     size_t count;
     const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
@@ -174,7 +184,11 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
         p->known_rows++;
         p->log_loss += log_sum_exp - target / (double)known;
     }
-    p->wrong += !add_measures(job, index, labels, count, here->top_class + i * job->top, here->best);
+    const uint32_t *top_class = here->top_class + i * job->top;
+    p->wrong += !is_label(labels, count, top_class[0]);
+    if (job->ranked) {
+        add_measures(job, index, labels, count, top_class, here->best);
+    }
 }
 
 static void run_rows(void *state, size_t index, uint32_t thread)
@@ -183,7 +197,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
     const scratch here = divide_scratch(job, &arena);
     job_rows *r = here.rows;
-    uint64_t first = (uint64_t)index * JOB_ROWS;
+    uint64_t first = (uint64_t)(job->first + index) * JOB_ROWS;
     size_t rows = (size_t)XSMI_MIN(job->dataset->rows - first, JOB_ROWS);
     xsmi_score_all blocks[XSMI_TILE_BLOCKS];
     size_t count = 0;
@@ -212,7 +226,9 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     }
     xsmi_model_score_all(job->model, blocks, count, here.model);
     memset(&job->partials[index], 0, sizeof job->partials[index]);
-    memset(job->measures + index * MEASURES * job->top, 0, MEASURES * job->top * sizeof *job->measures);
+    if (job->ranked) {
+        memset(job->measures + index * MEASURES * job->top, 0, MEASURES * job->top * sizeof *job->measures);
+    }
     job->partials[index].failed = UINT64_MAX;
     for (size_t i = 0; i < rows; i++) {
         add_row(job, index, i, &here);
@@ -220,44 +236,70 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     xsmi_dataset_passed(job->dataset, first, rows);
 }
 
-static xsm_status join(const evaluate_job *job, size_t jobs, xsm_metrics *m, xsm_error *err)
+/* The sums of all jobs so far. */
+typedef struct total {
+    partial all;
+    double *measures; /* [MEASURES][top] */
+} total;
+
+/* Adds the jobs of a round, in the order of the rows. */
+static void add_round(const evaluate_job *job, size_t jobs, total *sum)
 {
-    uint64_t wrong = 0, failed = UINT64_MAX;
-    double loss = 0;
-    double sums[MEASURES][XSM_PRECISION_MAX] = {{0}};
+    partial *all = &sum->all;
     for (size_t i = 0; i < jobs; i++) {
         const partial *p = &job->partials[i];
-        m->rows += p->rows;
-        m->known_rows += p->known_rows;
-        m->unlabelled += p->unlabelled;
-        m->unseen_labels += p->unseen_labels;
-        wrong += p->wrong;
-        loss += p->log_loss;
-        failed = XSMI_MIN(p->failed, failed);
-        for (uint32_t j = 0; j < MEASURES; j++) {
-            for (uint32_t k = 0; k < job->top; k++) {
-                sums[j][k] += job->measures[(i * MEASURES + j) * job->top + k];
-            }
+        all->rows += p->rows;
+        all->known_rows += p->known_rows;
+        all->unlabelled += p->unlabelled;
+        all->unseen_labels += p->unseen_labels;
+        all->wrong += p->wrong;
+        all->log_loss += p->log_loss;
+        all->failed = XSMI_MIN(p->failed, all->failed);
+        for (size_t j = 0; job->ranked && j < MEASURES * (size_t)job->top; j++) {
+            sum->measures[j] += job->measures[i * MEASURES * job->top + j];
         }
     }
-    if (failed != UINT64_MAX) {
-        return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite: the model has diverged",
-                         (unsigned long long)failed);
+}
+
+/* Writes the means to the arrays that the caller wants. */
+static void write_measures(const evaluate_job *job, const total *sum, const xsm_metrics *m)
+{
+    const double *sums = sum->measures;
+    const uint32_t top = job->top;
+    for (uint32_t k = 0; k < top; k++) {
+        if (m->precision) {
+            m->precision[k] = sums[PRECISION * top + k] / (double)m->rows;
+        }
+        if (m->ndcg) {
+            m->ndcg[k] = sums[NDCG * top + k] / (double)m->rows;
+        }
+        if (m->psp) {
+            m->psp[k] = job->weights ? sums[PSP * top + k] / sums[PSP_BEST * top + k] : (double)NAN;
+        }
+        if (m->psndcg) {
+            m->psndcg[k] = job->weights ? sums[PSNDCG * top + k] / sums[PSNDCG_BEST * top + k] : (double)NAN;
+        }
     }
-    if (m->rows == 0) {
+}
+
+static xsm_status finish(const evaluate_job *job, const total *sum, xsm_metrics *m, xsm_error *err)
+{
+    const partial *all = &sum->all;
+    if (all->failed != UINT64_MAX) {
+        return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite: the model has diverged",
+                         (unsigned long long)all->failed);
+    }
+    if (all->rows == 0) {
         return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label to evaluate against",
                          (unsigned long long)job->dataset->rows);
     }
-    m->unseen_rows = m->rows - m->known_rows;
-    m->log_loss = m->known_rows ? loss / (double)m->known_rows : (double)NAN;
-    m->error = (double)wrong / (double)m->rows;
-    m->precision_max = job->top;
-    for (uint32_t k = 0; k < job->top; k++) {
-        m->precision[k] = sums[PRECISION][k] / (double)m->rows;
-        m->ndcg[k] = sums[NDCG][k] / (double)m->rows;
-        m->psp[k] = job->weights ? sums[PSP][k] / sums[PSP_BEST][k] : (double)NAN;
-        m->psndcg[k] = job->weights ? sums[PSNDCG][k] / sums[PSNDCG_BEST][k] : (double)NAN;
-    }
+    m->rows = all->rows;
+    m->known_rows = all->known_rows;
+    m->unseen_rows = all->rows - all->known_rows;
+    m->unlabelled = all->unlabelled;
+    m->unseen_labels = all->unseen_labels;
+    m->log_loss = all->known_rows ? all->log_loss / (double)all->known_rows : (double)NAN;
+    m->error = (double)all->wrong / (double)all->rows;
     return XSM_OK;
 }
 
@@ -281,6 +323,27 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     return status;
 }
 
+xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_error *err)
+{
+    double *values = xsmi_allocate(ctx, 4 * (uint64_t)top, sizeof *values);
+    if (!values) {
+        return xsmi_fail_memory(err, 4 * (uint64_t)top * sizeof *values, "the measures of an evaluation");
+    }
+    *m = (xsm_metrics)XSM_METRICS_INIT;
+    m->top = top;
+    m->precision = values;
+    m->ndcg = values + top;
+    m->psp = values + 2 * (size_t)top;
+    m->psndcg = values + 3 * (size_t)top;
+    return XSM_OK;
+}
+
+void xsmi_metrics_free(xsm_context *ctx, xsm_metrics *m)
+{
+    xsmi_release(ctx, m->precision, 4 * (size_t)m->top, sizeof *m->precision);
+    *m = (xsm_metrics)XSM_METRICS_INIT;
+}
+
 void xsmi_evaluate_scratch_free(xsmi_evaluate_scratch *s)
 {
     xsmi_release(s->context, s->memory, s->capacity, 1);
@@ -299,9 +362,12 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
     }
     xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_evaluate_options), options, "xsm_evaluate_options", err));
-    if (o.precision_max > XSM_PRECISION_MAX) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "precision_max is %u; accepted is up to %d", o.precision_max,
-                         XSM_PRECISION_MAX);
+    xsm_metrics m = XSM_METRICS_INIT;
+    XSMI_TRY(xsmi_options_read(&m, sizeof m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));
+    const bool ranked = m.precision || m.ndcg || m.psp || m.psndcg;
+    if (m.top > XSM_TOP_MAX || (ranked && m.top == 0)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_metrics.top is %u; accepted is %d to %d", m.top, ranked ? 1 : 0,
+                         XSM_TOP_MAX);
     }
     if (!(o.propensity_a >= 0 && o.propensity_a <= 10) || !(o.propensity_b >= 0 && o.propensity_b <= 1e9)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -312,25 +378,27 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
     }
-    xsm_metrics m = XSM_METRICS_INIT;
-    evaluate_job job = {.model = model, .dataset = dataset, .top = o.precision_max ? o.precision_max : 10};
+    evaluate_job job = {.model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
     job.most = XSMI_MAX(dataset->rows, kept->rows);
-    size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
-    size_t threads = xsm_context_threads(ctx);
+    const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), sums = MEASURES * (size_t)job.top;
+    const size_t threads = xsm_context_threads(ctx);
+    const size_t round = XSMI_MIN(jobs, XSMI_MAX(ROUND_NUMBERS / sums, threads));
     xsmi_arena counted = {NULL, 0};
     (void)divide_scratch(&job, &counted);
     job.scratch_each = counted.used;
-    job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
-    job.measures = xsmi_allocate(ctx, jobs, MEASURES * job.top * sizeof *job.measures);
+    total sum = {.all.failed = UINT64_MAX};
+    job.partials = xsmi_allocate(ctx, round, sizeof *job.partials);
+    job.measures = xsmi_allocate(ctx, ranked ? round : 0, sums * sizeof *job.measures);
+    sum.measures = xsmi_allocate_zero(ctx, sums, sizeof *sum.measures);
     job.discounts = xsmi_allocate(ctx, job.top, sizeof *job.discounts);
-    size_t weights = model->map.counts ? (size_t)model->classes + 1 : 0;
+    const size_t weights = model->map.counts && (m.psp || m.psndcg) ? (size_t)model->classes + 1 : 0;
     job.weights = weights ? xsmi_allocate(ctx, weights, sizeof *job.weights) : NULL;
     size_t bytes;
     bool fits =
         xsmi_multiply(threads, job.scratch_each, &bytes) && xsmi_reserve(ctx, &kept->memory, &kept->capacity, bytes, 1);
     job.scratch = kept->memory;
-    xsm_status status;
-    if (!job.partials || !job.measures || !fits || !job.discounts || (weights && !job.weights)) {
+    xsm_status status = XSM_OK;
+    if (!job.partials || !job.measures || !sum.measures || !fits || !job.discounts || (weights && !job.weights)) {
         status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
     } else {
         for (uint32_t k = 0; k < job.top; k++) {
@@ -340,16 +408,26 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
             fill_weights(model, o.propensity_a > 0 ? o.propensity_a : 0.55, o.propensity_b > 0 ? o.propensity_b : 1.5,
                          job.weights);
         }
-        status = xsmi_run(ctx, run_rows, &job, jobs, err);
+    }
+    for (; job.first < jobs && status == XSM_OK; job.first += round) {
+        const size_t count = XSMI_MIN(round, jobs - job.first);
+        status = xsmi_run(ctx, run_rows, &job, count, err);
+        if (status == XSM_OK) {
+            add_round(&job, count, &sum);
+        }
     }
     if (status == XSM_OK) {
-        status = join(&job, jobs, &m, err);
+        status = finish(&job, &sum, &m, err);
     }
     if (status == XSM_OK) {
         status = xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err);
     }
-    xsmi_release(ctx, job.partials, jobs, sizeof *job.partials);
-    xsmi_release(ctx, job.measures, jobs, MEASURES * job.top * sizeof *job.measures);
+    if (status == XSM_OK && ranked) {
+        write_measures(&job, &sum, &m);
+    }
+    xsmi_release(ctx, job.partials, round, sizeof *job.partials);
+    xsmi_release(ctx, job.measures, ranked ? round : 0, sums * sizeof *job.measures);
+    xsmi_release(ctx, sum.measures, sums, sizeof *sum.measures);
     xsmi_release(ctx, job.discounts, job.top, sizeof *job.discounts);
     xsmi_release(ctx, job.weights, weights, sizeof *job.weights);
     return status;

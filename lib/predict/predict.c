@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#define TOP_MAX 65536
-
 /* For a model with a hierarchy, whether rows are searched best first: not for so many classes that tiles are faster. */
 static bool searches_hierarchy(const xsm_model *m, uint32_t top)
 {
@@ -117,8 +115,8 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     XSMI_TRY(check_index(model, o.index, err));
     uint32_t top = o.top ? o.top : 5;
-    if (top > TOP_MAX) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, TOP_MAX);
+    if (top > XSM_TOP_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, XSM_TOP_MAX);
     }
     top = XSMI_MIN(top, model->classes);
     uint32_t beam;

@@ -170,7 +170,6 @@ typedef struct partial {
     double reciprocal, sum;
     uint64_t ranked, unseen;
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
-    uint64_t hits[XSM_RANKS_HITS];
 } partial;
 
 typedef struct ranks_job {
@@ -183,6 +182,8 @@ typedef struct ranks_job {
     size_t scratch_each;
     list *lists;           /* [threads] */
     bool *short_of_memory; /* [jobs] */
+    uint32_t top;
+    uint64_t *hits; /* [threads][top] labels whose rank, rounded up, is k + 1 */
 } ranks_job;
 
 typedef struct pass {
@@ -240,7 +241,7 @@ static void read_tile(void *state, const xsmi_tile *tile)
 
 /* Adds the ranks of a row's labels: 1 plus the number of higher classes, plus half of those with the same score,
  * without the classes that are known to be right. */
-static void add_ranks(const list *l, size_t row, partial *p)
+static void add_ranks(const ranks_job *job, const list *l, size_t row, partial *p, uint64_t *hits)
 {
     const size_t first = l->starts[row], end = l->starts[row + 1];
     for (size_t i = first; i < end; i++) {
@@ -257,8 +258,8 @@ static void add_ranks(const list *l, size_t row, partial *p)
         p->ranked++;
         p->sum += rank;
         p->reciprocal += 1 / rank;
-        for (uint32_t k = 0; k < XSM_RANKS_HITS; k++) {
-            p->hits[k] += rank <= k + 1;
+        if (rank <= job->top) {
+            hits[(size_t)ceil(rank) - 1]++;
         }
     }
 }
@@ -310,14 +311,13 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         return;
     }
     for (size_t i = 0; i < p.rows; i++) {
-        add_ranks(l, i, result);
+        add_ranks(job, l, i, result, job->hits + (size_t)thread * job->top);
     }
 }
 
 static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_error *err)
 {
     double reciprocal = 0, sum = 0;
-    uint64_t hits[XSM_RANKS_HITS] = {0};
     for (size_t i = 0; i < jobs; i++) {
         const partial *p = &job->partials[i];
         if (job->short_of_memory[i]) {
@@ -332,9 +332,6 @@ static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_erro
         r->unseen_labels += p->unseen;
         reciprocal += p->reciprocal;
         sum += p->sum;
-        for (uint32_t k = 0; k < XSM_RANKS_HITS; k++) {
-            hits[k] += p->hits[k];
-        }
     }
     if (r->labels == 0) {
         return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label to rank",
@@ -343,10 +340,19 @@ static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_erro
     const uint64_t known = r->labels - r->unseen_labels;
     r->reciprocal_rank = reciprocal / (double)r->labels;
     r->mean_rank = known ? sum / (double)known : (double)NAN;
-    for (uint32_t k = 0; k < XSM_RANKS_HITS; k++) {
-        r->hits[k] = (double)hits[k] / (double)r->labels;
-    }
     return XSM_OK;
+}
+
+/* Shares of the labels, in counts that threads made: whole numbers, whose sum does not depend on the threads. */
+static void write_hits(const ranks_job *job, size_t threads, const xsm_ranks *r)
+{
+    uint64_t hits = 0;
+    for (uint32_t k = 0; k < job->top; k++) {
+        for (size_t t = 0; t < threads; t++) {
+            hits += job->hits[t * job->top + k];
+        }
+        r->hits[k] = (double)hits / (double)r->labels;
+    }
 }
 
 static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, const char *what, xsm_error *err)
@@ -378,16 +384,23 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     }
     xsm_context *ctx = context ? context : model->context;
     xsm_ranks r = XSM_RANKS_INIT;
+    XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_ranks), ranks, "xsm_ranks", err));
+    if (r.hits && r.top == 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_ranks.top is 0, but hits is not NULL; accepted is 1 or more");
+    }
+    r.labels = r.unseen_labels = 0;
     known_rows known = {0};
     const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
-    ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known};
+    ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known, .top = r.hits ? r.top : 0};
     job.scratch_each = xsmi_tiles_scratch(model, dataset->sparse, XSMI_TILE_BLOCKS);
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
     job.short_of_memory = xsmi_allocate(ctx, jobs, sizeof *job.short_of_memory);
     job.lists = xsmi_allocate_zero(ctx, threads, sizeof *job.lists);
     job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
+    const size_t hits_each = job.top * sizeof *job.hits;
+    job.hits = xsmi_allocate_zero(ctx, threads, hits_each);
     xsm_status status = XSM_OK;
-    if (!job.partials || !job.short_of_memory || !job.lists || !job.scratch) {
+    if (!job.partials || !job.short_of_memory || !job.lists || !job.scratch || !job.hits) {
         status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
     }
     if (status == XSM_OK) {
@@ -402,6 +415,9 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     if (status == XSM_OK) {
         status = xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_ranks), ranks, "xsm_ranks", err);
     }
+    if (status == XSM_OK) {
+        write_hits(&job, threads, &r);
+    }
     for (size_t t = 0; job.lists && t < threads; t++) {
         xsmi_release(ctx, job.lists[t].items, job.lists[t].capacity, sizeof *job.lists[t].items);
     }
@@ -410,5 +426,6 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     xsmi_release(ctx, job.short_of_memory, jobs, sizeof *job.short_of_memory);
     xsmi_release(ctx, job.lists, threads, sizeof *job.lists);
     xsmi_release(ctx, job.scratch, threads, job.scratch_each);
+    xsmi_release(ctx, job.hits, threads, hits_each);
     return status;
 }

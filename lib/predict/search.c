@@ -4,7 +4,6 @@
 #include "base/order.h"
 
 #include <math.h>
-#include <string.h>
 
 #define JOB_ROWS 256
 
@@ -12,6 +11,8 @@
 typedef struct pair {
     xsm_predictor *full, *searching;
     uint32_t *want, *have; /* [JOB_ROWS][top] */
+    uint64_t *hits;        /* [top] of the k best classes, the number among the k best found */
+    uint64_t *found;       /* [top] labels among the k best found */
 } pair;
 
 typedef struct search_job {
@@ -19,10 +20,8 @@ typedef struct search_job {
     const xsm_model *model;
     const xsm_predictor_options *options; /* of the predictor that is measured */
     const xsm_dataset *dataset;
-    uint32_t top;
+    uint32_t top;         /* of the predictors */
     pair *pairs;          /* [threads] */
-    uint64_t *hits;       /* [jobs][top] of the k best classes, the number among the k best found */
-    uint64_t *labels;     /* [jobs][top] labels among the k best found */
     uint64_t *labelled;   /* [jobs] */
     uint64_t *probed;     /* [jobs] */
     xsm_error *errors;    /* [jobs], filled if statuses are not XSM_OK */
@@ -39,19 +38,19 @@ static bool contains(const uint32_t *classes, size_t count, uint32_t class)
     return false;
 }
 
-static void compare_row(const search_job *job, size_t index, uint64_t row, const uint32_t *want, const uint32_t *have)
+static void compare_row(const search_job *job, size_t index, const pair *p, uint64_t row, size_t i)
 {
+    const uint32_t *want = p->want + i * job->top, *have = p->have + i * job->top;
     size_t count;
     const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
-    uint64_t *hits = job->hits + index * job->top, *found = job->labels + index * job->top;
     uint64_t both = 0, right = 0;
     job->labelled[index] += count > 0;
     for (uint32_t k = 0; k < job->top; k++) {
         /* The number that the k-th of each list adds to the previous ones. */
         both += contains(have, k, want[k]) + contains(want, k, have[k]) + (want[k] == have[k]);
         right += contains(labels, count, have[k]);
-        hits[k] += both;
-        found[k] += right;
+        p->hits[k] += both;
+        p->found[k] += right;
     }
 }
 
@@ -63,8 +62,6 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     xsm_batch batch = xsm_batch_range(job->dataset, first, XSMI_MIN(left, JOB_ROWS));
     xsm_error *err = &job->errors[index];
     *err = (xsm_error)XSM_ERROR_INIT;
-    memset(job->hits + index * job->top, 0, job->top * sizeof *job->hits);
-    memset(job->labels + index * job->top, 0, job->top * sizeof *job->labels);
     job->labelled[index] = 0;
     uint64_t before = xsm_predictor_probed(p->searching);
     xsm_status status = xsm_predictor_run(p->full, &batch, p->want, NULL, NULL, err);
@@ -74,32 +71,43 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     job->statuses[index] = status;
     job->probed[index] = xsm_predictor_probed(p->searching) - before;
     for (size_t i = 0; status == XSM_OK && i < batch.count; i++) {
-        compare_row(job, index, first + i, p->want + i * job->top, p->have + i * job->top);
+        compare_row(job, index, p, first + i, i);
     }
 }
 
 static xsm_status join(const search_job *job, size_t jobs, xsm_search_metrics *m, xsm_error *err)
 {
-    uint64_t hits[XSM_PRECISION_MAX] = {0}, labels[XSM_PRECISION_MAX] = {0}, probed = 0;
+    uint64_t probed = 0;
+    m->labelled = 0;
     for (size_t i = 0; i < jobs; i++) {
         if (job->statuses[i] != XSM_OK) {
             return xsmi_fail_copy(err, &job->errors[i]);
         }
         m->labelled += job->labelled[i];
         probed += job->probed[i];
-        for (uint32_t k = 0; k < job->top; k++) {
-            hits[k] += job->hits[i * job->top + k];
-            labels[k] += job->labels[i * job->top + k];
-        }
     }
     m->rows = job->dataset->rows;
-    m->top = job->top;
     m->probed = (double)probed / (double)m->rows;
-    for (uint32_t k = 0; k < job->top; k++) {
-        m->recall[k] = (double)hits[k] / ((double)m->rows * (k + 1));
-        m->precision[k] = m->labelled ? (double)labels[k] / ((double)m->labelled * (k + 1)) : (double)NAN;
-    }
     return XSM_OK;
+}
+
+/* Means for each k. A model with fewer than k classes has all of them among the k best. */
+static void write_means(const search_job *job, size_t threads, const xsm_search_metrics *m)
+{
+    for (uint32_t k = 0; k < m->top; k++) {
+        const uint32_t last = XSMI_MIN(k, job->top - 1);
+        uint64_t hits = 0, found = 0;
+        for (size_t t = 0; t < threads; t++) {
+            hits += job->pairs[t].hits[last];
+            found += job->pairs[t].found[last];
+        }
+        if (m->recall) {
+            m->recall[k] = (double)hits / ((double)m->rows * (last + 1));
+        }
+        if (m->precision) {
+            m->precision[k] = m->labelled ? (double)found / ((double)m->labelled * (k + 1)) : (double)NAN;
+        }
+    }
 }
 
 static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
@@ -110,40 +118,48 @@ static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
     XSMI_TRY(xsm_predictor_new(job->model, job->options, &p->searching, err));
     p->want = xsmi_allocate(job->context, (uint64_t)JOB_ROWS * job->top, sizeof *p->want);
     p->have = xsmi_allocate(job->context, (uint64_t)JOB_ROWS * job->top, sizeof *p->have);
-    return p->want && p->have ? XSM_OK : xsmi_fail_memory(err, JOB_ROWS * (size_t)job->top * 8, "an evaluation");
+    p->hits = xsmi_allocate_zero(job->context, job->top, sizeof *p->hits);
+    p->found = xsmi_allocate_zero(job->context, job->top, sizeof *p->found);
+    return p->want && p->have && p->hits && p->found
+               ? XSM_OK
+               : xsmi_fail_memory(err, JOB_ROWS * (size_t)job->top * 8, "an evaluation");
 }
 
-/* Allocates and runs a job of which context, model, options, dataset and top are set. */
-static xsm_status run(search_job job, xsm_search_metrics *m, xsm_error *err)
+/* Allocates and runs a job of which context, model, options, dataset and top are set. `m` is what was read of `out`. */
+static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics *out, xsm_error *err)
 {
     xsm_context *ctx = job.context;
     const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
     const uint32_t top = job.top;
     job.pairs = xsmi_allocate_zero(ctx, threads, sizeof *job.pairs);
-    job.hits = xsmi_allocate(ctx, jobs, top * sizeof *job.hits);
-    job.labels = xsmi_allocate(ctx, jobs, top * sizeof *job.labels);
     job.labelled = xsmi_allocate(ctx, jobs, sizeof *job.labelled);
     job.probed = xsmi_allocate(ctx, jobs, sizeof *job.probed);
     job.errors = xsmi_allocate(ctx, jobs, sizeof *job.errors);
     job.statuses = xsmi_allocate(ctx, jobs, sizeof *job.statuses);
     xsm_status status = XSM_OK;
-    if (!job.pairs || !job.hits || !job.labels || !job.labelled || !job.probed || !job.errors || !job.statuses) {
-        status = xsmi_fail_memory(err, jobs * top * sizeof *job.hits, "an evaluation");
+    if (!job.pairs || !job.labelled || !job.probed || !job.errors || !job.statuses) {
+        status = xsmi_fail_memory(err, jobs * sizeof *job.errors, "an evaluation");
     }
     for (size_t i = 0; i < threads && status == XSM_OK; i++) {
         status = make_pair(&job, &job.pairs[i], err);
     }
     status = status == XSM_OK ? xsmi_run(ctx, run_rows, &job, jobs, err) : status;
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
+    if (status == XSM_OK) {
+        status = xsmi_options_write(m, sizeof *m, XSMI_FIRST(xsm_search_metrics), out, "xsm_search_metrics", err);
+    }
+    if (status == XSM_OK) {
+        write_means(&job, threads, m);
+    }
     for (size_t i = 0; job.pairs && i < threads; i++) {
         xsm_predictor_free(job.pairs[i].full);
         xsm_predictor_free(job.pairs[i].searching);
         xsmi_release(ctx, job.pairs[i].want, JOB_ROWS * (size_t)top, sizeof(uint32_t));
         xsmi_release(ctx, job.pairs[i].have, JOB_ROWS * (size_t)top, sizeof(uint32_t));
+        xsmi_release(ctx, job.pairs[i].hits, top, sizeof(uint64_t));
+        xsmi_release(ctx, job.pairs[i].found, top, sizeof(uint64_t));
     }
     xsmi_release(ctx, job.pairs, threads, sizeof *job.pairs);
-    xsmi_release(ctx, job.hits, jobs, top * sizeof *job.hits);
-    xsmi_release(ctx, job.labels, jobs, top * sizeof *job.labels);
     xsmi_release(ctx, job.labelled, jobs, sizeof *job.labelled);
     xsmi_release(ctx, job.probed, jobs, sizeof *job.probed);
     xsmi_release(ctx, job.errors, jobs, sizeof *job.errors);
@@ -162,18 +178,25 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
     }
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
-    if (o.top > XSM_PRECISION_MAX) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is up to %d", o.top, XSM_PRECISION_MAX);
+    xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
+    XSMI_TRY(xsmi_options_read(&m, sizeof m, XSMI_FIRST(xsm_search_metrics), metrics, "xsm_search_metrics", err));
+    m.top = m.recall || m.precision ? m.top : 0;
+    if ((m.recall || m.precision) && (m.top == 0 || m.top > XSM_TOP_MAX)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_search_metrics.top is %u; accepted is 1 to %d", m.top, XSM_TOP_MAX);
+    }
+    o.top = o.top ? o.top : XSMI_MAX(m.top, 1);
+    if (o.top < m.top) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the predictor finds %u classes of a row; xsm_search_metrics.top is %u",
+                         o.top, m.top);
     }
     if (xsmi_model_input(model) != dataset->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
     }
-    uint32_t top = o.top ? o.top : 5;
-    top = XSMI_MIN(top, model->classes);
-    xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
-    const search_job job = {
-        .context = context ? context : model->context, .model = model, .options = &o, .dataset = dataset, .top = top};
-    XSMI_TRY(run(job, &m, err));
-    return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_search_metrics), metrics, "xsm_search_metrics", err);
+    const search_job job = {.context = context ? context : model->context,
+                            .model = model,
+                            .options = &o,
+                            .dataset = dataset,
+                            .top = XSMI_MIN(o.top, model->classes)};
+    return run(job, &m, metrics, err);
 }

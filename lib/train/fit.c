@@ -3,6 +3,7 @@
  * before the tolerance is reached, starts it once more.
  */
 #include "methods/registry.h"
+#include "predict/evaluate.h"
 #include "train/fit.h"
 #include "train/objective.h"
 
@@ -69,6 +70,10 @@ static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o,
     o->memory = o->memory ? o->memory : 10;
     if (!(o->tolerance > 0 && o->tolerance < 1)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the tolerance is %g; accepted is above 0 and below 1", o->tolerance);
+    }
+    o->evaluate_top = o->evaluate_top ? o->evaluate_top : 10;
+    if (o->evaluate_top > XSM_TOP_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "evaluate_top is %u; accepted is 1 to %d", o->evaluate_top, XSM_TOP_MAX);
     }
     if (o->memory > 1000) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "L-BFGS is to keep %u pairs of vectors; accepted are up to 1000",
@@ -363,10 +368,19 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
     XSMI_TRY(xsm_model_parameters(model, &parameters, err)); /* the model's own memory, scales of 1 */
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
-    t.train_metrics.size = t.test_metrics.size = sizeof(xsm_metrics);
     t.best.f = t.best.loss = t.best.gradient_norm = t.first_norm = (double)NAN;
     t.time.started = t.time.last_call = xsmi_seconds();
-    xsm_status status = run(&t, err);
+    const bool evaluates = t.options.evaluate_every > 0;
+    xsm_status status = XSM_OK;
+    if (evaluates && t.options.evaluate_train) {
+        status = xsmi_metrics_new(t.context, t.options.evaluate_top, &t.train_metrics, err);
+    }
+    if (status == XSM_OK && evaluates && t.options.test) {
+        status = xsmi_metrics_new(t.context, t.options.evaluate_top, &t.test_metrics, err);
+    }
+    if (status == XSM_OK) {
+        status = run(&t, err);
+    }
     r.iterations = t.done.iterations;
     r.evaluations = t.done.evaluations;
     r.objective = t.best.f * (double)train->rows;
@@ -376,6 +390,8 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
     r.end = status == XSM_OK ? t.end : XSM_FIT_UNFINISHED;
     xsmi_objective_free(t.objective);
     xsmi_release(t.context, t.x, t.capacity, sizeof *t.x);
+    xsmi_metrics_free(t.context, &t.train_metrics);
+    xsmi_metrics_free(t.context, &t.test_metrics);
     xsm_context_free(t.context);
     if (result && (status == XSM_OK || status == XSM_CANCELLED || status == XSM_ERROR_DIVERGED)) {
         (void)xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_fit_result), result, "xsm_fit_result", NULL);

@@ -4,6 +4,7 @@
 #include "train/trainer.h"
 
 #include "estimator/pass.h"
+#include "predict/evaluate.h"
 #include "train/window.h"
 
 #include "base/order.h"
@@ -25,6 +26,10 @@ xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm
     o->batch = o->batch ? o->batch : 1;
     o->eta = o->eta == 0 ? 1 : o->eta;
     o->factor = o->factor == 0 ? 0.9 : o->factor;
+    o->evaluate_top = o->evaluate_top ? o->evaluate_top : 10;
+    if (o->evaluate_top > XSM_TOP_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "evaluate_top is %u; accepted is 1 to %d", o->evaluate_top, XSM_TOP_MAX);
+    }
     XSMI_TRY(xsmi_check_eta(o->eta, err));
     if (o->schedule < XSM_SCHEDULE_CONSTANT || o->schedule > XSM_SCHEDULE_INVERSE_SQRT) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "schedule %d is none of XSM_SCHEDULE_*", o->schedule);
@@ -111,10 +116,15 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     t->sequence.ahead = UINT64_MAX;
     t->report.interval = CALLBACK_INTERVAL;
     t->layout = model->layout;
-    t->report.train.size = t->report.test.size = sizeof(xsm_metrics);
     xsm_status status = XSM_OK;
+    if (o.evaluate_every > 0 && o.evaluate_train) {
+        status = xsmi_metrics_new(ctx, o.evaluate_top, &t->report.train, err);
+    }
+    if (status == XSM_OK && o.evaluate_every > 0 && o.test) {
+        status = xsmi_metrics_new(ctx, o.evaluate_top, &t->report.test, err);
+    }
     t->sequence.now = xsmi_allocate(ctx, train->rows, sizeof *t->sequence.now);
-    if (!t->sequence.now) {
+    if (status == XSM_OK && !t->sequence.now) {
         status = xsmi_fail_memory(err, train->rows * sizeof *t->sequence.now, "the order of the rows");
     }
     if (status == XSM_OK && o.batch == 1 && xsmi_window_fits(estimator, model)) {
@@ -152,6 +162,8 @@ void xsm_trainer_free(xsm_trainer *t)
         xsmi_release(ctx, t->sequence.now, t->rows, sizeof *t->sequence.now);
         xsmi_release(ctx, t->sequence.next, t->rows, sizeof *t->sequence.next);
         xsmi_release(ctx, t->etas, t->window_steps, sizeof *t->etas);
+        xsmi_metrics_free(ctx, &t->report.train);
+        xsmi_metrics_free(ctx, &t->report.test);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
     }

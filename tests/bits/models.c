@@ -146,7 +146,10 @@ end:
 static xsm_status figures(const bits_machine *machine, const void *what, uint64_t *hash)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_metrics m = XSM_METRICS_INIT;
+    enum { TOP = 10 };
+    double values[4][TOP];
+    xsm_metrics m = {
+        .size = sizeof m, .top = TOP, .precision = values[0], .ndcg = values[1], .psp = values[2], .psndcg = values[3]};
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     bits_rig rig;
     xsm_status status;
@@ -157,10 +160,9 @@ static xsm_status figures(const bits_machine *machine, const void *what, uint64_
     bits_add_count(hash, m.known_rows);
     bits_add_double(hash, m.log_loss);
     bits_add_double(hash, m.error);
-    bits_add(hash, m.precision, m.precision_max * sizeof *m.precision);
-    bits_add(hash, m.ndcg, m.precision_max * sizeof *m.ndcg);
-    bits_add(hash, m.psp, m.precision_max * sizeof *m.psp);
-    bits_add(hash, m.psndcg, m.precision_max * sizeof *m.psndcg);
+    for (size_t i = 0; i < 4; i++) {
+        bits_add(hash, values[i], sizeof values[i]);
+    }
 end:
     bits_rig_free(&rig);
     return status;
@@ -169,7 +171,8 @@ end:
 static xsm_status ranks(const bits_machine *machine, const void *what, uint64_t *hash)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_ranks r = XSM_RANKS_INIT;
+    double hits[10];
+    xsm_ranks r = {.size = sizeof r, .top = 10, .hits = hits};
     xsm_ranks_options options = XSM_RANKS_OPTIONS_INIT;
     const made_model *k = what;
     const xsm_dataset *known = machine->several[k->t.set];
@@ -182,7 +185,7 @@ static xsm_status ranks(const bits_machine *machine, const void *what, uint64_t 
     bits_add_count(hash, r.labels);
     bits_add_double(hash, r.reciprocal_rank);
     bits_add_double(hash, r.mean_rank);
-    bits_add(hash, r.hits, sizeof r.hits);
+    bits_add(hash, hits, sizeof hits);
 end:
     bits_rig_free(&rig);
     return status;
@@ -212,11 +215,12 @@ static xsm_status predictions(const bits_machine *machine, const void *what, uin
     bits_add(hash, z, sizeof z);
     bits_add(hash, share, search ? 0 : sizeof share);
     bits_add_count(hash, xsm_predictor_probed(p));
-    xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
+    double recall[TOP], precision[TOP];
+    xsm_search_metrics m = {.size = sizeof m, .top = TOP, .recall = recall, .precision = precision};
     BITS_TRY(xsm_evaluate_search(machine->context, rig.model, rig.data, &options, &m, &err));
     bits_add_double(hash, m.probed);
-    bits_add(hash, m.recall, m.top * sizeof *m.recall);
-    bits_add(hash, m.precision, m.top * sizeof *m.precision);
+    bits_add(hash, recall, sizeof recall);
+    bits_add(hash, precision, sizeof precision);
 end:
     xsm_predictor_free(p);
     bits_rig_free(&rig);

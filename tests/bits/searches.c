@@ -245,10 +245,11 @@ static xsm_status model_search(const bits_machine *machine, const void *what, ui
     BITS_TRY(xsm_predictor_run(predictor, &batch, classes, scores, NULL, &err));
     bits_add(hash, classes, sizeof classes);
     bits_add(hash, scores, sizeof scores);
-    xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
+    double recall[TOP];
+    xsm_search_metrics m = {.size = sizeof m, .top = TOP, .recall = recall};
     BITS_TRY(xsm_evaluate_search(machine->context, rig.model, rig.data, &options, &m, &err));
     bits_add_double(hash, m.probed);
-    bits_add(hash, m.recall, m.top * sizeof *m.recall);
+    bits_add(hash, recall, sizeof recall);
 end:
     xsm_predictor_free(predictor);
     xsm_index_free(index);

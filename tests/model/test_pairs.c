@@ -178,7 +178,7 @@ static void every_score_has_them(void **state)
             right += best == p.labels[i];
         }
         xsm_predictor_free(predictor);
-        xsm_metrics metrics = XSM_METRICS_INIT;
+        TEST_METRICS(metrics, 1);
         assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
         assert_true(fabs(metrics.log_loss - loss / ROWS) < 1e-5);
         assert_true(fabs(metrics.precision[0] - right / ROWS) < 1e-9);

@@ -370,11 +370,11 @@ static void recall_is_counted_right(void **state)
         o.beam = beams[b];
         for (uint32_t threads = 1; threads <= 3; threads++) {
             xsm_context *ctx = test_context(threads, threads == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
-            xsm_search_metrics found = XSM_SEARCH_METRICS_INIT;
+            double values[2][TOP];
+            xsm_search_metrics found = {.size = sizeof found, .top = TOP, .recall = values[0], .precision = values[1]};
             assert_ok(xsm_evaluate_search(ctx, m, p.data, &o, &found, &err), err);
             assert_int_equal(found.rows, ROWS);
             assert_int_equal(found.labelled, ROWS);
-            assert_int_equal(found.top, TOP);
             assert_true(fabs(found.probed - (beams[b] < CLASSES ? beams[b] : 0)) < 1e-9);
             for (uint32_t k = 0; k < TOP; k++) {
                 assert_true(fabs(found.recall[k] - recall[k] / (ROWS * (k + 1.0))) < 1e-12);
@@ -429,7 +429,8 @@ static void searches_are_evaluated_on_any_labels(void **state)
         }
     }
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_search_metrics found = XSM_SEARCH_METRICS_INIT;
+    double values[2][XSM_TOP_MAX];
+    xsm_search_metrics found = {.size = sizeof found, .top = 3, .recall = values[0], .precision = values[1]};
     o.top = 3;
     o.tree_alone = 1;
     assert_ok(xsm_evaluate_search(NULL, m, data, &o, &found, &err), err);
@@ -442,9 +443,25 @@ static void searches_are_evaluated_on_any_labels(void **state)
     assert_ok(xsm_evaluate_search(NULL, m, bare, &o, &found, &err), err);
     assert_int_equal(found.labelled, 0);
     assert_true(isnan(found.precision[0]) && found.recall[0] > 0);
-    o.top = 101;
+    found.top = 4; /* more than the predictor finds */
+    assert_fails(xsm_evaluate_search(NULL, m, data, &o, &found, &err), XSM_ERROR_RANGE, err);
+    found.top = 0;
     assert_fails(xsm_evaluate_search(NULL, m, data, &o, &found, &err), XSM_ERROR_RANGE, err);
     o.top = 0;
+    found.top = CLASSES + 2; /* more than there are: the last ones find all */
+    assert_ok(xsm_evaluate_search(NULL, m, data, &o, &found, &err), err);
+    assert_true(fabs(found.recall[CLASSES + 1] - 1) < 1e-12);
+    assert_true(fabs(found.precision[CLASSES + 1] * (CLASSES + 2) - (double)total / (double)labelled) < 1e-9);
+    found.recall = found.precision = NULL; /* the work alone is counted */
+    o.top = 3;
+    assert_ok(xsm_evaluate_search(NULL, m, data, &o, &found, &err), err);
+    assert_true(found.probed > 0);
+    found.recall = values[0];
+    found.top = XSM_TOP_MAX + 1;
+    o.top = XSM_TOP_MAX + 1;
+    assert_fails(xsm_evaluate_search(NULL, m, data, &o, &found, &err), XSM_ERROR_RANGE, err);
+    o.top = 0;
+    found.top = 3;
     o.beam = 2;
     assert_fails(xsm_evaluate_search(NULL, m, data, &o, &found, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_evaluate_search(NULL, NULL, data, &o, &found, &err), XSM_ERROR_ARGUMENT, err);
@@ -518,7 +535,8 @@ static xsm_status search_some(void *state, xsm_context *ctx, xsm_error *err)
     xsm_model *m = NULL;
     xsm_predictor *p = NULL;
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_search_metrics metrics = XSM_SEARCH_METRICS_INIT;
+    double recall[5];
+    xsm_search_metrics metrics = {.size = sizeof metrics, .top = 5, .recall = recall};
     xsm_status status = xsm_model_load(ctx, s->path, NULL, &m, err);
     o.beam = 9;
     for (int alone = 0; alone < 2 && status == XSM_OK; alone++) {

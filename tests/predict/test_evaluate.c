@@ -111,7 +111,7 @@ static void compare(const xsm_metrics *have, const naive *want)
     assert_true(want->known_rows ? fabs(have->log_loss - want->log_loss) <= 1e-6 * fmax(1, want->log_loss)
                                  : isnan(have->log_loss));
     assert_true(fabs(have->error - want->error) < 1e-12);
-    for (uint32_t k = 0; k < have->precision_max; k++) {
+    for (uint32_t k = 0; k < have->top; k++) {
         assert_true(fabs(have->precision[k] - want->precision[k]) < 1e-12);
     }
 }
@@ -153,22 +153,23 @@ static void evaluation_is_what_it_says(void **state)
             test_problem p = test_problem_new(600, 17, classes[c], sparse, 40);
             xsm_dataset *odd = several ? with_odd_labels(&p, sparse, &seed) : NULL;
             const xsm_dataset *data = odd ? odd : p.data;
-            xsm_metrics first = XSM_METRICS_INIT;
+            double first[4][20] = {{0}};
+            xsm_metrics first_metrics = XSM_METRICS_INIT;
             for (int way = 0; way < 5; way++) {
                 xsm_context *ctx = way < 3 ? test_context((uint32_t)way + 1, TEST_BUILT_IN, 0)
                                            : test_context(3, way == 3 ? TEST_REVERSED : TEST_PTHREADS, 0);
                 xsm_model *m = test_model(NULL, &p, bias, feature_major, 1, 6);
-                xsm_metrics metrics = XSM_METRICS_INIT;
-                xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
-                options.precision_max = 20; /* more than there are classes, at times */
-                assert_ok(xsm_evaluate(ctx, m, data, &options, &metrics, &err), err);
-                assert_int_equal(metrics.precision_max, 20);
+                TEST_METRICS(metrics, 20); /* more than there are classes, at times */
+                assert_ok(xsm_evaluate(ctx, m, data, NULL, &metrics, &err), err);
+                assert_int_equal(metrics.top, 20);
                 if (way == 0) {
                     naive want = evaluate_naively(m, &p, data);
                     compare(&metrics, &want);
-                    first = metrics;
+                    memcpy(first, metrics_values, sizeof first);
+                    first_metrics = metrics;
                 }
-                assert_memory_equal(&metrics, &first, sizeof metrics);
+                assert_memory_equal(metrics_values, first, sizeof first);
+                assert_memory_equal(&metrics, &first_metrics, offsetof(xsm_metrics, top));
                 xsm_model_free(m);
                 xsm_context_free(ctx);
             }
@@ -191,9 +192,8 @@ static void scales_count(void **state)
             m->row_scale[k] = 1 / (1 + 0.2 * k);
         }
         m->alpha = 0.6;
-        xsm_metrics metrics = XSM_METRICS_INIT;
+        TEST_METRICS(metrics, 10);
         assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
-        assert_int_equal(metrics.precision_max, 10);
         naive want = evaluate_naively(m, &p, p.data);
         compare(&metrics, &want);
         xsm_model_free(m);
@@ -207,7 +207,7 @@ static void ties_go_to_the_smaller_class(void **state)
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(70, 5, 400, false, 40);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0); /* all scores are 0 */
-    xsm_metrics metrics = XSM_METRICS_INIT;
+    TEST_METRICS(metrics, 10);
     assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
     naive want = evaluate_naively(m, &p, p.data);
     compare(&metrics, &want);
@@ -265,9 +265,8 @@ static void rankings_are_worth_what_numpy_says(void **state)
     for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
         w.weight[k * w.class_step + k * w.feature_step] = 1; /* a row's features are its scores */
     }
-    xsm_metrics metrics = XSM_METRICS_INIT;
+    TEST_METRICS(metrics, RANKED_TOP);
     xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
-    options.precision_max = RANKED_TOP;
     assert_ok(xsm_evaluate(NULL, m, data, &options, &metrics, &err), err);
     for (int k = 0; k < RANKED_TOP; k++) {
         assert_true(fabs(metrics.ndcg[k] - golden_ranks[0].ndcg[k]) <= 1e-12);
@@ -305,6 +304,56 @@ static void rankings_are_worth_what_numpy_says(void **state)
     free(x);
 }
 
+/* Each array is filled by itself as with all others, none as without any; a long one begins as a short one, also where
+ * the sums of jobs are joined in rounds. */
+static void arrays_are_filled_where_they_are_wanted(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(3000, 5, 300, false, 40);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_dataset_get_classes(p.data, &map, &err), err);
+    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    TEST_METRICS(all, 7);
+    assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &all, &err), err);
+    for (int which = 0; which < 5; which++) {
+        double values[7] = {0};
+        xsm_metrics one = XSM_METRICS_INIT;
+        double **arrays[4] = {&one.precision, &one.ndcg, &one.psp, &one.psndcg};
+        one.top = which < 4 ? 7 : 0;
+        if (which < 4) {
+            *arrays[which] = values;
+        }
+        assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &one, &err), err);
+        assert_memory_equal(&one, &all, offsetof(xsm_metrics, top));
+        assert_true(which == 4 || memcmp(values, all_values[which], sizeof values) == 0);
+    }
+    enum { LONG = 4000 }; /* 12 jobs' sums are less than a round's 64 MiB; with XSM_TOP_MAX they are more */
+    static double few[LONG], many[XSM_TOP_MAX];
+    xsm_metrics longer = XSM_METRICS_INIT;
+    longer.top = LONG;
+    longer.psndcg = few;
+    assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &longer, &err), err);
+    assert_memory_equal(few, all_values[3], sizeof all_values[3]);
+    xsm_context *ctx = test_context(1, 0, 0);
+    test_problem more = test_problem_new(6400, 5, 3, false, 40);
+    xsm_model *small = test_model(NULL, &more, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    longer.psndcg = NULL;
+    longer.precision = few;
+    assert_ok(xsm_evaluate(ctx, small, more.data, NULL, &longer, &err), err);
+    longer.top = XSM_TOP_MAX;
+    longer.precision = many;
+    assert_ok(xsm_evaluate(ctx, small, more.data, NULL, &longer, &err), err);
+    assert_memory_equal(few, many, sizeof few);
+    assert_true(fabs(many[XSM_TOP_MAX - 1] - 1.0 / XSM_TOP_MAX) < 1e-15);
+    xsm_model_free(small);
+    test_problem_free(&more);
+    xsm_context_free(ctx);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 static void all_labels_unseen(void **state)
 {
     (void)state;
@@ -315,7 +364,7 @@ static void all_labels_unseen(void **state)
     xsm_dataset *unseen = test_relabel(&p, false, 4, NULL, labels);
     xsm_dataset *unlabelled = test_relabel(&p, false, 4, none, labels);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
-    xsm_metrics metrics = XSM_METRICS_INIT;
+    TEST_METRICS(metrics, 1);
     assert_ok(xsm_evaluate(NULL, m, unseen, NULL, &metrics, &err), err);
     assert_true(isnan(metrics.log_loss) && metrics.error == 1 && metrics.precision[0] == 0);
     assert_true(metrics.rows == 3 && metrics.unseen_rows == 3 && metrics.known_rows == 0);
@@ -351,10 +400,15 @@ static void weights_that_are_no_numbers(void **state)
             m->bias[101] = wrong[kind / 4];
         }
         bool fine = wrong[kind / 4] == -INFINITY && p.labels[299] != 101; /* a class that cannot be is no defect */
-        xsm_metrics metrics = XSM_METRICS_INIT, untouched = metrics;
+        TEST_METRICS(metrics, 3);
+        xsm_metrics untouched = metrics;
+        memset(metrics_values, 7, sizeof metrics_values);
         if (!fine) {
             assert_fails(xsm_evaluate(NULL, m, data, NULL, &metrics, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, kind & 1 ? "row 299 " : "row 0 "));
+            for (size_t i = 0; i < sizeof metrics_values; i++) {
+                assert_int_equal(((unsigned char *)metrics_values)[i], 7);
+            }
             assert_memory_equal(&metrics, &untouched, sizeof metrics);
             xsm_predictor *predictor = NULL;
             assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
@@ -562,17 +616,18 @@ static void bad_calls_are_refused(void **state)
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(30, 5, 9, false, 40), wide = test_problem_new(30, 6, 9, false, 40);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
-    xsm_metrics metrics = XSM_METRICS_INIT;
+    TEST_METRICS(metrics, 100);
     xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
     assert_fails(xsm_evaluate(NULL, NULL, p.data, NULL, &metrics, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_evaluate(NULL, m, NULL, NULL, &metrics, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_evaluate(NULL, m, p.data, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_evaluate(NULL, m, wide.data, NULL, &metrics, &err), XSM_ERROR_SHAPE, err);
-    options.precision_max = XSM_PRECISION_MAX + 1;
-    assert_fails(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), XSM_ERROR_RANGE, err);
-    options.precision_max = XSM_PRECISION_MAX;
-    assert_ok(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), err);
-    assert_int_equal(metrics.precision_max, XSM_PRECISION_MAX);
+    metrics.top = 0;
+    assert_fails(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), XSM_ERROR_RANGE, err);
+    metrics.top = XSM_TOP_MAX + 1;
+    assert_fails(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), XSM_ERROR_RANGE, err);
+    metrics.top = 100;
+    assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
     assert_true(fabs(metrics.precision[99] - 1.0 / 100) < 1e-12);
     options.size = 4;
     assert_fails(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), XSM_ERROR_STRUCT_OLD, err);
@@ -582,7 +637,7 @@ static void bad_calls_are_refused(void **state)
     xsm_predictor_options few = XSM_PREDICTOR_OPTIONS_INIT;
     assert_fails(xsm_predictor_new(NULL, NULL, &predictor, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_predictor_new(m, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    few.top = 65537;
+    few.top = XSM_TOP_MAX + 1;
     assert_fails(xsm_predictor_new(m, &few, &predictor, &err), XSM_ERROR_RANGE, err);
     few.size = 4;
     assert_fails(xsm_predictor_new(m, &few, &predictor, &err), XSM_ERROR_STRUCT_OLD, err);
@@ -623,11 +678,13 @@ static void kept_memory_changes_nothing(void **state)
                 rows[j] = 89 - j;
             }
             xsm_dataset *part = NULL;
-            xsm_metrics want = XSM_METRICS_INIT, got = XSM_METRICS_INIT;
+            TEST_METRICS(want, 10);
+            TEST_METRICS(got, 10);
             assert_ok(xsm_dataset_select(p.data, rows, counts[i], &part, &err), err);
             assert_ok(xsm_evaluate(ctx, m, part, NULL, &want, &err), err);
             assert_ok(xsmi_evaluate(m, part, NULL, &kept, &got, &err), err);
-            assert_memory_equal(&got, &want, sizeof want);
+            assert_memory_equal(&got, &want, offsetof(xsm_metrics, precision));
+            assert_memory_equal(got_values, want_values, sizeof want_values);
             xsm_dataset_free(part);
         }
         xsmi_evaluate_scratch_free(&kept);
@@ -645,6 +702,7 @@ int main(void)
         cmocka_unit_test(scales_count),
         cmocka_unit_test(rankings_are_worth_what_numpy_says),
         cmocka_unit_test(ties_go_to_the_smaller_class),
+        cmocka_unit_test(arrays_are_filled_where_they_are_wanted),
         cmocka_unit_test(all_labels_unseen),
         cmocka_unit_test(weights_that_are_no_numbers),
         cmocka_unit_test(prediction_agrees),

@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { FEATURES = 6, CLASSES = 600, ROWS = 300, KNOWN = 200 };
+enum { HITS = CLASSES + 3 }; /* more than there are classes */
 
 typedef struct fixture {
     test_problem problem;
@@ -89,10 +90,12 @@ static void mark_known(const fixture *f, uint64_t row, bool *right)
     }
 }
 
-static xsm_ranks count(const fixture *f, const xsm_model *m, bool filtered)
+/* `hits` may be NULL. */
+static xsm_ranks count(const fixture *f, const xsm_model *m, bool filtered, double *hits)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_ranks r = XSM_RANKS_INIT;
+    double counted[HITS] = {0};
     double sum = 0;
     static float scores[ROWS * CLASSES];
     xsm_batch batch = xsm_batch_range(f->rows, 0, ROWS);
@@ -121,15 +124,15 @@ static xsm_ranks count(const fixture *f, const xsm_model *m, bool filtered)
             }
             sum += rank;
             r.reciprocal_rank += 1 / rank;
-            for (int k = 0; k < XSM_RANKS_HITS; k++) {
-                r.hits[k] += rank <= k + 1;
+            for (int k = 0; k < HITS; k++) {
+                counted[k] += rank <= k + 1;
             }
         }
     }
     r.mean_rank = sum / (double)(r.labels - r.unseen_labels);
     r.reciprocal_rank /= (double)r.labels;
-    for (int k = 0; k < XSM_RANKS_HITS; k++) {
-        r.hits[k] /= (double)r.labels;
+    for (int k = 0; hits && k < HITS; k++) {
+        hits[k] = counted[k] / (double)r.labels;
     }
     return r;
 }
@@ -139,28 +142,40 @@ static void check(const fixture *f, const xsm_model *m)
     xsm_error err = XSM_ERROR_INIT;
     const xsm_dataset *known[2] = {f->known[0], f->known[1]};
     xsm_ranks first = XSM_RANKS_INIT;
+    double want_hits[HITS], first_hits[HITS] = {0};
     for (int filtered = 0; filtered < 2; filtered++) {
-        xsm_ranks want = count(f, m, filtered);
+        xsm_ranks want = count(f, m, filtered, want_hits);
         for (uint32_t threads = 1; threads < 5; threads += 3) {
             xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
             xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
             xsm_ranks got = XSM_RANKS_INIT;
+            double hits[HITS];
+            got.top = HITS;
+            got.hits = hits;
             o.known = known;
             o.known_count = filtered ? 2 : 0;
             assert_ok(xsm_evaluate_ranks(ctx, m, f->rows, &o, &got, &err), err);
             assert_true(got.labels == want.labels && got.unseen_labels == want.unseen_labels && got.unseen_labels > 0);
             assert_true(fabs(got.reciprocal_rank - want.reciprocal_rank) < 1e-12);
             assert_true(fabs(got.mean_rank - want.mean_rank) < 1e-9 * want.mean_rank);
-            for (int k = 0; k < XSM_RANKS_HITS; k++) {
-                assert_true(fabs(got.hits[k] - want.hits[k]) < 1e-12);
+            for (int k = 0; k < HITS; k++) {
+                assert_true(fabs(hits[k] - want_hits[k]) < 1e-12);
             }
-            first = threads == 1 ? got : first;
-            assert_memory_equal(&got, &first, sizeof got);
+            if (threads == 1) {
+                first = got;
+                memcpy(first_hits, hits, sizeof hits);
+            }
+            assert_memory_equal(&got, &first, offsetof(xsm_ranks, top));
+            assert_memory_equal(hits, first_hits, sizeof hits);
+            got.hits = NULL; /* not wanted */
+            got.top = 0;
+            assert_ok(xsm_evaluate_ranks(ctx, m, f->rows, &o, &got, &err), err);
+            assert_memory_equal(&got, &first, offsetof(xsm_ranks, top));
             xsm_context_free(ctx);
         }
     }
     /* What the known labels change is not nothing. */
-    assert_true(count(f, m, true).mean_rank < count(f, m, false).mean_rank);
+    assert_true(count(f, m, true, NULL).mean_rank < count(f, m, false, NULL).mean_rank);
 }
 
 static void ranks_are_counted_over_what_is_not_known_to_be_right(void **state)
@@ -212,6 +227,10 @@ static void what_cannot_be_is_refused(void **state)
     uint64_t none[ROWS + 1] = {0};
     xsm_dataset *bare = test_relabel(&f.problem, false, CLASSES, none, f.labels);
     assert_fails(xsm_evaluate_ranks(NULL, m, bare, NULL, &r, &err), XSM_ERROR_DATA, err);
+    double hits[1];
+    r.hits = hits; /* of no length */
+    assert_fails(xsm_evaluate_ranks(NULL, m, f.rows, NULL, &r, &err), XSM_ERROR_RANGE, err);
+    r.hits = NULL;
     m->bias[7] = NAN;
     assert_fails(xsm_evaluate_ranks(NULL, m, f.rows, NULL, &r, &err), XSM_ERROR_DIVERGED, err);
     assert_memory_equal(&r, &untouched, sizeof r);
@@ -230,7 +249,8 @@ static xsm_status rank(void *state, xsm_context *ctx, xsm_error *err)
 {
     const use *u = state;
     const xsm_dataset *known[2] = {u->f->known[0], u->f->known[1]};
-    xsm_ranks r = XSM_RANKS_INIT;
+    double hits[3];
+    xsm_ranks r = {.size = sizeof r, .top = 3, .hits = hits};
     xsm_ranks_options o = {sizeof o, known, 2};
     return xsm_evaluate_ranks(ctx, u->m, u->f->rows, &o, &r, err);
 }

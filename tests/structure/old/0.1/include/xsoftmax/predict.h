@@ -30,8 +30,8 @@ typedef struct xsm_predictor xsm_predictor;
 
 /** Settings of a predictor. Start with #XSM_PREDICTOR_OPTIONS_INIT. */
 typedef struct xsm_predictor_options {
-    size_t size;            /**< sizeof(xsm_predictor_options). */
-    uint32_t top;           /**< Classes for each row, 1 to 65536; 0 = 5. At most the number of classes of the model. */
+    size_t size;  /**< sizeof(xsm_predictor_options). */
+    uint32_t top; /**< Classes for each row, 1 to #XSM_TOP_MAX; 0 = 5. At most the number of classes of the model. */
     uint32_t reserved;      /**< Zero. */
     const xsm_index *index; /**< Index that xsm_index_build_model() has built for the model; it is searched instead of
                                  scoring every class. NULL = none. Borrowed; any number of predictors may share one. */
@@ -49,28 +49,25 @@ typedef struct xsm_predictor_options {
         sizeof(xsm_predictor_options), 0, 0, NULL, 0, 0                                                                \
     }
 
-/** Result of xsm_evaluate_search(). Start with #XSM_SEARCH_METRICS_INIT. */
+/** Result of xsm_evaluate_search(). The caller sets `top` and the arrays that it wants, the function the rest. Start
+ *  with #XSM_SEARCH_METRICS_INIT. */
 typedef struct xsm_search_metrics {
-    size_t size;                      /**< sizeof(xsm_search_metrics). */
-    uint64_t rows;                    /**< Rows evaluated. */
-    uint64_t labelled;                /**< Evaluated rows with a label. */
-    uint32_t top;                     /**< Number of entries that are set in each array. */
-    uint32_t reserved;                /**< Zero. */
-    double probed;                    /**< Mean over the rows of the number of classes that the search scored, or ended
-                                           with. */
-    double recall[XSM_PRECISION_MAX]; /**< recall[k-1]: mean over the rows of (classes that are both among the k best of
-                                           all classes and among the k best found) / k. */
-    double precision[XSM_PRECISION_MAX]; /**< precision[k-1]: mean over the rows with a label of (labels among the k
-                                              best found) / k; NaN if there are none. */
+    size_t size;       /**< sizeof(xsm_search_metrics). */
+    uint64_t rows;     /**< Rows evaluated. */
+    uint64_t labelled; /**< Evaluated rows with a label. */
+    double probed;     /**< Mean over the rows of the number of classes that the search scored, or ended with. */
+    uint32_t top;      /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
+    uint32_t reserved; /**< Zero. */
+    double *recall; /**< [top] or NULL: not wanted. recall[k-1]: mean over the rows of (classes that are both among the
+                         k best of all classes and among the k best found) / min(k, K). */
+    double *precision; /**< [top] or NULL. precision[k-1]: mean over the rows with a label of (labels among the k best
+                            found) / k; NaN if there are none. */
 } xsm_search_metrics;
 
 /** Starting value of an #xsm_search_metrics. */
 #define XSM_SEARCH_METRICS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(xsm_search_metrics), 0, 0, 0, 0, 0, {0},                                                                \
-        {                                                                                                              \
-            0                                                                                                          \
-        }                                                                                                              \
+        sizeof(xsm_search_metrics), 0, 0, 0, 0, 0, NULL, NULL                                                          \
     }
 
 #ifdef __cplusplus
@@ -118,12 +115,12 @@ XSM_API uint64_t xsm_predictor_probed(const xsm_predictor *predictor);
  *  @param context context whose threads to use, or NULL for the model's
  *  @param model   the model
  *  @param dataset rows with the model's D, already transformed, with or without labels
- *  @param options options of the predictor to evaluate; `top` at most #XSM_PRECISION_MAX, 0 = 5
- *  @param[out] metrics start it with #XSM_SEARCH_METRICS_INIT
+ *  @param options options of the predictor to evaluate; `top` at least xsm_search_metrics::top, which is the default
+ *  @param[in,out] metrics the result, see #xsm_search_metrics
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; the errors of xsm_predictor_new() and xsm_predictor_run(); #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE;
- *          #XSM_ERROR_ARGUMENT. Every class of every row is scored once. The result is the same for any number of
- *          threads. */
+ *          #XSM_ERROR_ARGUMENT. Every class of every row is scored once, and O(top^2) classes of a row are compared.
+ *  The result is the same for any number of threads. */
 XSM_API xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                        const xsm_predictor_options *options, xsm_search_metrics *metrics,
                                        xsm_error *err);

@@ -54,8 +54,10 @@ typedef struct xsm_progress {
     double loss;              /**< Mean of the estimator's loss since the epoch began; NaN before the first step. */
     int32_t epoch_ended;      /**< 1 = an epoch has just ended, 0 = within an epoch. */
     int32_t reserved;         /**< Zero. */
-    const xsm_metrics *train; /**< Evaluation on the training rows, or NULL if there is none now. */
-    const xsm_metrics *test;  /**< Evaluation on the test rows, or NULL if there is none now. */
+    const xsm_metrics *train; /**< Evaluation on the training rows, or NULL if there is none now. With its arrays, which
+                                   are all there, it belongs to the library and is valid during the callback: copy what
+                                 is to stay. */
+    const xsm_metrics *test;  /**< Evaluation on the test rows, or NULL if there is none now; valid as `train`. */
     double objective;         /**< xsm_fit_batch(): sum of losses and L2 penalty (ridge) at the best weights so far;
                                    else NaN. */
     double gradient_norm;     /**< xsm_fit_batch(): norm of the gradient of `objective` there; else NaN. */
@@ -83,7 +85,7 @@ typedef struct xsm_trainer_options {
     uint64_t seed;                  /**< Seed of the order of the rows. */
     uint64_t evaluate_every;        /**< Epochs between evaluations; 0 = never. */
     int32_t evaluate_train;         /**< 1 = also evaluate on the training rows. */
-    int32_t reserved;               /**< Zero. */
+    uint32_t evaluate_top;          /**< Numbers in each array of these evaluations, xsm_metrics::top; 0 = 10. */
     const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. Borrowed. */
     xsm_progress_function progress; /**< Callback, or NULL. */
     void *progress_user;            /**< First argument of progress(). */
