@@ -27,7 +27,13 @@ xsm_dataset *bench_dense(xsm_context *ctx, uint64_t rows, uint32_t features, uin
     xsm_labels of = {sizeof of, classes, 0, NULL, labels};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    bench_check(xsm_dataset_from_dense(ctx, values, rows, features, features, &of, XSM_COPY, &data, &err), &err);
+    bench_check(
+        xsm_dataset_from_dense(
+            ctx,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = values, .rows = rows, .features = features, .labels = &of},
+            &data, &err),
+        &err);
     free(values);
     free(labels);
     return data;

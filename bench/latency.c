@@ -93,7 +93,12 @@ static xsm_dataset *make_rows(uint32_t features, int sparse)
         for (size_t i = 0; i < (size_t)ROWS * features; i++) {
             values[i] = (float)(uniform(&state) - 0.5);
         }
-        check(xsm_dataset_from_dense(NULL, values, ROWS, features, features, NULL, XSM_COPY, &rows, &err), &err);
+        check(
+            xsm_dataset_from_dense(
+                NULL,
+                &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = values, .rows = ROWS, .features = features},
+                &rows, &err),
+            &err);
         free(values);
         return rows;
     }
@@ -108,7 +113,15 @@ static xsm_dataset *make_rows(uint32_t features, int sparse)
             values[i * each + j] = (float)(uniform(&state) - 0.5);
         }
     }
-    check(xsm_dataset_from_csr(NULL, offsets, index, values, ROWS, features, NULL, XSM_COPY, &rows, &err), &err);
+    check(xsm_dataset_from_csr(NULL,
+                               &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                               .offsets = offsets,
+                                               .index = index,
+                                               .values = values,
+                                               .rows = ROWS,
+                                               .features = features},
+                               &rows, &err),
+          &err);
     free(offsets);
     free(index);
     free(values);
@@ -142,7 +155,13 @@ static void *serve(void *state)
     for (uint32_t i = 0; i < WARM + s->calls; i++) {
         xsm_batch batch = xsm_batch_range(s->rows, (uint64_t)(uniform(&random) * (ROWS - TOGETHER_MOST)), s->together);
         double begin = now();
-        check(xsm_predictor_run(predictor, &batch, classes, NULL, s->index ? NULL : probabilities, &err), &err);
+        check(xsm_predictor_run(predictor,
+                                &(xsm_prediction){.size = sizeof(xsm_prediction),
+                                                  .batch = &batch,
+                                                  .classes = classes,
+                                                  .probabilities = s->index ? NULL : probabilities},
+                                &err),
+              &err);
         if (i >= WARM) {
             s->times[i - WARM] = now() - begin;
         }

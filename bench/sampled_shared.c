@@ -32,7 +32,16 @@ static xsm_dataset *rows_of(xsm_context *ctx)
     xsm_labels of = {sizeof of, CLASSES, 0, NULL, labels};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    bench_check(xsm_dataset_from_csr(ctx, offsets, index, values, ROWS, FEATURES, &of, XSM_COPY, &data, &err), &err);
+    bench_check(xsm_dataset_from_csr(ctx,
+                                     &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                     .offsets = offsets,
+                                                     .index = index,
+                                                     .values = values,
+                                                     .rows = ROWS,
+                                                     .features = FEATURES,
+                                                     .labels = &of},
+                                     &data, &err),
+                &err);
     free(offsets);
     free(index);
     free(values);

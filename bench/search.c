@@ -102,7 +102,14 @@ static int recall_of_files(xsm_context *context, const char *rows_path, const ch
     printf("%u rows of %lu numbers, %zu queries, %u rows (K/20) probed; recall", k, width, query_floats / width, probe);
     for (size_t i = 0; i < sizeof tops / sizeof tops[0]; i++) {
         double recall;
-        check(xsm_index_recall(index, queries, width, query_floats / width, tops[i], &recall, &err), &err);
+        check(xsm_index_recall(index,
+                               &(xsm_index_search){.size = sizeof(xsm_index_search),
+                                                   .queries = queries,
+                                                   .stride = width,
+                                                   .count = query_floats / width,
+                                                   .top = tops[i]},
+                               &recall, &err),
+              &err);
         printf("%s@%u %.4f", i ? ", " : " ", tops[i], recall);
     }
     printf("\n");
@@ -151,7 +158,14 @@ static int cost_against_k(xsm_context *context, double largest)
                 best[i] = time < best[i] ? time : best[i];
             }
         }
-        check(xsm_index_recall(index[1], queries, WIDTH, QUERIES, TOP, &recall, &err), &err);
+        check(xsm_index_recall(index[1],
+                               &(xsm_index_search){.size = sizeof(xsm_index_search),
+                                                   .queries = queries,
+                                                   .stride = WIDTH,
+                                                   .count = QUERIES,
+                                                   .top = TOP},
+                               &recall, &err),
+              &err);
         printf("%10u %12.2f %12.2f %8.1f %12.0f %9.4f %10.2f %14.4f\n", k, 1e6 * best[0], 1e6 * best[1],
                best[0] / best[1], (double)search.probed / QUERIES, recall, built, 1e6 * best[1] / sqrt(size));
         fflush(stdout);

@@ -46,7 +46,12 @@ static xsm_dataset *grouped(xsm_context *ctx, uint64_t rows, uint32_t features, 
     xsm_error err = XSM_ERROR_INIT;
     xsm_labels l = {sizeof l, classes, 0, NULL, labels};
     xsm_dataset *data = NULL;
-    bench_check(xsm_dataset_from_dense(ctx, x, rows, features, features, &l, XSM_COPY, &data, &err), &err);
+    bench_check(xsm_dataset_from_dense(
+                    ctx,
+                    &(xsm_dense_rows){
+                        .size = sizeof(xsm_dense_rows), .values = x, .rows = rows, .features = features, .labels = &l},
+                    &data, &err),
+                &err);
     free(centres);
     free(labels);
     free(x);

@@ -178,7 +178,7 @@ xsm_status compare(const char *name, xsm_index *index, const std::vector<float> 
     start = seconds();
     status = status == XSM_OK ? xsm_index_query(index, &search, err) : status;
     double searched = seconds() - start;
-    status = status == XSM_OK ? xsm_index_recall(index, queries.data(), width, count, top, &recall, err) : status;
+    status = status == XSM_OK ? xsm_index_recall(index, &search, &recall, err) : status;
     if (status == XSM_OK) {
         std::printf("%-10s built in %6.2f s, %7.1f us a query, recall@10 %.4f\n", name, built, 1e6 * searched / count,
                     recall);

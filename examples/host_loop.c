@@ -82,7 +82,15 @@ int main(void)
     xsm_optimizer *optimizer;
     xsm_gradient *gradient;
     xsm_parameters weights = XSM_PARAMETERS_INIT, own = XSM_PARAMETERS_INIT;
-    check(xsm_dataset_from_dense(NULL, values[0], ROWS, FEATURES, FEATURES, &labels, XSM_BORROW, &data, &err), &err);
+    check(xsm_dataset_from_dense(NULL,
+                                 &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                   .values = values[0],
+                                                   .rows = ROWS,
+                                                   .features = FEATURES,
+                                                   .labels = &labels,
+                                                   .ownership = XSM_BORROW},
+                                 &data, &err),
+          &err);
     make(data, &model, &estimator);
     make(data, &by_hand, &twin);
     check(xsm_optimizer_new(NULL, "sgd", &optimizer, &err), &err);

@@ -230,7 +230,9 @@ static double accuracy(network *n, const xsm_model *model, const xsm_dataset *da
         }
         forward(n, data, rows, count);
         xsm_batch batch = xsm_batch_values(n->hidden, count, HIDDEN, STRIDE); /* prediction needs no labels */
-        check(xsm_predictor_run(p, &batch, best, NULL, NULL, &err), &err);
+        check(xsm_predictor_run(p, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = best},
+                                &err),
+              &err);
         for (size_t i = 0; i < count; i++) {
             xsm_row row = XSM_ROW_INIT;
             check(xsm_dataset_get_row(data, rows[i], &row, &err), &err);
@@ -334,7 +336,13 @@ static xsm_dataset *make_data(uint32_t classes, uint32_t features, uint64_t rows
     given.classes = classes;
     given.labels = labels;
     xsm_dataset *data;
-    check(xsm_dataset_from_dense(NULL, values, rows, features, features, &given, XSM_COPY, &data, &err), &err);
+    check(
+        xsm_dataset_from_dense(
+            NULL,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = values, .rows = rows, .features = features, .labels = &given},
+            &data, &err),
+        &err);
     free(labels);
     free(values);
     free(centres);

@@ -81,7 +81,10 @@ int main(void)
                 float values[4];
                 uint32_t item = event(&state, items, &user, index, values);
                 xsm_batch batch = xsm_batch_sparse_values(offsets, index, values, 1, FEATURES);
-                check(xsm_predictor_run(predictor, &batch, &guess, NULL, NULL, &err), &err);
+                check(xsm_predictor_run(
+                          predictor,
+                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = &guess}, &err),
+                      &err);
                 right += guess == item;
                 batch.labels = &item;
                 batch.ids = &user;

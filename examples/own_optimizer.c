@@ -111,7 +111,14 @@ static xsm_dataset *make_rows(uint64_t rows, uint64_t seed)
     labels.classes = CLASSES;
     labels.labels = classes;
     xsm_dataset *data;
-    check(xsm_dataset_from_dense(NULL, values, rows, FEATURES, FEATURES, &labels, XSM_COPY, &data, &err), &err);
+    check(xsm_dataset_from_dense(NULL,
+                                 &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                   .values = values,
+                                                   .rows = rows,
+                                                   .features = FEATURES,
+                                                   .labels = &labels},
+                                 &data, &err),
+          &err);
     free(classes);
     free(values);
     return data;

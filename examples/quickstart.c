@@ -69,8 +69,13 @@ static xsm_dataset *make_data(xsm_context *context, uint64_t rows, uint64_t seed
     xsm_labels labels = XSM_LABELS_INIT;
     labels.classes = CLASSES;
     labels.labels = classes;
+    xsm_dense_rows given = XSM_DENSE_ROWS_INIT;
+    given.values = values;
+    given.rows = rows;
+    given.features = FEATURES;
+    given.labels = &labels;
     xsm_dataset *dataset;
-    check(xsm_dataset_from_dense(context, values, rows, FEATURES, FEATURES, &labels, XSM_COPY, &dataset, &err), &err);
+    check(xsm_dataset_from_dense(context, &given, &dataset, &err), &err);
     free(classes);
     free(values);
     free(centres);
@@ -129,7 +134,10 @@ static uint32_t *predict(const xsm_model *model, const xsm_dataset *rows, uint64
     options.top = 1;
     check(xsm_predictor_new(model, &options, &predictor, &err), &err);
     xsm_batch batch = xsm_batch_range(rows, 0, count);
-    check(xsm_predictor_run(predictor, &batch, classes, NULL, NULL, &err), &err);
+    xsm_prediction prediction = XSM_PREDICTION_INIT;
+    prediction.batch = &batch;
+    prediction.classes = classes;
+    check(xsm_predictor_run(predictor, &prediction, &err), &err);
     xsm_predictor_free(predictor);
     return classes;
 }

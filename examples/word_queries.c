@@ -150,14 +150,22 @@ static int search(const word_set *set, const float *queries, uint64_t count, uin
     xsm_predictor *predictor = NULL;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = top;
-    xsm_status status = xsm_dataset_from_dense(NULL, queries, count, set->parameters.features, set->parameters.features,
-                                               NULL, XSM_BORROW, &rows, &err);
+    xsm_status status = xsm_dataset_from_dense(NULL,
+                                               &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                                 .values = queries,
+                                                                 .rows = count,
+                                                                 .features = set->parameters.features,
+                                                                 .ownership = XSM_BORROW},
+                                               &rows, &err);
     if (status == XSM_OK) {
         status = xsm_predictor_new(set->model, &options, &predictor, &err);
     }
     if (status == XSM_OK) {
         xsm_batch batch = xsm_batch_range(rows, 0, count);
-        status = xsm_predictor_run(predictor, &batch, words, scores, NULL, &err);
+        status = xsm_predictor_run(
+            predictor,
+            &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = words, .scores = scores},
+            &err);
     }
     xsm_predictor_free(predictor);
     xsm_dataset_free(rows);

@@ -121,7 +121,13 @@ xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, 
     xsm_dataset *data = NULL;
     xsm_labels given = {sizeof given, classes, 0, offsets, labels};
     if (!sparse) {
-        assert_ok(xsm_dataset_from_dense(NULL, p->x, p->rows, p->features, p->features, &given, XSM_COPY, &data, &err),
+        assert_ok(xsm_dataset_from_dense(NULL,
+                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                           .values = p->x,
+                                                           .rows = p->rows,
+                                                           .features = p->features,
+                                                           .labels = &given},
+                                         &data, &err),
                   err);
         return data;
     }
@@ -139,7 +145,15 @@ xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, 
         }
         starts[i + 1] = count;
     }
-    assert_ok(xsm_dataset_from_csr(NULL, starts, index, values, p->rows, p->features, &given, XSM_COPY, &data, &err),
+    assert_ok(xsm_dataset_from_csr(NULL,
+                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                   .offsets = starts,
+                                                   .index = index,
+                                                   .values = values,
+                                                   .rows = p->rows,
+                                                   .features = p->features,
+                                                   .labels = &given},
+                                   &data, &err),
               err);
     free(starts);
     free(index);

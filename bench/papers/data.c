@@ -155,7 +155,14 @@ static xsm_dataset *scaled(const papers *p, const xsm_dataset *data, float facto
     }
     xsm_labels labels = {sizeof labels, info.classes, 0, NULL, of};
     xsm_dataset *out = NULL;
-    papers_check(xsm_dataset_from_csr(p->context, offsets, index, values, info.rows, info.features, &labels, XSM_COPY,
+    papers_check(xsm_dataset_from_csr(p->context,
+                                      &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                      .offsets = offsets,
+                                                      .index = index,
+                                                      .values = values,
+                                                      .rows = info.rows,
+                                                      .features = info.features,
+                                                      .labels = &labels},
                                       &out, &err),
                  &err);
     free(offsets);

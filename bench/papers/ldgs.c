@@ -94,7 +94,12 @@ xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint
     }
     xsm_labels given = {sizeof given, s->classes, 0, offsets, labels};
     xsm_dataset *data = NULL;
-    papers_check(xsm_dataset_from_dense(p->context, x, rows, d, d, &given, XSM_COPY, &data, &err), &err);
+    papers_check(xsm_dataset_from_dense(
+                     p->context,
+                     &(xsm_dense_rows){
+                         .size = sizeof(xsm_dense_rows), .values = x, .rows = rows, .features = d, .labels = &given},
+                     &data, &err),
+                 &err);
     free(x);
     free(offsets);
     free(labels);

@@ -128,7 +128,14 @@ void figure_ove_nonparametric(const papers *p)
     xsm_estimator *ove = NULL;
     xsm_optimizer *sgd = NULL;
     xsm_gradient *gradient = NULL;
-    papers_check(xsm_dataset_from_dense(p->context, ones, s.observations, 1, 1, &labels, XSM_BORROW, &data, &err),
+    papers_check(xsm_dataset_from_dense(p->context,
+                                        &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                          .values = ones,
+                                                          .rows = s.observations,
+                                                          .features = 1,
+                                                          .labels = &labels,
+                                                          .ownership = XSM_BORROW},
+                                        &data, &err),
                  &err);
     papers_check(xsm_model_new_linear(p->context, 1, s.values, NULL, &model, &err), &err);
     papers_check(xsm_estimator_new(p->context, "ove", &ove, &err), &err);

@@ -36,7 +36,13 @@ static xsm_dataset *dense(const papers *p, const float *values, uint32_t feature
     xsm_labels labels = {sizeof labels, classes, 0, NULL, of};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    papers_check(xsm_dataset_from_dense(p->context, values, POINTS, features, features, &labels, XSM_COPY, &data, &err),
+    papers_check(xsm_dataset_from_dense(p->context,
+                                        &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                          .values = values,
+                                                          .rows = POINTS,
+                                                          .features = features,
+                                                          .labels = &labels},
+                                        &data, &err),
                  &err);
     return data;
 }

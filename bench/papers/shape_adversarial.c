@@ -114,8 +114,13 @@ static xsm_dataset *make_rows(const papers *p, maker *m, uint64_t rows, bool tra
     xsm_labels l = {sizeof l, s->classes, 0, NULL, labels};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    papers_check(xsm_dataset_from_dense(p->context, x, rows, s->features, s->features, &l, XSM_COPY, &data, &err),
-                 &err);
+    papers_check(
+        xsm_dataset_from_dense(
+            p->context,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = x, .rows = rows, .features = s->features, .labels = &l},
+            &data, &err),
+        &err);
     free(x);
     free(labels);
     return data;

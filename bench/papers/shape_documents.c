@@ -222,7 +222,14 @@ static xsm_dataset *make_rows(const papers *p, const maker *m, bench_random *ran
     xsm_labels labels = {sizeof labels, m->sizes->classes, 0, label_offsets, of};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    papers_check(xsm_dataset_from_csr(p->context, offsets, index, values, rows, m->sizes->features, &labels, XSM_COPY,
+    papers_check(xsm_dataset_from_csr(p->context,
+                                      &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                      .offsets = offsets,
+                                                      .index = index,
+                                                      .values = values,
+                                                      .rows = rows,
+                                                      .features = m->sizes->features,
+                                                      .labels = &labels},
                                       &data, &err),
                  &err);
     free(offsets);

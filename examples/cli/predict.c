@@ -42,7 +42,13 @@ typedef struct prediction {
 static void *predict_slice(void *argument)
 {
     slice *s = argument;
-    s->status = xsm_predictor_run(s->predictor, &s->batch, s->classes, s->scores, s->probabilities, &s->err);
+    s->status = xsm_predictor_run(s->predictor,
+                                  &(xsm_prediction){.size = sizeof(xsm_prediction),
+                                                    .batch = &s->batch,
+                                                    .classes = s->classes,
+                                                    .scores = s->scores,
+                                                    .probabilities = s->probabilities},
+                                  &s->err);
     return NULL;
 }
 
@@ -173,8 +179,12 @@ static int measure_recall(prediction *p, uint64_t rows, double *recall, double *
         chosen[i] = i * rows / count;
     }
     xsm_batch batch = xsm_batch_rows(p->rows, chosen, count);
-    if (code == CLI_GO_ON && (xsm_predictor_run(exact, &batch, want, NULL, NULL, &err) != XSM_OK ||
-                              xsm_predictor_run(searching, &batch, have, NULL, NULL, &err) != XSM_OK)) {
+    if (code == CLI_GO_ON &&
+        (xsm_predictor_run(exact, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = want},
+                           &err) != XSM_OK ||
+         xsm_predictor_run(searching,
+                           &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = have},
+                           &err) != XSM_OK)) {
         code = cli_library_failed(&err);
     }
     for (uint64_t i = 0; code == CLI_GO_ON && i < count * top; i++) {

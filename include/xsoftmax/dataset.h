@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <xsoftmax/context.h>
+#include <xsoftmax/dtype.h>
 #include <xsoftmax/error.h>
 
 /** @defgroup dataset Datasets
@@ -222,6 +223,50 @@ enum {
                         and labels are copied only when a function has to change them. */
 };
 
+/** Dense rows in the caller's memory. Start with #XSM_DENSE_ROWS_INIT. */
+typedef struct xsm_dense_rows {
+    size_t size;              /**< sizeof(xsm_dense_rows). */
+    const void *values;       /**< Feature j of row i is number i*stride + j. Not read if `features` is 0. */
+    size_t stride;            /**< Numbers from one row to the next, at least `features`; 0 = `features`. */
+    uint64_t rows;            /**< N >= 1. */
+    uint32_t features;        /**< D; 0 for rows that have labels only. */
+    int32_t dtype;            /**< Type of the values, #XSM_DTYPE_FLOAT32 or #XSM_DTYPE_FLOAT64, which is rounded. */
+    const xsm_labels *labels; /**< Labels of the rows, or NULL for rows to predict. */
+    int32_t ownership;        /**< #XSM_COPY or, for float32, #XSM_BORROW. */
+    int32_t reserved;         /**< Zero. */
+} xsm_dense_rows;
+
+/** Starting value of an #xsm_dense_rows: float32, copied, without labels. */
+#define XSM_DENSE_ROWS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(xsm_dense_rows), NULL, 0, 0, 0, 0, NULL, 0, 0                                                           \
+    }
+
+/** Sparse rows (CSR) in the caller's memory. Offsets and indexes are whole numbers of 32 or 64 bits, not negative, so
+ *  that arrays of signed and unsigned types serve. Start with #XSM_CSR_ROWS_INIT. */
+typedef struct xsm_csr_rows {
+    size_t size;              /**< sizeof(xsm_csr_rows). */
+    const void *offsets;      /**< [N+1] row i has the values offsets[i] to offsets[i+1] - 1; offsets[0] = 0,
+                                   non-decreasing. */
+    const void *index;        /**< Features of the values, in [0, D), strictly increasing within a row; NULL without
+                                   values. */
+    const void *values;       /**< The values; NULL without values. */
+    uint64_t rows;            /**< N >= 1. */
+    uint32_t features;        /**< D; 0 for rows that have labels only. */
+    int32_t dtype;            /**< Type of the values, #XSM_DTYPE_FLOAT32 or #XSM_DTYPE_FLOAT64, which is rounded. */
+    uint32_t offset_bits;     /**< Bits of an offset, 32 or 64; 0 = 64. */
+    uint32_t index_bits;      /**< Bits of an index, 32 or 64; 0 = 32. */
+    const xsm_labels *labels; /**< Labels of the rows, or NULL for rows to predict. */
+    int32_t ownership;        /**< #XSM_COPY or, for float32, offsets of 64 bits and indexes of 32, #XSM_BORROW. */
+    int32_t reserved;         /**< Zero. */
+} xsm_csr_rows;
+
+/** Starting value of an #xsm_csr_rows: float32, offsets of 64 bits, indexes of 32, copied, without labels. */
+#define XSM_CSR_ROWS_INIT                                                                                              \
+    {                                                                                                                  \
+        sizeof(xsm_csr_rows), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 0                                              \
+    }
+
 /** Facts about a dataset. Start with #XSM_DATASET_INFO_INIT. */
 typedef struct xsm_dataset_info {
     size_t size;               /**< sizeof(xsm_dataset_info). */
@@ -275,35 +320,23 @@ extern "C" {
 
 /** Makes a dataset of dense rows.
  *  @param context  context, or NULL
- *  @param values   row i, feature j at values[i*stride + j]
- *  @param rows     N >= 1
- *  @param features D; 0 for rows that have labels only (`values` is then ignored)
- *  @param stride   floats from one row to the next, >= D
- *  @param labels   labels of the rows, or NULL for rows to predict
- *  @param ownership #XSM_COPY or #XSM_BORROW
+ *  @param rows     the rows
  *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for a label that is not below K or occurs twice in a row, or a value that is not
- *          finite (the message names row and position); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT.
- *          O(N D). */
-XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const float *values, uint64_t rows, uint32_t features,
-                                          size_t stride, const xsm_labels *labels, int32_t ownership, xsm_dataset **out,
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a value that is not finite as a float32 (the message names row and feature),
+ *  or a label that is not below K or occurs twice in a row; #XSM_ERROR_UNSUPPORTED for #XSM_BORROW with another type
+ *  than float32; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(N D). */
+XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const xsm_dense_rows *rows, xsm_dataset **out,
                                           xsm_error *err);
 /** Makes a dataset of sparse rows (CSR).
  *  @param context  context, or NULL
- *  @param offsets  [N+1] row i has values[offsets[i]..offsets[i+1]); offsets[0] = 0, non-decreasing
- *  @param index    features of the values, in [0, D), strictly increasing within a row
- *  @param values   the values
- *  @param rows     N >= 1
- *  @param features D; 0 for rows that have labels only
- *  @param labels   labels of the rows, or NULL
- *  @param ownership #XSM_COPY or #XSM_BORROW
- *  @param[out] out the dataset, the caller's
+ *  @param rows     the rows
+ *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
  *  @param err      what went wrong, or NULL
- *  @return as xsm_dataset_from_dense(), and #XSM_ERROR_RANGE for offsets or indexes out of order. O(N + values). */
-XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const uint64_t *offsets, const uint32_t *index,
-                                        const float *values, uint64_t rows, uint32_t features, const xsm_labels *labels,
-                                        int32_t ownership, xsm_dataset **out, xsm_error *err);
+ *  @return as xsm_dataset_from_dense(); #XSM_ERROR_RANGE also for offsets or indexes out of order;
+ *          #XSM_ERROR_UNSUPPORTED for #XSM_BORROW with types that are not the library's. O(N + values). */
+XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const xsm_csr_rows *rows, xsm_dataset **out,
+                                        xsm_error *err);
 
 /** Reads a file, plain or gzip-compressed (detected from its first bytes).
  *  @param context context, or NULL

@@ -49,6 +49,23 @@ typedef struct xsm_predictor_options {
         sizeof(xsm_predictor_options), 0, 0, NULL, 0, 0                                                                \
     }
 
+/** Rows to predict, and where to write the result. `top` is xsm_predictor_top(). Start with #XSM_PREDICTION_INIT. */
+typedef struct xsm_prediction {
+    size_t size;            /**< sizeof(xsm_prediction). */
+    const xsm_batch *batch; /**< n rows, already transformed. */
+    uint32_t *classes;      /**< [n][top] output: highest score first; classes with equal scores in increasing order. */
+    float *scores;          /**< [n][top] output: their scores, or NULL. */
+    double *probabilities;  /**< [n][top] output: exp(score) divided by the sum over all K classes, or NULL. Not
+                               available  with an index or a beam of less than K, which do not score all classes;
+                               available with  the tree alone, whose probabilities sum to one. */
+} xsm_prediction;
+
+/** Starting value of an #xsm_prediction. */
+#define XSM_PREDICTION_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(xsm_prediction), NULL, NULL, NULL, NULL                                                                 \
+    }
+
 /** Result of xsm_evaluate_search(). The caller sets `top` and the arrays that it wants, the function the rest. Start
  *  with #XSM_SEARCH_METRICS_INIT. */
 typedef struct xsm_search_metrics {
@@ -91,12 +108,7 @@ XSM_API void xsm_predictor_free(xsm_predictor *predictor);
 XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
 /** Finds the classes with the highest scores of each row of a batch, on the calling thread only.
  *  @param predictor the predictor
- *  @param batch     n rows, already transformed
- *  @param[out] classes [n][top] highest score first; classes with equal scores in increasing order
- *  @param[out] scores  [n][top] their scores, or NULL
- *  @param[out] probabilities [n][top] exp(score) divided by the sum over all K classes, or NULL. Not available with an
- *                   index or a beam of less than K, which do not score all classes; available with the tree alone,
- *                   whose probabilities sum to one
+ *  @param prediction the batch and the arrays to fill
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if a score is not finite (earlier rows may already be filled in);
  *          #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_STATE if the model has grown or has another correction since
@@ -104,8 +116,7 @@ XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
  *          probabilities with a search; #XSM_ERROR_MEMORY. O(n K nnz), or n searches; a search with a beam of width W
  *          costs O(W nnz) and O(W c log K) for a tree on c components. Allocates no memory, except once after the
  *          model's layout has changed (xsm_model_set_layout()) or the index has been built again. */
-XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
-                                     double *probabilities, xsm_error *err);
+XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_prediction *prediction, xsm_error *err);
 
 /** Total over all rows so far of the classes that an index scored, the classes that a beam search ended with, or the
  *  nodes that a search in a hierarchy expanded; 0 if all classes are scored. */
@@ -120,7 +131,7 @@ XSM_API uint64_t xsm_predictor_probed(const xsm_predictor *predictor);
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; the errors of xsm_predictor_new() and xsm_predictor_run(); #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE;
  *          #XSM_ERROR_ARGUMENT. Every class of every row is scored once, and O(top^2) classes of a row are compared.
- *  The result is the same for any number of threads. */
+ *          The result is the same for any number of threads. */
 XSM_API xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                        const xsm_predictor_options *options, xsm_search_metrics *metrics,
                                        xsm_error *err);

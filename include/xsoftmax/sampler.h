@@ -38,6 +38,26 @@ typedef struct xsm_sampler xsm_sampler;
 /** Table of functions of a sampler, see ext/sampler.h. */
 typedef struct xsm_sampler_ops xsm_sampler_ops;
 
+/** Classes to draw, and where to write them. Start with #XSM_DRAW_INIT. */
+typedef struct xsm_draw {
+    size_t size;            /**< sizeof(xsm_draw). */
+    const xsm_batch *batch; /**< n rows with the D that the sampler is bound to. */
+    uint64_t seed;          /**< Names the random stream. */
+    uint64_t position;      /**< Position of the first row in the random stream; row i draws at position + i. */
+    uint32_t count;         /**< Number of classes for each row, m; 0 draws none. */
+    int32_t distinct;       /**< 0: draws are independent. 1: draws are without replacement: each is from q restricted
+                                 to the classes not yet drawn; m is at most the number of classes with a positive
+                                 probability. */
+    uint32_t *classes;      /**< [n][m] output. */
+    double *log_probabilities; /**< [n][m] output: log q(k|x) of each drawn class, or NULL. */
+} xsm_draw;
+
+/** Starting value of an #xsm_draw. */
+#define XSM_DRAW_INIT                                                                                                  \
+    {                                                                                                                  \
+        sizeof(xsm_draw), NULL, 0, 0, 0, 0, NULL, NULL                                                                 \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -98,21 +118,12 @@ XSM_API xsm_status xsm_sampler_load(xsm_context *context, const char *path, cons
 
 /** Draws classes for the rows of a batch.
  *  @param sampler  a bound sampler
- *  @param batch    n rows with the D that the sampler is bound to
- *  @param seed     names the random stream
- *  @param position position of the first row in the random stream; row i draws at position + i
- *  @param count    number of classes for each row, m
- *  @param distinct 0: draws are independent. 1: draws are without replacement: each is from q restricted to the classes
- *                  not yet drawn; m is at most the number of classes with a positive probability
- *  @param[out] classes [n][m]
- *  @param[out] log_probabilities [n][m] log q(k|x) of each drawn class, or NULL
+ *  @param draw     the batch, the random stream, and the arrays to fill
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for more distinct classes than there are;
  *          #XSM_ERROR_SHAPE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n m) draws; with `distinct`
  *          and m close to K, O(K log K) for each row. */
-XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_batch *batch, uint64_t seed,
-                                    uint64_t position, uint32_t count, int32_t distinct, uint32_t *classes,
-                                    double *log_probabilities, xsm_error *err);
+XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_draw *draw, xsm_error *err);
 /** Computes the log-probabilities of the classes [first, first+count) for the rows of a batch.
  *  @param sampler  a bound sampler
  *  @param batch    n rows with the D that the sampler is bound to

@@ -14,7 +14,10 @@
 #define XSMI_LAST_xsm_context_options progress_user
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
+#define XSMI_LAST_xsm_csr_rows reserved
 #define XSMI_LAST_xsm_dataset_info format
+#define XSMI_LAST_xsm_dense_rows reserved
+#define XSMI_LAST_xsm_draw log_probabilities
 #define XSMI_LAST_xsm_draw_plan reserved
 #define XSMI_LAST_xsm_embedding_options reserved2
 #define XSMI_LAST_xsm_embedding_parameters reserved
@@ -42,6 +45,7 @@
 #define XSMI_LAST_xsm_option help
 #define XSMI_LAST_xsm_parameters layout
 #define XSMI_LAST_xsm_parameters_view layout
+#define XSMI_LAST_xsm_prediction probabilities
 #define XSMI_LAST_xsm_predictor_options tree_alone
 #define XSMI_LAST_xsm_problem row_slots
 #define XSMI_LAST_xsm_progress gradient_norm

@@ -149,7 +149,11 @@ static xsm_status check_recall(const problem *p, const xsm_index *x, const char 
 {
     uint32_t top = p->rows < TOP ? p->rows : TOP;
     double recall;
-    XSMI_TRY(xsm_index_recall(x, p->queries, p->width, QUERIES, top, &recall, err));
+    XSMI_TRY(xsm_index_recall(
+        x,
+        &(xsm_index_search){
+            .size = sizeof(xsm_index_search), .queries = p->queries, .stride = p->width, .count = QUERIES, .top = top},
+        &recall, err));
     if (recall < p->options->recall) {
         return FAULT(p, err, "a recall of %.3f at %u %s, below %g", recall, top, when, p->options->recall);
     }

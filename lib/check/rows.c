@@ -90,9 +90,23 @@ xsm_status xsmi_trial_data(xsm_context *ctx, const xsmi_trial_shape *shape, xsm_
         xsm_labels of = {sizeof of, shape->classes, 0, offsets, labels};
         if (shape->sparse) {
             compress(shape, x, starts, index);
-            status = xsm_dataset_from_csr(ctx, starts, index, x, rows, shape->features, &of, XSM_COPY, out, err);
+            status = xsm_dataset_from_csr(ctx,
+                                          &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                          .offsets = starts,
+                                                          .index = index,
+                                                          .values = x,
+                                                          .rows = rows,
+                                                          .features = shape->features,
+                                                          .labels = &of},
+                                          out, err);
         } else {
-            status = xsm_dataset_from_dense(ctx, x, rows, shape->features, shape->features, &of, XSM_COPY, out, err);
+            status = xsm_dataset_from_dense(ctx,
+                                            &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                              .values = x,
+                                                              .rows = rows,
+                                                              .features = shape->features,
+                                                              .labels = &of},
+                                            out, err);
         }
     }
     xsmi_release(ctx, x, numbers, sizeof *x);

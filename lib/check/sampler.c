@@ -272,7 +272,16 @@ static xsm_status check_distinct(const xsmi_sampler_trial *t, const xsm_sampler 
         support += t->q[k] > 0;
         t->seen[k] = 0;
     }
-    XSMI_TRY(xsm_sampler_draw(s, &one, 3, row, support, 1, t->some, t->some_logs, err));
+    XSMI_TRY(xsm_sampler_draw(s,
+                              &(xsm_draw){.size = sizeof(xsm_draw),
+                                          .batch = &one,
+                                          .seed = 3,
+                                          .position = row,
+                                          .count = support,
+                                          .distinct = 1,
+                                          .classes = t->some,
+                                          .log_probabilities = t->some_logs},
+                              err));
     for (uint32_t j = 0; j < support; j++) {
         if (t->some[j] >= t->shape.classes || t->seen[t->some[j]]++) {
             return xsmi_sampler_fault(t, err, "a draw without replacement has class %u twice", t->some[j]);
@@ -324,7 +333,8 @@ static xsm_status use(void *state, xsm_context *ctx, xsm_error *err)
     XSMI_TRY(xsmi_sampler_trial_make(t, ctx, &s, err));
     uint32_t drawn[XSMI_TRIAL_DRAWS];
     xsm_batch one = xsm_batch_range(t->data, 0, 1);
-    xsm_status status = xsm_sampler_draw(s, &one, 0, 0, XSMI_TRIAL_DRAWS, 0, drawn, NULL, err);
+    xsm_status status = xsm_sampler_draw(
+        s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &one, .count = XSMI_TRIAL_DRAWS, .classes = drawn}, err);
     xsm_sampler_free(s);
     return status;
 }

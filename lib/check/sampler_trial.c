@@ -41,12 +41,27 @@ xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sample
 {
     for (uint64_t row = 0; alone && row < t->shape.rows; row++) {
         xsm_batch one = xsm_batch_range(t->data, row, 1);
-        XSMI_TRY(xsm_sampler_draw(s, &one, 9, 100 + row, XSMI_TRIAL_DRAWS, 0, t->classes[into] + row * XSMI_TRIAL_DRAWS,
-                                  t->logs[into] + row * XSMI_TRIAL_DRAWS, err));
+        XSMI_TRY(xsm_sampler_draw(s,
+                                  &(xsm_draw){.size = sizeof(xsm_draw),
+                                              .batch = &one,
+                                              .seed = 9,
+                                              .position = 100 + row,
+                                              .count = XSMI_TRIAL_DRAWS,
+                                              .classes = t->classes[into] + row * XSMI_TRIAL_DRAWS,
+                                              .log_probabilities = t->logs[into] + row * XSMI_TRIAL_DRAWS},
+                                  err));
     }
     xsm_batch batch = xsm_batch_range(t->data, 0, t->shape.rows);
     return alone ? XSM_OK
-                 : xsm_sampler_draw(s, &batch, 9, 100, XSMI_TRIAL_DRAWS, 0, t->classes[into], t->logs[into], err);
+                 : xsm_sampler_draw(s,
+                                    &(xsm_draw){.size = sizeof(xsm_draw),
+                                                .batch = &batch,
+                                                .seed = 9,
+                                                .position = 100,
+                                                .count = XSMI_TRIAL_DRAWS,
+                                                .classes = t->classes[into],
+                                                .log_probabilities = t->logs[into]},
+                                    err);
 }
 
 xsm_status xsmi_sampler_trial_same(const xsmi_sampler_trial *t, const char *when, xsm_error *err)

@@ -4,14 +4,14 @@
  */
 #include "data/dataset.h"
 
+#include "base/order.h"
+
 #include <math.h>
 
-static xsm_status check_common(const char *function, uint64_t rows, uint32_t features, int32_t ownership,
-                               xsm_dataset **out, xsm_error *err)
+/* What dense and sparse rows have in common. `borrowable`: the arrays are of the library's own types. */
+static xsm_status check_common(const char *function, uint64_t rows, uint32_t features, int32_t dtype, int32_t ownership,
+                               bool borrowable, xsm_error *err)
 {
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: out is NULL", function);
-    }
     if (rows == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: there are no rows; at least one is needed", function);
     }
@@ -23,9 +23,19 @@ static xsm_status check_common(const char *function, uint64_t rows, uint32_t fea
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu rows do not fit the address space", function,
                          (unsigned long long)rows);
     }
+    if (dtype != XSM_DTYPE_FLOAT32 && dtype != XSM_DTYPE_FLOAT64) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: dtype is %d; XSM_DTYPE_FLOAT32 and XSM_DTYPE_FLOAT64 are accepted", function, (int)dtype);
+    }
     if (ownership != XSM_COPY && ownership != XSM_BORROW) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: ownership is %d; XSM_COPY or XSM_BORROW is accepted", function,
                          (int)ownership);
+    }
+    if (ownership == XSM_BORROW && !borrowable) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "%s: XSM_BORROW takes float32 values, offsets of 64 bits and indexes of 32; XSM_COPY converts "
+                         "others",
+                         function);
     }
     return XSM_OK;
 }
@@ -129,101 +139,202 @@ static xsm_status hand_out(xsm_status status, xsm_dataset *d, xsm_dataset **out)
     return status;
 }
 
-xsm_status xsm_dataset_from_dense(xsm_context *ctx, const float *values, uint64_t rows, uint32_t features,
-                                  size_t stride, const xsm_labels *labels, int32_t ownership, xsm_dataset **out,
-                                  xsm_error *err)
+static xsm_status fail_not_finite(uint64_t row, uint32_t feature, xsm_error *err)
 {
-    const char *function = "xsm_dataset_from_dense";
-    XSMI_TRY(check_common(function, rows, features, ownership, out, err));
+    return xsmi_fail(err, XSM_ERROR_RANGE,
+                     "row %llu, feature %u (both from 0) is not finite as a float32; finite values are accepted",
+                     (unsigned long long)row, feature);
+}
+
+/* -- dense rows ---------------------------------------------------------------------------------------------------- */
+
+/* Copies rows of doubles; `stride` is theirs. */
+static xsm_status narrow_dense(xsm_dataset *d, const double *from, size_t stride, xsm_error *err)
+{
+    const size_t own = xsmi_dataset_stride(d->features);
+    xsm_status status = XSM_OK;
+    if (own > 0 && d->rows > SIZE_MAX / sizeof(float) / own) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu rows of %zu floats do not fit the address space",
+                         (unsigned long long)d->rows, own);
+    }
+    float *to = xsmi_dataset_allocate(d, d->rows * own, sizeof *to, &d->capacity.values, &status, err);
+    XSMI_TRY(status);
+    d->values = to;
+    d->stride = own;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        for (size_t j = 0; j < own; j++) {
+            to[i * own + j] = j < d->features ? (float)from[i * stride + j] : 0;
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status fill_dense(xsm_dataset *d, const xsm_dense_rows *given, xsm_error *err)
+{
     static const float nothing[1];
-    values = features == 0 ? nothing : values;
-    stride = features == 0 ? 0 : stride;
-    if (!values) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: values is NULL", function);
+    const size_t stride = d->features == 0 ? 0 : given->stride ? given->stride : d->features;
+    if (given->dtype == XSM_DTYPE_FLOAT64 && d->features > 0) {
+        XSMI_TRY(narrow_dense(d, given->values, stride, err));
+    } else {
+        d->values = d->features == 0 ? nothing : given->values;
+        d->stride = stride;
     }
-    if (stride < features) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: a stride of %zu floats is less than the %u features", function,
-                         stride, features);
-    }
-    if (stride > 0 && rows > SIZE_MAX / sizeof(float) / stride) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu rows of %zu floats do not fit the address space", function,
-                         (unsigned long long)rows, stride);
-    }
-    for (uint64_t i = 0; i < rows; i++) {
-        const float *row = values + i * stride;
-        for (uint32_t j = 0; j < features; j++) {
+    for (uint64_t i = 0; i < d->rows; i++) {
+        const float *row = d->values + i * d->stride;
+        for (uint32_t j = 0; j < d->features; j++) {
             if (!isfinite(row[j])) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "row %llu, feature %u (both from 0) is not finite; finite values are accepted",
-                                 (unsigned long long)i, j);
+                return fail_not_finite(i, j, err);
             }
         }
     }
-    xsm_dataset *d = NULL;
-    XSMI_TRY(xsmi_dataset_start(ctx, &d, err));
-    d->rows = rows;
-    d->features = features;
-    d->values = values;
-    d->stride = stride;
-    return hand_out(finish(d, labels, ownership, err), d, out);
+    return finish(d, given->labels, given->ownership, err);
 }
 
-static xsm_status check_csr(const uint64_t *offsets, const uint32_t *index, const float *values, uint64_t rows,
-                            uint32_t features, xsm_error *err)
+xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, xsm_dataset **out, xsm_error *err)
 {
-    for (uint64_t i = 0; i < rows; i++) {
-        for (uint64_t j = offsets[i]; j < offsets[i + 1]; j++) {
-            if (index[j] >= features) {
+    const char *function = "xsm_dataset_from_dense";
+    if (!rows || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, rows ? "out" : "rows");
+    }
+    xsm_dense_rows r = XSM_DENSE_ROWS_INIT;
+    XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_dense_rows), rows, "xsm_dense_rows", err));
+    XSMI_TRY(check_common(function, r.rows, r.features, r.dtype, r.ownership, r.dtype == XSM_DTYPE_FLOAT32, err));
+    if (!r.values && r.features > 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: values is NULL", function);
+    }
+    if (r.stride > 0 && r.stride < r.features) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: a stride of %zu numbers is less than the %u features", function,
+                         r.stride, r.features);
+    }
+    if (r.features > 0 && r.rows > SIZE_MAX / sizeof(double) / XSMI_MAX(r.stride, r.features)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu rows of %zu numbers do not fit the address space", function,
+                         (unsigned long long)r.rows, XSMI_MAX(r.stride, (size_t)r.features));
+    }
+    xsm_dataset *d = NULL;
+    XSMI_TRY(xsmi_dataset_start(ctx, &d, err));
+    d->rows = r.rows;
+    d->features = r.features;
+    return hand_out(fill_dense(d, &r, err), d, out);
+}
+
+/* -- sparse rows --------------------------------------------------------------------------------------------------- */
+
+static xsm_status check_csr(const xsm_dataset *d, xsm_error *err)
+{
+    const uint32_t *index = d->index;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        for (uint64_t j = d->offsets[i]; j < d->offsets[i + 1]; j++) {
+            if (index[j] >= d->features) {
                 return xsmi_fail(err, XSM_ERROR_RANGE,
                                  "index[%llu] in row %llu (from 0) is %u; indexes are below the number of features, %u",
-                                 (unsigned long long)j, (unsigned long long)i, index[j], features);
+                                 (unsigned long long)j, (unsigned long long)i, index[j], d->features);
             }
-            if (j > offsets[i] && index[j] <= index[j - 1]) {
+            if (j > d->offsets[i] && index[j] <= index[j - 1]) {
                 return xsmi_fail(err, XSM_ERROR_RANGE,
                                  "index[%llu] in row %llu (from 0) is %u after %u; indexes of a row must rise",
                                  (unsigned long long)j, (unsigned long long)i, index[j], index[j - 1]);
             }
-            if (!isfinite(values[j])) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "row %llu, feature %u (both from 0) is not finite; finite values are accepted",
-                                 (unsigned long long)i, index[j]);
+            if (!isfinite(d->values[j])) {
+                return fail_not_finite(i, index[j], err);
             }
         }
     }
     return XSM_OK;
 }
 
-xsm_status xsm_dataset_from_csr(xsm_context *ctx, const uint64_t *offsets, const uint32_t *index, const float *values,
-                                uint64_t rows, uint32_t features, const xsm_labels *labels, int32_t ownership,
-                                xsm_dataset **out, xsm_error *err)
+static xsm_status set_offsets(xsm_dataset *d, const xsm_csr_rows *given, xsm_error *err)
 {
-    const char *function = "xsm_dataset_from_csr";
-    XSMI_TRY(check_common(function, rows, features, ownership, out, err));
-    if (!offsets) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: offsets is NULL", function);
+    d->offsets = given->offsets;
+    if (given->offset_bits == 32) {
+        const uint32_t *from = given->offsets;
+        xsm_status status = XSM_OK;
+        uint64_t *to = xsmi_dataset_allocate(d, d->rows + 1, sizeof *to, &d->capacity.offsets, &status, err);
+        d->offsets = to;
+        XSMI_TRY(status);
+        for (uint64_t i = 0; i <= d->rows; i++) {
+            to[i] = from[i];
+        }
     }
-    XSMI_TRY(check_offsets(offsets, rows, "values", err));
-    uint64_t count = offsets[rows];
+    return check_offsets(d->offsets, d->rows, "values", err);
+}
+
+static xsm_status set_index(xsm_dataset *d, const xsm_csr_rows *given, uint64_t count, xsm_error *err)
+{
+    xsm_status status = XSM_OK;
+    d->index = given->index;
+    if (given->index_bits == 64 || !given->index) {
+        const uint64_t *from = given->index;
+        uint32_t *to = xsmi_dataset_allocate(d, count, sizeof *to, &d->capacity.index, &status, err);
+        d->index = to;
+        for (uint64_t j = 0; j < count && status == XSM_OK; j++) {
+            if (from[j] >= d->features) {
+                return xsmi_fail(err, XSM_ERROR_RANGE,
+                                 "index[%llu] is %llu; indexes are below the number of features, %u",
+                                 (unsigned long long)j, (unsigned long long)from[j], d->features);
+            }
+            to[j] = (uint32_t)from[j];
+        }
+    }
+    return status;
+}
+
+static xsm_status set_values(xsm_dataset *d, const xsm_csr_rows *given, uint64_t count, xsm_error *err)
+{
+    xsm_status status = XSM_OK;
+    d->values = given->values;
+    if (given->dtype == XSM_DTYPE_FLOAT64 || !given->values) {
+        const double *from = given->values;
+        float *to = xsmi_dataset_allocate(d, count, sizeof *to, &d->capacity.values, &status, err);
+        d->values = to;
+        for (uint64_t j = 0; j < count && status == XSM_OK; j++) {
+            to[j] = (float)from[j];
+        }
+    }
+    return status;
+}
+
+static xsm_status fill_csr(xsm_dataset *d, const xsm_csr_rows *given, const char *function, xsm_error *err)
+{
+    XSMI_TRY(set_offsets(d, given, err));
+    const uint64_t count = d->offsets[d->rows];
     if (count > SIZE_MAX / sizeof(uint64_t)) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu values do not fit the address space", function,
                          (unsigned long long)count);
     }
-    if (count > 0 && (!index || !values)) {
+    if (count > 0 && (!given->index || !given->values)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL though there are %llu values", function,
-                         index ? "values" : "index", (unsigned long long)count);
+                         given->index ? "values" : "index", (unsigned long long)count);
     }
-    XSMI_TRY(check_csr(offsets, index, values, rows, features, err));
+    XSMI_TRY(set_index(d, given, count, err));
+    XSMI_TRY(set_values(d, given, count, err));
+    XSMI_TRY(check_csr(d, err));
+    return finish(d, given->labels, given->ownership, err);
+}
+
+xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_dataset **out, xsm_error *err)
+{
+    const char *function = "xsm_dataset_from_csr";
+    if (!rows || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, rows ? "out" : "rows");
+    }
+    xsm_csr_rows r = XSM_CSR_ROWS_INIT;
+    XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_csr_rows), rows, "xsm_csr_rows", err));
+    r.offset_bits = r.offset_bits ? r.offset_bits : 64;
+    r.index_bits = r.index_bits ? r.index_bits : 32;
+    if ((r.offset_bits != 32 && r.offset_bits != 64) || (r.index_bits != 32 && r.index_bits != 64)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: offset_bits is %u and index_bits is %u; 32 and 64 are accepted for both", function,
+                         r.offset_bits, r.index_bits);
+    }
+    const bool borrowable = r.dtype == XSM_DTYPE_FLOAT32 && r.offset_bits == 64 && r.index_bits == 32;
+    XSMI_TRY(check_common(function, r.rows, r.features, r.dtype, r.ownership, borrowable, err));
+    if (!r.offsets) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: offsets is NULL", function);
+    }
     xsm_dataset *d = NULL;
     XSMI_TRY(xsmi_dataset_start(ctx, &d, err));
-    xsm_status status = XSM_OK;
-    d->rows = rows;
-    d->features = features;
+    d->rows = r.rows;
+    d->features = r.features;
     d->sparse = true;
-    d->offsets = offsets;
-    d->index = index ? index : xsmi_dataset_allocate(d, 0, sizeof *index, &d->capacity.index, &status, err);
-    d->values = values ? values : xsmi_dataset_allocate(d, 0, sizeof *values, &d->capacity.values, &status, err);
-    if (status == XSM_OK) {
-        status = finish(d, labels, ownership, err);
-    }
-    return hand_out(status, d, out);
+    return hand_out(fill_csr(d, &r, function, err), d, out);
 }

@@ -20,17 +20,21 @@ static double share_found(const xsm_index_search *have, const xsm_index_search *
     return found / (double)want->count;
 }
 
-xsm_status xsm_index_recall(const xsm_index *x, const float *queries, size_t stride, uint64_t count, uint32_t top,
-                            double *recall, xsm_error *err)
+xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, double *recall, xsm_error *err)
 {
-    if (!x || !recall) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_recall: %s is NULL", x ? "recall" : "the index");
+    if (!x || !search || !recall) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_recall: %s is NULL",
+                         !x        ? "the index"
+                         : !search ? "search"
+                                   : "recall");
     }
     xsm_index_search have = XSM_INDEX_SEARCH_INIT;
-    have.queries = queries;
-    have.stride = stride;
-    have.count = count;
-    have.top = top;
+    XSMI_TRY(xsmi_options_read(&have, sizeof have, XSMI_FIRST(xsm_index_search), search, "xsm_index_search", err));
+    const uint64_t count = have.count;
+    const uint32_t top = have.top;
+    if (have.has_threshold) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "xsm_index_recall: a search with a threshold has no recall");
+    }
     xsm_index_search want = have;
     xsm_index *truth = NULL;
     XSMI_TRY(xsm_index_new(x->context, "exact", &truth, err));

@@ -320,17 +320,21 @@ static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint3
     return XSM_OK;
 }
 
-xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_batch *given, uint32_t *classes, float *scores,
-                             double *probabilities, xsm_error *err)
+xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
-    if (!p || !given || !classes) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL",
-                         !p       ? "the predictor"
-                         : !given ? "the batch"
-                                  : "classes");
+    if (!p || !prediction) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL", p ? "prediction" : "the predictor");
     }
+    xsm_prediction given = XSM_PREDICTION_INIT;
+    XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
+    if (!given.batch || !given.classes) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", given.batch ? "classes" : "batch");
+    }
+    uint32_t *classes = given.classes;
+    float *scores = given.scores;
+    double *probabilities = given.probabilities;
     xsm_batch batch;
-    XSMI_TRY(xsmi_model_read_batch(p->model, given, &batch, err));
+    XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
     XSMI_TRY(check_model(p, err));
     if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

@@ -64,9 +64,11 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     *err = (xsm_error)XSM_ERROR_INIT;
     job->labelled[index] = 0;
     uint64_t before = xsm_predictor_probed(p->searching);
-    xsm_status status = xsm_predictor_run(p->full, &batch, p->want, NULL, NULL, err);
+    xsm_status status = xsm_predictor_run(
+        p->full, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = p->want}, err);
     if (status == XSM_OK) {
-        status = xsm_predictor_run(p->searching, &batch, p->have, NULL, NULL, err);
+        status = xsm_predictor_run(
+            p->searching, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = p->have}, err);
     }
     job->statuses[index] = status;
     job->probed[index] = xsm_predictor_probed(p->searching) - before;

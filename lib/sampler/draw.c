@@ -385,31 +385,34 @@ static xsm_status check(const xsm_sampler *s, const char *function, const void *
     return xsmi_batch_read(given, "a sampler", s->features, batch, err);
 }
 
-xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_batch *given, uint64_t seed, uint64_t position,
-                            uint32_t count, int32_t distinct, uint32_t *classes, double *log_probabilities,
-                            xsm_error *err)
+xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_error *err)
 {
-    xsm_batch batch;
-    XSMI_TRY(check(s, "xsm_sampler_draw", classes, given, &batch, err));
-    if (distinct != 0 && distinct != 1) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "distinct is %d; accepted is 0 or 1", distinct);
+    if (!draw) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_draw: draw is NULL");
     }
-    if (count == 0) {
+    xsm_draw d = XSM_DRAW_INIT;
+    XSMI_TRY(xsmi_options_read(&d, sizeof d, XSMI_FIRST(xsm_draw), draw, "xsm_draw", err));
+    xsm_batch batch;
+    XSMI_TRY(check(s, "xsm_sampler_draw", d.classes, d.batch, &batch, err));
+    if (d.distinct != 0 && d.distinct != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "distinct is %d; accepted is 0 or 1", d.distinct);
+    }
+    if (d.count == 0) {
         return XSM_OK;
     }
-    if (distinct && count > s->classes) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "%u distinct classes asked for; there are %u", count, s->classes);
+    if (d.distinct && d.count > s->classes) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u distinct classes asked for; there are %u", d.count, s->classes);
     }
     draw_job job = {
         .sampler = s,
         .batch = &batch,
-        .seed = seed,
-        .position = position,
-        .count = count,
-        .classes = classes,
-        .log_probabilities = log_probabilities,
+        .seed = d.seed,
+        .position = d.position,
+        .count = d.count,
+        .classes = d.classes,
+        .log_probabilities = d.log_probabilities,
     };
-    return run_batch(&job, distinct, err);
+    return run_batch(&job, d.distinct, err);
 }
 
 xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *given, uint32_t first, uint32_t count,

@@ -73,7 +73,13 @@ xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit
         status = xsmi_fail_memory(err, c->words * c->stride * sizeof *c->gradient, "the collapsed objective");
     }
     if (status == XSM_OK) {
-        status = xsm_dataset_from_dense(ctx, input->weight, c->words, input->features, input->stride, NULL, XSM_BORROW,
+        status = xsm_dataset_from_dense(ctx,
+                                        &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                          .values = input->weight,
+                                                          .stride = input->stride,
+                                                          .rows = c->words,
+                                                          .features = input->features,
+                                                          .ownership = XSM_BORROW},
                                         &c->rows, err);
     }
     if (status == XSM_OK) {

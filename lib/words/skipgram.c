@@ -145,8 +145,15 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
         t->labels[k] = k;
     }
     xsm_labels labels = {sizeof labels, words, 0, NULL, t->labels};
-    XSMI_TRY(xsm_dataset_from_dense(t->context, t->input->weight, words, t->input->features, t->input->stride, &labels,
-                                    XSM_BORROW, &t->rows, err));
+    XSMI_TRY(xsm_dataset_from_dense(t->context,
+                                    &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                      .values = t->input->weight,
+                                                      .stride = t->input->stride,
+                                                      .rows = words,
+                                                      .features = t->input->features,
+                                                      .labels = &labels,
+                                                      .ownership = XSM_BORROW},
+                                    &t->rows, err));
     memcpy(t->rows->map.counts, t->corpus->counts, words * sizeof *t->rows->map.counts);
     XSMI_TRY(xsm_estimator_bind(e, t->output, t->rows, err));
     if (e->exact) {

@@ -404,7 +404,16 @@ static void count_pairs(uint32_t features)
     xsm_error err = XSM_ERROR_INIT;
     xsm_labels given = {sizeof given, MANY, 0, NULL, labels};
     xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_csr(NULL, offsets, index, values, N, THINGS + 505, &given, XSM_COPY, &data, &err), err);
+    assert_ok(xsm_dataset_from_csr(NULL,
+                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                   .offsets = offsets,
+                                                   .index = index,
+                                                   .values = values,
+                                                   .rows = N,
+                                                   .features = THINGS + 505,
+                                                   .labels = &given},
+                                   &data, &err),
+              err);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.embedding = 1;
     xsm_choice *c = choose(NULL, data, &o);
@@ -491,7 +500,16 @@ static void transforms(void **state)
     starts[N] = 4 * (uint64_t)N;
     xsm_dataset *data = NULL;
     xsm_labels given = {sizeof given, K, 0, offsets, labels};
-    assert_ok(xsm_dataset_from_csr(NULL, starts, index, values, N, D, &given, XSM_COPY, &data, &err), err);
+    assert_ok(xsm_dataset_from_csr(NULL,
+                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                   .offsets = starts,
+                                                   .index = index,
+                                                   .values = values,
+                                                   .rows = N,
+                                                   .features = D,
+                                                   .labels = &given},
+                                   &data, &err),
+              err);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     xsm_choice *c = choose(NULL, data, &o);
     assert_null(info_of(c).transform);

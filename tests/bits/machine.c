@@ -124,10 +124,22 @@ static xsm_dataset *make_dataset(xsm_context *context, const bits_rows *r, bool 
     labels.labels = several ? r->labels : r->first;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = NULL;
-    xsm_status status = r->sparse ? xsm_dataset_from_csr(context, r->offsets, r->index, r->values, r->rows, r->features,
-                                                         &labels, XSM_COPY, &data, &err)
-                                  : xsm_dataset_from_dense(context, r->values, r->rows, r->features, r->features,
-                                                           &labels, XSM_COPY, &data, &err);
+    xsm_status status = r->sparse ? xsm_dataset_from_csr(context,
+                                                         &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                                         .offsets = r->offsets,
+                                                                         .index = r->index,
+                                                                         .values = r->values,
+                                                                         .rows = r->rows,
+                                                                         .features = r->features,
+                                                                         .labels = &labels},
+                                                         &data, &err)
+                                  : xsm_dataset_from_dense(context,
+                                                           &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                                             .values = r->values,
+                                                                             .rows = r->rows,
+                                                                             .features = r->features,
+                                                                             .labels = &labels},
+                                                           &data, &err);
     if (status != XSM_OK) {
         bits_fail(err.message);
     }

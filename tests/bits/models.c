@@ -210,7 +210,13 @@ static xsm_status predictions(const bits_machine *machine, const void *what, uin
     BITS_TRY(make(machine, k, &rig));
     BITS_TRY(xsm_predictor_new(rig.model, &options, &p, &err));
     xsm_batch batch = xsm_batch_range(rig.data, 0, ROWS);
-    BITS_TRY(xsm_predictor_run(p, &batch, classes, z, search ? NULL : share, &err));
+    BITS_TRY(xsm_predictor_run(p,
+                               &(xsm_prediction){.size = sizeof(xsm_prediction),
+                                                 .batch = &batch,
+                                                 .classes = classes,
+                                                 .scores = z,
+                                                 .probabilities = search ? NULL : share},
+                               &err));
     bits_add(hash, classes, sizeof classes);
     bits_add(hash, z, sizeof z);
     bits_add(hash, share, search ? 0 : sizeof share);

@@ -44,7 +44,16 @@ static xsm_status draws(const bits_machine *machine, const void *what, uint64_t 
     xsm_status status;
     BITS_TRY(open_sampler(machine, p, &s));
     xsm_batch batch = xsm_batch_range(machine->one[p->set], 5, ROWS);
-    BITS_TRY(xsm_sampler_draw(s, &batch, 21, 1000, COUNT, p->distinct, classes, logs, &err));
+    BITS_TRY(xsm_sampler_draw(s,
+                              &(xsm_draw){.size = sizeof(xsm_draw),
+                                          .batch = &batch,
+                                          .seed = 21,
+                                          .position = 1000,
+                                          .count = COUNT,
+                                          .distinct = p->distinct,
+                                          .classes = classes,
+                                          .log_probabilities = logs},
+                              &err));
     bits_add(hash, classes, sizeof classes);
     bits_add(hash, logs, sizeof logs);
 end:
@@ -204,7 +213,11 @@ static xsm_status searches(const bits_machine *machine, const void *what, uint64
         }
     }
     BITS_TRY(add_search(hash, index, queries, WIDTH, false));
-    BITS_TRY(xsm_index_recall(index, queries, WIDTH, QUERIES, TOP, &recall, &err));
+    BITS_TRY(xsm_index_recall(
+        index,
+        &(xsm_index_search){
+            .size = sizeof(xsm_index_search), .queries = queries, .stride = WIDTH, .count = QUERIES, .top = TOP},
+        &recall, &err));
     BITS_TRY(xsm_index_get_info(index, &info, &err));
     bits_add_double(hash, recall);
     bits_add_count(hash, info.clusters);
@@ -242,7 +255,10 @@ static xsm_status model_search(const bits_machine *machine, const void *what, ui
     options.index = index;
     BITS_TRY(xsm_predictor_new(rig.model, &options, &predictor, &err));
     xsm_batch batch = xsm_batch_range(rig.data, 0, ROWS);
-    BITS_TRY(xsm_predictor_run(predictor, &batch, classes, scores, NULL, &err));
+    BITS_TRY(xsm_predictor_run(
+        predictor,
+        &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes, .scores = scores},
+        &err));
     bits_add(hash, classes, sizeof classes);
     bits_add(hash, scores, sizeof scores);
     double recall[TOP];

@@ -23,8 +23,25 @@ static const xsm_labels row_labels = {sizeof(xsm_labels), 5, 0, label_offsets, l
 
 static xsm_status make(xsm_context *ctx, bool sparse, int32_t ownership, xsm_dataset **out, xsm_error *err)
 {
-    return sparse ? xsm_dataset_from_csr(ctx, offsets, indexes, values, 4, 5, &row_labels, ownership, out, err)
-                  : xsm_dataset_from_dense(ctx, dense, 4, 5, 6, &row_labels, ownership, out, err);
+    return sparse ? xsm_dataset_from_csr(ctx,
+                                         &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                         .offsets = offsets,
+                                                         .index = indexes,
+                                                         .values = values,
+                                                         .rows = 4,
+                                                         .features = 5,
+                                                         .labels = &row_labels,
+                                                         .ownership = ownership},
+                                         out, err)
+                  : xsm_dataset_from_dense(ctx,
+                                           &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                             .values = dense,
+                                                             .stride = 6,
+                                                             .rows = 4,
+                                                             .features = 5,
+                                                             .labels = &row_labels,
+                                                             .ownership = ownership},
+                                           out, err);
 }
 
 static xsm_dataset *made(bool sparse, int32_t ownership)
@@ -155,7 +172,15 @@ static void without_labels(void **state)
     xsm_error err = XSM_ERROR_INIT;
     for (int32_t ownership = XSM_COPY; ownership <= XSM_BORROW; ownership++) {
         xsm_dataset *d = NULL;
-        assert_ok(xsm_dataset_from_dense(NULL, dense, 4, 5, 6, NULL, ownership, &d, &err), err);
+        assert_ok(xsm_dataset_from_dense(NULL,
+                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                           .values = dense,
+                                                           .stride = 6,
+                                                           .rows = 4,
+                                                           .features = 5,
+                                                           .ownership = ownership},
+                                         &d, &err),
+                  err);
         assert_int_equal(info_of(d).unlabelled, 4);
         assert_int_equal(info_of(d).classes, 0);
         assert_ok(xsm_dataset_compact(d, &err), err);
@@ -166,19 +191,42 @@ static void without_labels(void **state)
         /* One label a row, without offsets. */
         const uint32_t one[] = {1, 0, 1, XSM_CLASS_UNSEEN};
         xsm_labels single = {sizeof single, 2, 0, NULL, one};
-        assert_ok(xsm_dataset_from_dense(NULL, dense, 4, 5, 6, &single, ownership, &d, &err), err);
+        assert_ok(xsm_dataset_from_dense(NULL,
+                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                           .values = dense,
+                                                           .stride = 6,
+                                                           .rows = 4,
+                                                           .features = 5,
+                                                           .labels = &single,
+                                                           .ownership = ownership},
+                                         &d, &err),
+                  err);
         check_row(d, 2, "1:3 4:4", "1");
         assert_int_equal(info_of(d).unseen_rows, 1);
         xsm_dataset_free(d);
         /* No features: rows that have labels alone. */
-        assert_ok(xsm_dataset_from_dense(NULL, dense, 4, 0, 0, NULL, ownership, &d, &err), err);
+        assert_ok(
+            xsm_dataset_from_dense(
+                NULL,
+                &(xsm_dense_rows){
+                    .size = sizeof(xsm_dense_rows), .values = dense, .rows = 4, .features = 0, .ownership = ownership},
+                &d, &err),
+            err);
         assert_int_equal(info_of(d).features, 0);
         assert_int_equal(info_of(d).rows, 4);
         xsm_dataset_free(d);
         /* Sparse rows of nothing at all. */
         const uint64_t none[] = {0, 0, 0};
         xsm_labels empty = {sizeof empty, 3, 0, none, NULL};
-        assert_ok(xsm_dataset_from_csr(NULL, none, NULL, NULL, 2, 7, &empty, ownership, &d, &err), err);
+        assert_ok(xsm_dataset_from_csr(NULL,
+                                       &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                       .offsets = none,
+                                                       .rows = 2,
+                                                       .features = 7,
+                                                       .labels = &empty,
+                                                       .ownership = ownership},
+                                       &d, &err),
+                  err);
         assert_int_equal(info_of(d).empty, 2);
         assert_ok(xsm_dataset_compact(d, &err), err);
         assert_int_equal(info_of(d).classes, 0);
@@ -187,13 +235,128 @@ static void without_labels(void **state)
     }
 }
 
+/* The rows of the file's head in other types than the library's. */
+static const int32_t narrow_offsets[] = {0, 2, 2, 4, 6};
+static const int64_t wide_indexes[] = {0, 2, 1, 4, 0, 3};
+static const double wide_values[] = {1, 2, 3, 4, 5, 6};
+static const double wide_dense[] = {1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 4, 5, 0, 0, 6, 0};
+
+static xsm_csr_rows csr_of(int kind)
+{
+    xsm_csr_rows csr = XSM_CSR_ROWS_INIT;
+    csr.offsets = kind & 1 ? (const void *)narrow_offsets : offsets;
+    csr.offset_bits = kind & 1 ? 32 : kind & 8 ? 64 : 0;
+    csr.index = kind & 2 ? (const void *)wide_indexes : indexes;
+    csr.index_bits = kind & 2 ? 64 : kind & 8 ? 32 : 0;
+    csr.values = kind & 4 ? (const void *)wide_values : values;
+    csr.dtype = kind & 4 ? XSM_DTYPE_FLOAT64 : XSM_DTYPE_FLOAT32;
+    csr.rows = 4;
+    csr.features = 5;
+    csr.labels = &row_labels;
+    return csr;
+}
+
+static xsm_status convert_all(void *state, xsm_context *ctx, xsm_error *err)
+{
+    (void)state;
+    xsm_csr_rows csr = csr_of(7);
+    xsm_dataset *d = NULL;
+    xsm_status status = xsm_dataset_from_csr(ctx, &csr, &d, err);
+    xsm_dataset_free(d);
+    return status;
+}
+
+static void types_are_converted(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int kind = 0; kind < 16; kind++) {
+        xsm_dataset *d = NULL;
+        xsm_csr_rows csr = csr_of(kind);
+        assert_ok(xsm_dataset_from_csr(NULL, &csr, &d, &err), err);
+        assert_int_equal(info_of(d).values, 6);
+        check_row(d, 0, "0:1 2:2", "2,0");
+        check_row(d, 1, "", "");
+        check_row(d, 2, "1:3 4:4", "3");
+        check_row(d, 3, "0:5 3:6", "0,?");
+        xsm_dataset_free(d);
+        csr.ownership = XSM_BORROW;
+        d = NULL;
+        if (kind & 7) {
+            assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+        } else {
+            assert_ok(xsm_dataset_from_csr(NULL, &csr, &d, &err), err);
+            xsm_dataset_free(d);
+        }
+    }
+    assert_true(test_every_allocation(convert_all, NULL) > 6);
+    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
+    xsm_dataset *d = NULL;
+    rows.values = wide_dense;
+    rows.dtype = XSM_DTYPE_FLOAT64;
+    rows.rows = 4;
+    rows.features = 5; /* and no stride: they follow each other */
+    rows.labels = &row_labels;
+    assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
+    check_row(d, 0, "0:1 2:2", "2,0");
+    check_row(d, 3, "0:5 3:6", "0,?");
+    xsm_dataset_free(d);
+    rows.ownership = XSM_BORROW;
+    assert_fails(xsm_dataset_from_dense(NULL, &rows, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+    rows.ownership = XSM_COPY;
+    static const double large[] = {1, 2, 3, 4, 1e39};
+    rows.values = large; /* finite, but not as a float32 */
+    rows.rows = 1;
+    rows.labels = NULL;
+    assert_fails(xsm_dataset_from_dense(NULL, &rows, &d, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "row 0, feature 4"));
+    rows.dtype = XSM_DTYPE_INT32;
+    assert_fails(xsm_dataset_from_dense(NULL, &rows, &d, &err), XSM_ERROR_ARGUMENT, err);
+
+    xsm_csr_rows csr = csr_of(4);
+    static const double infinite[] = {1, 2, 3, 4, 5, -1e300};
+    csr.values = infinite;
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "row 3, feature 3"));
+    csr = csr_of(2);
+    static const int64_t beyond[] = {0, 2, INT64_C(4294967297), 4, 0, 3}, negative[] = {0, 2, 1, -1, 0, 3};
+    csr.index = beyond; /* 1, if its upper half were cut off */
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_RANGE, err);
+    csr.index = negative;
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_RANGE, err);
+    csr = csr_of(1);
+    static const int32_t falling[] = {0, 2, 1, 4, 6};
+    csr.offsets = falling;
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_RANGE, err);
+    csr = csr_of(0);
+    csr.index_bits = 16;
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_ARGUMENT, err);
+    csr = csr_of(0);
+    csr.offset_bits = 1;
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_ARGUMENT, err);
+    csr = csr_of(0);
+    csr.dtype = XSM_DTYPE_BFLOAT16;
+    assert_fails(xsm_dataset_from_csr(NULL, &csr, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_from_csr(NULL, NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_from_dense(NULL, NULL, &d, &err), XSM_ERROR_ARGUMENT, err);
+}
+
 static void constructor_errors(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *const untouched = (xsm_dataset *)(uintptr_t)64;
     xsm_dataset *d = untouched;
-#define DENSE(v, n, f, s, l, o) xsm_dataset_from_dense(NULL, v, n, f, s, l, o, &d, &err)
+#define DENSE(v, n, f, s, l, o)                                                                                        \
+    xsm_dataset_from_dense(NULL,                                                                                       \
+                           &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),                                           \
+                                             .values = v,                                                              \
+                                             .stride = s,                                                              \
+                                             .rows = n,                                                                \
+                                             .features = f,                                                            \
+                                             .labels = l,                                                              \
+                                             .ownership = o},                                                          \
+                           &d, &err)
     assert_fails(DENSE(NULL, 4, 5, 6, NULL, XSM_COPY), XSM_ERROR_ARGUMENT, err);
     assert_fails(DENSE(dense, 0, 5, 6, NULL, XSM_COPY), XSM_ERROR_ARGUMENT, err);
     assert_fails(DENSE(dense, 4, 5, 4, NULL, XSM_COPY), XSM_ERROR_ARGUMENT, err);
@@ -201,7 +364,12 @@ static void constructor_errors(void **state)
     assert_fails(DENSE(dense, 4, XSM_FEATURES_MAX + 1, SIZE_MAX, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
     assert_fails(DENSE(dense, UINT64_MAX, 5, 6, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
     assert_fails(DENSE(dense, 4, 5, SIZE_MAX, NULL, XSM_COPY), XSM_ERROR_LIMIT, err);
-    assert_fails(xsm_dataset_from_dense(NULL, dense, 4, 5, 6, NULL, XSM_COPY, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(
+        xsm_dataset_from_dense(
+            NULL,
+            &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = dense, .stride = 6, .rows = 4, .features = 5},
+            NULL, &err),
+        XSM_ERROR_ARGUMENT, err);
     float bad[24];
     memcpy(bad, dense, sizeof bad);
     bad[2 * 6 + 3] = NAN;
@@ -236,7 +404,16 @@ static void constructor_errors(void **state)
     l.offsets = falling;
     assert_fails(DENSE(dense, 4, 5, 6, &l, XSM_COPY), XSM_ERROR_RANGE, err);
 
-#define CSR(o, x, v, f) xsm_dataset_from_csr(NULL, o, x, v, 4, f, &row_labels, XSM_COPY, &d, &err)
+#define CSR(o, x, v, f)                                                                                                \
+    xsm_dataset_from_csr(NULL,                                                                                         \
+                         &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),                                                 \
+                                         .offsets = o,                                                                 \
+                                         .index = x,                                                                   \
+                                         .values = v,                                                                  \
+                                         .rows = 4,                                                                    \
+                                         .features = f,                                                                \
+                                         .labels = &row_labels},                                                       \
+                         &d, &err)
     assert_fails(CSR(NULL, indexes, values, 5), XSM_ERROR_ARGUMENT, err);
     assert_fails(CSR(offsets, NULL, values, 5), XSM_ERROR_ARGUMENT, err);
     assert_fails(CSR(offsets, indexes, NULL, 5), XSM_ERROR_ARGUMENT, err);
@@ -472,7 +649,14 @@ static void split(void **state)
     }
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL, numbers, ROWS, 1, 1, NULL, XSM_BORROW, &d, &err), err);
+    assert_ok(xsm_dataset_from_dense(NULL,
+                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                       .values = numbers,
+                                                       .rows = ROWS,
+                                                       .features = 1,
+                                                       .ownership = XSM_BORROW},
+                                     &d, &err),
+              err);
     int taken[ROWS] = {0};
     for (uint64_t seed = 0; seed < 200; seed++) {
         xsm_dataset *part = NULL;
@@ -533,7 +717,11 @@ static void padding(void **state)
         }
         xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = NULL;
-        assert_ok(xsm_dataset_from_dense(NULL, numbers, 3, n, n, NULL, XSM_COPY, &d, &err), err);
+        assert_ok(xsm_dataset_from_dense(
+                      NULL,
+                      &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = numbers, .rows = 3, .features = n},
+                      &d, &err),
+                  err);
         assert_true(d->stride >= n && (n < 64 || d->stride % 16 == 0) && d->stride % 1024 != 0);
         for (uint64_t i = 0; i < 3; i++) {
             assert_memory_equal(d->values + i * d->stride, numbers + i * n, n * sizeof *numbers);
@@ -652,6 +840,7 @@ int main(void)
         cmocka_unit_test(views),
         cmocka_unit_test(view_errors),
         cmocka_unit_test(without_labels),
+        cmocka_unit_test(types_are_converted),
         cmocka_unit_test(constructor_errors),
         cmocka_unit_test(drop),
         cmocka_unit_test(keep_labels),

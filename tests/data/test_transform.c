@@ -121,10 +121,19 @@ static void golden(void **state)
         xsm_dataset *stored = read_golden();
         float *values = dense_of(sparse);
         float *values_before = dense_of(sparse);
-        assert_ok(xsm_dataset_from_dense(NULL, values, sparse->rows, sparse->features, sparse->features, NULL,
-                                         XSM_BORROW, &borrowed, &err),
+        assert_ok(xsm_dataset_from_dense(NULL,
+                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                           .values = values,
+                                                           .rows = sparse->rows,
+                                                           .features = sparse->features,
+                                                           .ownership = XSM_BORROW},
+                                         &borrowed, &err),
                   err);
-        assert_ok(xsm_dataset_from_dense(NULL, values, sparse->rows, sparse->features, sparse->features, NULL, XSM_COPY,
+        assert_ok(xsm_dataset_from_dense(NULL,
+                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                           .values = values,
+                                                           .rows = sparse->rows,
+                                                           .features = sparse->features},
                                          &dense, &err),
                   err);
         assert_ok(xsm_transform_fit(t, dense, &err), err);
@@ -238,7 +247,10 @@ static void errors(void **state)
 
     /* A product beyond float32 is found before anything changes. */
     const float large[] = {1, 0, 0, 0.9f * FLT_MAX};
-    assert_ok(xsm_dataset_from_dense(NULL, large, 2, 2, 2, NULL, XSM_COPY, &d, &err), err);
+    assert_ok(xsm_dataset_from_dense(
+                  NULL, &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = large, .rows = 2, .features = 2},
+                  &d, &err),
+              err);
     t = NULL;
     assert_ok(xsm_transform_new(NULL, "tfidf", &t, &err), err);
     assert_ok(xsm_transform_fit(t, d, &err), err);
@@ -256,7 +268,13 @@ static void errors(void **state)
 
     /* The ends of float32 have a norm. */
     const float ends[] = {FLT_MAX, FLT_MAX, 1e-45f, 0};
-    assert_ok(xsm_dataset_from_dense(NULL, ends, 2, 2, 2, NULL, XSM_BORROW, &d, &err), err);
+    assert_ok(
+        xsm_dataset_from_dense(
+            NULL,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = ends, .rows = 2, .features = 2, .ownership = XSM_BORROW},
+            &d, &err),
+        err);
     t = NULL;
     assert_ok(xsm_transform_new(NULL, "unit", &t, &err), err);
     assert_ok(xsm_transform_fit(t, d, &err), err);
@@ -331,10 +349,23 @@ static xsm_status run_transform(void *state, xsm_context *ctx, xsm_error *err)
         return status;
     }
     xsm_dataset *d = NULL;
-    status = r->dense ? xsm_dataset_from_dense(ctx, from->values, from->rows, from->features, from->stride, NULL,
-                                               r->ownership, &d, err)
-                      : xsm_dataset_from_csr(ctx, from->offsets, from->index, from->values, from->rows, from->features,
-                                             NULL, r->ownership, &d, err);
+    status = r->dense ? xsm_dataset_from_dense(ctx,
+                                               &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                                 .values = from->values,
+                                                                 .stride = from->stride,
+                                                                 .rows = from->rows,
+                                                                 .features = from->features,
+                                                                 .ownership = r->ownership},
+                                               &d, err)
+                      : xsm_dataset_from_csr(ctx,
+                                             &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                             .offsets = from->offsets,
+                                                             .index = from->index,
+                                                             .values = from->values,
+                                                             .rows = from->rows,
+                                                             .features = from->features,
+                                                             .ownership = r->ownership},
+                                             &d, err);
     if (status == XSM_OK) {
         status = fit_and_apply(ctx, t, d, err);
     }
@@ -350,7 +381,12 @@ static void memory_runs_out(void **state)
     xsm_dataset *sparse = read_golden();
     xsm_dataset *dense = NULL;
     float *values = dense_of(sparse);
-    assert_ok(xsm_dataset_from_dense(NULL, values, sparse->rows, sparse->features, sparse->features, NULL, XSM_BORROW,
+    assert_ok(xsm_dataset_from_dense(NULL,
+                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                       .values = values,
+                                                       .rows = sparse->rows,
+                                                       .features = sparse->features,
+                                                       .ownership = XSM_BORROW},
                                      &dense, &err),
               err);
     for (int kind = 0; kind < 4; kind++) {

@@ -28,7 +28,12 @@ static xsm_dataset *labels_alone(const uint32_t *labels, uint64_t rows, uint32_t
     xsm_error err = XSM_ERROR_INIT;
     xsm_labels given = {sizeof given, classes, 0, NULL, labels};
     xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL, NULL, rows, 0, 0, &given, XSM_COPY, &data, &err), err);
+    assert_ok(xsm_dataset_from_dense(
+                  NULL,
+                  &(xsm_dense_rows){
+                      .size = sizeof(xsm_dense_rows), .values = NULL, .rows = rows, .features = 0, .labels = &given},
+                  &data, &err),
+              err);
     return data;
 }
 
@@ -280,8 +285,20 @@ static void values_are_scored_and_predicted(void **state)
     options.top = 3;
     xsm_predictor *p = NULL;
     assert_ok(xsm_predictor_new(f.model, &options, &p, &err), err);
-    assert_ok(xsm_predictor_run(p, &values, best[0], NULL, probabilities[0], &err), err);
-    assert_ok(xsm_predictor_run(p, &rows, best[1], NULL, probabilities[1], &err), err);
+    assert_ok(xsm_predictor_run(p,
+                                &(xsm_prediction){.size = sizeof(xsm_prediction),
+                                                  .batch = &values,
+                                                  .classes = best[0],
+                                                  .probabilities = probabilities[0]},
+                                &err),
+              err);
+    assert_ok(xsm_predictor_run(p,
+                                &(xsm_prediction){.size = sizeof(xsm_prediction),
+                                                  .batch = &rows,
+                                                  .classes = best[1],
+                                                  .probabilities = probabilities[1]},
+                                &err),
+              err);
     assert_memory_equal(best[0], best[1], sizeof best[0]);
     assert_memory_equal(probabilities[0], probabilities[1], sizeof probabilities[0]);
     xsm_predictor_free(p);

@@ -87,9 +87,22 @@ static xsm_dataset *make_rows(xsm_context *context, bool sparse)
     xsm_error err = XSM_ERROR_INIT;
     given.classes = CLASSES;
     given.labels = labels;
-    xsm_status status =
-        sparse ? xsm_dataset_from_csr(context, offsets, index, x, ROWS, FEATURES, &given, XSM_COPY, &rows, &err)
-               : xsm_dataset_from_dense(context, x, ROWS, FEATURES, FEATURES, &given, XSM_COPY, &rows, &err);
+    xsm_status status = sparse ? xsm_dataset_from_csr(context,
+                                                      &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                                      .offsets = offsets,
+                                                                      .index = index,
+                                                                      .values = x,
+                                                                      .rows = ROWS,
+                                                                      .features = FEATURES,
+                                                                      .labels = &given},
+                                                      &rows, &err)
+                               : xsm_dataset_from_dense(context,
+                                                        &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                                          .values = x,
+                                                                          .rows = ROWS,
+                                                                          .features = FEATURES,
+                                                                          .labels = &given},
+                                                        &rows, &err);
     fuzz_require(status == XSM_OK, err.message);
     return rows;
 }

@@ -33,8 +33,13 @@ static void use(xsm_model *m)
     }
     float *row = calloc(m->features, sizeof *row);
     xsm_dataset *rows = NULL;
-    if (row &&
-        xsm_dataset_from_dense(m->context, row, 1, m->features, m->features, NULL, XSM_BORROW, &rows, NULL) == XSM_OK) {
+    if (row && xsm_dataset_from_dense(m->context,
+                                      &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                        .values = row,
+                                                        .rows = 1,
+                                                        .features = m->features,
+                                                        .ownership = XSM_BORROW},
+                                      &rows, NULL) == XSM_OK) {
         xsm_batch batch = xsm_batch_range(rows, 0, 1);
         uint32_t class = m->classes - 1;
         float score;

@@ -62,7 +62,11 @@ static xsm_dataset *make_rows(xsm_context *ctx)
     offsets[ROWS] = ROWS;
     xsm_labels given = {sizeof given, CLASSES, 0, offsets, labels};
     xsm_dataset *rows = NULL;
-    if (xsm_dataset_from_dense(ctx, x, ROWS, FEATURES, FEATURES, &given, XSM_COPY, &rows, NULL) != XSM_OK) {
+    if (xsm_dataset_from_dense(
+            ctx,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = x, .rows = ROWS, .features = FEATURES, .labels = &given},
+            &rows, NULL) != XSM_OK) {
         abort();
     }
     return rows;
@@ -76,7 +80,14 @@ static bool sampler_works(const xsm_sampler *s, const xsm_dataset *rows)
         uint32_t classes[DRAWS];
         double log_q[DRAWS], sum = 0;
         float all[CLASSES];
-        if (xsm_sampler_draw(s, &batch, 9, 0, DRAWS, 0, classes, log_q, NULL) != XSM_OK ||
+        if (xsm_sampler_draw(s,
+                             &(xsm_draw){.size = sizeof(xsm_draw),
+                                         .batch = &batch,
+                                         .seed = 9,
+                                         .count = DRAWS,
+                                         .classes = classes,
+                                         .log_probabilities = log_q},
+                             NULL) != XSM_OK ||
             xsm_sampler_log_probabilities(s, &batch, 0, CLASSES, all, NULL) != XSM_OK) {
             return false;
         }

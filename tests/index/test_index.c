@@ -428,7 +428,12 @@ static void drift_is_bounded(void **state)
     xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL};
     assert_ok(xsm_index_build(index, &rows, &err), err);
     double recall;
-    assert_ok(xsm_index_recall(index, y, D, 100, 10, &recall, &err), err);
+    assert_ok(
+        xsm_index_recall(
+            index,
+            &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = y, .stride = D, .count = 100, .top = 10},
+            &recall, &err),
+        err);
     assert_true(recall > 0.9);
     xsm_index_info info = XSM_INDEX_INFO_INIT;
     uint64_t most = 0;
@@ -441,7 +446,12 @@ static void drift_is_bounded(void **state)
         assert_ok(xsm_index_update(index, touched, 50, &err), err);
         assert_ok(xsm_index_get_info(index, &info, &err), err);
         most = info.moved > most ? info.moved : most;
-        assert_ok(xsm_index_recall(index, y, D, 50, 10, &recall, &err), err);
+        assert_ok(
+            xsm_index_recall(index,
+                             &(xsm_index_search){
+                                 .size = sizeof(xsm_index_search), .queries = y, .stride = D, .count = 50, .top = 10},
+                             &recall, &err),
+            err);
         assert_true(recall > 0.8);
     }
     assert_true(info.rebuilds > 0 && most <= 0.3 * K);
@@ -516,7 +526,10 @@ static xsm_status build_update_search(void *state, xsm_context *ctx, xsm_error *
     }
     if (status == XSM_OK) {
         double recall;
-        status = xsm_index_recall(x, rows, 3, 2, 4, &recall, err);
+        status = xsm_index_recall(
+            x,
+            &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = rows, .stride = 3, .count = 2, .top = 4},
+            &recall, err);
     }
     xsm_index_free(x);
     return status;
@@ -560,7 +573,14 @@ static void recall_of_recommended_items(void **state)
     double recall[3];
     static const uint32_t tops[] = {1, 10, 100};
     for (int i = 0; i < 3; i++) {
-        assert_ok(xsm_index_recall(x, queries, D, QUERIES, tops[i], &recall[i], &err), err);
+        assert_ok(xsm_index_recall(x,
+                                   &(xsm_index_search){.size = sizeof(xsm_index_search),
+                                                       .queries = queries,
+                                                       .stride = D,
+                                                       .count = QUERIES,
+                                                       .top = tops[i]},
+                                   &recall[i], &err),
+                  err);
     }
     print_message("items: recall at 1, 10, 100: %.3f %.3f %.3f\n", recall[0], recall[1], recall[2]);
     assert_true(recall[1] >= 0.9);

@@ -235,7 +235,15 @@ static void without_features_only_u_moves(void **state)
     xsm_labels given = {sizeof given, 5, 0, NULL, labels};
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL, x, 2, 4, 4, &given, XSM_BORROW, &data, &err), err);
+    assert_ok(xsm_dataset_from_dense(NULL,
+                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                       .values = x,
+                                                       .rows = 2,
+                                                       .features = 4,
+                                                       .labels = &given,
+                                                       .ownership = XSM_BORROW},
+                                     &data, &err),
+              err);
     test_problem p = {.rows = 2, .features = 4, .classes = 5};
     for (int ridge = 0; ridge < 2; ridge++) {
         xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);

@@ -35,9 +35,21 @@ static test_problem counted(const uint32_t *counts, uint32_t classes, bool spars
     xsm_labels given = {sizeof given, classes, 0, NULL, labels};
     static const uint64_t offsets[4097];
     if (sparse) {
-        assert_ok(xsm_dataset_from_csr(NULL, offsets, NULL, NULL, rows, 0, &given, XSM_COPY, &p.data, &err), err);
+        assert_ok(
+            xsm_dataset_from_csr(
+                NULL,
+                &(xsm_csr_rows){
+                    .size = sizeof(xsm_csr_rows), .offsets = offsets, .rows = rows, .features = 0, .labels = &given},
+                &p.data, &err),
+            err);
     } else {
-        assert_ok(xsm_dataset_from_dense(NULL, NULL, rows, 0, 0, &given, XSM_COPY, &p.data, &err), err);
+        assert_ok(
+            xsm_dataset_from_dense(
+                NULL,
+                &(xsm_dense_rows){
+                    .size = sizeof(xsm_dense_rows), .values = NULL, .rows = rows, .features = 0, .labels = &given},
+                &p.data, &err),
+            err);
     }
     return p;
 }
@@ -216,7 +228,10 @@ static void models_are_used_and_saved(void **state)
             two.top = 2;
             uint32_t best[4];
             assert_ok(xsm_predictor_new(of, &two, &predictor, &err), err);
-            assert_ok(xsm_predictor_run(predictor, &batch, best, NULL, NULL, &err), err);
+            assert_ok(xsm_predictor_run(
+                          predictor,
+                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = best}, &err),
+                      err);
             assert_true(best[0] == 6 && best[1] == 0 && best[2] == 6 && best[3] == 0);
             xsm_predictor_free(predictor);
         }
@@ -269,9 +284,22 @@ static void what_cannot_be(void **state)
     static const float values[] = {1};
     xsm_labels given = {sizeof given, 2, 0, NULL, labels};
     xsm_dataset *d = NULL;
-    assert_fails(xsm_dataset_from_csr(NULL, offsets, index, values, 2, 0, &given, XSM_COPY, &d, &err), XSM_ERROR_RANGE,
-                 err);
-    assert_fails(xsm_dataset_from_dense(NULL, NULL, 0, 0, 0, &given, XSM_COPY, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_from_csr(NULL,
+                                      &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                      .offsets = offsets,
+                                                      .index = index,
+                                                      .values = values,
+                                                      .rows = 2,
+                                                      .features = 0,
+                                                      .labels = &given},
+                                      &d, &err),
+                 XSM_ERROR_RANGE, err);
+    assert_fails(xsm_dataset_from_dense(
+                     NULL,
+                     &(xsm_dense_rows){
+                         .size = sizeof(xsm_dense_rows), .values = NULL, .rows = 0, .features = 0, .labels = &given},
+                     &d, &err),
+                 XSM_ERROR_ARGUMENT, err);
     assert_null(m);
     assert_null(d);
     /* A sampler that looks at features says so. */

@@ -109,7 +109,13 @@ static double worst(const xsm_model *m, const world *w)
         uint32_t classes[CLASSES];
         double probabilities[CLASSES];
         xsm_batch batch = xsm_batch_range(w->data, i, 1);
-        assert_ok(xsm_predictor_run(predictor, &batch, classes, NULL, probabilities, &err), err);
+        assert_ok(xsm_predictor_run(predictor,
+                                    &(xsm_prediction){.size = sizeof(xsm_prediction),
+                                                      .batch = &batch,
+                                                      .classes = classes,
+                                                      .probabilities = probabilities},
+                                    &err),
+                  err);
         for (uint32_t k = 0; k < CLASSES; k++) {
             double d = fabs(probabilities[k] - w->share[w->context[i]][classes[k]]);
             off = d > off ? d : off;
@@ -205,7 +211,12 @@ static void every_score_is_corrected(void **state)
         if (!(kind & 1)) {
             xsm_labels labels = {sizeof labels, CLASSES, 0, offsets, pairs};
             xsm_dataset *several = NULL;
-            assert_ok(xsm_dataset_from_dense(NULL, w.p.x + 5 * CONTEXTS, SOME, CONTEXTS, CONTEXTS, &labels, XSM_COPY,
+            assert_ok(xsm_dataset_from_dense(NULL,
+                                             &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                               .values = w.p.x + 5 * CONTEXTS,
+                                                               .rows = SOME,
+                                                               .features = CONTEXTS,
+                                                               .labels = &labels},
                                              &several, &err),
                       err);
             assert_ok(xsm_evaluate(NULL, m, several, NULL, &metrics, &err), err);
@@ -380,7 +391,10 @@ static void a_step_brings_the_correction(void **state)
     uint32_t classes[5];
     xsm_batch batch = xsm_batch_range(w.data, 0, 8), one = xsm_batch_range(w.data, 0, 1);
     assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
-    assert_ok(xsm_predictor_run(predictor, &one, classes, NULL, NULL, &err), err);
+    assert_ok(xsm_predictor_run(predictor,
+                                &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &one, .classes = classes},
+                                &err),
+              err);
     assert_ok(xsm_estimator_bind(e, m, w.data, &err), err);
     xsm_index *index = NULL;
     assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
@@ -392,7 +406,10 @@ static void a_step_brings_the_correction(void **state)
     xsm_estimator_free(e); /* the gradient holds what it needs */
     assert_ok(xsm_optimizer_apply(o, &batch, g, 1, &err), err);
     assert_string_equal(xsm_model_correction(m), "tree");
-    assert_fails(xsm_predictor_run(predictor, &one, classes, NULL, NULL, &err), XSM_ERROR_STATE, err);
+    assert_fails(xsm_predictor_run(predictor,
+                                   &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &one, .classes = classes},
+                                   &err),
+                 XSM_ERROR_STATE, err);
     xsm_predictor_free(predictor);
     /* an index sees the rows alone: one from before is no longer any good, and no other can be had */
     xsm_predictor_options searching = XSM_PREDICTOR_OPTIONS_INIT;

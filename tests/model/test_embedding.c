@@ -565,7 +565,17 @@ static void a_hidden_layer_learns_what_a_linear_model_cannot(void **state)
     }
     xsm_labels given = {sizeof given, 2, 0, NULL, labels};
     xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_csr(NULL, offsets, index, values, N, 4, &given, XSM_BORROW, &data, &err), err);
+    assert_ok(xsm_dataset_from_csr(NULL,
+                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                   .offsets = offsets,
+                                                   .index = index,
+                                                   .values = values,
+                                                   .rows = N,
+                                                   .features = 4,
+                                                   .labels = &given,
+                                                   .ownership = XSM_BORROW},
+                                   &data, &err),
+              err);
     for (int hidden = 0; hidden < 2; hidden++) {
         kind k = {.activation = XSM_ACTIVATION_RELU, .bias = true};
         xsm_model *m = NULL;
@@ -700,7 +710,10 @@ static void evaluation_prediction_and_search_agree_with_the_scores(void **state)
                 options.index = index;
             }
             assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
-            assert_ok(xsm_predictor_run(predictor, &batch, found, NULL, NULL, &err), err);
+            assert_ok(xsm_predictor_run(
+                          predictor,
+                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = found}, &err),
+                      err);
             assert_memory_equal(found, best, sizeof best);
             xsm_predictor_free(predictor);
             xsm_index_free(index);

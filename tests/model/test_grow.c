@@ -91,7 +91,11 @@ static void what_was_there_stays(void **state)
             x[i * WIDER + FEATURES] = 5; /* but for one: new features weigh nothing */
         }
         xsm_dataset *wide = NULL;
-        assert_ok(xsm_dataset_from_dense(NULL, x, ROWS, WIDER, WIDER, NULL, XSM_COPY, &wide, &err), err);
+        assert_ok(xsm_dataset_from_dense(
+                      NULL,
+                      &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = x, .rows = ROWS, .features = WIDER},
+                      &wide, &err),
+                  err);
         test_all_scores(m, wide, after);
         for (int i = 0; i < ROWS; i++) {
             uint32_t old = 0;

@@ -451,7 +451,12 @@ static const float transform_values[] = {1, 0, 2, 0, 3, 4, 5, 0, 6};
 static xsm_dataset *transform_data(void)
 {
     xsm_dataset *data = NULL;
-    assert_int_equal(xsm_dataset_from_dense(NULL, transform_values, 3, 3, 3, NULL, XSM_COPY, &data, NULL), XSM_OK);
+    assert_int_equal(
+        xsm_dataset_from_dense(
+            NULL,
+            &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = transform_values, .rows = 3, .features = 3},
+            &data, NULL),
+        XSM_OK);
     return data;
 }
 

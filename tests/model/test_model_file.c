@@ -70,7 +70,11 @@ static xsm_transform *fitted(xsm_context *ctx)
     static const float rows[] = {1, 0, 2, 1, 0, 3, 0, 1};
     xsm_dataset *data = NULL;
     xsm_transform *t = NULL;
-    assert_int_equal(xsm_dataset_from_dense(ctx, rows, 2, 4, 4, NULL, XSM_COPY, &data, NULL), XSM_OK);
+    assert_int_equal(xsm_dataset_from_dense(
+                         ctx,
+                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = rows, .rows = 2, .features = 4},
+                         &data, NULL),
+                     XSM_OK);
     assert_int_equal(xsm_transform_new(ctx, "truncate=3,tfidf,unit", &t, NULL), XSM_OK);
     assert_int_equal(xsm_transform_fit(t, data, NULL), XSM_OK);
     xsm_dataset_free(data);
@@ -203,7 +207,11 @@ static void comes_back(void **state)
         /* It scores as it is, and saving it gives the same file. */
         const float row[FEATURES] = {1, 2, 4};
         xsm_dataset *data = NULL;
-        assert_ok(xsm_dataset_from_dense(ctx, row, 1, FEATURES, FEATURES, NULL, XSM_COPY, &data, &err), err);
+        assert_ok(xsm_dataset_from_dense(
+                      ctx,
+                      &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = row, .rows = 1, .features = FEATURES},
+                      &data, &err),
+                  err);
         xsm_batch batch = xsm_batch_range(data, 0, 1);
         float scores[CLASSES];
         assert_ok(xsm_model_score_range(loaded, &batch, 0, CLASSES, scores, CLASSES, &err), err);

@@ -36,8 +36,13 @@ typedef struct rows {
 static void make_dataset(rows *r, bool sparse)
 {
     if (!sparse) {
-        assert_int_equal(xsm_dataset_from_dense(NULL, r->dense, r->n, (uint32_t)r->features, r->features, NULL,
-                                                XSM_COPY, &r->dataset, NULL),
+        assert_int_equal(xsm_dataset_from_dense(NULL,
+                                                &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                                  .values = r->dense,
+                                                                  .stride = r->features,
+                                                                  .rows = r->n,
+                                                                  .features = (uint32_t)r->features},
+                                                &r->dataset, NULL),
                          XSM_OK);
         return;
     }
@@ -56,7 +61,13 @@ static void make_dataset(rows *r, bool sparse)
         }
     }
     offsets[r->n] = total;
-    assert_int_equal(xsm_dataset_from_csr(NULL, offsets, index, values, r->n, (uint32_t)r->features, NULL, XSM_COPY,
+    assert_int_equal(xsm_dataset_from_csr(NULL,
+                                          &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                          .offsets = offsets,
+                                                          .index = index,
+                                                          .values = values,
+                                                          .rows = r->n,
+                                                          .features = (uint32_t)r->features},
                                           &r->dataset, NULL),
                      XSM_OK);
     free(offsets);

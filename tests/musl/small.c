@@ -78,7 +78,14 @@ int main(void)
     classes.classes = CLASSES;
     classes.labels = labels;
     xsm_dataset *data;
-    CHECK_OK(xsm_dataset_from_dense(ctx, x, ROWS, FEATURES, FEATURES, &classes, XSM_BORROW, &data, &err));
+    CHECK_OK(xsm_dataset_from_dense(ctx,
+                                    &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                      .values = x,
+                                                      .rows = ROWS,
+                                                      .features = FEATURES,
+                                                      .labels = &classes,
+                                                      .ownership = XSM_BORROW},
+                                    &data, &err));
 
     /* A softmax over all classes, and a method that draws classes from a sampler: both on the threads. */
     static const char *const names[] = {"softmax", "ove", "sampled-softmax"};

@@ -301,7 +301,13 @@ static xsm_dataset *points(uint64_t rows, uint32_t features, uint32_t classes, d
     }
     xsm_labels given = {sizeof given, classes, 0, NULL, labels};
     xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL, x, rows, features, features, &given, XSM_COPY, &data, &err), err);
+    assert_ok(
+        xsm_dataset_from_dense(
+            NULL,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = x, .rows = rows, .features = features, .labels = &given},
+            &data, &err),
+        err);
     return data;
 }
 
@@ -427,7 +433,12 @@ static void indexes_find_the_nearest(void **state)
     make_euclidean(m);
     assert_ok(xsm_index_new(NULL, "spherical", &x, &err), err);
     assert_ok(xsm_index_build_model(x, m, &err), err);
-    assert_ok(xsm_index_recall(x, p.x, 12, 50, 10, &recall, &err), err);
+    assert_ok(
+        xsm_index_recall(
+            x,
+            &(xsm_index_search){.size = sizeof(xsm_index_search), .queries = p.x, .stride = 12, .count = 50, .top = 10},
+            &recall, &err),
+        err);
     assert_true(recall > 0.7); /* 226 of 800 rows looked at, without any structure */
     /* The first of an exact list is the nearest. */
     xsm_index *exact = NULL;

@@ -89,7 +89,12 @@ static xsm_dataset *hard_rows(int32_t negative)
         values[1][j] = j % 2 ? 0 : nextafterf(hard[j], 0);
     }
     xsm_labels l = {sizeof l, 3, 0, NULL, labels};
-    assert_ok(xsm_dataset_from_dense(NULL, values[0], 3, HARD, HARD, &l, XSM_COPY, &d, &err), err);
+    assert_ok(xsm_dataset_from_dense(
+                  NULL,
+                  &(xsm_dense_rows){
+                      .size = sizeof(xsm_dense_rows), .values = values[0], .rows = 3, .features = HARD, .labels = &l},
+                  &d, &err),
+              err);
     int64_t own[] = {negative ? -5 : 3, 7, 1000000};
     assert_ok(xsmi_dataset_replace_classes(d, 3, own, NULL, &err), err);
     xsmi_dataset_count_labels(d);
@@ -724,7 +729,13 @@ static void orders_of_large_files(void **state)
     enum { ROWS = 100003 };
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    assert_ok(xsm_dataset_from_dense(NULL, NULL, ROWS, 0, 0, NULL, XSM_BORROW, &d, &err), err);
+    assert_ok(
+        xsm_dataset_from_dense(
+            NULL,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = NULL, .rows = ROWS, .features = 0, .ownership = XSM_BORROW},
+            &d, &err),
+        err);
     uint64_t *order = calloc(ROWS, sizeof *order);
     unsigned char *seen = calloc(ROWS, 1);
     assert_non_null(order);

@@ -156,7 +156,16 @@ static void draws_are_as_their_probabilities_say(void **state)
         wanted_probabilities(kind, data, q);
         xsm_batch one = xsm_batch_range(data, 1, 1);
         assert_ok(xsm_sampler_log_probabilities(s, &one, 0, CLASSES, all, &err), err);
-        assert_ok(xsm_sampler_draw(s, &batch, 5, 1000, M, 0, classes, log_q, &err), err);
+        assert_ok(xsm_sampler_draw(s,
+                                   &(xsm_draw){.size = sizeof(xsm_draw),
+                                               .batch = &batch,
+                                               .seed = 5,
+                                               .position = 1000,
+                                               .count = M,
+                                               .classes = classes,
+                                               .log_probabilities = log_q},
+                                   &err),
+                  err);
         uint32_t seen[CLASSES] = {0}, freedom = 0;
         for (int i = 0; i < N * M; i++) {
             assert_true(fabs(log_q[i] - log(q[classes[i]])) < 1e-12);
@@ -194,7 +203,16 @@ static void distinct_draws_are_successive(void **state)
         uint32_t seen[CLASSES][CLASSES] = {{0}};
         wanted_probabilities(kind, data, q);
         for (uint64_t r = 0; r < REPEATS; r++) {
-            assert_ok(xsm_sampler_draw(s, &batch, 6, r * N, 2, 1, classes, NULL, &err), err);
+            assert_ok(xsm_sampler_draw(s,
+                                       &(xsm_draw){.size = sizeof(xsm_draw),
+                                                   .batch = &batch,
+                                                   .seed = 6,
+                                                   .position = r * N,
+                                                   .count = 2,
+                                                   .distinct = 1,
+                                                   .classes = classes},
+                                       &err),
+                      err);
             for (int i = 0; i < N; i++) {
                 seen[classes[2 * i]][classes[2 * i + 1]]++;
             }
@@ -212,12 +230,26 @@ static void distinct_draws_are_successive(void **state)
         uint32_t most = kinds[kind].smoothing > 0 ? CLASSES : CLASSES - 1;
         uint32_t every[CLASSES], mask = 0;
         xsm_batch one = xsm_batch_range(data, 1, 1);
-        assert_ok(xsm_sampler_draw(s, &one, 6, 0, most, 1, every, NULL, &err), err);
+        assert_ok(
+            xsm_sampler_draw(
+                s,
+                &(xsm_draw){
+                    .size = sizeof(xsm_draw), .batch = &one, .seed = 6, .count = most, .distinct = 1, .classes = every},
+                &err),
+            err);
         for (uint32_t k = 0; k < most; k++) {
             mask |= 1u << every[k];
         }
         assert_int_equal(mask, (1u << most) - 1);
-        assert_fails(xsm_sampler_draw(s, &one, 6, 0, most + 1, 1, every, NULL, &err), XSM_ERROR_RANGE, err);
+        assert_fails(xsm_sampler_draw(s,
+                                      &(xsm_draw){.size = sizeof(xsm_draw),
+                                                  .batch = &one,
+                                                  .seed = 6,
+                                                  .count = most + 1,
+                                                  .distinct = 1,
+                                                  .classes = every},
+                                      &err),
+                     XSM_ERROR_RANGE, err);
         xsm_sampler_free(s);
     }
     xsm_dataset_free(data);
@@ -241,9 +273,27 @@ static void draws_do_not_depend_on_threads(void **state)
                 assert_ok(xsm_sampler_new(ctx, kinds[kind].name, &s, &err), err);
                 assert_ok(xsm_sampler_bind(s, data, &err), err);
                 xsm_batch batch = xsm_batch_range(data, 0, ROWS), tail = xsm_batch_range(data, ROWS - 10, 10);
-                assert_ok(xsm_sampler_draw(s, &batch, 2, 70, M, distinct, i ? other : first, NULL, &err), err);
+                assert_ok(xsm_sampler_draw(s,
+                                           &(xsm_draw){.size = sizeof(xsm_draw),
+                                                       .batch = &batch,
+                                                       .seed = 2,
+                                                       .position = 70,
+                                                       .count = M,
+                                                       .distinct = distinct,
+                                                       .classes = i ? other : first},
+                                           &err),
+                          err);
                 assert_memory_equal(first, i ? other : first, sizeof first);
-                assert_ok(xsm_sampler_draw(s, &tail, 2, 70 + ROWS - 10, M, distinct, other, NULL, &err), err);
+                assert_ok(xsm_sampler_draw(s,
+                                           &(xsm_draw){.size = sizeof(xsm_draw),
+                                                       .batch = &tail,
+                                                       .seed = 2,
+                                                       .position = 70 + ROWS - 10,
+                                                       .count = M,
+                                                       .distinct = distinct,
+                                                       .classes = other},
+                                           &err),
+                          err);
                 assert_memory_equal(first + (ROWS - 10) * M, other, 10 * M * sizeof *other);
                 xsm_sampler_free(s);
                 xsm_context_free(ctx);
@@ -272,7 +322,16 @@ static void lists_are_the_draws(void **state)
             uint32_t drawn[MOST], classes[MOST + 3], draws[MOST + 3], times[CLASSES] = {0};
             double log_q[MOST], log_expected[MOST + 3], of_class[CLASSES];
             xsm_batch one = xsm_batch_range(data, 1, 1);
-            assert_ok(xsm_sampler_draw(s, &one, 8, position, counts[c], 0, drawn, log_q, &err), err);
+            assert_ok(xsm_sampler_draw(s,
+                                       &(xsm_draw){.size = sizeof(xsm_draw),
+                                                   .batch = &one,
+                                                   .seed = 8,
+                                                   .position = position,
+                                                   .count = counts[c],
+                                                   .classes = drawn,
+                                                   .log_probabilities = log_q},
+                                       &err),
+                      err);
             for (uint32_t j = 0; j < counts[c]; j++) {
                 times[drawn[j]]++;
                 of_class[drawn[j]] = log_q[j] + log((double)counts[c]);
@@ -422,7 +481,10 @@ static void host_table_works(void **state)
     uint32_t drawn[ROWS * 2];
     float all[CLASSES];
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS), one = xsm_batch_range(p.data, 3, 1);
-    assert_fails(xsm_sampler_draw(s, &batch, 1, 0, 2, 0, drawn, NULL, &err), XSM_ERROR_STATE, err);
+    assert_fails(
+        xsm_sampler_draw(
+            s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &batch, .seed = 1, .count = 2, .classes = drawn}, &err),
+        XSM_ERROR_STATE, err);
     unbound = 0;
     assert_ok(xsm_sampler_set_number(s, "fails", 1, &err), err);
     assert_int_equal(xsm_sampler_bind(s, p.data, &err), XSM_ERROR_DATA);
@@ -431,7 +493,10 @@ static void host_table_works(void **state)
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
     assert_int_equal(xsm_sampler_classes(s), CLASSES);
     assert_fails(xsm_sampler_set(s, "fails", "1", &err), XSM_ERROR_STATE, err);
-    assert_ok(xsm_sampler_draw(s, &batch, 1, 0, 2, 0, drawn, NULL, &err), err);
+    assert_ok(
+        xsm_sampler_draw(
+            s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &batch, .seed = 1, .count = 2, .classes = drawn}, &err),
+        err);
     uint32_t nexts = 0;
     for (int i = 0; i < ROWS * 2; i++) {
         uint32_t at = (uint32_t)(fabs((double)p.x[i / 2 * FEATURES]) * 1000) % CLASSES;
@@ -445,8 +510,20 @@ static void host_table_works(void **state)
         sum += exp((double)all[k]);
     }
     assert_true(fabs(sum - 1) < 1e-6);
-    assert_ok(xsm_sampler_draw(s, &batch, 1, 0, 2, 1, drawn, NULL, &err), err);
-    assert_fails(xsm_sampler_draw(s, &batch, 1, 0, 3, 1, drawn, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_ok(
+        xsm_sampler_draw(
+            s,
+            &(xsm_draw){
+                .size = sizeof(xsm_draw), .batch = &batch, .seed = 1, .count = 2, .distinct = 1, .classes = drawn},
+            &err),
+        err);
+    assert_fails(
+        xsm_sampler_draw(
+            s,
+            &(xsm_draw){
+                .size = sizeof(xsm_draw), .batch = &batch, .seed = 1, .count = 3, .distinct = 1, .classes = drawn},
+            &err),
+        XSM_ERROR_RANGE, err);
 
     /* and an estimator draws with it, by the codes of the training rows */
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
@@ -579,15 +656,24 @@ static void a_sampler_must_fit_the_data(void **state)
     uint32_t drawn[4];
     float all[4];
     xsm_batch batch = xsm_batch_range(other.data, 0, 1);
-    assert_fails(xsm_sampler_draw(s, &batch, 0, 0, 1, 2, drawn, NULL, &err), XSM_ERROR_RANGE, err);
-    assert_fails(xsm_sampler_draw(s, NULL, 0, 0, 1, 0, drawn, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_sampler_draw(NULL, &batch, 0, 0, 1, 0, drawn, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(
+        xsm_sampler_draw(
+            s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &batch, .count = 1, .distinct = 2, .classes = drawn},
+            &err),
+        XSM_ERROR_RANGE, err);
+    assert_fails(xsm_sampler_draw(s, &(xsm_draw){.size = sizeof(xsm_draw), .count = 1, .classes = drawn}, &err),
+                 XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_sampler_draw(
+                     NULL, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &batch, .count = 1, .classes = drawn}, &err),
+                 XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_sampler_log_probabilities(s, &batch, CLASSES, 2, all, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_sampler_log_probabilities(s, &batch, 0, 2, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_ok(xsm_sampler_log_probabilities(s, &batch, CLASSES, 1, all, &err), err);
     test_problem narrow = test_problem_new(ROWS, FEATURES - 1, CLASSES, false, 2);
     xsm_batch wrong = xsm_batch_range(narrow.data, 0, 1);
-    assert_fails(xsm_sampler_draw(s, &wrong, 0, 0, 1, 0, drawn, NULL, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(
+        xsm_sampler_draw(s, &(xsm_draw){.size = sizeof(xsm_draw), .batch = &wrong, .count = 1, .classes = drawn}, &err),
+        XSM_ERROR_SHAPE, err);
     test_problem_free(&narrow);
     xsm_sampler_free(s);
     xsm_model_free(m);
@@ -610,7 +696,11 @@ static xsm_status draw_some(void *state, xsm_context *ctx, xsm_error *err)
         xsm_batch batch = xsm_batch_range(data, 0, 3);
         status = xsm_sampler_bind(s, data, err);
         for (int32_t distinct = 0; distinct < 2 && status == XSM_OK; distinct++) {
-            status = xsm_sampler_draw(s, &batch, 0, 0, 2, distinct, drawn, NULL, err);
+            status = xsm_sampler_draw(
+                s,
+                &(xsm_draw){
+                    .size = sizeof(xsm_draw), .batch = &batch, .count = 2, .distinct = distinct, .classes = drawn},
+                err);
         }
         xsm_sampler_free(s);
         if (status != XSM_OK) {

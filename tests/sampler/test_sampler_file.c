@@ -44,7 +44,16 @@ static void assert_same(const xsm_sampler *a, const xsm_sampler *b, const xsm_da
     xsm_batch batch = xsm_batch_range(data, 0, ROWS);
     for (int i = 0; i < 2; i++) {
         const xsm_sampler *s = i ? b : a;
-        assert_ok(xsm_sampler_draw(s, &batch, 3, 5, M, 0, drawn[i], logs[i], &err), err);
+        assert_ok(xsm_sampler_draw(s,
+                                   &(xsm_draw){.size = sizeof(xsm_draw),
+                                               .batch = &batch,
+                                               .seed = 3,
+                                               .position = 5,
+                                               .count = M,
+                                               .classes = drawn[i],
+                                               .log_probabilities = logs[i]},
+                                   &err),
+                  err);
         assert_ok(xsm_sampler_log_probabilities(s, &batch, 0, CLASSES, all[i], &err), err);
     }
     assert_memory_equal(drawn[0], drawn[1], sizeof drawn[0]);

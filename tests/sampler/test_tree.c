@@ -289,7 +289,16 @@ static void draws_follow_the_tree(void **state)
         xsmi_features x = xsmi_dataset_features(g.data, row);
         xsmi_tree_encode(t, &x, code);
         xsm_batch batch = xsm_batch_range(g.data, row, 1);
-        assert_ok(xsm_sampler_draw(g.s, &batch, 4, row, DRAWS, 0, drawn, log_q, &err), err);
+        assert_ok(xsm_sampler_draw(g.s,
+                                   &(xsm_draw){.size = sizeof(xsm_draw),
+                                               .batch = &batch,
+                                               .seed = 4,
+                                               .position = row,
+                                               .count = DRAWS,
+                                               .classes = drawn,
+                                               .log_probabilities = log_q},
+                                   &err),
+                  err);
         double seen[CLASSES] = {0}, chi = 0, freedom = -1, rest_seen = 0, rest = 0;
         for (int i = 0; i < DRAWS; i++) {
             assert_true(drawn[i] < CLASSES); /* never a leaf without a class */

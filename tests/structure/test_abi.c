@@ -80,6 +80,10 @@ static void test_starting_values(void **state)
     STARTS(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT);
     STARTS(xsm_metrics, XSM_METRICS_INIT);
     STARTS(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
+    STARTS(xsm_prediction, XSM_PREDICTION_INIT);
+    STARTS(xsm_dense_rows, XSM_DENSE_ROWS_INIT);
+    STARTS(xsm_csr_rows, XSM_CSR_ROWS_INIT);
+    STARTS(xsm_draw, XSM_DRAW_INIT);
     STARTS(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
     STARTS(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
     STARTS(xsm_fit_result, XSM_FIT_RESULT_INIT);
@@ -128,7 +132,13 @@ static int begin(void **state)
     xsm_error err = XSM_ERROR_INIT;
     memset(&f, 0, sizeof f);
     xsm_labels labels = labels_of_rows();
-    assert_ok(xsm_dataset_from_dense(NULL, &rows[0][0], 4, 2, 2, &labels, XSM_COPY, &f.data, &err), err);
+    assert_ok(
+        xsm_dataset_from_dense(
+            NULL,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = &rows[0][0], .rows = 4, .features = 2, .labels = &labels},
+            &f.data, &err),
+        err);
     assert_ok(xsm_model_new_linear(NULL, 2, 3, NULL, &f.model, &err), err);
     assert_ok(xsm_estimator_new(NULL, "implicit", &f.estimator, &err), err);
     assert_ok(xsm_optimizer_new(NULL, "sgd", &f.optimizer, &err), err);
@@ -216,7 +226,11 @@ static xsm_status from_dense(fixture *f, void *object, xsm_error *err)
 {
     (void)f;
     xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_from_dense(NULL, &rows[0][0], 4, 2, 2, object, XSM_COPY, &made, err);
+    xsm_status status = xsm_dataset_from_dense(
+        NULL,
+        &(xsm_dense_rows){
+            .size = sizeof(xsm_dense_rows), .values = &rows[0][0], .rows = 4, .features = 2, .labels = object},
+        &made, err);
     xsm_dataset_free(made);
     return status;
 }
@@ -228,7 +242,33 @@ static xsm_status from_csr(fixture *f, void *object, xsm_error *err)
     static const float values[] = {1, 2, 3};
     (void)f;
     xsm_dataset *made = NULL;
-    xsm_status status = xsm_dataset_from_csr(NULL, offsets, index, values, 4, 2, object, XSM_COPY, &made, err);
+    xsm_status status = xsm_dataset_from_csr(NULL,
+                                             &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
+                                                             .offsets = offsets,
+                                                             .index = index,
+                                                             .values = values,
+                                                             .rows = 4,
+                                                             .features = 2,
+                                                             .labels = object},
+                                             &made, err);
+    xsm_dataset_free(made);
+    return status;
+}
+
+static xsm_status from_dense_rows(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_dataset *made = NULL;
+    xsm_status status = xsm_dataset_from_dense(NULL, object, &made, err);
+    xsm_dataset_free(made);
+    return status;
+}
+
+static xsm_status from_csr_rows(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_dataset *made = NULL;
+    xsm_status status = xsm_dataset_from_csr(NULL, object, &made, err);
     xsm_dataset_free(made);
     return status;
 }
@@ -601,7 +641,23 @@ static xsm_status new_predictor(fixture *f, void *object, xsm_error *err)
 static xsm_status predict(fixture *f, void *object, xsm_error *err)
 {
     uint32_t classes[5];
-    return xsm_predictor_run(f->predictor, object, classes, NULL, NULL, err);
+    return xsm_predictor_run(
+        f->predictor, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = object, .classes = classes}, err);
+}
+
+static xsm_status run_prediction(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_predictor_run(f->predictor, object, err);
+}
+
+static xsm_status draw(fixture *f, void *object, xsm_error *err)
+{
+    xsm_sampler *sampler = NULL;
+    assert_int_equal(xsm_sampler_new(NULL, "uniform", &sampler, NULL), XSM_OK);
+    assert_int_equal(xsm_sampler_bind(sampler, f->data, NULL), XSM_OK);
+    xsm_status status = xsm_sampler_draw(sampler, object, err);
+    xsm_sampler_free(sampler);
+    return status;
 }
 
 static void test_every_function(void **state)
@@ -657,6 +713,29 @@ static void test_every_function(void **state)
     SIZES(xsm_metrics, XSM_METRICS_INIT, get_metrics);
     SIZES(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT, new_predictor);
     SIZES(xsm_batch, xsm_batch_range(f->data, 0, 1), predict);
+
+    const xsm_batch batch = xsm_batch_range(f->data, 0, 1);
+    static const uint64_t no_offsets[5] = {0};
+    uint32_t classes[5];
+    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+    dense.values = rows;
+    dense.rows = 4;
+    dense.features = 2;
+    assert_sizes(f, "xsm_dense_rows", from_dense_rows, &dense, sizeof dense);
+    xsm_csr_rows csr = XSM_CSR_ROWS_INIT;
+    csr.offsets = no_offsets;
+    csr.rows = 4;
+    csr.features = 2;
+    assert_sizes(f, "xsm_csr_rows", from_csr_rows, &csr, sizeof csr);
+    xsm_prediction prediction = XSM_PREDICTION_INIT;
+    prediction.batch = &batch;
+    prediction.classes = classes;
+    assert_sizes(f, "xsm_prediction", run_prediction, &prediction, sizeof prediction);
+    xsm_draw drawing = XSM_DRAW_INIT;
+    drawing.batch = &batch;
+    drawing.count = 2;
+    drawing.classes = classes;
+    assert_sizes(f, "xsm_draw", draw, &drawing, sizeof drawing);
 
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     int64_t labels[3] = {1, 2, 3};

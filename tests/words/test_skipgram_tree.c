@@ -41,7 +41,13 @@ static xsm_dataset *rows_of(const tree_of_words *w)
     for (size_t i = 0; i < PAIRS; i++) {
         vector_of(w->in, w->centres[i], rows + i * WIDTH);
     }
-    assert_ok(xsm_dataset_from_dense(NULL, rows, PAIRS, WIDTH, WIDTH, &w->labels, XSM_COPY, &data, &err), err);
+    assert_ok(
+        xsm_dataset_from_dense(
+            NULL,
+            &(xsm_dense_rows){
+                .size = sizeof(xsm_dense_rows), .values = rows, .rows = PAIRS, .features = WIDTH, .labels = &w->labels},
+            &data, &err),
+        err);
     free(rows);
     return data;
 }

@@ -44,15 +44,21 @@ int main(void)
     xsm_trainer *trainer = NULL;
     xsm_predictor *predictor = NULL;
     uint32_t found[ROWS];
-    xsm_status status =
-        xsm_dataset_from_dense(context, &values[0][0], ROWS, CLASSES, CLASSES, &described, XSM_COPY, &rows, &err);
+    xsm_status status = xsm_dataset_from_dense(context,
+                                               &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                                 .values = &values[0][0],
+                                                                 .rows = ROWS,
+                                                                 .features = CLASSES,
+                                                                 .labels = &described},
+                                               &rows, &err);
     xsm_batch all = xsm_batch_range(rows, 0, ROWS);
     if (status || xsm_model_new_linear(context, CLASSES, CLASSES, NULL, &model, &err) ||
         xsm_estimator_new(context, "implicit", &estimator, &err) ||
         xsm_optimizer_new(context, "sgd", &optimizer, &err) ||
         xsm_trainer_new(context, model, rows, estimator, optimizer, &training, &trainer, &err) ||
         xsm_trainer_run(trainer, &err) || xsm_predictor_new(model, &best, &predictor, &err) ||
-        xsm_predictor_run(predictor, &all, found, NULL, NULL, &err)) {
+        xsm_predictor_run(predictor, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &all, .classes = found},
+                          &err)) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }

@@ -149,16 +149,13 @@ XSM_API xsm_status xsm_index_get_info(const xsm_index *index, xsm_index_info *in
 /** Computes the recall of an index: for each query, the share of the `top` rows with the highest scores that the index
  *  finds. A row whose score equals that of the last of these rows counts as one of them. The function scores every row.
  *  The rows must not have changed since they were indexed.
- *  @param index   a built index
- *  @param queries query i at queries[i*stride]
- *  @param stride  floats from one query to the next, >= D
- *  @param count   n >= 1
- *  @param top     Q, 1 to K
+ *  @param index  a built index
+ *  @param search the queries and `top`, 1 to K, without a threshold; its output members are not used
  *  @param[out] recall mean over the queries, 0 to 1
- *  @param err     what went wrong, or NULL
- *  @return as xsm_index_query(). O(n K D). */
-XSM_API xsm_status xsm_index_recall(const xsm_index *index, const float *queries, size_t stride, uint64_t count,
-                                    uint32_t top, double *recall, xsm_error *err);
+ *  @param err    what went wrong, or NULL
+ *  @return as xsm_index_query(); #XSM_ERROR_UNSUPPORTED for a threshold. O(n K D). */
+XSM_API xsm_status xsm_index_recall(const xsm_index *index, const xsm_index_search *search, double *recall,
+                                    xsm_error *err);
 
 #ifdef __cplusplus
 }
