@@ -254,7 +254,8 @@ static int evaluate(evaluation *e)
 
 int cli_evaluate(const cli_command *command, int argc, char **argv)
 {
-    evaluation e = {.format = CLI_DATA_INIT, .propensity_a = 0.55, .propensity_b = 1.5, .ranks = XSM_RANKS_INIT};
+    evaluation e = {
+        .format = CLI_DATA_INIT, .propensity_a = XSM_DEFAULT, .propensity_b = XSM_DEFAULT, .ranks = XSM_RANKS_INIT};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
         {"model", CLI_TEXT, &e.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
@@ -263,9 +264,9 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         {"labels", CLI_CHOICE, &e.format.labels, "WHICH",
          "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
         {"propensity-a", CLI_REAL, &e.propensity_a, "A", "of PSP and PSnDCG: 0.5 for Wikipedia, 0.6 for Amazon (0.55)",
-         NULL, 0, 10, 1, 0},
+         NULL, 0, 10, 0, 0},
         {"propensity-b", CLI_REAL, &e.propensity_b, "B", "of PSP and PSnDCG: 0.4 for Wikipedia, 2.6 for Amazon (1.5)",
-         NULL, 0, 1e9, 1, 0},
+         NULL, 0, 1e9, 0, 0},
         CLI_INDEX_FLAGS(e.index, "report what a search in an index (spherical) finds too"),
         {"beam", CLI_WHOLE, &e.beam, "W", "report what a beam search of that width in the model's tree finds too", NULL,
          1, XSM_CLASSES_MAX, 0, 0},

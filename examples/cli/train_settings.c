@@ -49,7 +49,7 @@ static int choose_optimizer(cli_run *r)
                               steps[i]);
         }
     }
-    if (!r->full && (r->iterations || r->tolerance > 0)) {
+    if (!r->full && (r->iterations || r->tolerance >= 0)) {
         return cli_misuse("--%s is for --optimizer lbfgs alone", r->iterations ? "iterations" : "tolerance");
     }
     r->eta = r->eta > 0 ? r->eta : (double)NAN;
@@ -61,7 +61,7 @@ static int choose_optimizer(cli_run *r)
     }
     r->order = r->order >= 0 ? r->order : XSM_ORDER_SHUFFLE;
     r->iterations = r->iterations ? r->iterations : 1000;
-    r->tolerance = r->tolerance > 0 ? r->tolerance : 1e-6;
+    r->tolerance = r->tolerance >= 0 ? r->tolerance : 1e-6;
     return CLI_GO_ON;
 }
 

@@ -40,14 +40,16 @@
 /** What to evaluate. Start with #XSM_EVALUATE_OPTIONS_INIT. */
 typedef struct xsm_evaluate_options {
     size_t size;         /**< sizeof(xsm_evaluate_options). */
-    double propensity_a; /**< A, 0 to 10; 0 = 0.55. Usual: 0.5 for Wikipedia data, 0.6 for Amazon data. */
-    double propensity_b; /**< B, 0 to 1e9; 0 = 1.5. Usual: 0.4 for Wikipedia data, 2.6 for Amazon data. */
+    double propensity_a; /**< A, 0 to 10; #XSM_DEFAULT = 0.55. Usual: 0.5 for Wikipedia data, 0.6 for Amazon data. */
+    double
+        propensity_b; /**< B, 0 to 1e9; #XSM_DEFAULT = 1.5. Usual: 0.4 for Wikipedia data, 2.6 for Amazon data. With 0
+                         the weight of a label without training rows is infinite, and `psp` and `psndcg` may be NaN. */
 } xsm_evaluate_options;
 
 /** Starting value of an #xsm_evaluate_options. */
 #define XSM_EVALUATE_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(xsm_evaluate_options), 0, 0                                                                             \
+        sizeof(xsm_evaluate_options), XSM_DEFAULT, XSM_DEFAULT                                                         \
     }
 
 /** Result of an evaluation. The caller sets `top` and the arrays that it wants, the function the rest. Start with

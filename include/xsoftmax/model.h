@@ -97,16 +97,16 @@ typedef struct xsm_embedding_options {
     int32_t tied;       /**< 1 = one set of vectors, v_j = w_j, for data in which features and classes are the same
                              things, such as words or bought items. F must equal K, and W starts with random values. */
     uint64_t seed;      /**< Seed of the random initial values, below 2^63. */
-    double scale;       /**< Initial values are uniform in [-scale, scale]; 0 = sqrt(3/H), for which the mean squared
-                             norm of a vector is 1. At most 1e6. */
-    int32_t reserved;   /**< Zero. */
-    int32_t reserved2;  /**< Zero. */
+    double scale; /**< Initial values are uniform in [-scale, scale], 0 to 1e6; #XSM_DEFAULT = sqrt(3/H), for which the
+                     mean squared norm of a vector is 1. With 0 all are 0, for a host that sets them. */
+    int32_t reserved;  /**< Zero. */
+    int32_t reserved2; /**< Zero. */
 } xsm_embedding_options;
 
 /** Starting value of an #xsm_embedding_options: without bias, identity, sum, not tied. */
 #define XSM_EMBEDDING_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(xsm_embedding_options), 0, 0, 0, 0, 0, 0, 0, 0                                                          \
+        sizeof(xsm_embedding_options), 0, 0, 0, 0, 0, XSM_DEFAULT, 0, 0                                                \
     }
 
 /** Raw vectors of features, to read and write. The vector of feature j begins at `vectors[j*feature_step]`. Start with
@@ -298,8 +298,8 @@ XSM_API int32_t xsm_model_score(const xsm_model *model);
  *  xsm_model_add_pairs() adds a number for each pair of a feature and a class.
  *  @return "none"; "classes": one number for each class; "tree": a tree over the classes; "sampler": log q of a
  *          host's sampler that depends on the row, with which xsm_model_save() refuses the model; "hierarchy": rows of
- *          weights are those of the nodes of a tree; "pairs": one number for each feature and class that occur together. Static
- *          string. */
+ *          weights are those of the nodes of a tree; "pairs": one number for each feature and class that occur
+ *  together. Static string. */
 XSM_API const char *xsm_model_correction(const xsm_model *model);
 /** Removes the correction: the scores are then those of the weights alone. Without its hierarchy, a model trained by
  *  `hierarchical` has no meaningful scores of classes. NULL is allowed. O(1). */

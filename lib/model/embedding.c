@@ -29,11 +29,9 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
     if (o->reserved != 0 || o->reserved2 != 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the reserved members of xsm_embedding_options must be 0");
     }
+    o->scale = o->scale == XSM_DEFAULT ? sqrt(3.0 / hidden) : o->scale;
     if (!(o->scale >= 0 && o->scale <= 1e6)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.scale is %g; accepted is 0 to 1e6", o->scale);
-    }
-    if (o->scale == 0) {
-        o->scale = sqrt(3.0 / hidden);
     }
     return XSM_OK;
 }

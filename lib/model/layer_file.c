@@ -90,7 +90,7 @@ static bool parse(const char *text, xsm_embedding_options *o)
         !next_word(&text, seed, sizeof seed) || !next_word(&text, scale, sizeof scale) ||
         !choice_of(activation, xsmi_activation_names, &o->activation) || !choice_of(pool, xsmi_pool_names, &o->pool) ||
         strncmp(seed, "seed=", 5) != 0 || strncmp(scale, "scale=", 6) != 0 || !xsmi_parse_int(seed + 5, &number) ||
-        number < 0 || !xsmi_parse_double(scale + 6, &o->scale) || !(o->scale > 0 && o->scale <= 1e6)) {
+        number < 0 || !xsmi_parse_double(scale + 6, &o->scale) || !(o->scale >= 0 && o->scale <= 1e6)) {
         return false;
     }
     o->seed = (uint64_t)number;

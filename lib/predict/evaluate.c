@@ -369,6 +369,8 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_metrics.top is %u; accepted is %d to %d", m.top, ranked ? 1 : 0,
                          XSM_TOP_MAX);
     }
+    o.propensity_a = o.propensity_a == XSM_DEFAULT ? 0.55 : o.propensity_a;
+    o.propensity_b = o.propensity_b == XSM_DEFAULT ? 1.5 : o.propensity_b;
     if (!(o.propensity_a >= 0 && o.propensity_a <= 10) || !(o.propensity_b >= 0 && o.propensity_b <= 1e9)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o.propensity_a,
@@ -405,8 +407,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
             job.discounts[k] = 1 / log2((double)k + 2);
         }
         if (weights) {
-            fill_weights(model, o.propensity_a > 0 ? o.propensity_a : 0.55, o.propensity_b > 0 ? o.propensity_b : 1.5,
-                         job.weights);
+            fill_weights(model, o.propensity_a, o.propensity_b, job.weights);
         }
     }
     for (; job.first < jobs && status == XSM_OK; job.first += round) {

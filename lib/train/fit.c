@@ -66,10 +66,10 @@ static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o,
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_fit_options), given, "xsm_fit_options", err));
     o->iterations = o->iterations ? o->iterations : 1000;
-    o->tolerance = o->tolerance == 0 ? 1e-6 : o->tolerance;
+    o->tolerance = o->tolerance == XSM_DEFAULT ? 1e-6 : o->tolerance;
     o->memory = o->memory ? o->memory : 10;
-    if (!(o->tolerance > 0 && o->tolerance < 1)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the tolerance is %g; accepted is above 0 and below 1", o->tolerance);
+    if (!(o->tolerance >= 0 && o->tolerance < 1)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the tolerance is %g; accepted is 0 to below 1", o->tolerance);
     }
     o->evaluate_top = o->evaluate_top ? o->evaluate_top : 10;
     if (o->evaluate_top > XSM_TOP_MAX) {
@@ -351,7 +351,7 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
                          "all rows at once (L-BFGS) take a model with linear scores, and this one's are distances");
     }
     fit t = {.model = model, .train = train, .estimator = estimator, .err = err};
-    t.options.size = sizeof t.options;
+    t.options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &t.options, err));
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     if (result) {

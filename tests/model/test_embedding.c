@@ -805,7 +805,7 @@ static void files_of_other_programs_load_or_are_refused(void **state)
         {"\"__metadata__\":{\"first_layer\":\"cosine sum seed=1 scale=1\"},", "[4,3]"},
         {"\"__metadata__\":{\"first_layer\":\"relu most seed=1 scale=1\"},", "[4,3]"},
         {"\"__metadata__\":{\"first_layer\":\"relu sum seed=-1 scale=1\"},", "[4,3]"},
-        {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1 scale=0\"},", "[4,3]"},
+        {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1 scale=-1\"},", "[4,3]"},
         {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1\"},", "[4,3]"},
         {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1 scale=1 loose\"},", "[4,3]"},
         {"\"__metadata__\":{\"first_layer\":\"relu sum seed=1 scale=1 tied\"},", "[4,3]"},
@@ -841,10 +841,29 @@ static void what_cannot_be_is_refused(void **state)
         o.activation = i == 1 ? 3 : 0;
         o.pool = i == 2 ? -1 : 0;
         o.tied = i == 3 ? 2 : 0;
-        o.scale = i == 4 ? -1 : i == 5 ? NAN : 0;
+        o.scale = i == 4 ? -2 : i == 5 ? NAN : 0;
         o.reserved = i == 6;
         o.seed = i == 7 ? UINT64_MAX : 0;
         assert_fails(xsm_model_new_embedding(NULL, 4, 3, 2, &o, &m, &err), XSM_ERROR_RANGE, err);
+    }
+    o = (xsm_embedding_options)XSM_EMBEDDING_OPTIONS_INIT;
+    for (int zeros = 0; zeros < 2; zeros++) { /* 0 is a scale, too */
+        o.scale = zeros ? 0 : XSM_DEFAULT;
+        assert_ok(xsm_model_new_embedding(NULL, 4, 3, 2, &o, &m, &err), err);
+        xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
+        assert_ok(xsm_model_embedding_view(m, &v, &err), err);
+        for (int j = 0; j < 4; j++) {
+            assert_true((v.vectors[j * v.feature_step] == 0) == zeros);
+        }
+        const char *path = test_path("zeros"); /* the scale comes back with the file */
+        xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
+        assert_ok(xsm_model_save(m, path, &err), err);
+        xsm_model_free(m);
+        assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
+        assert_ok(xsm_model_get_embedding(m, &made, &err), err);
+        assert_true(made.scale == (zeros ? 0 : 1)); /* sqrt(3/H), H = 3 */
+        xsm_model_free(m);
+        m = NULL;
     }
     o = (xsm_embedding_options)XSM_EMBEDDING_OPTIONS_INIT;
     o.tied = 1;

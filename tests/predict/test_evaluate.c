@@ -295,8 +295,8 @@ static void rankings_are_worth_what_numpy_says(void **state)
     for (size_t r = 0; r < sizeof golden_ranks / sizeof *golden_ranks; r++) {
         for (uint32_t threads = 1; threads < 4; threads++) {
             xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
-            options.propensity_a = r == 0 && threads == 1 ? 0 : golden_ranks[r].a; /* its default */
-            options.propensity_b = r == 0 && threads == 1 ? 0 : golden_ranks[r].b;
+            options.propensity_a = r == 0 && threads == 1 ? XSM_DEFAULT : golden_ranks[r].a; /* its default */
+            options.propensity_b = r == 0 && threads == 1 ? XSM_DEFAULT : golden_ranks[r].b;
             assert_ok(xsm_evaluate(ctx, m, data, &options, &metrics, &err), err);
             for (int k = 0; k < RANKED_TOP; k++) {
                 assert_true(fabs(metrics.precision[k] - golden_ranks[r].precision[k]) <= 1e-12);
@@ -305,6 +305,19 @@ static void rankings_are_worth_what_numpy_says(void **state)
                 assert_true(fabs(metrics.psndcg[k] - golden_ranks[r].psndcg[k]) <= 1e-12);
             }
             xsm_context_free(ctx);
+        }
+    }
+    double first[RANKED_TOP];
+    for (int i = 0; i < 2; i++) { /* an exponent of 0 gives all labels one weight, whatever B is */
+        options.propensity_a = 0;
+        options.propensity_b = i ? 2.5 : 0;
+        assert_ok(xsm_evaluate(NULL, m, data, &options, &metrics, &err), err);
+        assert_true(fabs(metrics.psp[0] - metrics.precision[0]) < 1e-12); /* every row has a label */
+        if (i == 0) {
+            memcpy(first, metrics.psndcg, sizeof first);
+        }
+        for (int k = 0; k < RANKED_TOP; k++) {
+            assert_true(fabs(metrics.psndcg[k] - first[k]) < 1e-12);
         }
     }
     options.propensity_a = -0.1;

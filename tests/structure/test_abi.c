@@ -77,7 +77,6 @@ static void test_starting_values(void **state)
     STARTS(xsm_parameters, XSM_PARAMETERS_INIT);
     STARTS(xsm_parameters_view, XSM_PARAMETERS_VIEW_INIT);
     STARTS(xsm_embedding_view, XSM_EMBEDDING_VIEW_INIT);
-    STARTS(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT);
     STARTS(xsm_metrics, XSM_METRICS_INIT);
     STARTS(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
     STARTS(xsm_prediction, XSM_PREDICTION_INIT);
@@ -85,7 +84,6 @@ static void test_starting_values(void **state)
     STARTS(xsm_csr_rows, XSM_CSR_ROWS_INIT);
     STARTS(xsm_draw, XSM_DRAW_INIT);
     STARTS(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
-    STARTS(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
     STARTS(xsm_fit_result, XSM_FIT_RESULT_INIT);
     STARTS(xsm_choose_options, XSM_CHOOSE_OPTIONS_INIT);
     STARTS(xsm_choice_info, XSM_CHOICE_INFO_INIT);
@@ -98,6 +96,24 @@ static void test_starting_values(void **state)
     STARTS(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT);
     STARTS(xsm_skipgram_fit_options, XSM_SKIPGRAM_FIT_OPTIONS_INIT);
     STARTS(xsm_stream_options, XSM_STREAM_OPTIONS_INIT);
+    /* Members where 0 has a meaning of its own. */
+#define STARTS_BUT(type, init, member)                                                                                 \
+    do {                                                                                                               \
+        type object = init;                                                                                            \
+        assert_true(object.member == XSM_DEFAULT);                                                                     \
+        object.member = 0;                                                                                             \
+        assert_zero_but_size(&object, sizeof object);                                                                  \
+    } while (0)
+    STARTS_BUT(xsm_fit_options, XSM_FIT_OPTIONS_INIT, tolerance);
+    STARTS_BUT(xsm_embedding_options, XSM_EMBEDDING_OPTIONS_INIT, scale);
+    xsm_evaluate_options evaluation = XSM_EVALUATE_OPTIONS_INIT;
+    assert_true(evaluation.propensity_b == XSM_DEFAULT);
+    evaluation.propensity_b = 0;
+    STARTS_BUT(xsm_evaluate_options, evaluation, propensity_a);
+    xsm_index_check_options check = XSM_INDEX_CHECK_OPTIONS_INIT;
+    assert_true(check.tolerance == XSM_DEFAULT);
+    check.tolerance = 0;
+    STARTS_BUT(xsm_index_check_options, check, recall);
     xsm_gradient_view view = XSM_GRADIENT_VIEW_INIT;
     assert_true(view.decay == 1); /* no ridge */
     view.decay = 0;

@@ -366,13 +366,28 @@ static void failures_are_told(void **state)
     assert_fails(xsm_fit_batch(NULL, NULL, p.data, e, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_fit_batch(NULL, m, NULL, e, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_fit_batch(NULL, m, p.data, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    static const double tolerances[] = {-1, 1, 2, NAN, INFINITY};
+    static const double tolerances[] = {-2, 1, 2, NAN, INFINITY};
     for (size_t i = 0; i < sizeof tolerances / sizeof tolerances[0]; i++) {
         xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
         options.tolerance = tolerances[i];
         assert_fails(xsm_fit_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
     }
     xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
+    xsm_fit_result usual = XSM_FIT_RESULT_INIT, zero = XSM_FIT_RESULT_INIT;
+    assert_true(options.tolerance == XSM_DEFAULT);
+    for (int i = 0; i < 2; i++) { /* with 0 as far as float32 goes */
+        xsm_model *fresh = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        assert_ok(xsm_estimator_set_double(e, "ridge", 0.01, &err), err);
+        assert_ok(xsm_fit_batch(NULL, fresh, p.data, e, &options, i ? &zero : &usual, &err), err);
+        xsm_model_free(fresh);
+        xsm_estimator_free(e);
+        e = test_estimator(NULL, "softmax", "");
+        options.tolerance = 0;
+    }
+    print_message("%llu and %llu iterations to %.12g and %.12g\n", (unsigned long long)usual.iterations,
+                  (unsigned long long)zero.iterations, usual.objective, zero.objective);
+    assert_true(zero.iterations > usual.iterations && zero.objective <= usual.objective);
+    options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     options.memory = 1001;
     assert_fails(xsm_fit_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
     options.memory = 1;

@@ -41,6 +41,10 @@
  * @endcode
  *  @{ */
 
+/** Value of a number in a struct that stands for its default, where 0 has a meaning of its own. The comment of the
+ *  member says so, and the struct's XSM_..._INIT sets it. */
+#define XSM_DEFAULT (-1.0)
+
 /** Every status: name, number, meaning. Numbers are stable and are never reused for another meaning. */
 #define XSM_STATUS_LIST(X)                                                                                             \
     X(XSM_OK, 0, "success")                                                                                            \

@@ -112,15 +112,15 @@ typedef struct xsm_index_check_options {
     size_t size;            /**< sizeof(xsm_index_check_options). */
     uint32_t rows;          /**< K of the largest problem; 0 = 2000. */
     uint32_t width;         /**< D of the largest problem; 0 = 16. */
-    double recall;          /**< Smallest recall of the 10 best rows; 0 = 0.9. 1 = exact. */
-    double tolerance;       /**< Largest error of a score, relative to |row| |query|; 0 = 1e-5. */
+    double recall;          /**< Smallest recall of the 10 best rows, 0 to 1; #XSM_DEFAULT = 0.9. 1 = exact. */
+    double tolerance;       /**< Largest error of a score, relative to |row| |query|; #XSM_DEFAULT = 1e-5. */
     const char *const *set; /**< Options to set, "name=value", ended by NULL; NULL = none. */
 } xsm_index_check_options;
 
 /** Starting value of an #xsm_index_check_options. */
 #define XSM_INDEX_CHECK_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
-        sizeof(xsm_index_check_options), 0, 0, 0, 0, NULL                                                              \
+        sizeof(xsm_index_check_options), 0, 0, XSM_DEFAULT, XSM_DEFAULT, NULL                                          \
     }
 
 #ifdef __cplusplus
