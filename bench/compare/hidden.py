@@ -34,7 +34,7 @@ SETTINGS = {
                    "step:0.7"],
         # What `train` alone chooses.
         "hidden": ["--hidden", "256", "--estimator", "sampled-softmax", *ADAGRAD, "--set", "negatives=1000", "--set",
-                   "shared=yes", "--set", "optimizer.initial=2.44e-7", "--batch", "128", "--transform", "unit", "--epochs", "4",
+                   "shared=yes", "--set", "optimizer.initial=0.004", "--batch", "128", "--transform", "unit", "--epochs", "4",
                    "--eta", "0.05", "--schedule", "step:0.562"],
     },
 }

@@ -30,7 +30,7 @@ enum { FEW_CLASSES = 100 };
 #define FIT_WEIGHTS 2e6
 /* The length of an embedding model's vectors: wide ones if rows have many features. */
 enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
-/* adagrad in batches: how many steps a pass has, the largest batch, and what its sums start at, for single rows. */
+/* adagrad in batches: how many steps a pass has, the largest batch, and what its sums start at. */
 typedef struct batching {
     uint64_t steps, most;
     double initial;
@@ -129,16 +129,14 @@ static xsm_status add(xsmi_chooser *c, xsmi_candidate start, const char *name, s
     return measure(c, candidate, err);
 }
 
-/* A candidate by adagrad in batches: a power of two that leaves a pass enough steps. The start of its sums is divided
- * by the square of the batch, because it squares the mean over a batch. */
+/* A candidate by adagrad in batches: a power of two that leaves a pass enough steps. */
 static xsmi_candidate by_adagrad(const xsmi_chooser *c, const batching *b)
 {
     xsmi_candidate candidate = {.optimizer = "adagrad", .batch = c->run.batch ? c->run.batch : BATCH_LEAST};
     while (!c->run.batch && candidate.batch < b->most && 2 * candidate.batch * b->steps <= c->train->rows) {
         candidate.batch *= 2;
     }
-    const double rows = (double)XSMI_MIN(candidate.batch, c->train->rows);
-    candidate.initial = b->initial / (rows * rows);
+    candidate.initial = b->initial;
     return candidate;
 }
 

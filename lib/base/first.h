@@ -64,7 +64,7 @@
 #define XSMI_LAST_xsm_skipgram_fit_options estimator
 #define XSMI_LAST_xsm_skipgram_options progress_user
 #define XSMI_LAST_xsm_state_tensor data
-#define XSMI_LAST_xsm_step number
+#define XSMI_LAST_xsm_step examples
 #define XSMI_LAST_xsm_stream_options class_counts
 #define XSMI_LAST_xsm_text_options reserved
 #define XSMI_LAST_xsm_trainer_options progress_user

@@ -142,7 +142,7 @@ xsm_status xsmi_optimizer_try_rule(const xsmi_optimizer_trial *t, const xsm_opti
     before = whole;
     XSMI_TRY(check_numbers(t, o, 0, &before, &whole, err));
     for (uint64_t s = 1; s <= XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
-        const xsm_step step = {sizeof step, t->options->eta, s};
+        const xsm_step step = {sizeof step, t->options->eta, s, 2 * s - 1};
         float sums[WEIGHTS], given[WEIGHTS];
         for (size_t i = 0; i < WEIGHTS; i++) {
             sums[i] = given[i] = is_zero(s, i) ? 0 : number(2 + s, i);

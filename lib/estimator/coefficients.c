@@ -134,8 +134,8 @@ uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_scor
         double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
         outcome->largest = reach > outcome->largest ? reach : outcome->largest;
         /* The first three are false for NaN too. */
-        bool finite = most < INFINITY && reach < XSMI_GRADIENT_LIMIT && reach * block->eta < XSMI_STEP_LIMIT &&
-                      isfinite(block->losses[i]);
+        bool finite = most < INFINITY && reach * (double)block->batch < XSMI_GRADIENT_LIMIT &&
+                      reach * block->eta < XSMI_STEP_LIMIT && isfinite(block->losses[i]);
         good = finite || good < i ? good : i;
     }
     outcome->finite &= good == block->count;

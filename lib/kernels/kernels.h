@@ -132,11 +132,11 @@ typedef struct xsmi_kernels {
     void (*column_update)(float *w, size_t stride, const uint32_t *index, const float *value, size_t nnz, size_t n,
                           const float *g, float a);
 
-    /* A step of Adagrad: with the gradient t = a*x[i], rounded first, s[i] = fma(t, t, s[i]), then
+    /* A step of Adagrad: with the gradient t = b*(a*x[i]), both products rounded, s[i] = fma(t, t, s[i]), then
      * y[i] = y[i] - (eta*t)/sqrt(s[i]). The sums s are above 0. */
-    void (*adagrad)(float *y, float *s, const float *x, size_t n, float a, float eta);
+    void (*adagrad)(float *y, float *s, const float *x, size_t n, float a, float b, float eta);
     /* The same for y[index[i]] and s[index[i]], with value[i] in place of x[i]; no index occurs twice. */
-    void (*sparse_adagrad)(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
+    void (*sparse_adagrad)(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a, float b,
                            float eta);
 
     /* -- full scoring, lanes over examples -------------------------------------------------------- */

@@ -296,18 +296,18 @@ static void logistics(const float *scores, size_t n, float *left, float *right, 
     }
 }
 
-static void adagrad(float *y, float *s, const float *x, size_t n, float a, float eta)
+static void adagrad(float *y, float *s, const float *x, size_t n, float a, float b, float eta)
 {
     for (size_t i = 0; i < n; i++) {
-        xsmi_adagrad(&y[i], &s[i], a * x[i], eta);
+        xsmi_adagrad(&y[i], &s[i], b * (a * x[i]), eta);
     }
 }
 
-static void sparse_adagrad(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
+static void sparse_adagrad(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a, float b,
                            float eta)
 {
     for (size_t i = 0; i < nnz; i++) {
-        xsmi_adagrad(&y[index[i]], &s[index[i]], a * value[i], eta);
+        xsmi_adagrad(&y[index[i]], &s[index[i]], b * (a * value[i]), eta);
     }
 }
 

@@ -285,30 +285,30 @@ XSMI_INLINE vf adagrad_some(vf y, vf *s, vf t, vf eta)
     return v_sub(y, v_div(v_mul(eta, t), v_sqrt(*s)));
 }
 
-static void adagrad(float *y, float *s, const float *x, size_t n, float a, float eta)
+static void adagrad(float *y, float *s, const float *x, size_t n, float a, float b, float eta)
 {
-    const vf va = v_set(a), ve = v_set(eta);
+    const vf va = v_set(a), vb = v_set(b), ve = v_set(eta);
     size_t i = 0;
     for (; i + VW <= n; i += VW) {
         vf sums = v_load(s + i);
-        vf stepped = adagrad_some(v_load(y + i), &sums, v_mul(va, v_load(x + i)), ve);
+        vf stepped = adagrad_some(v_load(y + i), &sums, v_mul(vb, v_mul(va, v_load(x + i))), ve);
         v_store(s + i, sums);
         v_store(y + i, stepped);
     }
     for (; i < n; i++) {
-        xsmi_adagrad(&y[i], &s[i], a * x[i], eta);
+        xsmi_adagrad(&y[i], &s[i], b * (a * x[i]), eta);
     }
 }
 
-static void sparse_adagrad(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a,
+static void sparse_adagrad(float *y, float *s, const uint32_t *index, const float *value, size_t nnz, float a, float b,
                            float eta)
 {
-    const vf va = v_set(a), ve = v_set(eta);
+    const vf va = v_set(a), vb = v_set(b), ve = v_set(eta);
     size_t i = 0;
     for (; i + VW <= nnz; i += VW) {
         float changed[VW], grown[VW];
         vf sums = v_gather(s, index + i);
-        v_store(changed, adagrad_some(v_gather(y, index + i), &sums, v_mul(va, v_load(value + i)), ve));
+        v_store(changed, adagrad_some(v_gather(y, index + i), &sums, v_mul(vb, v_mul(va, v_load(value + i))), ve));
         v_store(grown, sums);
         for (size_t k = 0; k < VW; k++) {
             y[index[i + k]] = changed[k];
@@ -316,7 +316,7 @@ static void sparse_adagrad(float *y, float *s, const uint32_t *index, const floa
         }
     }
     for (; i < nnz; i++) {
-        xsmi_adagrad(&y[index[i]], &s[index[i]], a * value[i], eta);
+        xsmi_adagrad(&y[index[i]], &s[index[i]], b * (a * value[i]), eta);
     }
 }
 

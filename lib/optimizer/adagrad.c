@@ -1,9 +1,11 @@
 /*
  * Adagrad (Duchi, Hazan and Singer, Adaptive subgradient methods for online learning and stochastic optimization, 2011,
  * Figure 1 with diagonal matrices, without a regulariser). Every weight has its own learning rate, which falls with the
- * gradients of that weight so far. With t the gradient of one weight over the whole batch,
+ * gradients of that weight so far. With t the sum of one weight's gradients over the examples of the batch,
  *     s <- s + t^2,    w <- w - eta t / sqrt(s),
- * where s starts at the option `initial`. The gradients of a batch's examples are summed before they are squared.
+ * where s starts at the option `initial`. The rule gets the mean over n examples and multiplies it by n, so that a step
+ * on few examples of a weight is as long as one on each of them, and one learning rate suits all batches: apart from
+ * `initial` the factor cancels.
  * Weights with gradient 0 keep w and s. The bias is treated as one more weight of each class.
  *
  * An L2 penalty (ridge) is refused rather than applied as a decay of all weights. As the rates of the steps fall, such
@@ -40,7 +42,8 @@ static float initial(const void *state, uint32_t accumulator)
 static void rule(const void *state, float *weights, float *const *accumulators, const float *sum, size_t n,
                  const xsm_step *step)
 {
-    ((const adagrad_state *)state)->kernels->adagrad(weights, accumulators[0], sum, n, 1, (float)step->eta);
+    ((const adagrad_state *)state)
+        ->kernels->adagrad(weights, accumulators[0], sum, n, 1, (float)step->examples, (float)step->eta);
 }
 
 static void scaled(const void *state, float *weights, float *const *accumulators, const xsm_scaled_gradient *g,
@@ -48,9 +51,11 @@ static void scaled(const void *state, float *weights, float *const *accumulators
 {
     const xsmi_kernels *kernels = ((const adagrad_state *)state)->kernels;
     if (g->index) {
-        kernels->sparse_adagrad(weights, accumulators[0], g->index, g->values, g->count, g->factor, (float)step->eta);
+        kernels->sparse_adagrad(weights, accumulators[0], g->index, g->values, g->count, g->factor,
+                                (float)step->examples, (float)step->eta);
     } else {
-        kernels->adagrad(weights, accumulators[0], g->values, g->count, g->factor, (float)step->eta);
+        kernels->adagrad(weights, accumulators[0], g->values, g->count, g->factor, (float)step->examples,
+                         (float)step->eta);
     }
 }
 

@@ -327,7 +327,7 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
                                 xsm_error *err)
 {
     xsm_model *m = o->model;
-    xsmi_step s = {.optimizer = o, .batch = *batch, .g = g, .step = {sizeof s.step, eta, o->steps + 1}};
+    xsmi_step s = {.optimizer = o, .batch = *batch, .g = g, .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     XSMI_TRY(check_step(o, batch, g, eta, err));
     xsmi_model_set_scoring(m, g->correction, g->hierarchy);
     if (m->layer) {

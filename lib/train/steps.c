@@ -341,7 +341,7 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
             .entries = xsmi_gradient_list(g, k),
             .alpha = list->alphas[s + 1],
             .bound = g->row_bound,
-            .step = {sizeof step.step, list->etas[s], list->taken + s + 1},
+            .step = {sizeof step.step, list->etas[s], list->taken + s + 1, 1},
         };
         xsmi_optimizer_step(o, &step);
         r->losses[s] = g->losses[k];

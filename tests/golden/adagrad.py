@@ -2,7 +2,7 @@
 """Training with Adagrad, in 40 decimal digits. Run as: adagrad.py > adagrad_golden.h; with that file as argument it is
 compared.
 
-The problem is made by the formulas below, which test_adagrad.c repeats. One step on a batch: G = mean over its examples
+The problem is made by the formulas below, which test_adagrad.c repeats. One step on a batch: G = sum over its examples
 of the outer products of score gradients and features, s += G^2, W -= eta G / sqrt(s), both element by element and the
 bias as one more feature that is 1. Nothing is done where G is 0, as s > 0.
 """
@@ -46,7 +46,7 @@ def train(loss, sparse, n, initial):
             z = [sum(a * b for a, b in zip(row, x[i])) for row in w]
             for k, gradient in enumerate(score_gradient(loss, z, label(i))):
                 for j, feature_value in enumerate(x[i]):
-                    sums[k][j] += gradient * feature_value / n
+                    sums[k][j] += gradient * feature_value
         for k in range(CLASSES):
             for j in range(FEATURES + 1):
                 s[k][j] += sums[k][j] ** 2

@@ -5,7 +5,7 @@ adagrad_embedding.py > adagrad_embedding_golden.h; with that file as argument it
 The problem is made by the formulas below, which test_adagrad_embedding.c repeats. One step on a batch of n rows x with
 labels y: phi = act(x V) or act(x V / (features of x)), z = phi W' + b, G = softmax(z) - [y]; with all gradients taken
 at the old weights,
-    T_W = G' phi / n, T_b = mean G, T_V = x' ((G W) act'(.) pool) / n,
+    T_W = G' phi, T_b = sum G, T_V = x' ((G W) act'(.) pool),
 and each weight takes s += t^2, w -= eta t / sqrt(s). Tied vectors, V = W, take T_W first, then T_V, both with one s.
 """
 from golden import Decimal, digits, finish
@@ -68,10 +68,10 @@ def train(act, mean, tied, n, initial):
             g[(7 * i + i // 3) % FEATURES] -= 1
             back = [dot(g, column) * slope[h] * pool for h, column in enumerate(zip(*w))]
             for k in range(FEATURES):
-                tb[0][k] += g[k] / n
+                tb[0][k] += g[k]
                 for h in range(HIDDEN):
-                    tw[k][h] += g[k] * phi[h] / n
-                    tv[k][h] += x[i][k] * back[h] / n
+                    tw[k][h] += g[k] * phi[h]
+                    tv[k][h] += x[i][k] * back[h]
         step_by(w, sw, tw)
         step_by(b, sb, tb)
         step_by(v, sv, tv)

@@ -268,7 +268,7 @@ static void test_adagrad(void **state)
         size_t n = size_at(s);
         for (kind v = 0; v < KINDS; v++) {
             float a = random_value(v);
-            float eta = random_value(PLAIN);
+            float eta = random_value(PLAIN), b = (float)(1 + random_below(300));
             array_fill(&x, n, random_below(17), v);
             for (int i = 0; i < 2; i++) {
                 array_fill(&want[i], 2 * n, random_below(2) * random_below(17), i ? PLAIN : v);
@@ -281,10 +281,10 @@ static void test_adagrad(void **state)
             }
             array_copy(&got[0], &want[0]);
             array_copy(&got[1], &want[1]);
-            ref->adagrad(want[0].at, want[1].at, x.at, n, a, eta);
-            k->adagrad(got[0].at, got[1].at, x.at, n, a, eta);
-            ref->sparse_adagrad(want[0].at, want[1].at, index, x.at, n, a, eta);
-            k->sparse_adagrad(got[0].at, got[1].at, index, x.at, n, a, eta);
+            ref->adagrad(want[0].at, want[1].at, x.at, n, a, b, eta);
+            k->adagrad(got[0].at, got[1].at, x.at, n, a, b, eta);
+            ref->sparse_adagrad(want[0].at, want[1].at, index, x.at, n, a, b, eta);
+            k->sparse_adagrad(got[0].at, got[1].at, index, x.at, n, a, b, eta);
             expect_arrays(&got[0], &want[0], "adagrad, weights", n);
             expect_arrays(&got[1], &want[1], "adagrad, sums", n);
         }

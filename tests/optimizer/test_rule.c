@@ -25,7 +25,7 @@ static void rule(const void *state, float *weights, float *const *accumulators, 
 {
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        change(&weights[i], &accumulators[0][i], sum[i], (float)step->eta);
+        change(&weights[i], &accumulators[0][i], (float)step->examples * sum[i], (float)step->eta);
     }
 }
 
@@ -35,7 +35,8 @@ static void scaled(const void *state, float *weights, float *const *accumulators
     (void)state;
     for (size_t i = 0; i < g->count; i++) {
         const size_t at = g->index ? g->index[i] : i;
-        change(&weights[at], &accumulators[0][at], g->factor * g->values[i], (float)step->eta);
+        change(&weights[at], &accumulators[0][at], (float)step->examples * (g->factor * g->values[i]),
+               (float)step->eta);
     }
 }
 

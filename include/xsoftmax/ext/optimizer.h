@@ -49,9 +49,10 @@ enum {
 
 /** What a rule knows of the step. */
 typedef struct xsm_step {
-    size_t size;     /**< sizeof(xsm_step). */
-    double eta;      /**< Learning rate, above 0. */
-    uint64_t number; /**< Number of the step since xsm_optimizer_bind(), from 1; a resumed run goes on counting. */
+    size_t size;       /**< sizeof(xsm_step). */
+    double eta;        /**< Learning rate, above 0. */
+    uint64_t number;   /**< Number of the step since xsm_optimizer_bind(), from 1; a resumed run goes on counting. */
+    uint64_t examples; /**< n, the examples of the batch: what to multiply a mean by for the sum over the examples. */
 } xsm_step;
 
 /** Gradients factor * values[i], rounded to float, of the weights index[i]. */

@@ -20,7 +20,8 @@
  * | `sgd` | the step of #xsm_gradient_view, with proximal steps, L2 penalty (ridge) and maximum row norm | none |
  * | `adagrad` | s <- s + t^2, w <- w - eta t / sqrt(s), t a weight's gradient (Duchi et al. 2011) | s for each weight |
  *
- * eta is the learning rate. `adagrad` squares the gradient of the whole batch. It stores s for every weight and bias;
+ *  eta is the learning rate. `adagrad` sums the gradients of the examples of a batch, not their mean, before it squares
+ *  the sum, so that one learning rate suits batches of any size. It stores s for every weight and bias;
  * the initial value of s is the option `initial` (0.01), its only option.
  *
  * Both support embedding models. `adagrad` supports only gradients without `shrinks`, `decay` and `row_bound`, and
