@@ -377,7 +377,7 @@ static void failures_are_told(void **state)
     assert_true(options.tolerance == XSM_DEFAULT);
     for (int i = 0; i < 2; i++) { /* with 0 as far as float32 goes */
         xsm_model *fresh = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        assert_ok(xsm_estimator_set_double(e, "ridge", 0.01, &err), err);
+        assert_ok(xsm_estimator_set(e, "ridge", "0.01", &err), err);
         assert_ok(xsm_fit_batch(NULL, fresh, p.data, e, &options, i ? &zero : &usual, &err), err);
         xsm_model_free(fresh);
         xsm_estimator_free(e);
