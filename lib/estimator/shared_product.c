@@ -169,12 +169,10 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     xsmi_prefetch_queue queue = weights_of(p, block + xsm_context_threads(p->gradient->context), next);
     float *scores = d->scores + c;
     pack_classes(p, block, &f);
-    for (uint64_t i = 0; i < p->batch->count; i++) {
-        memset(scores + i * s->stride, 0, some * sizeof *scores);
-    }
     for (uint64_t i = 0; i < p->batch->count; i += XSMI_LANES) {
-        m->kernels->rank_packed(scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->batch->count - i, XSMI_LANES),
-                                d->packed + i * m->features, 1, XSMI_LANES, f.packed, 0, m->features, some, &queue);
+        m->kernels->rank_packed(false, scores + i * s->stride, s->stride,
+                                (size_t)XSMI_MIN(p->batch->count - i, XSMI_LANES), d->packed + i * m->features, 1,
+                                XSMI_LANES, f.packed, 0, m->features, some, &queue);
     }
     for (uint64_t i = 0; m->bias && i < p->batch->count; i++) {
         m->kernels->axpby(scores + i * s->stride, d->bias + c, some, 1, 1);
@@ -330,10 +328,7 @@ bool xsmi_shared_backward(const xsmi_pass *p, const xsmi_piece *piece)
         return true;
     }
     float *out = input->values + piece->first * input->stride;
-    for (size_t i = 0; i < count; i++) {
-        memset(out + i * input->stride, 0, m->features * sizeof *out);
-    }
-    m->kernels->rank_packed(out, input->stride, count, s->matrix + piece->first * s->stride, s->stride, 1,
+    m->kernels->rank_packed(false, out, input->stride, count, s->matrix + piece->first * s->stride, s->stride, 1,
                             p->gradient->work.shared.weights, pitch_of(s), s->count, m->features, NULL);
     bool finite = true;
     for (size_t i = 0; i < count; i++) {

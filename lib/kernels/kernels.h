@@ -16,6 +16,7 @@
 #ifndef XSMI_KERNELS_H
 #define XSMI_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -185,10 +186,10 @@ typedef struct xsmi_kernels {
     /* packed[p*pitch + i*XSMI_LANES + l] = number p*XSMI_LANES + l of x[i], 0 if it has none, for i < n and every piece
      * p of XSMI_LANES of the d numbers. */
     void (*pack_rows)(const float *const *x, size_t n, size_t d, float *packed, size_t pitch);
-    /* The same update with rows that pack_rows() has packed, for several calls with the same rows. The coefficient of
-     * class c and row i is g[c*g_class + i*g_row]; one of the two steps is 1. Meanwhile the rows of `queue` (NULL =
-     * none) are prefetched. */
-    void (*rank_packed)(float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
+    /* The same update with rows that pack_rows() has packed, for several calls with the same rows; onto 0, not onto w,
+     * if not `add`. The coefficient of class c and row i is g[c*g_class + i*g_row]; one of the two steps is 1.
+     * Meanwhile the rows of `queue` (NULL = none) are prefetched. */
+    void (*rank_packed)(bool add, float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
                         const float *packed, size_t pitch, size_t n, size_t d, xsmi_prefetch_queue *queue);
 
     /* -- implicit steps, lanes over steps ------------------------------------------------------------------------- */

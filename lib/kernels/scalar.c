@@ -209,7 +209,7 @@ static void pack_rows(const float *const *x, size_t n, size_t d, float *packed, 
     }
 }
 
-static void rank_packed(float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
+static void rank_packed(bool add, float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
                         const float *packed, size_t pitch, size_t n, size_t d, xsmi_prefetch_queue *queue)
 {
     (void)queue;
@@ -217,6 +217,9 @@ static void rank_packed(float *w, size_t stride, size_t classes, const float *g,
         for (size_t at = 0; at < d; at += XSMI_LANES) {
             const size_t used = d - at < XSMI_LANES ? d - at : XSMI_LANES;
             const float *piece = packed + at / XSMI_LANES * pitch;
+            for (size_t l = 0; !add && l < used; l++) {
+                w[c * stride + at + l] = 0;
+            }
             for (size_t i = 0; i < n; i++) {
                 axpby(w + c * stride + at, piece + i * XSMI_LANES, used, g[c * g_class + i * g_row], 1.0f);
             }

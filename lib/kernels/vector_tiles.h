@@ -397,6 +397,7 @@ static void pack_rows(const float *const *x, size_t n, size_t d, float *packed, 
 typedef struct rank_terms {
     const float *g, *x;
     size_t n, used; /* terms; numbers of a row that exist */
+    bool add;       /* onto the weights, not onto 0 */
 } rank_terms;
 
 /* `classes` x RANK_LANES weights stay in registers for all terms; all of the numbers exist if `whole`. */
@@ -408,7 +409,9 @@ XSMI_INLINE void rank_block(const size_t classes, const bool whole, float *w, si
     for (size_t c = 0; c < classes; c++) {
         XSMI_UNROLL
         for (size_t v = 0; v < RANK_VECTORS; v++) {
-            acc[c][v] = whole ? v_load(w + c * stride + v * VW) : load_used(w + c * stride, v * VW, t->used);
+            acc[c][v] = !t->add ? v_set(0.0f)
+                        : whole ? v_load(w + c * stride + v * VW)
+                                : load_used(w + c * stride, v * VW, t->used);
         }
     }
     for (size_t i = 0, end; i < t->n; i = end) {
@@ -456,32 +459,35 @@ XSMI_INLINE void rank_blocks(const bool whole, float *w, size_t stride, size_t c
     }
 }
 
-XSMI_INLINE void rank_pieces(float *w, size_t stride, size_t classes, const float *g, const size_t g_class,
+XSMI_INLINE void rank_pieces(bool add, float *w, size_t stride, size_t classes, const float *g, const size_t g_class,
                              const size_t g_row, const float *packed, size_t pitch, size_t n, size_t d,
                              xsmi_prefetch_queue *queue)
 {
     for (size_t at = 0; at < d; at += RANK_LANES) {
         const float *piece = packed + at / XSMI_LANES * pitch + at % XSMI_LANES;
         const size_t used = d - at < RANK_LANES ? d - at : RANK_LANES;
-        for (size_t from = 0; from < n; from += RANK_TERMS) {
+        size_t from = 0;
+        /* At least once: without terms the sums are 0, too. */
+        do {
             const size_t some = n - from < RANK_TERMS ? n - from : RANK_TERMS;
-            const rank_terms t = {g + from * g_row, piece + from * XSMI_LANES, some, used};
+            const rank_terms t = {g + from * g_row, piece + from * XSMI_LANES, some, used, add || from > 0};
             if (used == RANK_LANES) {
                 rank_blocks(true, w + at, stride, classes, &t, g_class, g_row, queue);
             } else {
                 rank_blocks(false, w + at, stride, classes, &t, g_class, g_row, queue);
             }
-        }
+            from += some;
+        } while (from < n);
     }
 }
 
-static void rank_packed(float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
+static void rank_packed(bool add, float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
                         const float *packed, size_t pitch, size_t n, size_t d, xsmi_prefetch_queue *queue)
 {
     if (g_class == 1) {
-        rank_pieces(w, stride, classes, g, 1, g_row, packed, pitch, n, d, queue);
+        rank_pieces(add, w, stride, classes, g, 1, g_row, packed, pitch, n, d, queue);
     } else {
-        rank_pieces(w, stride, classes, g, g_class, 1, packed, pitch, n, d, queue);
+        rank_pieces(add, w, stride, classes, g, g_class, 1, packed, pitch, n, d, queue);
     }
 }
 
@@ -498,7 +504,7 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
                 rows[i] = x[from + i] + at;
             }
             pack_rows(rows, some, used, packed, 0);
-            rank_packed(w + at, stride, classes, g + from * g_stride, 1, g_stride, packed, 0, some, used, NULL);
+            rank_packed(true, w + at, stride, classes, g + from * g_stride, 1, g_stride, packed, 0, some, used, NULL);
         }
     }
 }

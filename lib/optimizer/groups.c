@@ -6,8 +6,6 @@
 #include "base/order.h"
 #include "optimizer/step.h"
 
-#include <string.h>
-
 /* Classes of a group, a multiple of every kernel's block size; their gradients stay in the second cache. */
 enum { CLASSES = 84 };
 
@@ -17,10 +15,18 @@ typedef struct group_job {
     size_t stride, each; /* floats of a class's gradient; groups of a job */
 } group_job;
 
+/* The floats at the start of a thread's scratch that stay zeros, for steps of other kinds; a group's sums follow. */
+static size_t zeros_of(const xsm_model *m)
+{
+    return XSMI_MAX(xsmi_row_stride(m->features), (size_t)XSMI_TILE_MOST);
+}
+
 size_t xsmi_group_sums(const xsm_model *m)
 {
-    size_t count;
-    return xsmi_multiply(CLASSES, xsmi_row_stride(m->features), &count) ? count : SIZE_MAX;
+    size_t count, total;
+    return xsmi_multiply(CLASSES, xsmi_row_stride(m->features), &count) && xsmi_add(count, zeros_of(m), &total)
+               ? total
+               : SIZE_MAX;
 }
 
 static uint32_t class_at(const xsmi_class_matrix *matrix, size_t i)
@@ -57,7 +63,7 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
             bias[c] += g[i * matrix->stride + c];
         }
     }
-    m->kernels->rank_packed(sums, job->stride, classes, g, 1, matrix->stride, job->step->optimizer->packed,
+    m->kernels->rank_packed(false, sums, job->stride, classes, g, 1, matrix->stride, job->step->optimizer->packed,
                             xsmi_pitch(job->step), (size_t)examples, m->features, &queue);
     xsmi_prefetch_queued(&queue, SIZE_MAX); /* what few examples left no time for */
 }
@@ -86,7 +92,6 @@ static void run_group(const group_job *job, size_t first, float *sums)
         const uint32_t *index = matrix->classes ? matrix->classes + first : NULL;
         xsmi_rule_bias(o, index ? 0 : (uint32_t)first, &(xsmi_features){bias, index, classes}, &s->step);
     }
-    memset(sums, 0, classes * job->stride * sizeof *sums);
 }
 
 /* A rule's step on a batch of one example needs no sums. */
@@ -117,7 +122,7 @@ static void run_groups(void *state, size_t index, uint32_t thread)
         return;
     }
     for (size_t first = start; first < end; first += CLASSES) {
-        run_group(job, first, o->sums + thread * o->sums_each);
+        run_group(job, first, o->sums + thread * o->sums_each + zeros_of(o->model));
     }
 }
 

@@ -200,7 +200,7 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
                     amounts[i * RANGE_CLASSES + k] = scale * from[k];
                 }
             }
-            m->kernels->rank_packed(m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts, 1,
+            m->kernels->rank_packed(true, m->weight + (size_t)(first + c) * m->stride, m->stride, classes, amounts, 1,
                                     RANGE_CLASSES, s->optimizer->packed + start * XSMI_LANES, xsmi_pitch(s), n,
                                     m->features, NULL);
         }

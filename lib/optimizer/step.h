@@ -60,7 +60,7 @@ xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err);
 void xsmi_release_tiles(xsm_optimizer *o);
 
 /* The step by groups (groups.c), on classes with a matrix of coefficients: class-major models, dense rows. */
-/* The number of floats that each thread sums in; SIZE_MAX if they cannot be addressed. */
+/* The floats of scratch that each thread needs; SIZE_MAX if they cannot be addressed. */
 size_t xsmi_group_sums(const xsm_model *m);
 xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix, xsm_error *err);
 

@@ -178,8 +178,8 @@ static void run_rank_update(bench *b)
 
 static void run_rank_packed(bench *b)
 {
-    b->k->rank_packed(b->big, dim, classes, b->other, 1, classes, b->packed, (size_t)examples * XSMI_LANES, examples,
-                      dim, NULL);
+    b->k->rank_packed(true, b->big, dim, classes, b->other, 1, classes, b->packed, (size_t)examples * XSMI_LANES,
+                      examples, dim, NULL);
 }
 
 /* A class tile against a batch of 256: the weights come once, from memory if `floats` says so. */

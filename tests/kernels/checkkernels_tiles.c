@@ -370,9 +370,10 @@ static void test_rank_packed(void **state)
             array_fill(&g, lines == 0 ? 0 : (lines - 1) * g_stride + length, 0, v);
             array_fill(&want, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
             array_copy(&got, &want);
+            bool add = random_below(2);
             size_t by = by_class ? g_stride : 1, term = by_class ? 1 : g_stride;
-            ref->rank_packed(want.at, stride, classes, g.at, by, term, x.at, pitch, n, d, NULL);
-            k->rank_packed(got.at, stride, classes, g.at, by, term, x.at, pitch, n, d, NULL);
+            ref->rank_packed(add, want.at, stride, classes, g.at, by, term, x.at, pitch, n, d, NULL);
+            k->rank_packed(add, got.at, stride, classes, g.at, by, term, x.at, pitch, n, d, NULL);
             expect_arrays(&got, &want, "rank_packed", classes * 1000 + d);
         }
     }
