@@ -184,7 +184,7 @@ size_t xsmi_linear_sums(const xsmi_step *s)
     return xsmi_gradient_is_dense(s->g) && xsmi_step_is_product(s) ? RANGE_FLOATS : 0;
 }
 
-/* Dense rows, class-major: a blocked product. `amounts` has RANGE_FLOATS zeros, and zeros again afterwards. */
+/* Dense rows, class-major: a blocked product. `amounts` is scratch of RANGE_FLOATS, zeros afterwards. */
 static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, float scale, float *amounts)
 {
     const xsm_model *m = s->optimizer->model;

@@ -31,7 +31,7 @@ static inline size_t xsmi_pitch(const xsmi_step *s)
 {
     return (size_t)s->batch.count * XSMI_LANES;
 }
-/* Makes zeros for each thread; jobs leave zeros behind. */
+/* Makes zeros for each thread; jobs leave zeros behind, but for the sums of groups (groups.c). */
 xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err);
 
 /* -- accumulators (accumulators.c) --------------------------------------------------------------------------------- */
